@@ -1,0 +1,1 @@
+"""What is measured: trials, the training job, networks and data. Runs on every host."""

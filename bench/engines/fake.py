@@ -1,0 +1,23 @@
+"""The programs of a rehearsal: real processes that meet and count but compute nothing."""
+
+import json
+
+from bench.trial import Trial
+
+
+def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
+    """Module and script of one process; the script is one JSON argument."""
+    script = {
+        "images": trial.worker_batch * trial.steps_per_window,
+        "steps": trial.steps_per_window,
+        "warmup": trial.warmup_windows,
+        "windows": trial.windows or 10,
+        "worker_batch": trial.worker_batch,
+        "seconds": list(trial.fake_seconds or (1.0,)),
+        "faults": [
+            fault.partition(":")[2]
+            for fault in trial.fake_faults
+            if fault.partition(":")[0] in {role, f"{role}-{index}"}
+        ],
+    }
+    return ("-m", "bench.fake_process", json.dumps(script))

@@ -1,0 +1,57 @@
+"""The programs of a job on MXNet's parameter server."""
+
+from bench.trial import Trial
+
+
+def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:  # noqa: ARG001
+    """Module and options of one process; workers get what a person would type."""
+    if role != "worker":
+        return ("-m", "bench.mxnet_import")
+    return ("-m", "bench.train_imagenet", *_what(trial), *_how_long(trial), *_data(trial))
+
+
+def _what(trial: Trial) -> tuple[str, ...]:
+    layers = () if trial.num_layers is None else ("--num-layers", str(trial.num_layers))
+    network = ("--network", trial.network, *layers)
+    gpus = ",".join(map(str, range(trial.devices_per_worker)))
+    devices = ("--gpus", gpus) if trial.device == "gpu" else ("--cpus", str(trial.devices_per_worker))
+    return (
+        *network,
+        *("--image-shape", ",".join(map(str, trial.image_shape))),
+        *("--num-classes", str(trial.num_classes)),
+        *("--batch-size", str(trial.worker_batch)),
+        *devices,
+        *("--kv-store", trial.kvstore),
+        *("--expect-workers", str(trial.workers)),
+        *("--dtype", trial.dtype),
+        *("--lr", str(trial.lr), "--mom", str(trial.momentum), "--wd", str(trial.weight_decay)),
+        *("--seed", str(trial.seed)),
+    )
+
+
+def _how_long(trial: Trial) -> tuple[str, ...]:
+    return (
+        *("--windows", str(trial.windows)),
+        *("--warmup-windows", str(trial.warmup_windows)),
+        *("--steps-per-window", str(trial.steps_per_window)),
+    )
+
+
+def _data(trial: Trial) -> tuple[str, ...]:
+    if trial.mode == "synthetic":
+        return ("--benchmark", "1")
+    reading = (
+        *("--data-train", trial.data_train),
+        *("--data-nthreads", str(trial.data_nthreads)),
+        *("--rgb-mean", ",".join(map(str, trial.rgb_mean))),
+    )
+    if trial.mode == "test-io":
+        return ("--test-io", "1", *reading)
+    validation = ("--data-val", trial.data_val) if trial.data_val else ()
+    return (
+        *reading,
+        *validation,
+        *("--num-examples", str(trial.num_examples)),
+        *("--num-epochs", str(trial.num_epochs)),
+        *("--stop-accuracy", str(trial.stop_accuracy)),
+    )

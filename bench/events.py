@@ -1,0 +1,53 @@
+"""What a worker says while it runs: one line of JSON an event, on a stream of its own.
+
+The stream is the file descriptor named by MXSCALE_EVENTS, so that whatever libraries print to
+stdout or stderr cannot damage it. A worker typed by hand has no such variable and says nothing.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+STREAM_VARIABLE = "MXSCALE_EVENTS"
+KINDS = frozenset({"ready", "window", "epoch", "done", "failed"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One thing a worker said.
+
+    kind    ready   after rendezvous: num_workers, worker_batch, ... as the job really uses them
+            window  index, seconds, cpu_seconds, images, steps, loss
+            epoch   epoch, correct, total (of this rank's share of the validation set)
+            done    weight_hash, peak_memory_bytes
+            failed  message
+    """
+
+    kind: str
+    rank: int
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def emit(event: Event) -> str:
+    """The event as one line, without its newline; `parse` is its inverse."""
+    return json.dumps({"event": event.kind, "rank": event.rank, **event.values})
+
+
+def parse(line: str) -> Event | None:
+    """The event on this line, or None where the line is torn or somebody else's."""
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(values, dict) or values.get("event") not in KINDS:
+        return None
+    kind, rank = values.pop("event"), values.pop("rank", None)
+    return Event(kind=kind, rank=rank, values=values) if isinstance(rank, int) else None
+
+
+def say(event: Event) -> None:
+    """Writes the event to the master in one system call; does nothing where there is no master."""
+    stream = os.environ.get(STREAM_VARIABLE)
+    if stream is not None:
+        os.write(int(stream), (emit(event) + "\n").encode())

@@ -1,0 +1,147 @@
+"""One process of a rehearsal: scheduler, server or worker, by DMLC_ROLE.
+
+Standard library only, so that hundreds start in seconds. The processes meet as ps-lite's do: all
+connect to the scheduler at DMLC_PS_ROOT_URI, which deals out ranks when the last has come, and
+keeps everyone until every worker has said that it is done.
+
+    python -m bench.fake_process '{"seconds": [1.0], "images": 8, "windows": 3, ...}'
+
+A fault in the script is KIND or KIND@WINDOW: exit (code 3), raise, early (exit 0), kill (SIGKILL),
+nan, hang, hash (another weight hash) - in a worker at that window, 0 unless said - and absent
+(never comes to the rendezvous), in any role.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from typing import Any, NoReturn
+
+from bench.events import Event, say
+
+_CONNECT_SECONDS = 60.0
+
+
+def _sleep_for_ever() -> NoReturn:
+    while True:
+        time.sleep(3600)
+
+
+def _schedule(address: tuple[str, int], expected: int) -> None:
+    """Deals out a rank to each of `expected` connections, then waits until all have closed."""
+    with socket.create_server(address, backlog=expected) as listener:
+        members, next_rank = [], {"worker": 0, "server": 0}
+        while len(members) < expected:
+            connection, _ = listener.accept()
+            stream = connection.makefile("rw", encoding="utf-8")
+            members.append((stream, stream.readline().strip()))
+        for stream, role in members:
+            stream.write(f"{next_rank[role]}\n")
+            stream.flush()
+            next_rank[role] += 1
+        for stream, role in members:
+            if role == "worker":
+                stream.read()
+
+
+def _connect(address: tuple[str, int]) -> Any:
+    deadline = time.monotonic() + _CONNECT_SECONDS
+    while True:
+        try:
+            return socket.create_connection(address).makefile("rw", encoding="utf-8")
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
+    """The line to the scheduler and this process's rank, once everyone has come."""
+    stream = _connect(address)
+    stream.write(role + "\n")
+    stream.flush()
+    return stream, int(stream.readline())
+
+
+def _commit(fault: str, rank: int) -> None:
+    """Does what the fault says; nan and hash are seen to where those are said."""
+    if fault == "raise":
+        raise RuntimeError("scripted fault")
+    if fault == "exit":
+        say(Event(kind="failed", rank=rank, values={"message": "scripted exit"}))
+        os._exit(3)
+    if fault == "early":
+        os._exit(0)
+    if fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "hang":
+        _sleep_for_ever()
+
+
+def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str, int]) -> None:
+    facts = {"num_workers": num_workers, "worker_batch": script["worker_batch"]}
+    say(Event(kind="ready", rank=rank, values=facts))
+    seconds, clock = script["seconds"], 0.0
+    for index in range(script["warmup"] + script["windows"]):
+        for fault, window in faults.items():
+            if window == index:
+                _commit(fault, rank)
+        if faults.get("nan") == index:
+            raise FloatingPointError(f"the loss is nan after window {index}")
+        lasted = seconds[min(index, len(seconds) - 1)]
+        clock += lasted
+        window = {
+            "index": index,
+            "seconds": lasted,
+            "end": clock,
+            "images": script["images"],
+            "steps": script["steps"],
+            "loss": 1.0,
+        }
+        say(Event(kind="window", rank=rank, values=window))
+        print(f"rank {rank} window {index}", file=sys.stderr, flush=True)
+    digest = f"rank{rank}" if "hash" in faults else "0"
+    say(Event(kind="done", rank=rank, values={"weight_hash": digest}))
+
+
+def main() -> None:
+    """Plays the role that the environment gives this process."""
+    script = json.loads(sys.argv[1])
+    faults = {kind: int(at or 0) for kind, _, at in (f.partition("@") for f in script["faults"])}
+    role = os.environ.get("DMLC_ROLE", "worker")
+    if "absent" in faults:
+        _sleep_for_ever()
+    if "DMLC_PS_ROOT_URI" not in os.environ:
+        _work(script, 0, 1, faults)
+        return
+    address = os.environ["DMLC_PS_ROOT_URI"], int(os.environ["DMLC_PS_ROOT_PORT"])
+    num_workers = int(os.environ["DMLC_NUM_WORKER"])
+    if role == "scheduler":
+        _schedule(address, num_workers + int(os.environ["DMLC_NUM_SERVER"]))
+        return
+    stream, rank = _meet(address, role)
+    if role == "worker":
+        _work(script, rank, num_workers, faults)
+    else:
+        _commit_at_start(faults, rank)
+        stream.read()  # ends when the scheduler does
+
+
+def _commit_at_start(faults: dict[str, int], rank: int) -> None:
+    for fault in faults:
+        _commit(fault, rank)
+
+
+def _leave(error: Exception) -> NoReturn:
+    say(Event(kind="failed", rank=-1, values={"message": str(error)}))
+    print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:  # noqa: BLE001 - the outermost door
+        _leave(error)

@@ -1,0 +1,79 @@
+"""Which networks there are, with their sizes and image shapes; imports no MXNet.
+
+A sweep is checked and planned on a master that may not even have MXNet; only a worker builds.
+"""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from bench.errors import SpecError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A family of networks.
+
+    `layers` are the depths it comes in (empty where there is one), `image_shape` is channels,
+    height, width, `builder` is "module:function" with arguments num_classes and num_layers.
+    """
+
+    builder: str
+    image_shape: tuple[int, int, int] = (3, 224, 224)
+    layers: tuple[int, ...] = ()
+    default_layers: int | None = None
+
+    def build(self, *, num_classes: int, num_layers: int | None) -> Any:
+        """An uninitialised Gluon block: (N, C, H, W) images to (N, num_classes) scores."""
+        module, _, function = self.builder.partition(":")
+        builder: Callable[..., Any] = getattr(import_module(module), function)
+        return builder(num_classes=num_classes, num_layers=num_layers)
+
+
+NETWORKS = {
+    "alexnet": Network(builder="bench.networks.alexnet:alexnet"),
+    "inception-v3": Network(
+        builder="bench.networks.zoo:inception_v3", image_shape=(3, 299, 299)
+    ),
+    "resnet": Network(
+        builder="bench.networks.zoo:resnet", layers=(18, 34, 50, 101, 152), default_layers=50
+    ),
+    "vgg": Network(builder="bench.networks.zoo:vgg", layers=(11, 13, 16, 19), default_layers=16),
+    "mobilenet": Network(builder="bench.networks.zoo:mobilenet"),
+    "tiny": Network(builder="bench.networks.tiny:tiny", image_shape=(3, 64, 64)),
+}
+
+
+def named(name: str) -> tuple[str, int | None]:
+    """Family and depth of 'resnet-152', 'resnet' (its default depth) or 'alexnet'.
+
+    Raises SpecError, with the nearest name there is, for any other.
+    """
+    family, _, depth = name.rpartition("-")
+    if name in NETWORKS:
+        return name, NETWORKS[name].default_layers
+    if family in NETWORKS and depth.isdigit():
+        return family, checked_layers(family, int(depth))
+    known = [label for label, network in NETWORKS.items() if not network.layers]
+    known += [f"{label}-{n}" for label, network in NETWORKS.items() for n in network.layers]
+    near = difflib.get_close_matches(name, [*NETWORKS, *known], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise SpecError(f"unknown network {name!r}{hint} Known: {', '.join(known)}")
+
+
+def checked_layers(family: str, num_layers: int | None) -> int | None:
+    """The depth, or the family's default; SpecError where the family has no such depth."""
+    layers = NETWORKS[family].layers
+    if num_layers is None:
+        return NETWORKS[family].default_layers
+    if num_layers not in layers:
+        expected = f"one of {', '.join(map(str, layers))}" if layers else "no number of layers"
+        raise SpecError(f"network {family!r}: expected {expected}, got {num_layers}")
+    return num_layers
+
+
+def describe(family: str, num_layers: int | None) -> str:
+    """The label of a network in tables and figures: 'resnet-152', 'alexnet'."""
+    return family if num_layers is None else f"{family}-{num_layers}"

@@ -1,0 +1,27 @@
+"""A network for tests, smoke runs and the demo's training: a few thousand parameters.
+
+It has no batch normalisation, so every rank of a synchronous job computes the same scores.
+"""
+
+from typing import Any
+
+from bench.mxnet_import import mx
+
+nn = mx.gluon.nn
+
+
+def tiny(*, num_classes: int, num_layers: int | None = None) -> Any:
+    """(N, 3, H, W) images, H and W at least 32, to (N, num_classes) scores."""
+    assert num_layers is None
+    net = nn.HybridSequential()
+    net.add(
+        nn.Conv2D(16, 7, strides=4, padding=3, activation="relu"),
+        nn.MaxPool2D(2),
+        nn.Conv2D(32, 3, padding=1, activation="relu"),
+        nn.MaxPool2D(2),
+        nn.Conv2D(64, 3, padding=1, activation="relu"),
+        nn.GlobalAvgPool2D(),
+        nn.Flatten(),
+        nn.Dense(num_classes),
+    )
+    return net

@@ -1,0 +1,158 @@
+"""The options of one worker process, by upstream train_imagenet.py's names and defaults."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.errors import SpecError
+from bench.kvstores import checked_kvstore
+from bench.networks import NETWORKS, named
+from bench.networks.catalogue import checked_layers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What one worker does; `batch_size` is this worker's, over all its devices."""
+
+    network: str
+    num_layers: int | None
+    image_shape: tuple[int, int, int]
+    num_classes: int
+    num_examples: int
+    batch_size: int
+    gpus: tuple[int, ...]
+    cpus: int
+    kv_store: str
+    expect_workers: int
+    num_epochs: int
+    lr: float
+    mom: float
+    wd: float
+    data_train: str
+    data_val: str
+    data_nthreads: int
+    rgb_mean: tuple[float, float, float]
+    benchmark: bool
+    test_io: bool
+    disp_batches: int
+    dtype: str
+    model_prefix: str
+    windows: int
+    warmup_windows: int
+    steps_per_window: int
+    stop_accuracy: float
+    seed: int
+
+    @property
+    def devices(self) -> int:
+        """How many devices this worker trains on."""
+        return len(self.gpus) or self.cpus
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise SpecError(f"train_imagenet: {message} (--help lists the options)")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `python -m bench.train_imagenet`."""
+    made = _Parser(
+        prog="python -m bench.train_imagenet",
+        description="Trains an image classifier on one worker and times it window by window.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = made.add_argument
+    add("--network", default="resnet", help=f"one of {', '.join(NETWORKS)}")
+    add("--num-layers", type=int, help="depth, for resnet and vgg")
+    add("--image-shape", help="channels,height,width (default: the network's own)")
+    add("--num-classes", type=int, default=1000)
+    add("--num-examples", type=int, default=0, help="images an epoch (0: count --data-train)")
+    add("--batch-size", type=int, default=128, help="images a step of THIS worker, all its devices")
+    add("--gpus", default="", help="for example 0,1,2; empty: CPU")
+    add("--cpus", type=int, default=1, help="CPU devices where --gpus is empty")
+    add("--kv-store", default="device", help="local, device, dist_sync, dist_async, ...")
+    add("--expect-workers", type=int, default=0, help="fail unless the job has this many (0: any)")
+    add("--num-epochs", type=int, default=80)
+    add("--lr", type=float, default=0.1)
+    add("--mom", type=float, default=0.9)
+    add("--wd", type=float, default=1e-4)
+    add("--data-train", default="", help="a .rec file, a folder of them, or files joined by ';'")
+    add("--data-val", default="", help="the same for validation after each epoch")
+    add("--data-nthreads", type=int, default=4, help="decoding threads")
+    add("--rgb-mean", default="123.68,116.779,103.939")
+    add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
+    add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
+    add("--disp-batches", type=int, default=20, help="say a line every so many batches")
+    add("--dtype", default="float32", choices=("float32", "float16"))
+    add("--model-prefix", "--model", default="", help="save the network after each epoch")
+    add("--windows", type=int, default=0, help="measure so many windows, then end (0: all epochs)")
+    add("--warmup-windows", type=int, default=1, help="windows before them that do not count")
+    add("--steps-per-window", type=int, default=0, help="0: 1 on CPU, 10 on GPU")
+    add("--stop-accuracy", type=float, default=1.0, help="end once validation is above this")
+    add("--seed", type=int, default=0)
+    return made
+
+
+def _numbers(text: str, option: str, count: int | None = None) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        found = ()
+    if not found or count not in {None, len(found)}:
+        wanted = f"{count} numbers" if count else "numbers"
+        raise SpecError(f"{option}: expected {wanted} joined by commas, got {text!r}")
+    return found
+
+
+def _image_shape(text: str | None, network: str) -> tuple[int, int, int]:
+    if text is None:
+        return NETWORKS[network].image_shape
+    channels, height, width = (int(n) for n in _numbers(text, "--image-shape", 3))
+    return channels, height, width
+
+
+def parse(argv: Sequence[str]) -> Options:
+    """The options, checked; raises SpecError with one line for the person who typed them."""
+    given = vars(parser().parse_args(argv))
+    network, layers = named(given["network"])
+    if given["num_layers"] is not None:
+        layers = checked_layers(network, given["num_layers"])
+    gpus = tuple(int(n) for n in _numbers(given["gpus"], "--gpus")) if given["gpus"] else ()
+    red, green, blue = _numbers(given["rgb_mean"], "--rgb-mean", 3)
+    options = Options(
+        **{
+            **given,
+            "network": network,
+            "num_layers": layers,
+            "image_shape": _image_shape(given["image_shape"], network),
+            "gpus": gpus,
+            "kv_store": checked_kvstore(given["kv_store"]),
+            "rgb_mean": (red, green, blue),
+            "benchmark": bool(given["benchmark"]),
+            "test_io": bool(given["test_io"]),
+            "steps_per_window": given["steps_per_window"] or (10 if gpus else 1),
+        }
+    )
+    return _checked(options)
+
+
+def _checked(options: Options) -> Options:
+    for name in ("num_classes", "cpus", "data_nthreads", "disp_batches", "num_epochs"):
+        if getattr(options, name) < 1:
+            raise SpecError(
+                f"--{name.replace('_', '-')}: expected 1 or more, got {getattr(options, name)}"
+            )
+    if options.batch_size < options.devices or options.batch_size % options.devices:
+        raise SpecError(
+            f"--batch-size: expected a positive multiple of this worker's {options.devices} "
+            f"device(s), got {options.batch_size}"
+        )
+    if options.test_io and options.benchmark:
+        raise SpecError("--test-io 1 reads real data and --benchmark 1 has none; give one of them")
+    if not options.benchmark and not options.data_train:
+        raise SpecError("--data-train: expected a .rec file or folder (or --benchmark 1), got none")
+    if options.benchmark and not options.windows:
+        raise SpecError("--benchmark 1 has no epochs to end by; say --windows N")
+    if options.dtype == "float16" and not options.gpus:
+        raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use float32")
+    return options

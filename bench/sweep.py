@@ -1,0 +1,163 @@
+"""Sweeps as data: a TOML file of points, each a product of lists, to a list of trials.
+
+Top-level fields are shared by all points. In a [[points]] table, `network`, `kvstore`, `mode` and
+`devices` may be lists, `devices` may be a series "1..256" (doubling, the end as a tail), and any
+field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 = 32 }.
+"""
+
+import difflib
+import itertools
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import trial as trials
+from bench.engines import ENGINES
+from bench.errors import SpecError
+from bench.networks import describe, named
+from bench.trial import FIELDS, Trial
+
+SHIPPED = Path(__file__).parent / "sweeps"
+_PRODUCT = ("network", "kvstore", "mode", "devices")
+_NOT_A_FIELD = ("description", "repeats", "points")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """What a sweep file says; `text` is the file itself, kept with its results."""
+
+    name: str
+    description: str
+    repeats: int
+    trials: tuple[Trial, ...]
+    text: str
+
+
+def path_of(name: str) -> Path:
+    """The file of a shipped sweep's name, or the path itself."""
+    shipped = SHIPPED / f"{name}.toml"
+    if shipped.is_file():
+        return shipped
+    path = Path(name)
+    if path.is_file():
+        return path
+    known = sorted(file.stem for file in SHIPPED.glob("*.toml"))
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise SpecError(
+        f"{name}: no such sweep file{hint} Shipped sweeps: {', '.join(known)}"
+        if hint
+        else f"{name}: no such sweep file. Shipped sweeps: {', '.join(known)}"
+    )
+
+
+def load_sweep(name: str, *, engine: str | None = None) -> Sweep:
+    """The sweep of a name or path; raises SpecError naming file, field, expected and found.
+
+    `engine` replaces the one that the file asks for.
+    """
+    path = path_of(name)
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: not a TOML file: {error}") from error
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+    if engine is not None:
+        data["engine"] = engine
+    try:
+        return _sweep(path, text, data)
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from error
+
+
+def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
+    repeats = data.get("repeats", 3)
+    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
+        raise SpecError(f"repeats: expected a whole number, 1 or more, got {repeats!r}")
+    points = data.get("points")
+    if not isinstance(points, list) or not points or not all(isinstance(p, dict) for p in points):
+        raise SpecError("expected at least one [[points]] table, found none")
+    shared = {name: value for name, value in data.items() if name not in _NOT_A_FIELD}
+    _check_names(shared)
+    found: dict[str, Trial] = {}
+    for number, point in enumerate(points, 1):
+        try:
+            _check_names(point)
+            for trial in _expand(shared | point):
+                found[trial.key] = trial
+        except SpecError as error:
+            raise SpecError(f"point {number}: {error}") from error
+    return Sweep(
+        name=path.stem,
+        description=str(data.get("description", "")),
+        repeats=repeats,
+        trials=tuple(found.values()),
+        text=text,
+    )
+
+
+def _check_names(fields: dict[str, Any]) -> None:
+    for name in fields:
+        if name not in FIELDS:
+            near = difflib.get_close_matches(name, [*FIELDS, *_NOT_A_FIELD], n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise SpecError(f"unknown field {name!r}{hint}")
+    engine = fields.get("engine", "mxnet")
+    if engine not in ENGINES:
+        raise SpecError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+
+
+def _expand(fields: dict[str, Any]) -> Iterator[Trial]:
+    axes = [
+        series(fields[name]) if name == "devices" else _listed(fields[name])
+        for name in _PRODUCT
+        if name in fields
+    ]
+    names = [name for name in _PRODUCT if name in fields]
+    for values in itertools.product(*axes):
+        yield trials.make(_of_network(fields | dict(zip(names, values, strict=True))))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with network names resolved and tables by network looked up."""
+    fields = dict(fields)
+    label = ""
+    if "network" in fields:
+        if not isinstance(fields["network"], str):
+            raise SpecError(f"network: expected a name, got {fields['network']!r}")
+        family, layers = named(fields["network"])
+        fields["network"] = family
+        if fields.get("num_layers") is None:
+            fields["num_layers"] = layers
+        label = describe(family, fields["num_layers"])
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            if label not in value:
+                raise SpecError(f"{name}: has no entry for network {label!r}")
+            fields[name] = value[label]
+    return fields
+
+
+def series(value: Any) -> list[int]:
+    """Device counts: 4, [1, 2, 4] or "1..6", which doubles and ends with the end: 1, 2, 4, 6."""
+    counts = value if isinstance(value, list) else [value]
+    if isinstance(value, str):
+        first, dots, last = value.partition("..")
+        if not (dots and first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
+            raise SpecError(f"devices: expected a series such as '1..256', got {value!r}")
+        counts, count = [], int(first)
+        while count < int(last):
+            counts.append(count)
+            count *= 2
+        counts.append(int(last))
+    if not counts or not all(isinstance(n, int) and not isinstance(n, bool) for n in counts):
+        raise SpecError(f"devices: expected whole numbers, got {value!r}")
+    return counts

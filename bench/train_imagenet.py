@@ -1,0 +1,74 @@
+"""One worker process, with upstream train_imagenet.py's option names.
+
+    python -m bench.train_imagenet --network alexnet --batch-size 8 --benchmark 1 --windows 10
+
+Under a master it says events; typed by hand it prints its own summary at the end.
+"""
+
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from bench import events
+from bench.errors import SpecError
+from bench.options import Options, parse
+
+if TYPE_CHECKING:
+    from bench.training import Summary
+
+
+def summary_text(options: Options, summary: "Summary") -> str:
+    """The last lines of a worker typed by hand."""
+    steady = summary.windows[options.warmup_windows :] or summary.windows
+    images = sum(window["images"] for window in steady)
+    rate = images / sum(window["seconds"] for window in steady)
+    whose = "" if summary.num_workers == 1 else f" on worker {summary.rank}"
+    what = "read" if options.test_io else "trained"
+    lines = [
+        f"{rate:.2f} images/s {what}{whose}: {images} images in {len(steady)} windows, after "
+        f"{len(summary.windows) - len(steady)} of warm-up; batch {options.batch_size} a worker"
+    ]
+    if summary.accuracy is not None:
+        lines.append(f"validation accuracy {summary.accuracy:.3f}{whose}")
+    return "\n".join(lines)
+
+
+def _run(options: Options) -> "Summary":
+    # MXNet is loaded here, after the options are known to be right.
+    if options.test_io:
+        from bench.reading import read  # noqa: PLC0415
+
+        return read(options)
+    from bench.training import train  # noqa: PLC0415
+
+    return train(options)
+
+
+def _fail(error: Exception, code: int) -> None:
+    """Leaves at once: a worker that raises would wait for ever in its store's destructor."""
+    line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    events.say(events.Event(kind="failed", rank=-1, values={"message": line}))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def main() -> None:
+    """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
+    try:
+        options = parse(sys.argv[1:])
+        summary = _run(options)
+    except SpecError as error:
+        print(f"error: {error}", file=sys.stderr)
+        _fail(error, 2)
+    except Exception as error:  # noqa: BLE001 - the outermost door
+        traceback.print_exc()
+        _fail(error, 1)
+    else:
+        if events.STREAM_VARIABLE not in os.environ:
+            print(summary_text(options, summary))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Images to RecordIO shards and back; stands alone and serves by hand."""

@@ -1,0 +1,173 @@
+"""RecordIO files as MXNet reads and writes them.
+
+A record is the 32-bit magic, a 32-bit word of 3 bits part number and 29 bits length, the payload,
+and zeros up to a multiple of 4 bytes, all little endian. A payload that holds the magic at an
+aligned offset is cut there into parts, without those four bytes; the reader puts them back.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from im2rec_tools.errors import DataError
+
+MAGIC = 0xCED7230A
+_MAGIC_BYTES = struct.pack("<I", MAGIC)
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_LENGTH_BITS = 29
+_IMAGE_HEADER = struct.Struct("<IfQQ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageRecord:
+    """An encoded image with its label, as MXNet's image iterators expect it."""
+
+    index: int
+    label: float
+    image: bytes
+
+
+def pack(record: ImageRecord) -> bytes:
+    """The payload of an image record; `unpack` is its inverse."""
+    return _IMAGE_HEADER.pack(0, record.label, record.index, 0) + record.image
+
+
+def unpack(payload: bytes, where: str) -> ImageRecord:
+    """The image record in a payload of one label; DataError names `where` for any other."""
+    if len(payload) < _IMAGE_HEADER.size:
+        raise DataError(f"{where}: expected an image record, got {len(payload)} bytes")
+    flag, label, index, _ = _IMAGE_HEADER.unpack_from(payload)
+    if flag != 0:
+        raise DataError(f"{where}: expected one label, got a vector of {flag}")
+    return ImageRecord(index=index, label=label, image=payload[_IMAGE_HEADER.size :])
+
+
+def _parts(payload: bytes) -> list[bytes]:
+    """The payload, cut where it holds the magic at a multiple of 4 bytes."""
+    parts, start, found = [], 0, payload.find(_MAGIC_BYTES)
+    while found >= 0:
+        if found % 4 == 0:
+            parts.append(payload[start:found])
+            start = found + 4
+            found = payload.find(_MAGIC_BYTES, start)
+        else:
+            found = payload.find(_MAGIC_BYTES, found + 1)
+    return [*parts, payload[start:]]
+
+
+def frame(payload: bytes) -> bytes:
+    """The bytes of one record in the file, padding included."""
+    parts = _parts(payload)
+    framed = bytearray()
+    for number, part in enumerate(parts):
+        if len(parts) == 1:
+            kind = _WHOLE
+        else:
+            kind = _FIRST if number == 0 else _LAST if number == len(parts) - 1 else _MIDDLE
+        framed += struct.pack("<II", MAGIC, kind << _LENGTH_BITS | len(part)) + part
+        framed += bytes(-len(part) % 4)
+    return bytes(framed)
+
+
+class _Parts:
+    """Reads parts of records one after another and says where a file is damaged."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self.file, self.path = file, path
+        self.size = path.stat().st_size
+
+    def fail(self, offset: int, found: str) -> DataError:
+        return DataError(
+            f"{self.path}: damaged at byte {offset} of {self.size}: {found}; "
+            f"pack it again or copy it again from where it was made"
+        )
+
+    def header(self, offset: int) -> tuple[int, int]:
+        """Kind and length of the part that begins at this offset; it lies wholly in the file."""
+        words = self.file.read(8)
+        if len(words) < 8:
+            raise self.fail(offset, f"a record's header is cut off after {len(words)} bytes")
+        magic, word = struct.unpack("<II", words)
+        if magic != MAGIC:
+            raise self.fail(offset, f"expected the start of a record, got {words[:4].hex()}")
+        kind, length = word >> _LENGTH_BITS, word & ((1 << _LENGTH_BITS) - 1)
+        left = self.size - offset - 8
+        if length + (-length % 4) > left:
+            raise self.fail(offset, f"a record of {length} bytes is cut off after {left}")
+        return kind, length
+
+
+def records(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Offset and payload of every record; DataError where the file is damaged."""
+    with path.open("rb") as file:
+        parts = _Parts(file, path)
+        offset = start = 0
+        payload: bytearray | None = None
+        while offset < parts.size:
+            kind, length = parts.header(offset)
+            if (payload is None) != (kind in {_WHOLE, _FIRST}):
+                raise parts.fail(offset, "the parts of a record are out of order")
+            if payload is None:
+                start, payload = offset, bytearray()
+            else:
+                payload += _MAGIC_BYTES
+            payload += file.read(length)
+            file.seek(-length % 4, 1)
+            offset += 8 + length + (-length % 4)
+            if kind in {_WHOLE, _LAST}:
+                yield start, bytes(payload)
+                payload = None
+        if payload is not None:
+            raise parts.fail(offset, "the last record has no end")
+
+
+def read_index(path: Path) -> list[tuple[int, int]]:
+    """(key, offset) of every line of an .idx file; DataError names the line that is wrong."""
+    pairs = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        key, _, offset = line.partition("\t")
+        if not (key.isdigit() and offset.isdigit()):
+            raise DataError(f"{path}:{number}: expected 'key<TAB>offset', got {line!r}")
+        pairs.append((int(key), int(offset)))
+    return pairs
+
+
+def count_records(path: Path) -> int:
+    """How many records a file holds, from its .idx where there is one, after a check of its ends.
+
+    MXNet's own readers abort the process on a damaged file, or read a file that was cut between
+    two records as a shorter one, so every file passes here first. With an index the check reads
+    the first and the last record's header; without one it walks all headers.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; expected a .rec made by 'fab data.prepare'")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty; pack it again")
+    index = path.with_suffix(".idx")
+    offsets = sorted(offset for _, offset in read_index(index)) if index.is_file() else []
+    with path.open("rb") as file:
+        parts = _Parts(file, path)
+        if not offsets:
+            return _walk(parts, 0)
+        if offsets[0] != 0 or offsets[-1] >= parts.size:
+            raise DataError(
+                f"{index}: its offsets run from {offsets[0]} to {offsets[-1]} and {path.name} has "
+                f"{parts.size} bytes; the two do not belong together or {path.name} is cut off"
+            )
+        parts.header(0)
+        if _walk(parts, offsets[-1]) != 1:
+            raise DataError(f"{index}: {path.name} holds records after the last one it lists")
+        return len(offsets)
+
+
+def _walk(parts: _Parts, offset: int) -> int:
+    """How many records begin at or after this offset, by their headers alone."""
+    count = 0
+    while offset < parts.size:
+        parts.file.seek(offset)
+        kind, length = parts.header(offset)
+        count += kind in {_WHOLE, _FIRST}
+        offset += 8 + length + (-length % 4)
+    return count

@@ -1,0 +1,86 @@
+"""Hosts: the machines of a cluster and what each has."""
+
+import ipaddress
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from launch.errors import LaunchError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One machine.
+
+    address     numeric: MXNet's scheduler cannot bind a name
+    devices     how many training devices it has; a trial that puts more on it is emulated
+    cores       the processors a job may use, for pinning; empty where they are not known
+    python      interpreter there, relative to `tree` where it lies within
+    tree        the checkout there
+    """
+
+    name: str
+    address: str
+    devices: int
+    cores: tuple[int, ...] = ()
+    python: str = ".venv/bin/python"
+    tree: str = "."
+
+
+def this_machine() -> Host:
+    """The machine this runs on, its CPU devices being the cores this process may use."""
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    python = Path(sys.executable)
+    return Host(
+        name=socket.gethostname(),
+        address="127.0.0.1",
+        devices=len(cores),
+        cores=cores,
+        python=str(python.relative_to(ROOT) if python.is_relative_to(ROOT) else python),
+        tree=str(ROOT),
+    )
+
+
+def pretend(count: int, devices: int) -> tuple[Host, ...]:
+    """Hosts that do not exist, on addresses kept for documentation, to look at a plan with."""
+    return tuple(
+        Host(name=f"host{n:02}", address=f"192.0.2.{n}", devices=devices)
+        for n in range(1, count + 1)
+    )
+
+
+def read_hostfile(path: Path) -> tuple[Host, ...]:
+    """The hosts of a file with lines 'ADDRESS slots=N' and comments from '#'.
+
+    Raises LaunchError naming the line that is wrong.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise LaunchError(f"{path}: cannot be read: {error.strerror}") from error
+    hosts: dict[str, Host] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        where = f"{path}:{number}"
+        slots = words[1].removeprefix("slots=") if len(words) == 2 else ""
+        if not slots.isdigit() or int(slots) < 1:
+            raise LaunchError(f"{where}: expected 'ADDRESS slots=N', got {line.strip()!r}")
+        if words[0] in hosts:
+            raise LaunchError(f"{where}: {words[0]} stands here a second time")
+        hosts[words[0]] = Host(name=words[0], address=_address(words[0], where), devices=int(slots))
+    if not hosts:
+        raise LaunchError(f"{path}: expected lines 'ADDRESS slots=N', found none")
+    return tuple(hosts.values())
+
+
+def _address(text: str, where: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise LaunchError(f"{where}: expected a numeric IPv4 address, got {text!r}") from None

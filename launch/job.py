@@ -1,0 +1,133 @@
+"""Runs the processes of one job on their hosts' agents and watches them to the end."""
+
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from bench import events
+from bench.events import Event
+from launch.errors import LaunchError
+from launch.hosts import Host
+from launch.plan import Process
+from launch.transport import Channel, Message, connect
+from launch.watch import Deadlines, Seen, Verdict, Watch
+
+_TURN_SECONDS = 0.2
+Result = tuple[Verdict, dict[str, Seen]]
+
+
+class _Logs:
+    """The raw output of every process, a file each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, IO[str]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def write(self, name: str, line: str) -> None:
+        if name not in self._files:
+            self._files[name] = (self._folder / f"{name}.log").open("w", encoding="utf-8")
+        self._files[name].write(line + "\n")
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+
+def run(
+    processes: Sequence[Process], logs: Path, deadlines: Deadlines
+) -> Iterator[Event | Result]:
+    """Starts the processes, yields what workers say as they say it, and last the result.
+
+    Whatever happens, every process is gone when this generator ends or is closed. Raises
+    LaunchError where the log folder cannot be written.
+    """
+    inbox: queue.Queue[Message] = queue.Queue()
+    channels: dict[str, Channel] = {}
+    try:
+        writer = _Logs(logs)
+    except OSError as error:
+        raise LaunchError(f"{logs}: cannot be made ({error.strerror})") from error
+    try:
+        for host in _hosts(processes):
+            channels[host.name] = connect(host, inbox)
+        watch = Watch(processes, deadlines, time.monotonic())
+        for process in processes:
+            channels[process.host.name].send(_start(process))
+        yield from _follow(watch, inbox, writer.write)
+    finally:
+        for channel in channels.values():
+            channel.close()
+        _drain(inbox, writer.write)
+        writer.close()
+
+
+def _hosts(processes: Sequence[Process]) -> list[Host]:
+    return list({process.host.name: process.host for process in processes}.values())
+
+
+def _start(process: Process) -> dict[str, object]:
+    return {
+        "do": "start",
+        "id": process.id,
+        "argv": list(process.argv),
+        "env": process.env,
+        "cwd": process.host.tree,
+        "cores": list(process.cores),
+    }
+
+
+def _follow(
+    watch: Watch, inbox: "queue.Queue[Message]", log: Callable[[str, str], None]
+) -> Iterator[Event | Result]:
+    while True:
+        verdict = watch.verdict(time.monotonic())
+        if verdict is not None:
+            yield verdict, watch.seen
+            return
+        try:
+            message = inbox.get(timeout=_TURN_SECONDS)
+        except queue.Empty:
+            continue
+        if message.say in {"lost", "refused"}:
+            yield _no_agent(message), watch.seen
+            return
+        event = _take(watch, message, log)
+        if event is not None:
+            yield event
+
+
+def _no_agent(message: Message) -> Verdict:
+    if message.say == "refused":
+        why = f"{message.values['id']} could not be started: {message.values['why']}"
+        return Verdict(status="failed", message=f"{message.host.name}: {why}")
+    return Verdict(
+        status="lost",
+        message=f"{message.host.name}: its agent is gone (channel closed); "
+        f"its processes ended with it",
+    )
+
+
+def _take(watch: Watch, message: Message, log: Callable[[str, str], None]) -> Event | None:
+    name, values = message.values.get("id", ""), message.values
+    if message.say == "output":
+        log(name, values["line"])
+        watch.seen[name].last_line = values["line"].strip() or watch.seen[name].last_line
+    elif message.say == "exit":
+        watch.exited(name, values.get("code"), values.get("signal"))
+    elif message.say == "event":
+        event = events.parse(values["line"])
+        if event is not None:
+            watch.hear(name, event, time.monotonic())
+        return event
+    return None
+
+
+def _drain(inbox: "queue.Queue[Message]", log: Callable[[str, str], None]) -> None:
+    """Writes what processes still said while they were being ended."""
+    while not inbox.empty():
+        message = inbox.get()
+        if message.say == "output":
+            log(message.values["id"], message.values["line"])

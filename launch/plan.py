@@ -1,0 +1,102 @@
+"""The plan of a job: every process with its host, role, environment and command. Pure."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bench.engines import ENGINES
+from bench.trial import Trial
+from launch.errors import LaunchError
+from launch.hosts import Host
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """One process of a job; `env` is what it gets beside its host's own environment."""
+
+    host: Host
+    role: str
+    index: int
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    cores: tuple[int, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The name of the process and its log: 'worker-0'."""
+        return f"{self.role}-{self.index}"
+
+
+def plan(trial: Trial, hosts: Sequence[Host], port: int) -> list[Process]:
+    """The job's processes in the order of their start: scheduler, servers, workers.
+
+    Hosts are filled one after another. `port` is the scheduler's, on the first host. Server i
+    stands beside worker i and, where devices are cores, on the same cores.
+    """
+    if trial.hosts > len(hosts):
+        raise LaunchError(
+            f"{trial.name} needs {trial.hosts} hosts of {trial.devices_per_host} devices, "
+            f"there are {len(hosts)}"
+        )
+    processes = []
+    if trial.servers:
+        processes.append(_process(trial, hosts[0], hosts[0], port, "scheduler", 0))
+    for role in ("server",) * bool(trial.servers) + ("worker",):
+        for index in range(trial.workers):
+            host = hosts[index * trial.devices_per_worker // trial.devices_per_host]
+            processes.append(_process(trial, host, hosts[0], port, role, index))
+    return processes
+
+
+def _process(
+    trial: Trial, host: Host, first: Host, port: int, role: str, index: int
+) -> Process:
+    env = {}
+    if trial.servers:
+        env = {
+            "DMLC_ROLE": role,
+            "DMLC_PS_ROOT_URI": first.address,
+            "DMLC_PS_ROOT_PORT": str(port),
+            "DMLC_NUM_WORKER": str(trial.workers),
+            "DMLC_NUM_SERVER": str(trial.servers),
+            "DMLC_NODE_HOST": host.address,
+        }
+    if trial.device == "cpu" and trial.mode != "test-io":
+        env["OMP_NUM_THREADS"] = "1"
+    if trial.device == "gpu" and role != "worker":
+        env["CUDA_VISIBLE_DEVICES"] = ""
+    return Process(
+        host=host,
+        role=role,
+        index=index,
+        argv=(host.python, *ENGINES[trial.engine](trial, role, index)),
+        env=env,
+        cores=() if role == "scheduler" else _cores(trial, host, index),
+    )
+
+
+def _cores(trial: Trial, host: Host, index: int) -> tuple[int, ...]:
+    """One core a CPU device; where a host has fewer, devices share them (and are emulated)."""
+    if trial.device == "gpu" or trial.mode == "test-io" or not host.cores:
+        return ()
+    first = index * trial.devices_per_worker % trial.devices_per_host
+    slots = range(first, first + trial.devices_per_worker)
+    return tuple(sorted({host.cores[slot % len(host.cores)] for slot in slots}))
+
+
+def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
+    """Whether some host of the job runs more devices than it has."""
+    most = min(trial.devices, trial.devices_per_host)
+    return any(most > host.devices for host in hosts[: trial.hosts])
+
+
+def describe(processes: Sequence[Process]) -> str:
+    """The plan as text: a block a process, whose last line can be pasted into a shell there."""
+    blocks = []
+    for process in processes:
+        pinned = f" cores {','.join(map(str, process.cores))}" if process.cores else ""
+        env = [f"{name}={shlex.quote(value)}" for name, value in process.env.items()]
+        taskset = ["taskset", "-c", ",".join(map(str, process.cores))] if process.cores else []
+        command = " ".join([*env, *taskset, shlex.join(process.argv)])
+        blocks.append(f"{process.host.name} {process.id}{pinned}\n    {command}")
+    return "\n".join(blocks)

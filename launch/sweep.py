@@ -1,0 +1,134 @@
+"""Runs the trials of a sweep that are not done yet, one after another, into a store."""
+
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from bench.events import Event
+from bench.sweep import Sweep
+from bench.trial import Trial
+from launch import job
+from launch.hosts import Host
+from launch.identity import identity
+from launch.plan import Process, emulated, plan
+from launch.ports import free_port
+from launch.watch import Deadlines, Seen, Verdict
+from results.record import Identity, Rank, Record, Started
+from results.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """The hosts a sweep runs on, the scheduler's port (None: a free one) and its patience."""
+
+    hosts: tuple[Host, ...]
+    port: int | None = None
+    deadlines: Deadlines = field(default_factory=Deadlines)
+
+
+def sweep(what: Sweep, where: Where, store: Store) -> Iterator[Started | Event | Record]:
+    """Yields the beginning, the events and the record of each trial; records are stored first.
+
+    Data of all trials are checked, and hosts counted, before the first one starts.
+    """
+    wanted = [
+        (trial, identity(trial, repeat, where.hosts))
+        for repeat in range(what.repeats)
+        for trial in what.trials
+    ]
+    port = free_port(where.hosts[0].address, where.port)
+    for trial, _ in wanted:
+        plan(trial, where.hosts, port)
+    done = store.done()
+    left = [(trial, name) for trial, name in wanted if name not in done]
+    for number, (trial, name) in enumerate(left, len(wanted) - len(left) + 1):
+        yield Started(trial=trial, identity=name, number=number, total=len(wanted))
+        yield from _point(trial, name, where, store)
+
+
+def _point(
+    trial: Trial, name: Identity, where: Where, store: Store
+) -> Iterator[Event | Record]:
+    processes = plan(trial, where.hosts, free_port(where.hosts[0].address, where.port))
+    logs = store.folder / "logs" / trial.key / str(name.repeat)
+    began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    for update in job.run(processes, logs, where.deadlines):
+        if isinstance(update, Event):
+            yield update
+            continue
+        verdict, seen = update
+        workers = [one for one in seen.values() if one.process.role == "worker"]
+        verdict = _judged(trial, verdict, workers)
+        record = Record(
+            trial=trial,
+            identity=name,
+            status=verdict.status,
+            message=verdict.message,
+            ranks=tuple(_rank(worker) for worker in workers if worker.rank is not None),
+            emulated=emulated(trial, where.hosts),
+            started=started,
+            elapsed_seconds=time.monotonic() - began,
+            accuracy=_accuracy(workers),
+            commands=_commands(processes),
+        )
+        store.append(record)
+        yield record
+
+
+def _commands(processes: Sequence[Process]) -> dict[str, str]:
+    return {process.id: shlex.join(process.argv) for process in processes}
+
+
+def _rank(worker: Seen) -> Rank:
+    assert worker.rank is not None
+    windows = worker.windows
+    return Rank(
+        rank=worker.rank,
+        host=worker.process.host.name,
+        process=worker.process.id,
+        seconds=tuple(window["seconds"] for window in windows),
+        ends=tuple(window["end"] for window in windows),
+        cpu_seconds=tuple(window.get("cpu_seconds", 0.0) for window in windows),
+        images=tuple(window["images"] for window in windows),
+        losses=tuple(window.get("loss", 0.0) for window in windows),
+        facts=worker.facts | (worker.done or {}),
+    )
+
+
+def _accuracy(workers: Sequence[Seen]) -> float | None:
+    """Of the last validation, over all ranks' shares; None where a rank has none."""
+    last = [worker.epochs[-1] for worker in workers if worker.epochs]
+    if not last or len(last) < len(workers):
+        return None
+    return sum(epoch["correct"] for epoch in last) / sum(epoch["total"] for epoch in last)
+
+
+def _judged(trial: Trial, verdict: Verdict, workers: Sequence[Seen]) -> Verdict:
+    """The verdict, unless the job that ended well was not the one asked for."""
+    doubt = _doubt(trial, workers) if verdict.status == "ok" else ""
+    return Verdict(status="failed", message=doubt) if doubt else verdict
+
+
+def _doubt(trial: Trial, workers: Sequence[Seen]) -> str:
+    """Why the windows of a job that ended well are no measurement of this trial; '' if they are."""
+    for worker in workers:
+        if worker.facts["num_workers"] != trial.workers:
+            found = worker.facts["num_workers"]
+            return f"{worker.who} was in a job of {found} workers, expected {trial.workers}"
+        if worker.facts["worker_batch"] != trial.worker_batch:
+            found = worker.facts["worker_batch"]
+            return f"{worker.who} trained batches of {found}, expected {trial.worker_batch}"
+    if {worker.rank for worker in workers} != set(range(trial.workers)):
+        ranks = sorted(worker.rank or 0 for worker in workers)
+        return f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"
+    counts = {len(worker.windows) for worker in workers}
+    if len(counts) > 1 and not trial.asynchronous:
+        return f"ranks measured different numbers of windows: {sorted(counts)}"
+    if min(counts) <= trial.warmup_windows:
+        return f"{min(counts)} windows, none after {trial.warmup_windows} of warm-up"
+    hashes = {worker.rank: (worker.done or {}).get("weight_hash") for worker in workers}
+    if len(set(hashes.values())) > 1 and not trial.asynchronous:
+        return f"ranks ended with different weights: {hashes}"
+    return ""

@@ -1,0 +1,1 @@
+"""What came out and what it says: records, their store, and scaling computed from them."""

@@ -1,0 +1,93 @@
+"""Record: what one run of a trial left behind, and Started, what is known before it runs."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.trial import Trial
+
+# 1: first.
+SCHEMA = 1
+STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rank:
+    """One worker's raw windows, warm-up included; the lists are of equal length.
+
+    seconds and cpu_seconds of each window, its end by the host's clock (seconds since 1970), images
+    that this rank trained in it, loss at its end.
+    """
+
+    rank: int
+    host: str
+    process: str
+    seconds: tuple[float, ...] = ()
+    ends: tuple[float, ...] = ()
+    cpu_seconds: tuple[float, ...] = ()
+    images: tuple[int, ...] = ()
+    losses: tuple[float, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What must be the same for a record to stand for a trial that is asked for again."""
+
+    key: str
+    repeat: int
+    code_hash: str
+    data_manifest: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A trial that is about to run: number `number` of `total` in this sweep."""
+
+    trial: Trial
+    identity: Identity
+    number: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A trial that has run. `commands` are its processes' command lines, by process."""
+
+    trial: Trial
+    identity: Identity
+    status: str
+    message: str
+    ranks: tuple[Rank, ...]
+    emulated: bool
+    started: str
+    elapsed_seconds: float
+    accuracy: float | None = None
+    commands: dict[str, str] = field(default_factory=dict)
+
+
+def emit(record: Record) -> str:
+    """The record as one line of JSON without its newline; `parse` is its inverse."""
+    return json.dumps({"schema": SCHEMA, **dataclasses.asdict(record)})
+
+
+def parse(line: str) -> Record | None:
+    """The record on this line, None where the line is torn; ValueError for a newer schema."""
+    try:
+        data = json.loads(line)
+    except ValueError:
+        return None
+    if data.pop("schema") > SCHEMA:
+        raise ValueError("written by a newer version of mxscale")
+    trial = Trial(**{name: _tuples(value) for name, value in data.pop("trial").items()})
+    identity = Identity(**{name: _tuples(v) for name, v in data.pop("identity").items()})
+    ranks = tuple(
+        Rank(**{name: _tuples(value) for name, value in rank.items()}) for rank in data.pop("ranks")
+    )
+    return Record(trial=trial, identity=identity, ranks=ranks, **data)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,138 @@
+"""ScalingRow: one point of a sweep with its speed-up and efficiency against each base."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.kvstores import is_distributed
+from bench.trial import Trial
+from results.rates import Rate, Ratio, rate, ratio, steady_windows
+from results.record import Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Against:
+    """A point against one base: `base` says in words which point that is."""
+
+    base: str
+    speedup: Ratio
+    efficiency: Ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingRow:
+    """All repeats of one trial.
+
+    rate        None unless status is ok
+    device      against one device (without servers where that was measured)
+    host        against one full host; None for points smaller than that
+    worker      against one worker through the same distributed store
+    accuracy    of the last validation, where the trial trained on real data
+    message     why it is not ok, or what a reader must know
+    """
+
+    trial: Trial
+    status: str
+    message: str
+    rate: Rate | None
+    emulated: bool
+    window_seconds: tuple[float, ...] = ()
+    device: Against | None = None
+    host: Against | None = None
+    worker: Against | None = None
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    trial: Trial
+    rate: Rate
+
+
+def _series(trial: Trial) -> tuple[object, ...]:
+    """Points that differ in device count and store only, and may be compared."""
+    what = (trial.engine, trial.mode, trial.label, trial.image_shape, trial.num_classes)
+    return (*what, trial.device, trial.dtype, trial.batch_per_device, trial.data_train)
+
+
+def _first(
+    points: Sequence[_Point], fits: Callable[[Trial], bool], *, prefer_local: bool = True
+) -> _Point | None:
+    """The point that fits; of several, the one without servers first."""
+    fitting = [point for point in points if fits(point.trial)]
+    fitting.sort(key=lambda point: prefer_local and is_distributed(point.trial.kvstore))
+    return fitting[0] if fitting else None
+
+
+def _against(point: _Point, base: _Point | None) -> Against | None:
+    if base is None:
+        return None
+    devices = base.trial.devices / point.trial.devices
+    return Against(
+        base=f"{base.trial.kvstore} on {base.trial.devices} device"
+        + ("s" if base.trial.devices > 1 else ""),
+        speedup=ratio(point.rate, base.rate),
+        efficiency=ratio(point.rate, base.rate, devices),
+    )
+
+
+def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, Against | None]:
+    trial = point.trial
+    if trial.mode == "test-io":
+        return {}
+    peers = [other for other in points if _series(other.trial) == _series(trial)]
+    full = trial.devices_per_host
+    host = _first(peers, lambda t: t.devices == full == t.devices_per_host)
+    one_worker = _first(peers, lambda t: t.workers == 1 and t.kvstore == trial.kvstore)
+    distributed = is_distributed(trial.kvstore)
+    return {
+        "device": _against(point, _first(peers, lambda t: t.devices == 1)),
+        "host": _against(point, host) if trial.devices >= full else None,
+        "worker": _against(point, one_worker) if distributed else None,
+    }
+
+
+def scaling(records: Sequence[Record]) -> list[ScalingRow]:
+    """A row a trial, in the order in which trials first ran; repeats are taken together.
+
+    A repeat that is not ok makes its point not ok: a rate is never taken over what is left.
+    """
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record.identity.key, []).append(record)
+    bad = {
+        key: next((record for record in group if record.status != "ok"), None)
+        for key, group in groups.items()
+    }
+    points = {
+        key: _Point(trial=group[0].trial, rate=rate(group))
+        for key, group in groups.items()
+        if bad[key] is None
+    }
+    return [_row(group, bad[key], points) for key, group in groups.items()]
+
+
+def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point]) -> ScalingRow:
+    newest = group[-1]
+    if bad is not None:
+        return ScalingRow(
+            trial=bad.trial,
+            status=bad.status,
+            message=bad.message,
+            rate=None,
+            emulated=bad.emulated,
+        )
+    point = points[newest.identity.key]
+    return ScalingRow(
+        trial=newest.trial,
+        status="ok",
+        message=newest.message,
+        rate=point.rate,
+        emulated=newest.emulated,
+        window_seconds=_window_seconds(group),
+        accuracy=newest.accuracy,
+        **_bases(point, list(points.values())),
+    )
+
+
+def _window_seconds(group: Sequence[Record]) -> tuple[float, ...]:
+    return tuple(seconds for record in group for seconds, _ in steady_windows(record))

@@ -1,0 +1,138 @@
+"""Store: one folder a run, whose log of records only grows."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from results import record as records
+from results.errors import StoreError
+from results.record import Identity, Record
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that a reader sees the old one or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sibling = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with sibling.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        sibling.replace(path)
+    finally:
+        sibling.unlink(missing_ok=True)
+
+
+class Store:
+    """The run folder of one sweep, held by one process at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Opens or makes the folder for writing; StoreError where that cannot be."""
+        self.folder = folder
+        self._log = folder / "records.jsonl"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (folder / ".lock").open("a+", encoding="utf-8")
+            self._hold()
+            if self._log.exists():
+                _end_torn_line(self._log)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _hold(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._lock.seek(0)
+            raise StoreError(
+                f"{self.folder}: another sweep (process {self._lock.read().strip()}) is writing "
+                f"here; wait for it or choose another --run"
+            ) from error
+        self._lock.truncate(0)
+        self._lock.write(str(os.getpid()))
+        self._lock.flush()
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"{self.folder}: cannot be written ({error.strerror}); make room or choose another "
+            f"folder with --run PATH. Nothing recorded before is lost"
+        )
+
+    def append(self, record: Record) -> None:
+        """Adds a record and returns once it is on disk."""
+        try:
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write(records.emit(record) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def write(self, name: str, text: str) -> None:
+        """Replaces the file `name` of the run folder."""
+        try:
+            write_whole(self.folder / name, text)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def done(self) -> set[Identity]:
+        """What has been measured; points that failed run again."""
+        return {record.identity for record in read(self.folder) if record.status == "ok"}
+
+    def close(self) -> None:
+        """Lets another process have the folder."""
+        self._lock.close()
+
+
+def _end_torn_line(log: Path) -> None:
+    """Ends a last line that was cut off, so that the next record begins on a line of its own."""
+    with log.open("rb+") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.write(b"\n")
+
+
+def read(folder: Path) -> list[Record]:
+    """The records of a run folder, oldest first, without lines that were torn.
+
+    Raises StoreError where there are none to read or they are of a newer schema.
+    """
+    log = folder / "records.jsonl"
+    if not folder.is_dir():
+        raise StoreError(f"{folder}: no such run folder; 'fab bench.sweep' makes one")
+    if not log.exists():
+        return []
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = records.parse(line) if line else None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreError(f"{log}:{number}: not a record this version reads: {error}") from error
+        if record is not None:
+            found.append(record)
+    return found
+
+
+def latest(found: list[Record]) -> list[Record]:
+    """The records that count: the newest of each trial and repeat."""
+    return list({(r.identity.key, r.identity.repeat): r for r in found}.values())
+
+
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """A file of the run folder that holds a JSON object; empty where there is none."""
+    path = folder / name
+    if not path.exists():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: not readable as JSON: {error}") from error
+    return dict(data)
