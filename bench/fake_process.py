@@ -32,7 +32,8 @@ def _sleep_for_ever() -> NoReturn:
 def _schedule(address: tuple[str, int], expected: int) -> None:
     """Deals out a rank to each of `expected` connections, then waits until all have closed."""
     with socket.create_server(address, backlog=expected) as listener:
-        members, next_rank = [], {"worker": 0, "server": 0}
+        members: list[tuple[Any, str]] = []
+        next_rank = {"worker": 0, "server": 0}
         while len(members) < expected:
             connection, _ = listener.accept()
             stream = connection.makefile("rw", encoding="utf-8")
@@ -85,8 +86,8 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
     say(Event(kind="ready", rank=rank, values=facts))
     seconds, clock = script["seconds"], 0.0
     for index in range(script["warmup"] + script["windows"]):
-        for fault, window in faults.items():
-            if window == index:
+        for fault, at in faults.items():
+            if at == index:
                 _commit(fault, rank)
         if faults.get("nan") == index:
             raise FloatingPointError(f"the loss is nan after window {index}")

@@ -60,7 +60,6 @@ def record_iterator(
             f"{data}: a worker's share is {share} images, fewer than its batch of {batch_size}; "
             f"use a smaller batch or fewer workers"
         )
-    red, green, blue = options.rgb_mean
     settings: dict[str, Any] = {
         "path_imgrec": ";".join(map(str, paths)),
         "data_shape": options.image_shape,
@@ -70,9 +69,8 @@ def record_iterator(
         "shuffle": shuffle,
         "seed": options.seed,
         "preprocess_threads": options.data_nthreads,
-        "mean_r": red,
-        "mean_g": green,
-        "mean_b": blue,
+        **{f"mean_{c}": value for c, value in zip("rgb", options.rgb_mean, strict=True)},
+        **{f"std_{c}": value for c, value in zip("rgb", options.rgb_std, strict=True)},
         "verbose": False,
     }
     text = merged_index(paths)

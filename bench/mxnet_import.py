@@ -45,18 +45,19 @@ def _removed(name: str) -> Callable[..., NoReturn]:
 @contextmanager
 def _old_names() -> Iterator[None]:
     """Supplies the names NumPy removed, for as long as the block runs."""
-    before = np.__getattr__
+    numpy: Any = np
+    before = numpy.__getattr__
 
     def lookup(name: str) -> Any:
         if name in _SUCCESSORS:
             return _SUCCESSORS[name]
         return _removed(name) if name in _GONE else before(name)
 
-    np.__getattr__ = lookup
+    numpy.__getattr__ = lookup
     try:
         yield
     finally:
-        np.__getattr__ = before
+        numpy.__getattr__ = before
 
 
 with _old_names(), warnings.catch_warnings():

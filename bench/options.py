@@ -32,6 +32,7 @@ class Options:
     data_val: str
     data_nthreads: int
     rgb_mean: tuple[float, float, float]
+    rgb_std: tuple[float, float, float]
     benchmark: bool
     test_io: bool
     disp_batches: int
@@ -79,7 +80,8 @@ def parser() -> argparse.ArgumentParser:
     add("--data-train", default="", help="a .rec file, a folder of them, or files joined by ';'")
     add("--data-val", default="", help="the same for validation after each epoch")
     add("--data-nthreads", type=int, default=4, help="decoding threads")
-    add("--rgb-mean", default="123.68,116.779,103.939")
+    add("--rgb-mean", default="123.68,116.779,103.939", help="taken from each pixel")
+    add("--rgb-std", default="1,1,1", help="each pixel is divided by it then")
     add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
     add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
     add("--disp-batches", type=int, default=20, help="say a line every so many batches")
@@ -118,7 +120,6 @@ def parse(argv: Sequence[str]) -> Options:
     if given["num_layers"] is not None:
         layers = checked_layers(network, given["num_layers"])
     gpus = tuple(int(n) for n in _numbers(given["gpus"], "--gpus")) if given["gpus"] else ()
-    red, green, blue = _numbers(given["rgb_mean"], "--rgb-mean", 3)
     options = Options(
         **{
             **given,
@@ -127,7 +128,8 @@ def parse(argv: Sequence[str]) -> Options:
             "image_shape": _image_shape(given["image_shape"], network),
             "gpus": gpus,
             "kv_store": checked_kvstore(given["kv_store"]),
-            "rgb_mean": (red, green, blue),
+            "rgb_mean": _numbers(given["rgb_mean"], "--rgb-mean", 3),
+            "rgb_std": _numbers(given["rgb_std"], "--rgb-std", 3),
             "benchmark": bool(given["benchmark"]),
             "test_io": bool(given["test_io"]),
             "steps_per_window": given["steps_per_window"] or (10 if gpus else 1),

@@ -37,7 +37,8 @@ def merged_index(paths: tuple[Path, ...]) -> str | None:
     indexes = [path.with_suffix(".idx") for path in paths]
     if not all(index.is_file() for index in indexes):
         return None
-    lines, base = [], 0
+    lines: list[str] = []
+    base = 0
     for path, index in zip(paths, indexes, strict=True):
         lines += [f"{len(lines) + n}\t{base + at}" for n, (_, at) in enumerate(read_index(index))]
         base += path.stat().st_size

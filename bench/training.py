@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import events, inputs
-from bench.kvstores import is_distributed
 from bench.mxnet_import import mx
 from bench.networks import NETWORKS
 from bench.options import Options
+from bench.shards import count_images, shards
 from bench.store_client import any_votes, open_kvstore
 
 
@@ -119,7 +119,7 @@ def measure(job: Job, batches: Iterator[inputs.Batch], steps: int, index: int) -
 def validate(job: Job) -> tuple[int, int]:
     """Correct and total of this rank's share of the validation images."""
     options = job.options
-    share = inputs.count_images(inputs.shards(options.data_val)) // job.num_workers
+    share = count_images(shards(options.data_val)) // job.num_workers
     iterator = inputs.record_iterator(
         options,
         options.data_val,
@@ -244,6 +244,3 @@ def peak_memory() -> int:
 
 def _say(job: Job, kind: str, values: dict[str, Any]) -> None:
     events.say(events.Event(kind=kind, rank=job.rank, values=values))
-
-
-__all__ = ["Job", "Summary", "build", "is_distributed", "measure", "peak_memory", "step", "train"]

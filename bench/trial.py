@@ -61,6 +61,7 @@ class Trial:
     data_val: str = ""
     data_nthreads: int = 4
     rgb_mean: tuple[float, ...] = (123.68, 116.779, 103.939)
+    rgb_std: tuple[float, ...] = (1.0, 1.0, 1.0)
     fake_seconds: tuple[float, ...] = ()
     fake_faults: tuple[str, ...] = ()
 
@@ -119,7 +120,7 @@ _WORDS = {"int": "whole number", "float": "number", "str": "text"}
 
 def _checked_type(name: str, value: Any) -> Any:
     """The value as the field holds it: lists become tuples, whole numbers floats where wanted."""
-    kind = FIELDS[name].type
+    kind: Any = FIELDS[name].type
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         if isinstance(value, list | tuple) and all(_is_a(item, part) for part in value):
@@ -181,8 +182,9 @@ def _check_values(trial: Trial) -> None:
             raise SpecError(f"{name}: expected 0 or more, got {getattr(trial, name)}")
     if len(trial.image_shape) != 3 or min(trial.image_shape) < 1:
         raise SpecError(f"image_shape: expected channels, height, width, got {trial.image_shape}")
-    if len(trial.rgb_mean) != 3:
-        raise SpecError(f"rgb_mean: expected 3 numbers, got {len(trial.rgb_mean)}")
+    for name in ("rgb_mean", "rgb_std"):
+        if len(getattr(trial, name)) != 3:
+            raise SpecError(f"{name}: expected 3 numbers, got {len(getattr(trial, name))}")
     if trial.dtype == "float16" and trial.device == "cpu":
         raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use float32 or device = 'gpu'")
     _check_layout(trial)
@@ -230,4 +232,6 @@ def _check_data(trial: Trial) -> None:
     if trial.mode == "synthetic" and trial.windows == 0:
         raise SpecError("windows: synthetic data has no epochs to end by; expected 1 or more")
     if trial.mode == "test-io" and trial.devices != 1:
-        raise SpecError(f"devices: test-io is measured on one host's processors, got {trial.devices}")
+        raise SpecError(
+            f"devices: test-io is measured on one host's processors, got {trial.devices}"
+        )

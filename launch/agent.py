@@ -21,7 +21,8 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _BEAT_SECONDS = 1.0
@@ -64,9 +65,7 @@ class _Lines:
 class _Child:
     """A process that was started, with its two streams."""
 
-    def __init__(
-        self, name: str, popen: subprocess.Popen[bytes], output: int, events: int
-    ) -> None:
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], output: int, events: int) -> None:
         self.name, self.popen = name, popen
         self.streams = {"output": _Lines(output), "event": _Lines(events)}
 
@@ -166,7 +165,7 @@ class Agent:
                 stderr=output_end,
                 pass_fds=(events_end,),
                 start_new_session=True,
-                preexec_fn=_prepare(message["cores"], os.getpid()),
+                preexec_fn=_prepare(message["cores"], os.getpid()),  # noqa: PLW1509 - one thread
             )
         except (OSError, subprocess.SubprocessError) as error:
             for fd in (output, events):
@@ -258,16 +257,17 @@ def _prepare(cores: list[int], agent_pid: int) -> Callable[[], None]:
 def descendants() -> list[int]:
     """Pids of all processes below this one that are not zombies; orphans are adopted by it."""
     parents = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
             try:
-                with open(f"/proc/{entry}/stat", "rb") as file:
-                    state, parent = file.read().rpartition(b")")[2].split()[:2]
+                stat = (entry / "stat").read_bytes()
             except OSError:
                 continue
+            state, parent = stat.rpartition(b")")[2].split()[:2]
             if state != b"Z":
-                parents[int(entry)] = int(parent)
-    found, frontier = [], {os.getpid()}
+                parents[int(entry.name)] = int(parent)
+    found: list[int] = []
+    frontier = {os.getpid()}
     while frontier:
         frontier = {pid for pid, parent in parents.items() if parent in frontier}
         found += frontier

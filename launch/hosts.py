@@ -4,7 +4,7 @@ import ipaddress
 import os
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launch.errors import LaunchError
@@ -17,7 +17,7 @@ class Host:
     """One machine.
 
     address     numeric: MXNet's scheduler cannot bind a name
-    devices     how many training devices it has; a trial that puts more on it is emulated
+    cpus, gpus  how many devices of each kind; a trial that puts more on it is emulated
     cores       the processors a job may use, for pinning; empty where they are not known
     python      interpreter there, relative to `tree` where it lies within
     tree        the checkout there
@@ -25,20 +25,27 @@ class Host:
 
     name: str
     address: str
-    devices: int
+    cpus: int
+    gpus: int
     cores: tuple[int, ...] = ()
     python: str = ".venv/bin/python"
     tree: str = "."
 
+    def devices(self, kind: str) -> int:
+        """How many devices of the kind, 'cpu' or 'gpu', it has."""
+        return self.gpus if kind == "gpu" else self.cpus
+
 
 def this_machine() -> Host:
-    """The machine this runs on, its CPU devices being the cores this process may use."""
+    """The machine this runs on; its CPU devices are the cores this process may use."""
     cores = tuple(sorted(os.sched_getaffinity(0)))
+    driver = Path("/proc/driver/nvidia/gpus")
     python = Path(sys.executable)
     return Host(
         name=socket.gethostname(),
         address="127.0.0.1",
-        devices=len(cores),
+        cpus=len(cores),
+        gpus=len(list(driver.iterdir())) if driver.is_dir() else 0,
         cores=cores,
         python=str(python.relative_to(ROOT) if python.is_relative_to(ROOT) else python),
         tree=str(ROOT),
@@ -48,7 +55,16 @@ def this_machine() -> Host:
 def pretend(count: int, devices: int) -> tuple[Host, ...]:
     """Hosts that do not exist, on addresses kept for documentation, to look at a plan with."""
     return tuple(
-        Host(name=f"host{n:02}", address=f"192.0.2.{n}", devices=devices)
+        Host(name=f"host{n:02}", address=f"192.0.2.{n}", cpus=devices, gpus=devices)
+        for n in range(1, count + 1)
+    )
+
+
+def rehearse(count: int, devices: int) -> tuple[Host, ...]:
+    """As many agents on this machine, each playing a host, for the fake engine."""
+    here = this_machine()
+    return tuple(
+        replace(here, name=f"host{n:02}", cpus=devices, gpus=devices, cores=())
         for n in range(1, count + 1)
     )
 
@@ -73,7 +89,12 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
             raise LaunchError(f"{where}: expected 'ADDRESS slots=N', got {line.strip()!r}")
         if words[0] in hosts:
             raise LaunchError(f"{where}: {words[0]} stands here a second time")
-        hosts[words[0]] = Host(name=words[0], address=_address(words[0], where), devices=int(slots))
+        hosts[words[0]] = Host(
+            name=words[0],
+            address=_address(words[0], where),
+            cpus=int(slots),
+            gpus=int(slots),
+        )
     if not hosts:
         raise LaunchError(f"{path}: expected lines 'ADDRESS slots=N', found none")
     return tuple(hosts.values())

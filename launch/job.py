@@ -36,9 +36,7 @@ class _Logs:
             file.close()
 
 
-def run(
-    processes: Sequence[Process], logs: Path, deadlines: Deadlines
-) -> Iterator[Event | Result]:
+def run(processes: Sequence[Process], logs: Path, deadlines: Deadlines) -> Iterator[Event | Result]:
     """Starts the processes, yields what workers say as they say it, and last the result.
 
     Whatever happens, every process is gone when this generator ends or is closed. Raises

@@ -40,22 +40,20 @@ def plan(trial: Trial, hosts: Sequence[Host], port: int) -> list[Process]:
         )
     processes = []
     if trial.servers:
-        processes.append(_process(trial, hosts[0], hosts[0], port, "scheduler", 0))
+        processes.append(_process(trial, hosts, port, "scheduler", 0))
     for role in ("server",) * bool(trial.servers) + ("worker",):
         for index in range(trial.workers):
-            host = hosts[index * trial.devices_per_worker // trial.devices_per_host]
-            processes.append(_process(trial, host, hosts[0], port, role, index))
+            processes.append(_process(trial, hosts, port, role, index))
     return processes
 
 
-def _process(
-    trial: Trial, host: Host, first: Host, port: int, role: str, index: int
-) -> Process:
+def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: int) -> Process:
+    host = hosts[index * trial.devices_per_worker // trial.devices_per_host]
     env = {}
     if trial.servers:
         env = {
             "DMLC_ROLE": role,
-            "DMLC_PS_ROOT_URI": first.address,
+            "DMLC_PS_ROOT_URI": hosts[0].address,
             "DMLC_PS_ROOT_PORT": str(port),
             "DMLC_NUM_WORKER": str(trial.workers),
             "DMLC_NUM_SERVER": str(trial.servers),
@@ -87,7 +85,7 @@ def _cores(trial: Trial, host: Host, index: int) -> tuple[int, ...]:
 def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
     """Whether some host of the job runs more devices than it has."""
     most = min(trial.devices, trial.devices_per_host)
-    return any(most > host.devices for host in hosts[: trial.hosts])
+    return any(most > host.devices(trial.device) for host in hosts[: trial.hosts])
 
 
 def describe(processes: Sequence[Process]) -> str:

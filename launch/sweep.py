@@ -1,16 +1,20 @@
 """Runs the trials of a sweep that are not done yet, one after another, into a store."""
 
+import json
 import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
+from bench import environment
 from bench.events import Event
 from bench.sweep import Sweep
 from bench.trial import Trial
 from launch import job
-from launch.hosts import Host
+from launch.errors import LaunchError
+from launch.hosts import ROOT, Host
 from launch.identity import identity
 from launch.plan import Process, emulated, plan
 from launch.ports import free_port
@@ -31,16 +35,20 @@ class Where:
 def sweep(what: Sweep, where: Where, store: Store) -> Iterator[Started | Event | Record]:
     """Yields the beginning, the events and the record of each trial; records are stored first.
 
-    Data of all trials are checked, and hosts counted, before the first one starts.
+    Before the first one starts, data are checked, and that there are hosts and devices for all.
+    Raises SpecError, LaunchError or StoreError where something is not right.
     """
+    for trial in what.trials:
+        _check_devices(trial, where)
+        plan(trial, where.hosts, where.port or 0)
     wanted = [
         (trial, identity(trial, repeat, where.hosts))
         for repeat in range(what.repeats)
         for trial in what.trials
     ]
-    port = free_port(where.hosts[0].address, where.port)
-    for trial, _ in wanted:
-        plan(trial, where.hosts, port)
+    free_port(where.hosts[0].address, where.port)
+    store.write("sweep.toml", what.text)
+    store.write("environment.json", json.dumps(_environment(what), indent=1) + "\n")
     done = store.done()
     left = [(trial, name) for trial, name in wanted if name not in done]
     for number, (trial, name) in enumerate(left, len(wanted) - len(left) + 1):
@@ -48,9 +56,23 @@ def sweep(what: Sweep, where: Where, store: Store) -> Iterator[Started | Event |
         yield from _point(trial, name, where, store)
 
 
-def _point(
-    trial: Trial, name: Identity, where: Where, store: Store
-) -> Iterator[Event | Record]:
+def _environment(what: Sweep) -> dict[str, Any]:
+    return {
+        "description": what.description,
+        **environment.describe(ROOT),
+        "trials": [trial.key for trial in what.trials],
+    }
+
+
+def _check_devices(trial: Trial, where: Where) -> None:
+    if trial.device == "gpu" and not all(host.gpus for host in where.hosts):
+        raise LaunchError(
+            f"{trial.name} needs GPUs, and this machine has none; measure with device = 'cpu', or "
+            f"see the processes it would start with 'fab bench.plan'"
+        )
+
+
+def _point(trial: Trial, name: Identity, where: Where, store: Store) -> Iterator[Event | Record]:
     processes = plan(trial, where.hosts, free_port(where.hosts[0].address, where.port))
     logs = store.folder / "logs" / trial.key / str(name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
@@ -102,33 +124,39 @@ def _accuracy(workers: Sequence[Seen]) -> float | None:
     last = [worker.epochs[-1] for worker in workers if worker.epochs]
     if not last or len(last) < len(workers):
         return None
-    return sum(epoch["correct"] for epoch in last) / sum(epoch["total"] for epoch in last)
+    correct = sum(int(epoch["correct"]) for epoch in last)
+    return correct / sum(int(epoch["total"]) for epoch in last)
 
 
 def _judged(trial: Trial, verdict: Verdict, workers: Sequence[Seen]) -> Verdict:
     """The verdict, unless the job that ended well was not the one asked for."""
-    doubt = _doubt(trial, workers) if verdict.status == "ok" else ""
-    return Verdict(status="failed", message=doubt) if doubt else verdict
+    doubt = next(_doubts(trial, workers), None) if verdict.status == "ok" else None
+    return verdict if doubt is None else Verdict(status="failed", message=doubt)
 
 
-def _doubt(trial: Trial, workers: Sequence[Seen]) -> str:
-    """Why the windows of a job that ended well are no measurement of this trial; '' if they are."""
+def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
+    """Why the windows of a job that ended well are no measurement of this trial."""
     for worker in workers:
         if worker.facts["num_workers"] != trial.workers:
             found = worker.facts["num_workers"]
-            return f"{worker.who} was in a job of {found} workers, expected {trial.workers}"
+            yield f"{worker.who} was in a job of {found} workers, expected {trial.workers}"
         if worker.facts["worker_batch"] != trial.worker_batch:
             found = worker.facts["worker_batch"]
-            return f"{worker.who} trained batches of {found}, expected {trial.worker_batch}"
+            yield f"{worker.who} trained batches of {found}, expected {trial.worker_batch}"
     if {worker.rank for worker in workers} != set(range(trial.workers)):
         ranks = sorted(worker.rank or 0 for worker in workers)
-        return f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"
+        yield f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"
     counts = {len(worker.windows) for worker in workers}
     if len(counts) > 1 and not trial.asynchronous:
-        return f"ranks measured different numbers of windows: {sorted(counts)}"
+        yield f"ranks measured different numbers of windows: {sorted(counts)}"
     if min(counts) <= trial.warmup_windows:
-        return f"{min(counts)} windows, none after {trial.warmup_windows} of warm-up"
+        yield f"{min(counts)} windows, none after {trial.warmup_windows} of warm-up"
+    accuracy = _accuracy(workers)
+    if accuracy is not None and trial.stop_accuracy < 1 and accuracy <= trial.stop_accuracy:
+        yield (
+            f"validation accuracy {accuracy:.3f} after {trial.num_epochs} epochs, expected above "
+            f"{trial.stop_accuracy}"
+        )
     hashes = {worker.rank: (worker.done or {}).get("weight_hash") for worker in workers}
     if len(set(hashes.values())) > 1 and not trial.asynchronous:
-        return f"ranks ended with different weights: {hashes}"
-    return ""
+        yield f"ranks ended with different weights: {hashes}"

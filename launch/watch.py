@@ -92,8 +92,9 @@ class Watch:
             one.exit = f"was killed by {signal.Signals(number).name}{hint}"
         elif code != 0:
             one.exit = f"exited with code {code}"
-        elif one.process.role == "worker" and one.done is None:
-            one.exit = f"returned early, after {len(one.windows)} windows"
+        elif one.process.role == "worker":
+            early = f"returned early, after {len(one.windows)} windows"
+            one.exit = early if one.done is None else "ok"
         elif any(worker.done is None for worker in self.workers):
             one.exit = "ended before the workers were done"
         else:
@@ -128,7 +129,7 @@ class Watch:
         allowed = progress if slowest else self.deadlines.first_window
         # The ranks of a synchronous job stop together; the one to name has come least far.
         waiting = [one for one in self.workers if one.done is None]
-        if now - max(max(one.heard for one in self.workers), self.met) <= allowed:
+        if now - max(self.met, *(one.heard for one in self.workers)) <= allowed:
             return None
         least = min(len(one.windows) for one in waiting)
         names = ", ".join(one.who for one in waiting if len(one.windows) == least)

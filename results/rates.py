@@ -111,6 +111,11 @@ class Ratio:
     low: float | None
     high: float | None
 
+    def times(self, factor: float) -> "Ratio":
+        """The ratio and its interval in another unit, such as per cent."""
+        ends = (None if end is None else end * factor for end in (self.low, self.high))
+        return Ratio(value=self.value * factor, **dict(zip(("low", "high"), ends, strict=True)))
+
 
 def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
     """point / base * scale; the errors of both add in quadrature on the logarithmic scale."""

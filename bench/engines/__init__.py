@@ -2,5 +2,5 @@
 
 from bench.engines import fake, mxnet
 
-# Each has command(trial, role, index): the program of that process, to stand behind the interpreter.
+# command(trial, role, index): what stands behind the interpreter to start that process.
 ENGINES = {"mxnet": mxnet.command, "fake": fake.command}

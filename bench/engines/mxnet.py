@@ -3,7 +3,7 @@
 from bench.trial import Trial
 
 
-def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:  # noqa: ARG001
+def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     """Module and options of one process; workers get what a person would type."""
     if role != "worker":
         return ("-m", "bench.mxnet_import")
@@ -14,7 +14,9 @@ def _what(trial: Trial) -> tuple[str, ...]:
     layers = () if trial.num_layers is None else ("--num-layers", str(trial.num_layers))
     network = ("--network", trial.network, *layers)
     gpus = ",".join(map(str, range(trial.devices_per_worker)))
-    devices = ("--gpus", gpus) if trial.device == "gpu" else ("--cpus", str(trial.devices_per_worker))
+    devices = (
+        ("--gpus", gpus) if trial.device == "gpu" else ("--cpus", str(trial.devices_per_worker))
+    )
     return (
         *network,
         *("--image-shape", ",".join(map(str, trial.image_shape))),
@@ -44,6 +46,7 @@ def _data(trial: Trial) -> tuple[str, ...]:
         *("--data-train", trial.data_train),
         *("--data-nthreads", str(trial.data_nthreads)),
         *("--rgb-mean", ",".join(map(str, trial.rgb_mean))),
+        *("--rgb-std", ",".join(map(str, trial.rgb_std))),
     )
     if trial.mode == "test-io":
         return ("--test-io", "1", *reading)

@@ -34,9 +34,7 @@ class Network:
 
 NETWORKS = {
     "alexnet": Network(builder="bench.networks.alexnet:alexnet"),
-    "inception-v3": Network(
-        builder="bench.networks.zoo:inception_v3", image_shape=(3, 299, 299)
-    ),
+    "inception-v3": Network(builder="bench.networks.zoo:inception_v3", image_shape=(3, 299, 299)),
     "resnet": Network(
         builder="bench.networks.zoo:resnet", layers=(18, 34, 50, 101, 152), default_layers=50
     ),

@@ -1,0 +1,34 @@
+# make demo    photographs to scaling report on this machine, about five minutes
+# make test    format, lint, types and every test this machine can run
+# PYTHON=python3.12 make ...   with that interpreter, in an environment of its own
+SHELL := /bin/sh
+export PYTHONDONTWRITEBYTECODE := 1
+PYTEST := -m pytest -q -rs
+
+.PHONY: demo test test-slow lock clean
+.NOTPARALLEL:
+
+demo:
+	@bin=$$(tools/environment.sh) && "$$bin/bin/fab" demo
+
+test:
+	@bin=$$(tools/environment.sh) && \
+	"$$bin/bin/ruff" format --check . && \
+	"$$bin/bin/ruff" check . && \
+	"$$bin/bin/mypy" . && \
+	"$$bin/bin/python" $(PYTEST) -m "not slow"
+
+test-slow:
+	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m slow
+
+# After a change of pyproject.toml's dependencies: pins and hashes for every supported Python.
+lock:
+	@bin=$$(tools/environment.sh) && "$$bin/bin/python" -m pip install --quiet uv && \
+	echo "numpy>=2" >.override.txt && \
+	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --override .override.txt \
+	    --group pyproject.toml:dev pyproject.toml --generate-hashes --no-emit-index-url \
+	    --no-header --no-annotate --quiet --output-file requirements.lock; \
+	rm -f .override.txt
+
+clean:
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache

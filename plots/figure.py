@@ -1,0 +1,278 @@
+"""The figure: images per second, speed-up, efficiency and window times against devices."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+from results.rates import Ratio
+from results.scaling import ScalingRow
+
+# Okabe and Ito's colours, which colour-blind people tell apart; a marker for each besides.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = "osD^vPX"
+_LINES = ("-", "--", ":", "-.")
+_STYLE: Any = {
+    "svg.hashsalt": "mxscale",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Points that are joined: one network, and one store where stores overlap."""
+
+    label: str
+    rows: tuple[ScalingRow, ...]
+    colour: str
+    marker: str
+    dashes: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Panel:
+    title: str
+    unit: str
+    value: Callable[[ScalingRow], Ratio | None]
+
+
+def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+    """The good points of training; of networks measured on one device count only if all are."""
+    good = [row for row in rows if row.rate is not None and row.trial.mode != "test-io"]
+    scaled = [
+        row
+        for _, group in _grouped(good, _network)
+        for row in group
+        if len({one.trial.devices for one in group}) > 1
+    ]
+    return scaled or good
+
+
+def lines(rows: Sequence[ScalingRow]) -> list[Line]:
+    """The drawable points as lines: a colour a network, dashes a store, a marker each.
+
+    Stores of a network that share no device count make one line, as in a study that uses one
+    store within a host and another beyond it.
+    """
+    found: list[Line] = []
+    for number, (name, group) in enumerate(_grouped(drawable(rows), _network)):
+        stores = _grouped(group, lambda row: row.trial.kvstore)
+        counts = [row.trial.devices for row in group]
+        if len(set(counts)) == len(counts):
+            stores = [(" / ".join(store for store, _ in stores), group)]
+        for place, (store, members) in enumerate(stores):
+            found.append(
+                Line(
+                    label=f"{name}, {store}",
+                    rows=tuple(sorted(members, key=lambda row: row.trial.devices)),
+                    colour=_COLOURS[number % len(_COLOURS)],
+                    marker=_MARKERS[len(found) % len(_MARKERS)],
+                    dashes=_LINES[place % len(_LINES)],
+                )
+            )
+    return found
+
+
+def _network(row: ScalingRow) -> str:
+    real = " (real data)" if row.trial.mode == "real" else ""
+    return row.trial.label + real
+
+
+def _grouped(
+    rows: Sequence[ScalingRow], key: Callable[[ScalingRow], str]
+) -> list[tuple[str, list[ScalingRow]]]:
+    names = dict.fromkeys(key(row) for row in rows)
+    return [(name, [row for row in rows if key(row) == name]) for name in names]
+
+
+def _rate(row: ScalingRow) -> Ratio | None:
+    rate = row.rate
+    if rate is None:
+        return None
+    return Ratio(value=rate.images_per_second, low=rate.low, high=rate.high)
+
+
+def _speedup(row: ScalingRow) -> Ratio | None:
+    return row.device.speedup if row.device else None
+
+
+def _efficiency(row: ScalingRow) -> Ratio | None:
+    return row.device.efficiency.times(100) if row.device else None
+
+
+def draw(rows: Sequence[ScalingRow], title: str, footer: str) -> Figure:
+    """The four panels; `footer` says on what it was measured."""
+    drawn = lines(rows)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(10, 7.6), layout="constrained")
+        (rate, speedup), (efficiency, windows) = figure.subplots(2, 2)
+        _panel(rate, drawn, _Panel(title="Images per second", unit="images/s", value=_rate))
+        _panel(speedup, drawn, _Panel(title="Speed-up", unit="times one device", value=_speedup))
+        _panel(efficiency, drawn, _Panel(title="Efficiency", unit="% of ideal", value=_efficiency))
+        _log_values(rate)
+        _log_values(speedup)
+        _ideal(speedup, drawn)
+        efficiency.axhline(100, color="#666666", linewidth=1, linestyle=(0, (1, 2)))
+        efficiency.set_ylim(bottom=0)
+        _window_panel(windows, drawn)
+        for axes in (rate, speedup, efficiency, windows):
+            _device_axis(axes, drawn)
+        _legend(figure, drawn)
+        figure.suptitle(title, fontsize=12, fontweight="bold")
+        figure.supxlabel(footer, fontsize=7.5, color="#444444")
+        return figure
+
+
+def _offsets(drawn: Sequence[Line]) -> dict[str, float]:
+    """A small factor a line on the device axis, so that error bars do not hide each other."""
+    middle = (len(drawn) - 1) / 2
+    return {line.label: 1.02 ** (place - middle) for place, line in enumerate(drawn)}
+
+
+def _panel(axes: Axes, drawn: Sequence[Line], panel: _Panel) -> None:
+    axes.set_title(panel.title, loc="left", fontweight="bold")
+    axes.set_ylabel(panel.unit)
+    shift = _offsets(drawn)
+    for line in drawn:
+        points = [(row, panel.value(row)) for row in line.rows]
+        shown = [(row, ratio) for row, ratio in points if ratio is not None]
+        places = [row.trial.devices * shift[line.label] for row, _ in shown]
+        axes.plot(
+            places,
+            [ratio.value for _, ratio in shown],
+            color=line.colour,
+            linestyle=line.dashes,
+            linewidth=1.4,
+        )
+        for place, (row, ratio) in zip(places, shown, strict=True):
+            _point(axes, place, ratio, line, emulated=row.emulated)
+
+
+def _point(axes: Axes, place: float, ratio: Ratio, line: Line, *, emulated: bool) -> None:
+    bars: Any = None
+    if ratio.low is not None and ratio.high is not None:
+        bars = [[ratio.value - ratio.low], [ratio.high - ratio.value]]
+    axes.errorbar(
+        [place],
+        [ratio.value],
+        yerr=bars,
+        color=line.colour,
+        marker=line.marker,
+        markersize=6,
+        markerfacecolor="white" if emulated else line.colour,
+        markeredgecolor=line.colour,
+        capsize=3,
+        elinewidth=1,
+    )
+
+
+def _counts(drawn: Sequence[Line]) -> list[int]:
+    return sorted({row.trial.devices for line in drawn for row in line.rows})
+
+
+def _device_axis(axes: Axes, drawn: Sequence[Line]) -> None:
+    """Ticks at the device counts that were measured, and nowhere else."""
+    counts = _counts(drawn)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator([float(count) for count in counts]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if counts:
+        axes.set_xlim(counts[0] / 1.35, counts[-1] * 1.35)
+    axes.set_xlabel("devices")
+
+
+def _log_values(axes: Axes) -> None:
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _ideal(axes: Axes, drawn: Sequence[Line]) -> None:
+    counts = _counts(drawn)
+    if not counts:
+        return
+    ends = [counts[0], max(counts[-1], counts[0] * 2)]
+    axes.plot(ends, ends, color="#666666", linewidth=1, linestyle=(0, (1, 2)))
+    axes.annotate(
+        "ideal",
+        (ends[-1], ends[-1]),
+        xytext=(-4, 4),
+        textcoords="offset points",
+        ha="right",
+        color="#666666",
+    )
+
+
+def _window_panel(axes: Axes, drawn: Sequence[Line]) -> None:
+    """Every steady window as a dot, their median as a bar."""
+    axes.set_title("Window time, every window", loc="left", fontweight="bold")
+    axes.set_ylabel("seconds a window")
+    shift = _offsets(drawn)
+    for line in drawn:
+        for row in line.rows:
+            place = row.trial.devices * shift[line.label] ** 2
+            axes.plot(
+                [place] * len(row.window_seconds),
+                row.window_seconds,
+                marker=line.marker,
+                markersize=3.5,
+                linestyle="",
+                color=line.colour,
+                alpha=0.6,
+                markerfacecolor="white" if row.emulated else line.colour,
+            )
+            if row.window_seconds:
+                middle = median(row.window_seconds)
+                axes.plot([place / 1.03, place * 1.03], [middle] * 2, color=line.colour, lw=2)
+    axes.set_ylim(bottom=0)
+
+
+def _legend(figure: Figure, drawn: Sequence[Line]) -> None:
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=line.colour,
+            marker=line.marker,
+            linestyle=line.dashes,
+            label=line.label,
+        )
+        for line in drawn
+    ]
+    if any(row.emulated for line in drawn for row in line.rows):
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color="#666666",
+                marker="o",
+                linestyle="",
+                markerfacecolor="white",
+                label="hollow: emulated",
+            )
+        )
+    if handles:
+        figure.legend(handles=handles, loc="outside right upper", frameon=False)
+
+
+def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
+    """Writes NAME.svg and NAME.png into the folder; the same figure gives the same bytes."""
+    paths = [folder / f"{name}.svg", folder / f"{name}.png"]
+    with mpl.rc_context(_STYLE):
+        figure.savefig(paths[0], metadata={"Date": None})
+        figure.savefig(paths[1], dpi=144, metadata={"Software": None})
+    return paths

@@ -1,0 +1,65 @@
+"""Scaling rows as the data frame behind results.csv; one row a point."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from results.rates import Ratio
+from results.scaling import Against, ScalingRow
+
+COLUMNS = (
+    *("network", "mode", "kvstore", "dtype", "devices", "hosts", "devices_per_host"),
+    *("batch_per_device", "worker_batch", "global_batch", "images_per_second", "low", "high"),
+    *("speedup_device", "efficiency_device", "speedup_host", "efficiency_host"),
+    *("repeats", "windows", "emulated", "status", "message"),
+)
+
+
+def _value(ratio: Ratio | None) -> float | None:
+    return None if ratio is None else ratio.value
+
+
+def _ratios(name: str, against: Against | None) -> dict[str, float | None]:
+    return {
+        f"speedup_{name}": _value(against.speedup if against else None),
+        f"efficiency_{name}": _value(against.efficiency if against else None),
+    }
+
+
+def message(row: ScalingRow) -> str:
+    """What stands in the last column: why a point failed, or what it reached."""
+    if row.accuracy is None:
+        return row.message
+    reached = f"validation accuracy {row.accuracy:.3f}"
+    return f"{reached}; {row.message}" if row.message else reached
+
+
+def _cells(row: ScalingRow) -> dict[str, object]:
+    trial, rate = row.trial, row.rate
+    return {
+        "network": trial.label,
+        "mode": trial.mode,
+        "kvstore": trial.kvstore,
+        "dtype": trial.dtype,
+        "devices": trial.devices,
+        "hosts": trial.hosts,
+        "devices_per_host": min(trial.devices, trial.devices_per_host),
+        "batch_per_device": trial.batch_per_device,
+        "worker_batch": trial.worker_batch,
+        "global_batch": trial.global_batch,
+        "images_per_second": rate and rate.images_per_second,
+        "low": rate and rate.low,
+        "high": rate and rate.high,
+        **_ratios("device", row.device),
+        **_ratios("host", row.host),
+        "repeats": rate.repeats if rate else 0,
+        "windows": rate.windows if rate else 0,
+        "emulated": row.emulated,
+        "status": row.status,
+        "message": message(row),
+    }
+
+
+def frame(rows: Sequence[ScalingRow]) -> pd.DataFrame:
+    """A data frame with `COLUMNS`; rates in images per second, efficiencies as fractions."""
+    return pd.DataFrame([_cells(row) for row in rows], columns=list(COLUMNS))

@@ -1,0 +1,121 @@
+"""What a person sees while work goes on: bars on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from bench.events import Event
+from plots.table import significant
+from results.rates import rate_of
+from results.record import Record, Started
+
+_LINE_SECONDS = 10.0
+
+
+class Bars:
+    """Named bars that advance; without a terminal, a line at the beginning and end of each."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._said: dict[str, float] = {}
+
+    def __enter__(self) -> "Bars":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, name: str, done: int, total: int, note: str = "") -> None:
+        """Moves the bar `name` to done of total."""
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task(escape(name), total=total, note="")
+        self._progress.update(self._tasks[name], completed=done, total=total, note=escape(note))
+        if not self._console.is_terminal:
+            self._plain(name, done, total, note)
+
+    def _plain(self, name: str, done: int, total: int, note: str) -> None:
+        now = time.monotonic()
+        if done < total and now - self._said.get(name, -_LINE_SECONDS) < _LINE_SECONDS:
+            return
+        self._said[name] = now
+        print(f"{name}: {done}/{total} {note}".rstrip(), file=sys.stderr, flush=True)
+
+    def line(self, text: str) -> None:
+        """Says a line that stays."""
+        if self._console.is_terminal:
+            self._progress.console.print(escape(text))
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def remove(self, name: str) -> None:
+        """Takes a bar away."""
+        if name in self._tasks:
+            self._progress.remove_task(self._tasks.pop(name))
+
+
+class SweepScreen:
+    """Follows a sweep: a bar over its points and one over the windows of the point that runs."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._started: Started | None = None
+        self._windows = 0
+
+    def show(self, update: Started | Event | Record) -> None:
+        """Takes what the sweep yields."""
+        if isinstance(update, Started):
+            self._begin(update)
+        elif isinstance(update, Event):
+            self._move(update)
+        else:
+            self._end(update)
+
+    def _begin(self, started: Started) -> None:
+        self._started, self._windows = started, 0
+        self._bars.show("points", started.number - 1, started.total, started.trial.name)
+
+    def _move(self, event: Event) -> None:
+        assert self._started is not None
+        trial = self._started.trial
+        if event.kind == "epoch" and event.rank == 0:
+            accuracy = event.values["correct"] / max(1, event.values["total"])
+            epoch = event.values["epoch"]
+            self._bars.line(f"{trial.name}: epoch {epoch}, validation accuracy {accuracy:.3f}")
+        if event.kind != "window" or event.rank != 0:
+            return
+        self._windows += 1
+        total = trial.warmup_windows + trial.windows if trial.windows else self._windows
+        warm = " (warm-up)" if self._windows <= trial.warmup_windows else ""
+        note = f"{event.values['seconds']:.2f} s a window{warm}"
+        if trial.windows:
+            self._bars.show(trial.name, self._windows, total, note)
+
+    def _end(self, record: Record) -> None:
+        assert self._started is not None
+        started, name = self._started, record.trial.name
+        self._bars.remove(name)
+        self._bars.show("points", started.number, started.total)
+        if record.status != "ok":
+            self._bars.line(f"{name}: {record.status}: {record.message}")
+            return
+        reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
+        self._bars.line(f"{name}: {significant(rate_of(record))} images/s{reached}")

@@ -1,0 +1,118 @@
+"""The results table, for the terminal and for Markdown, from the same cells."""
+
+import math
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from tabulate import tabulate
+
+from plots.frame import message
+from results.rates import Rate, Ratio
+from results.scaling import Against, ScalingRow
+
+HEADER = (
+    "network",
+    "kvstore",
+    "devices",
+    "batch",
+    "images/s",
+    "± %",
+    "speed-up",
+    "efficiency",
+    "of host",
+    "of worker",
+    "status",
+)
+_TEXT = ("network", "kvstore", "status")
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """The value with so many significant digits and no exponent: 61938, 4.13, 0.0764."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:.{max(decimals, 0)}f}"
+
+
+def _spread(rate: Rate) -> str:
+    error = rate.relative_error
+    return "one window" if error is None else f"{100 * math.expm1(error):.1f}"
+
+
+def _percent(ratio: Ratio) -> str:
+    return f"{100 * ratio.value:.0f} %"
+
+
+def _efficiency(against: Against | None) -> str:
+    return "" if against is None else _percent(against.efficiency)
+
+
+def cells(row: ScalingRow) -> tuple[str, ...]:
+    """The row's cells under `HEADER`, as text."""
+    trial, rate = row.trial, row.rate
+    batch = f"{trial.batch_per_device}/{trial.worker_batch}/{trial.global_batch}"
+    devices = f"{trial.devices}*" if row.emulated else str(trial.devices)
+    return (
+        trial.label + (", real data" if trial.mode == "real" else ""),
+        "test-io" if trial.mode == "test-io" else trial.kvstore,
+        devices,
+        batch,
+        significant(rate.images_per_second) if rate else "",
+        _spread(rate) if rate else "",
+        significant(row.device.speedup.value) if row.device else "",
+        _efficiency(row.device),
+        _efficiency(row.host),
+        _efficiency(row.worker),
+        row.status,
+    )
+
+
+def remarks(rows: Sequence[ScalingRow]) -> list[str]:
+    """The lines under the table: what the columns stand on, and what each point has to say."""
+    lines = ["batch: images a step on one device / one worker / the whole job."]
+    lines.append("± %: 95 % interval of images/s, from the windows of one repeat or from repeats.")
+    bases = sorted({row.device.base for row in rows if row.device})
+    if bases:
+        lines.append(f"speed-up, efficiency: against one device ({', '.join(bases)}).")
+    bases = sorted({row.host.base for row in rows if row.host})
+    if bases:
+        lines.append(f"of host: efficiency against one full host ({', '.join(bases)}).")
+    if any(row.worker for row in rows):
+        lines.append(
+            "of worker: efficiency against one worker through the same store, servers included."
+        )
+    if any(row.trial.device == "cpu" and row.trial.servers for row in rows):
+        lines.append("devices are cores; servers share those of their workers.")
+    if any(row.emulated for row in rows):
+        lines.append("* emulated: more devices on a host than it has; not a claim about speed.")
+    if any(row.trial.engine == "fake" for row in rows):
+        lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
+    lines += [f"{row.trial.name}: {message(row)}." for row in rows if message(row)]
+    return lines
+
+
+def terminal(rows: Sequence[ScalingRow], title: str) -> Table:
+    """The table for a terminal."""
+    table = Table(title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
+    for name in HEADER:
+        # Folded, not cut: half a number would be read as a number.
+        table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
+    for row in rows:
+        style = "" if row.status == "ok" else "red"
+        table.add_row(*cells(row), style=style)
+    table.caption = "\n".join(remarks(rows))
+    return table
+
+
+def markdown(rows: Sequence[ScalingRow]) -> str:
+    """The table and its remarks in Markdown."""
+    align = ["left" if name in _TEXT else "right" for name in HEADER]
+    table: str = tabulate(
+        [[cell.replace("|", "\\|") for cell in cells(row)] for row in rows],
+        headers=HEADER,
+        tablefmt="pipe",
+        colalign=align,
+        disable_numparse=True,
+    )
+    return table + "\n\n" + "\n".join(f"- {line}" for line in remarks(rows)) + "\n"
