@@ -17,7 +17,7 @@ _AREA_FROM = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How images are re-encoded: short edge in pixels, JPEG quality, what to do with smaller ones."""
+    """How to re-encode: short edge in pixels, JPEG quality, what becomes of smaller images."""
 
     short_edge: int = 256
     quality: int = 90

@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from collections.abc import Callable
 from typing import Any
 
