@@ -82,20 +82,21 @@ def show_table(folder: Path) -> bool:
     """Prints a run's table; whether every point has a number."""
     from rich.console import Console
 
-    from plots.report import failed, load
     from plots.table import terminal
+    from results.run import load
 
     run = load(folder)
     console = Console()
     if not console.is_terminal:
         console = Console(width=140)
     console.print(terminal(run.rows, f"{run.name}: {run.environment.get('description', '')}"))
-    return not failed(run.rows)
+    return run.complete
 
 
 def build_report(folder: Path) -> None:
     """Writes a run's report, prints its table and where the files are."""
-    from plots.report import build, load
+    from plots.report import build
+    from results.run import load
 
     paths = build(load(folder))
     complete = show_table(folder)

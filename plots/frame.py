@@ -26,14 +26,6 @@ def _ratios(name: str, against: Against | None) -> dict[str, float | None]:
     }
 
 
-def message(row: ScalingRow) -> str:
-    """What stands in the last column: why a point failed, or what it reached."""
-    if row.accuracy is None:
-        return row.message
-    reached = f"validation accuracy {row.accuracy:.3f}"
-    return f"{reached}; {row.message}" if row.message else reached
-
-
 def _cells(row: ScalingRow) -> dict[str, object]:
     trial, rate = row.trial, row.rate
     return {
@@ -56,7 +48,7 @@ def _cells(row: ScalingRow) -> dict[str, object]:
         "windows": rate.windows if rate else 0,
         "emulated": row.emulated,
         "status": row.status,
-        "message": message(row),
+        "message": row.remark,
     }
 
 

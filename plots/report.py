@@ -1,7 +1,5 @@
 """The report of a run: results.csv, report.md and the figure, from its records."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,41 +7,8 @@ from plots import figure
 from plots.frame import frame
 from plots.table import markdown
 from results.errors import StoreError
-from results.scaling import ScalingRow, scaling
-from results.store import latest, read, read_json, write_whole
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A run folder as a report needs it."""
-
-    folder: Path
-    rows: list[ScalingRow]
-    environment: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The run's name: its folder's."""
-        return self.folder.resolve().name
-
-
-def load(folder: Path) -> Run:
-    """Reads a run folder; of its records those of the sweep's trials count, in the sweep's order.
-
-    Raises StoreError where there is no run or it has no record yet.
-    """
-    records = latest(read(folder))
-    environment = read_json(folder, "environment.json")
-    order = {key: place for place, key in enumerate(environment.get("trials", []))}
-    if order:
-        records = [record for record in records if record.identity.key in order]
-        records.sort(key=lambda record: order[record.identity.key])
-    # A network's points stand together, whatever store they used.
-    groups = list(dict.fromkeys((record.trial.mode, record.trial.label) for record in records))
-    records.sort(key=lambda record: groups.index((record.trial.mode, record.trial.label)))
-    if not records:
-        raise StoreError(f"{folder}: no point has been measured yet; 'fab bench.sweep' does that")
-    return Run(folder=folder, rows=scaling(records), environment=environment)
+from results.run import Run
+from results.store import write_whole
 
 
 def machine(environment: dict[str, Any]) -> str:
@@ -107,8 +72,3 @@ def build(run: Run) -> list[Path]:
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
     return [folder / "results.csv", folder / "report.md", *images]
-
-
-def failed(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
-    """The points that have no number."""
-    return [row for row in rows if row.status != "ok"]

@@ -7,7 +7,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from tabulate import tabulate
 
-from plots.frame import message
 from results.rates import Rate, Ratio
 from results.scaling import Against, ScalingRow
 
@@ -88,7 +87,7 @@ def remarks(rows: Sequence[ScalingRow]) -> list[str]:
         lines.append("* emulated: more devices on a host than it has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
-    lines += [f"{row.trial.name}: {message(row)}." for row in rows if message(row)]
+    lines += [f"{row.trial.name}: {row.remark}." for row in rows if row.remark]
     return lines
 
 

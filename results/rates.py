@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from scipy.special import stdtrit
 
 from results.record import Record
 
@@ -99,7 +99,7 @@ def _half_width(samples: Sequence[float]) -> float | None:
         return None
     mean = sum(samples) / count
     variance = sum((sample - mean) ** 2 for sample in samples) / (count - 1)
-    quantile = float(stats.t.ppf((1 + _CONFIDENCE) / 2, count - 1))
+    quantile = float(stdtrit(count - 1, (1 + _CONFIDENCE) / 2))
     return quantile * math.sqrt(variance / count)
 
 

@@ -41,6 +41,14 @@ class ScalingRow:
     worker: Against | None = None
     accuracy: float | None = None
 
+    @property
+    def remark(self) -> str:
+        """Why the point has no number, or what it reached besides one."""
+        if self.accuracy is None:
+            return self.message
+        reached = f"validation accuracy {self.accuracy:.3f}"
+        return f"{reached}; {self.message}" if self.message else reached
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
