@@ -29,7 +29,7 @@ def _sleep_for_ever() -> NoReturn:
         time.sleep(3600)
 
 
-def _schedule(address: tuple[str, int], expected: int) -> None:
+def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -> None:
     """Deals out a rank to each of `expected` connections, then waits until all have closed."""
     with socket.create_server(address, backlog=expected) as listener:
         members: list[tuple[Any, str]] = []
@@ -42,6 +42,7 @@ def _schedule(address: tuple[str, int], expected: int) -> None:
             stream.write(f"{next_rank[role]}\n")
             stream.flush()
             next_rank[role] += 1
+        _commit_at_start(faults, -1)
         for stream, role in members:
             if role == "worker":
                 stream.read()
@@ -120,7 +121,7 @@ def main() -> None:
     address = os.environ["DMLC_PS_ROOT_URI"], int(os.environ["DMLC_PS_ROOT_PORT"])
     num_workers = int(os.environ["DMLC_NUM_WORKER"])
     if role == "scheduler":
-        _schedule(address, num_workers + int(os.environ["DMLC_NUM_SERVER"]))
+        _schedule(address, num_workers + int(os.environ["DMLC_NUM_SERVER"]), faults)
         return
     stream, rank = _meet(address, role)
     if role == "worker":

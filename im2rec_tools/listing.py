@@ -37,7 +37,7 @@ def parse(line: str, where: str) -> Entry:
 
 def read(path: Path) -> list[Entry]:
     """The entries of a .lst file."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").split("\n")
     return [parse(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line]
 
 
@@ -51,6 +51,9 @@ def entries(root: Path, tree: Mapping[str, Sequence[Path]], labels: Sequence[str
         if name not in labels:
             raise DataError(f"{root / name}: is not a class of the training tree")
         paths += [(labels.index(name), str(file.relative_to(root))) for file in files]
+    for _, path in paths:
+        if "\t" in path or "\n" in path:
+            raise DataError(f"{root / path}: a list cannot hold a name with a tab or a line's end")
     numbered = [
         Entry(index=index, label=label, path=path) for index, (label, path) in enumerate(paths)
     ]

@@ -8,6 +8,8 @@ from typing import Any
 from bench.events import Event
 from launch.plan import Process
 
+_LAST_WORDS_SECONDS = 0.5
+
 
 @dataclass(frozen=True, kw_only=True)
 class Deadlines:
@@ -102,11 +104,13 @@ class Watch:
 
     def verdict(self, now: float) -> Verdict | None:
         """How the job has ended, or None while it runs."""
-        return self._broken() or self._complete() or self._late(now)
+        return self._broken(now) or self._complete() or self._late(now)
 
-    def _broken(self) -> Verdict | None:
+    def _broken(self, now: float) -> Verdict | None:
         for one in self.seen.values():
-            if one.exit not in {"", "ok"} or one.failure:
+            # What a worker said of its failure is told together with how it then ended.
+            failed = one.failure and now - one.heard > _LAST_WORDS_SECONDS
+            if one.exit not in {"", "ok"} or failed:
                 said = one.failure or one.last_line
                 what = one.exit or "failed"
                 return Verdict(

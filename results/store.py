@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from results import record as records
 from results.errors import StoreError
@@ -34,25 +34,11 @@ class Store:
         self._log = folder / "records.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / ".lock").open("a+", encoding="utf-8")
-            self._hold()
+            self._lock = _held(folder / ".lock")
             if self._log.exists():
                 _end_torn_line(self._log)
         except OSError as error:
             raise self._unwritable(error) from error
-
-    def _hold(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._lock.seek(0)
-            raise StoreError(
-                f"{self.folder}: another sweep (process {self._lock.read().strip()}) is writing "
-                f"here; wait for it or choose another --run"
-            ) from error
-        self._lock.truncate(0)
-        self._lock.write(str(os.getpid()))
-        self._lock.flush()
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
@@ -84,6 +70,25 @@ class Store:
     def close(self) -> None:
         """Lets another process have the folder."""
         self._lock.close()
+
+
+def _held(path: Path) -> IO[str]:
+    """The lock file, locked by this process and naming it; StoreError where another has it."""
+    lock = path.open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        with lock:
+            lock.seek(0)
+            holder = lock.read().strip()
+        raise StoreError(
+            f"{path.parent}: another sweep (process {holder}) is writing here; wait for it or "
+            f"choose another --run"
+        ) from error
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
 
 
 def _end_torn_line(log: Path) -> None:

@@ -1,0 +1,193 @@
+"""The agent starts, watches and ends real processes, whatever happens to its master."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launch.hosts import Host
+from launch.transport import BOOT, LocalChannel
+
+HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
+AGENT = Path(__file__).parent.parent / "launch" / "agent.py"
+
+
+class Talk:
+    """A channel with its inbox, for tests that ask and wait."""
+
+    def __init__(self):
+        self.inbox = queue.Queue()
+        self.channel = LocalChannel(HOST, self.inbox)
+
+    def start(self, name, code, env=None, cores=()):
+        argv = [sys.executable, "-u", "-c", code]
+        message = {"id": name, "argv": argv, "env": env or {}, "cwd": "/", "cores": list(cores)}
+        self.channel.send({"do": "start", **message})
+
+    def until(self, say, seconds=10.0):
+        """Everything said up to the first message of this kind."""
+        said, deadline = [], time.monotonic() + seconds
+        while True:
+            message = self.inbox.get(timeout=max(0.01, deadline - time.monotonic()))
+            said.append((message.say, message.values))
+            if message.say == say:
+                return said
+
+
+@pytest.fixture
+def talk():
+    one = Talk()
+    yield one
+    one.channel.close()
+
+
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def gone(pids, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(alive(pid) for pid in pids)
+
+
+def test_output_events_and_exit_code_arrive_in_this_order(talk):
+    talk.start(
+        "worker-0",
+        "import os, sys; print('to out'); print('to err', file=sys.stderr);"
+        "os.write(int(os.environ['MXSCALE_EVENTS']), b'an event\\n'); sys.exit(3)",
+    )
+    said = [(say, values) for say, values in talk.until("exit") if say not in {"hello", "beat"}]
+    assert said[0][0] == "started"
+    assert sorted(values["line"] for say, values in said if "line" in values) == [
+        "an event",
+        "to err",
+        "to out",
+    ]
+    assert said[-1] == ("exit", {"id": "worker-0", "code": 3})
+
+
+def test_a_process_killed_by_a_signal_says_which(talk):
+    talk.start("worker-0", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert talk.until("exit")[-1][1] == {"id": "worker-0", "signal": signal.SIGKILL}
+
+
+def test_a_program_that_is_not_there_is_refused(talk):
+    talk.channel.send(
+        {"do": "start", "id": "x", "argv": ["/no/such"], "env": {}, "cwd": "/", "cores": []}
+    )
+    assert "No such file" in talk.until("refused")[-1][1]["why"]
+
+
+def test_a_process_gets_its_environment_and_none_of_another_job(talk, monkeypatch):
+    monkeypatch.setenv("DMLC_PS_ROOT_PORT", "1234")
+    monkeypatch.setenv("PORT", "8080")
+    one = Talk()
+    one.start(
+        "w",
+        "import os; e = os.environ; print(e['DMLC_ROLE'], e.get('DMLC_PS_ROOT_PORT'), e.get('PORT'))",
+        env={"DMLC_ROLE": "two words $HOME 'quoted'"},
+    )
+    lines = [values["line"] for say, values in one.until("exit") if say == "output"]
+    one.channel.close()
+    assert lines == ["two words $HOME 'quoted' None None"]
+
+
+def test_a_process_keeps_to_its_cores(talk):
+    core = min(os.sched_getaffinity(0))
+    talk.start("w", "import os; print(os.sched_getaffinity(0))", cores=[core])
+    lines = [values["line"] for say, values in talk.until("exit") if say == "output"]
+    assert lines == [f"{{{core}}}"]
+
+
+ESCAPING = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def escaped(talk):
+    """Pids of a process that ignores TERM and of its grandchild in another session."""
+    talk.start("w", ESCAPING)
+    pids = []
+    while len(pids) < 2:
+        say, values = talk.until("output")[-1]
+        pids.append(int(values["line"]))
+    assert all(alive(pid) for pid in pids)
+    return pids
+
+
+def test_closing_the_channel_ends_everything_even_what_escaped(talk):
+    pids = escaped(talk)
+    talk.channel.close()
+    assert gone(pids, 0.5)
+
+
+def test_stop_ends_everything_and_the_agent_stays(talk):
+    talk.start("w", "import time; print('up'); time.sleep(600)")
+    pids = [values["pid"] for say, values in talk.until("output") if say == "started"]
+    talk.channel.send({"do": "stop"})
+    talk.until("stopped")
+    assert gone(pids, 0.5)
+    talk.start("again", "print('here')")
+    assert talk.until("exit")[-1][1] == {"id": "again", "code": 0}
+
+
+def test_a_killed_agent_takes_its_processes_with_it():
+    talk = Talk()
+    agent = talk.until("hello")[-1][1]["pid"]
+    talk.start("w", "import time; print('up'); time.sleep(600)")
+    pid = next(values["pid"] for say, values in talk.until("output") if say == "started")
+    os.kill(agent, signal.SIGKILL)
+    talk.until("lost", 2.0)
+    assert gone([pid], 2.0)
+    talk.channel.close()
+
+
+def test_a_silent_master_is_not_waited_for():
+    """A master that is stopped, or behind a cut link, holds the channel open and says nothing."""
+    source = AGENT.read_bytes().replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
+    start = {
+        "do": "start",
+        "id": "w",
+        "argv": [sys.executable, "-c", "import time; time.sleep(600)"],
+        "env": {},
+        "cwd": "/",
+        "cores": [],
+    }
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as agent:
+        agent.stdin.write(b"%d\n" % len(source) + source + json.dumps(start).encode() + b"\n")
+        agent.stdin.flush()
+        began = time.monotonic()
+        lines = [json.loads(line) for line in agent.stdout]
+        agent.wait(10)
+    pid = next(line["pid"] for line in lines if line["say"] == "started")
+    assert gone([pid], 0.5)
+    assert 0.9 < time.monotonic() - began < 5.0
+
+
+def test_the_agent_needs_nothing_but_an_old_python():
+    source = AGENT.read_text()
+    compile(source, "agent", "exec", dont_inherit=True)
+    assert "match " not in source
+    assert "from launch" not in source
+    assert "import bench" not in source

@@ -1,0 +1,135 @@
+"""The plan of a job: every process once, on the right host, with what it needs."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.sweep import load_sweep
+from bench.trial import make
+from launch.errors import LaunchError
+from launch.hosts import Host, pretend, read_hostfile, rehearse
+from launch.plan import describe, emulated, plan
+
+GOLDEN = Path(__file__).parent / "golden"
+TWO_CORES = Host(name="node01", address="192.0.2.1", cpus=2, gpus=0, cores=(0, 1))
+
+
+def distributed(hosts, per_host, per_worker=1):
+    return make(
+        {
+            "network": "tiny",
+            "batch_per_device": 4,
+            "kvstore": "dist_sync",
+            "devices": hosts * per_host * per_worker,
+            "devices_per_host": per_host * per_worker,
+            "devices_per_worker": per_worker,
+        }
+    )
+
+
+@given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 4))
+def test_every_process_stands_once_on_its_host(hosts, per_host, per_worker):
+    trial = distributed(hosts, per_host, per_worker)
+    processes = plan(trial, pretend(hosts, per_host * per_worker), 9091)
+    ids = [process.id for process in processes]
+    assert len(set(ids)) == len(ids) == 1 + 2 * hosts * per_host
+    workers = [process for process in processes if process.role == "worker"]
+    assert [process.index for process in workers] == list(range(trial.workers))
+    for host in pretend(hosts, per_host * per_worker):
+        assert sum(process.host == host for process in workers) == per_host
+    servers = [process for process in processes if process.role == "server"]
+    assert [process.host for process in servers] == [process.host for process in workers]
+
+
+@given(st.integers(1, 16), st.integers(1, 8))
+def test_all_processes_agree_on_the_job(hosts, per_host):
+    processes = plan(distributed(hosts, per_host), pretend(hosts, per_host), 9091)
+    shared = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
+    assert len({tuple(process.env[name] for name in shared) for process in processes}) == 1
+    assert all(process.env["DMLC_NODE_HOST"] == process.host.address for process in processes)
+    assert all(process.env["DMLC_ROLE"] == process.role for process in processes)
+
+
+def test_cpu_devices_are_cores_that_servers_share():
+    processes = plan(distributed(1, 2), [TWO_CORES], 9091)
+    cores = {process.id: process.cores for process in processes}
+    assert cores == {
+        "scheduler-0": (),
+        "server-0": (0,),
+        "server-1": (1,),
+        "worker-0": (0,),
+        "worker-1": (1,),
+    }
+
+
+def test_one_worker_with_two_cpu_devices_has_two_cores():
+    trial = make({"network": "tiny", "batch_per_device": 4, "devices": 2})
+    (worker,) = plan(trial, [TWO_CORES], 9091)
+    assert worker.cores == (0, 1)
+    assert "DMLC_ROLE" not in worker.env
+    assert worker.env["OMP_NUM_THREADS"] == "1"
+
+
+def test_more_devices_than_a_host_has_is_emulated():
+    assert emulated(distributed(1, 4), [TWO_CORES])
+    assert not emulated(distributed(1, 2), [TWO_CORES])
+    assert {c for p in plan(distributed(1, 4), [TWO_CORES], 1) for c in p.cores} == {0, 1}
+
+
+def test_too_few_hosts_are_refused():
+    with pytest.raises(LaunchError, match="needs 2 hosts of 2 devices, there are 1"):
+        plan(distributed(2, 2), [TWO_CORES], 9091)
+
+
+def test_gpus_belong_to_workers_alone():
+    trial = next(trial for trial in load_sweep("seed").trials if trial.devices == 32)
+    processes = plan(trial, pretend(2, 16), 9091)
+    for process in processes:
+        if process.role == "worker":
+            assert "--gpus" in process.argv
+            assert "CUDA_VISIBLE_DEVICES" not in process.env
+        else:
+            assert process.env["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_printed_plan_is_stable():
+    trials = [trial for trial in load_sweep("demo").trials if trial.name == "alexnet dist_sync x2"]
+    text = describe(plan(trials[0], [TWO_CORES], 9091)) + "\n"
+    assert text == (GOLDEN / "plan.txt").read_text()
+
+
+def test_no_secret_and_no_dmlc_variable_stands_on_a_command_line():
+    for process in plan(distributed(2, 2), pretend(2, 2), 9091):
+        assert not any("DMLC" in word for word in process.argv)
+
+
+def test_hosts_files_are_read_and_mistakes_named(tmp_path):
+    path = tmp_path / "hosts"
+    path.write_text("# mine\n192.0.2.7 slots=4  # first\n\n192.0.2.8 slots=2\n")
+    assert [(host.name, host.cpus) for host in read_hostfile(path)] == [
+        ("192.0.2.7", 4),
+        ("192.0.2.8", 2),
+    ]
+    wrong = {
+        "192.0.2.7\n": "hosts:1: expected 'ADDRESS slots=N', got '192.0.2.7'",
+        "192.0.2.7 slots=x\n": "hosts:1: expected 'ADDRESS slots=N'",
+        "node01 slots=2\n": "hosts:1: expected a numeric IPv4 address, got 'node01'",
+        "192.0.2.7 slots=1\n192.0.2.7 slots=1\n": "hosts:2: 192.0.2.7 stands here a second time",
+        "# none\n": "found none",
+    }
+    for text, said in wrong.items():
+        path.write_text(text)
+        with pytest.raises(LaunchError, match=r"hosts") as caught:
+            read_hostfile(path)
+        assert said in str(caught.value)
+
+
+def test_the_example_hosts_file_is_read():
+    assert len(read_hostfile(Path(__file__).parent.parent / "hosts.example")) == 4
+
+
+def test_rehearsed_hosts_have_names_of_their_own():
+    assert [host.name for host in rehearse(3, 16)] == ["host01", "host02", "host03"]
+    assert len({host.address for host in rehearse(3, 16)}) == 1

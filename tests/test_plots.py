@@ -1,0 +1,157 @@
+"""Tables, CSV and figures say what the rows say, and the same rows give the same bytes."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from plots.figure import draw, drawable, lines, save
+from plots.frame import COLUMNS, frame
+from plots.report import build
+from plots.table import markdown, significant, terminal
+from results.errors import StoreError
+from results.run import Run, load
+from results.scaling import scaling
+from tests.test_scaling import PUBLISHED, points, record
+from tests.test_store import stored
+
+GOLDEN = Path(__file__).parent / "golden"
+CONTRACT = (
+    "network,mode,kvstore,dtype,devices,hosts,devices_per_host,batch_per_device,worker_batch,"
+    "global_batch,images_per_second,low,high,speedup_device,efficiency_device,speedup_host,"
+    "efficiency_host,repeats,windows,emulated,status,message"
+)
+
+
+def small():
+    """Two stores on one and two devices, one of the points broken."""
+    fields = {"devices_per_host": 2}
+    two = {"devices": 2, "kvstore": "dist_sync", **fields}
+    return scaling(
+        [
+            record([[1, 2.0, 2.1, 1.9]], **fields),
+            record([[1, 1.2, 1.0, 1.1]], devices=2, **fields),
+            record([[1, 4.0, 4.1, 3.9]], kvstore="dist_sync", **fields),
+            record([[1, 2.0, 2.1, 1.9]] * 2, **two),
+            record([[1, 2.0]] * 2, **two, network="vgg", num_layers=16, status="hung"),
+        ]
+    )
+
+
+def text_of(rows, width=140):
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(file=io.StringIO(), width=width)
+    console.print(terminal(rows, "title"))
+    return console.file.getvalue()
+
+
+def test_the_csv_has_the_columns_that_others_rely_on():
+    text = frame(small()).to_csv(index=False)
+    assert text.splitlines()[0] == CONTRACT
+    assert ",".join(COLUMNS) == CONTRACT
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 5
+    last = rows[3]
+    assert float(last["images_per_second"]) == pytest.approx(8.0)
+    assert float(last["speedup_device"]) == pytest.approx(2.0)
+    assert float(last["efficiency_device"]) == pytest.approx(1.0)
+    assert (last["devices_per_host"], last["global_batch"], last["status"]) == ("2", "16", "ok")
+    assert rows[4]["images_per_second"] == ""
+    assert (rows[4]["status"], rows[4]["message"]) == ("hung", "broken")
+
+
+def test_the_markdown_table_is_stable():
+    assert markdown(small()) == (GOLDEN / "table.md").read_text()
+
+
+def test_a_narrow_terminal_cuts_no_number():
+    digits = "".join(character for character in text_of(small(), 60) if character.isdigit())
+    assert "…" not in text_of(small(), 60)
+    assert len(digits) == len([c for c in text_of(small()) if c.isdigit()])
+
+
+def test_a_failed_point_is_shown_with_its_cause():
+    text = text_of(small())
+    assert "hung" in text
+    assert "vgg-16 dist_sync x2: broken." in text
+
+
+def test_numbers_have_three_digits_and_no_exponent():
+    found = [significant(value) for value in (61938.36, 457.07, 20.8, 0.07641, 0)]
+    assert found == ["61938", "457", "20.8", "0.0764", "0"]
+
+
+def test_stores_that_overlap_are_lines_of_their_own():
+    labels = [line.label for line in lines(small())]
+    assert labels == ["alexnet, local", "alexnet, dist_sync"]
+
+
+def test_a_study_that_changes_store_beyond_one_host_is_one_line():
+    (line,) = lines(scaling(points(PUBLISHED)))
+    assert line.label == "alexnet, device / dist_device_sync"
+    assert [row.trial.devices for row in line.rows] == list(PUBLISHED)
+
+
+def test_every_measured_point_is_drawn_with_ticks_at_its_devices():
+    rows = scaling(points(PUBLISHED))
+    figure = draw(rows, "title", "footer")
+    assert len(figure.axes) == 4
+    for axes in figure.axes:
+        assert [int(tick) for tick in axes.get_xticks()] == list(PUBLISHED)
+    shown = [float(y) for bars in figure.axes[0].containers for y in bars.lines[0].get_ydata()]
+    assert shown == pytest.approx([row.rate.images_per_second for row in rows])
+    assert figure.axes[2].get_ylim()[0] == 0
+
+
+def test_emulated_points_are_hollow(monkeypatch):
+    import dataclasses  # noqa: PLC0415
+
+    rows = [dataclasses.replace(row, emulated=row.trial.devices == 2) for row in small()[:2]]
+    figure = draw(rows, "t", "f")
+    fills = [bars.lines[0].get_markerfacecolor() for bars in figure.axes[0].containers]
+    assert fills[0] != "white"
+    assert fills[1] == "white"
+
+
+def test_networks_measured_on_one_count_are_left_to_the_table():
+    rows = [*small(), *scaling([record([[1, 1.0, 1.0]], network="tiny")])]
+    assert {row.trial.network for row in drawable(rows)} == {"alexnet"}
+    assert len(drawable(rows[-1:])) == 1
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        save(draw(small(), "t", "f"), tmp_path / name)
+    for name in ("scaling.svg", "scaling.png"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_figure_without_a_good_point_is_still_drawn():
+    assert draw(small()[-1:], "t", "f").axes
+
+
+def test_a_report_has_its_four_files(tmp_path):
+    stored(tmp_path, record([[1, 2.0, 2.1]]), record([[1, 1.2, 1.0]], devices=2))
+    paths = build(load(tmp_path))
+    names = ["results.csv", "report.md", "scaling.svg", "scaling.png"]
+    assert [path.name for path in paths] == names
+    assert all(path.stat().st_size > 200 for path in paths)
+    page = (tmp_path / "report" / "report.md").read_text()
+    assert "| alexnet" in page
+    assert "scaling.svg" in page
+
+
+def test_a_rehearsal_says_so_everywhere():
+    rows = scaling([record([[1, 2.0, 2.0]], engine="fake")])
+    assert "REHEARSAL" in markdown(rows)
+    from plots.report import footer  # noqa: PLC0415
+
+    assert "REHEARSAL" in footer(Run(folder=Path(), rows=rows, environment={}))
+
+
+def test_a_run_without_records_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="no point has been measured yet"):
+        load(tmp_path)

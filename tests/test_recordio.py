@@ -1,0 +1,128 @@
+"""RecordIO: what is written is read again, as MXNet does it, and damage is named."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from im2rec_tools.errors import DataError
+from im2rec_tools.recordio import (
+    MAGIC,
+    ImageRecord,
+    count_records,
+    frame,
+    pack,
+    read_index,
+    records,
+    unpack,
+)
+
+MAGIC_BYTES = struct.pack("<I", MAGIC)
+# Payloads that hold the magic at aligned and other places, and plain ones.
+payloads = st.lists(st.one_of(st.just(MAGIC_BYTES), st.binary(max_size=9)), max_size=12).map(
+    b"".join
+)
+
+
+def write(path, contents):
+    offset, lines = 0, []
+    with path.open("wb") as file:
+        for key, payload in enumerate(contents):
+            lines.append(f"{key}\t{offset}\n")
+            offset += file.write(frame(payload))
+    path.with_suffix(".idx").write_text("".join(lines))
+    return path
+
+
+@given(contents=st.lists(payloads, max_size=8))
+def test_records_come_back_as_they_were(tmp_path_factory, contents):
+    path = write(tmp_path_factory.mktemp("rec") / "x.rec", contents)
+    found = list(records(path))
+    assert [payload for _, payload in found] == contents
+    assert [offset for offset, _ in found] == [at for _, at in read_index(path.with_suffix(".idx"))]
+
+
+@given(
+    st.builds(
+        ImageRecord,
+        index=st.integers(0, 2**64 - 1),
+        label=st.floats(width=32, allow_nan=False),
+        image=st.binary(),
+    )
+)
+def test_an_image_record_survives_packing(record):
+    assert unpack(pack(record), "here") == record
+
+
+@pytest.mark.mxnet
+def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path):
+    from bench.mxnet_import import mx  # noqa: PLC0415
+
+    contents = [b"", MAGIC_BYTES * 3, b"x" + MAGIC_BYTES, b"abcd" + MAGIC_BYTES + b"e", b"12345"]
+    ours = write(tmp_path / "ours.rec", contents)
+    theirs = tmp_path / "theirs.rec"
+    writer = mx.recordio.MXIndexedRecordIO(str(theirs.with_suffix(".idx")), str(theirs), "w")
+    for key, payload in enumerate(contents):
+        writer.write_idx(key, payload)
+    writer.close()
+    assert ours.read_bytes() == theirs.read_bytes()
+    assert ours.with_suffix(".idx").read_bytes() == theirs.with_suffix(".idx").read_bytes()
+
+
+def three(tmp_path):
+    return write(tmp_path / "x.rec", [b"a" * 10, b"b" * 20, b"c" * 30])
+
+
+def test_records_are_counted_with_and_without_an_index(tmp_path):
+    path = three(tmp_path)
+    assert count_records(path) == 3
+    path.with_suffix(".idx").unlink()
+    assert count_records(path) == 3
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("cut", [1, 5, 40, 41, 70])
+def test_a_file_cut_anywhere_is_refused(tmp_path, indexed, cut):
+    path = three(tmp_path)
+    if not indexed:
+        path.with_suffix(".idx").unlink()
+        # Between two records nothing but the index can tell.
+        cut = cut + 1 if cut == 40 else cut
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(DataError, match=r"x\.(rec|idx): .*(cut off|damaged|belong)"):
+        count_records(path)
+
+
+def test_a_file_cut_between_records_is_found_by_its_index(tmp_path):
+    path = three(tmp_path)
+    last = read_index(path.with_suffix(".idx"))[-1][1]
+    path.write_bytes(path.read_bytes()[:last])
+    with pytest.raises(DataError, match="do not belong together or x.rec is cut off"):
+        count_records(path)
+
+
+def test_other_damage_is_refused_with_its_place(tmp_path):
+    path = three(tmp_path)
+    good = path.read_bytes()
+    path.write_bytes(good[:20] + b"junk" + good[24:])
+    with pytest.raises(DataError, match="damaged at byte 20 .* expected the start of a record"):
+        list(records(path))
+    path.write_bytes(good + b"\0" * 8)
+    with pytest.raises(DataError, match="expected the start of a record, got 00000000"):
+        list(records(path))
+
+
+def test_missing_and_empty_files_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        count_records(tmp_path / "none.rec")
+    (tmp_path / "empty.rec").touch()
+    with pytest.raises(DataError, match="the file is empty"):
+        count_records(tmp_path / "empty.rec")
+
+
+def test_a_damaged_index_is_refused_with_its_line(tmp_path):
+    path = three(tmp_path)
+    path.with_suffix(".idx").write_text("0\t0\nrubbish\n")
+    with pytest.raises(DataError, match=r"x\.idx:2: expected 'key<TAB>offset', got 'rubbish'"):
+        count_records(path)

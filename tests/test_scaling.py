@@ -1,0 +1,184 @@
+"""Rates, speed-ups and efficiencies, from windows whose truth is known."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.trial import make
+from results.rates import rate, rate_of, ratio, steady_windows
+from results.record import Identity, Rank, Record
+from results.scaling import scaling
+
+PUBLISHED = {1: 457.07, 2: 870.43, 4: 1514.8, 8: 2852.5, 16: 4244.18, 32: 7945.57}
+PUBLISHED |= {64: 15840.52, 128: 31334.88, 256: 61938.36}
+
+
+def record(seconds, *, repeat=0, status="ok", **fields):
+    """A record whose ranks have these windows; `seconds` is a list a rank."""
+    base = {"network": "alexnet", "batch_per_device": 8, "warmup_windows": 1}
+    trial = make(base | fields)
+    ranks = tuple(
+        Rank(
+            rank=number,
+            host="h",
+            process=f"worker-{number}",
+            seconds=tuple(one),
+            ends=tuple(math.fsum(one[: n + 1]) for n in range(len(one))),
+            images=(trial.worker_batch * trial.steps_per_window,) * len(one),
+        )
+        for number, one in enumerate(seconds)
+    )
+    return Record(
+        trial=trial,
+        identity=Identity(
+            key=trial.key, repeat=repeat, code_hash="", data_manifest="", hosts=("h",)
+        ),
+        status=status,
+        message="" if status == "ok" else "broken",
+        ranks=ranks,
+        emulated=False,
+        started="",
+        elapsed_seconds=0.0,
+    )
+
+
+def test_a_window_lasts_as_long_as_its_slowest_rank():
+    two = record([[9, 1.0, 2.0], [9, 2.0, 1.0]], devices=2, kvstore="dist_sync")
+    assert steady_windows(two) == [(2.0, 16), (2.0, 16)]
+    assert rate_of(two) == 8.0
+
+
+def test_warm_up_does_not_count():
+    assert rate_of(record([[100.0, 2.0, 2.0]])) == 4.0
+    assert rate_of(record([[100.0, 50.0, 2.0]], warmup_windows=2)) == 4.0
+
+
+def test_rates_are_images_over_time_not_means_of_rates():
+    assert rate_of(record([[1.0, 1.0, 3.0]])) == 4.0
+
+
+def test_asynchronous_ranks_are_taken_over_their_common_time():
+    fields = {"devices": 2, "kvstore": "dist_async", "warmup_windows": 0}
+    # Rank 0: 8 images a second for 4 s. Rank 1: 4 images a second for 8 s.
+    both = record([[1.0] * 4, [2.0] * 4], **fields)
+    assert rate_of(both) == pytest.approx(12.0)
+
+
+def points(rates, per_host=16):
+    """Records of one series with these rates by device count."""
+    found = []
+    for devices, images in rates.items():
+        fields = {
+            "devices": devices,
+            "devices_per_host": per_host,
+            "device": "gpu",
+            "kvstore": "device" if devices <= per_host else "dist_device_sync",
+        }
+        trial = make({"network": "alexnet", "batch_per_device": 8, **fields})
+        step = trial.steps_per_window * trial.global_batch / images
+        found.append(record([[step] * 5] * trial.workers, **fields))
+    return found
+
+
+@given(st.floats(0.1, 1e4))
+def test_perfect_scaling_is_an_efficiency_of_one(one):
+    rows = scaling(points({devices: one * devices for devices in (1, 2, 4, 16, 32)}))
+    for row in rows:
+        assert row.device.efficiency.value == pytest.approx(1)
+        assert row.device.speedup.value == pytest.approx(row.trial.devices)
+
+
+def test_the_published_table_gives_its_speedups_against_both_bases():
+    last = scaling(points(PUBLISHED))[-1]
+    assert last.trial.devices == 256
+    assert round(last.device.speedup.value, 1) == 135.5
+    assert last.device.base == "device on 1 device"
+    assert round(100 * last.device.efficiency.value, 1) == 52.9
+    assert last.host.base == "device on 16 devices"
+    assert round(100 * last.host.efficiency.value, 1) == 91.2
+
+
+def test_every_base_is_named_and_the_local_one_comes_first():
+    fields = {"devices_per_host": 2}
+    rows = scaling(
+        [
+            record([[1, 2.0, 2.0]], kvstore="dist_sync", **fields),
+            record([[1, 1.0, 1.0]], kvstore="local", **fields),
+            record([[1, 2.0, 2.0]] * 2, devices=2, kvstore="dist_sync", **fields),
+        ]
+    )
+    two = rows[-1]
+    assert (two.device.base, two.device.speedup.value) == ("local on 1 device", 1.0)
+    assert (two.worker.base, two.worker.speedup.value) == ("dist_sync on 1 device", 2.0)
+    assert (two.host.base, two.host.speedup.value) == ("dist_sync on 2 devices", 1.0)
+    assert rows[0].host is None
+    assert rows[1].worker is None
+
+
+def test_points_of_other_batches_or_data_are_no_base():
+    rows = scaling(
+        [
+            record([[1, 1.0, 1.0]], batch_per_device=4),
+            record([[1, 1.0, 1.0]] * 2, devices=2, kvstore="dist_sync"),
+        ]
+    )
+    assert rows[1].device is None
+    assert rows[1].worker is None
+
+
+def test_one_bad_repeat_leaves_the_point_without_a_number():
+    windows = [[1, 1.0, 1.0]]
+    (row,) = scaling(
+        [
+            record(windows, repeat=0),
+            record(windows, repeat=1, status="hung"),
+            record(windows, repeat=2),
+        ]
+    )
+    assert (row.status, row.message, row.rate) == ("hung", "broken", None)
+
+
+def test_a_point_without_its_base_has_no_speedup():
+    rows = scaling(
+        [
+            record([[1, 1.0]], status="failed"),
+            record([[1, 1.0, 1.0]] * 2, devices=2, kvstore="dist_sync"),
+        ]
+    )
+    assert rows[1].device is None
+    assert rows[1].rate is not None
+
+
+def test_one_window_has_no_interval():
+    only = rate([record([[1.0, 2.0]])])
+    assert (only.images_per_second, only.low, only.high) == (4.0, None, None)
+    assert ratio(only, rate([record([[1.0, 2.0]])])).low is None
+
+
+def test_a_ratio_carries_the_errors_of_both():
+    point, base = (rate([record([[1, 1.0, 1.1, 0.9, 1.05]], seed=n)]) for n in (0, 1))
+    found = ratio(point, base)
+    assert found.value == 1
+    assert math.log(found.high) == pytest.approx(math.sqrt(2) * point.relative_error)
+    assert ratio(base, base).low == 1
+
+
+def test_repeats_carry_the_spread_between_processes():
+    slow, fast = (record([[1, second, second]], repeat=n) for n, second in enumerate((2.0, 1.0)))
+    both = rate([slow, fast])
+    assert both.images_per_second == 6.0
+    assert (both.repeats, both.windows) == (2, 4)
+    assert both.low < 4.0
+    assert both.high > 8.0
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    draw, hits, runs = random.Random(1), 0, 2000
+    for _ in range(runs):
+        windows = [1.0] + [draw.gauss(1.0, 0.05) for _ in range(8)]
+        found = rate([record([windows])])
+        hits += found.low <= 8.0 <= found.high
+    assert 0.93 <= hits / runs <= 0.97

@@ -1,0 +1,125 @@
+"""The store only grows, survives what can happen to a file, and knows what is done."""
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.trial import make
+from results.errors import StoreError
+from results.record import Identity, Rank, Record, emit, parse
+from results.store import Store, latest, read
+
+TRIAL = make({"network": "tiny", "batch_per_device": 4})
+
+
+def record(**fields):
+    names = ("key", "repeat", "code_hash", "data_manifest", "hosts")
+    base = dict(zip(names, (TRIAL.key, 0, "c", "d", ("h",)), strict=True))
+    identity = Identity(**base | {name: fields.pop(name) for name in names if name in fields})
+    whole = {
+        "trial": TRIAL,
+        "identity": identity,
+        "status": "ok",
+        "message": "",
+        "ranks": (),
+        "emulated": False,
+        "started": "2026-01-01T00:00:00+00:00",
+        "elapsed_seconds": 1.5,
+    }
+    return Record(**whole | fields)
+
+
+def stored(folder, *records):
+    store = Store(folder)
+    for one in records:
+        store.append(one)
+    store.close()
+    return folder / "records.jsonl"
+
+
+ranks = st.builds(
+    Rank,
+    rank=st.integers(0, 99),
+    host=st.text(),
+    process=st.text(),
+    seconds=st.lists(st.floats(0.001, 1e6)).map(tuple),
+    facts=st.dictionaries(st.text(), st.one_of(st.integers(), st.text())),
+)
+
+
+@given(st.lists(ranks, max_size=3).map(tuple), st.text(), st.sampled_from(["ok", "failed"]))
+def test_a_record_survives_its_line(found, message, status):
+    whole = record(ranks=found, message=message, status=status)
+    assert "\n" not in emit(whole)
+    assert parse(emit(whole)) == whole
+
+
+def test_records_come_back_in_the_order_they_were_made(tmp_path):
+    three = [record(repeat=n) for n in range(3)]
+    stored(tmp_path, *three)
+    assert read(tmp_path) == three
+
+
+@pytest.mark.parametrize("cut", [1, 20, 300])
+def test_a_torn_last_line_loses_that_record_only(tmp_path, cut):
+    log = stored(tmp_path, record(repeat=0), record(repeat=1))
+    log.write_bytes(log.read_bytes()[:-cut])
+    assert [one.identity.repeat for one in read(tmp_path)] == [0] if cut > 1 else [0, 1]
+    stored(tmp_path, record(repeat=2))
+    assert [one.identity.repeat for one in read(tmp_path)][-1] == 2
+    assert len(read(tmp_path)) == (2 if cut > 1 else 3)
+
+
+def test_a_record_of_a_newer_schema_is_refused_and_kept(tmp_path):
+    log = stored(tmp_path, record())
+    newer = json.loads(emit(record())) | {"schema": 99}
+    log.write_text(json.dumps(newer) + "\n")
+    with pytest.raises(StoreError, match=r"records\.jsonl:1: .*newer version"):
+        read(tmp_path)
+    assert json.loads(log.read_text()) == newer
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Identity)])
+def test_done_means_the_same_in_every_respect(tmp_path, field):
+    stored(tmp_path, record())
+    store = Store(tmp_path)
+    done = store.done()
+    store.close()
+    identity = record().identity
+    other = {"repeat": 1, "hosts": ("h", "i")}.get(field, "other")
+    assert identity in done
+    assert dataclasses.replace(identity, **{field: other}) not in done
+
+
+def test_a_failed_point_is_not_done(tmp_path):
+    stored(tmp_path, record(status="failed"))
+    store = Store(tmp_path)
+    assert store.done() == set()
+    store.close()
+
+
+def test_of_several_records_of_a_repeat_the_newest_counts():
+    old, new, other = record(status="failed"), record(), record(repeat=1)
+    assert latest([old, other, new]) == [new, other]
+
+
+def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path):
+    first = Store(tmp_path)
+    with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing here"):
+        Store(tmp_path)
+    first.close()
+    Store(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store(tmp_path / "file" / "run")
+
+
+def test_a_run_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="no such run folder"):
+        read(tmp_path / "none")

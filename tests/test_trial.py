@@ -1,0 +1,89 @@
+"""A trial is checked when it is made, and its key is everything that decides its number."""
+
+import dataclasses
+
+import pytest
+
+from bench.errors import SpecError
+from bench.trial import Trial, make
+
+BASE = {"network": "alexnet", "batch_per_device": 8}
+
+
+def test_batches_of_worker_and_job_follow_from_the_devices():
+    trial = make(
+        BASE | {"device": "gpu", "devices": 64, "devices_per_host": 16, "kvstore": "dist_sync"}
+    )
+    assert (trial.workers, trial.hosts, trial.devices_per_worker) == (4, 4, 16)
+    assert (trial.worker_batch, trial.global_batch) == (128, 512)
+
+
+def test_a_cpu_worker_of_a_distributed_job_has_one_device():
+    trial = make(BASE | {"devices": 2, "kvstore": "dist_sync"})
+    assert (trial.workers, trial.servers, trial.worker_batch) == (2, 2, 8)
+
+
+def test_a_local_job_has_one_worker_and_no_server():
+    trial = make(BASE | {"devices": 2})
+    assert (trial.workers, trial.servers, trial.worker_batch) == (1, 0, 16)
+
+
+def test_networks_bring_their_own_image_shape():
+    assert make(BASE).image_shape == (3, 224, 224)
+    assert make(BASE | {"network": "inception-v3"}).image_shape == (3, 299, 299)
+    assert make(BASE | {"image_shape": [3, 64, 64]}).image_shape == (3, 64, 64)
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Trial)])
+def test_the_key_changes_with_every_field(field):
+    trial = make(BASE)
+    value = getattr(trial, field)
+    other = {
+        bool: lambda: not value,
+        int: lambda: value + 1,
+        float: lambda: value + 0.5,
+        str: lambda: value + "x",
+        tuple: lambda: (*value, value[0] if value else "x"),
+        type(None): lambda: 18,
+    }[type(value)]()
+    assert dataclasses.replace(trial, **{field: other}).key != trial.key
+    assert dataclasses.replace(trial).key == trial.key
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"batch_per_device": 0}, "batch_per_device: expected 1 or more, got 0"),
+        ({"batch_per_device": "8"}, "batch_per_device: expected a whole number, got '8'"),
+        ({"batch_per_device": True}, "batch_per_device: expected a whole number, got True"),
+        ({"lr": "fast"}, "lr: expected a number, got 'fast'"),
+        ({"image_shape": [3, 224]}, "image_shape: expected channels, height, width"),
+        ({"image_shape": 224}, "image_shape: expected a list of whole numbers, got 224"),
+        ({"kvstore": "dist_snyc"}, "unknown kvstore 'dist_snyc'; did you mean 'dist_sync'?"),
+        ({"kvstore": "horovod"}, "unknown kvstore 'horovod'. Known: local, device"),
+        ({"network": "resnet", "num_layers": 51}, "expected one of 18, 34, 50, 101, 152, got 51"),
+        ({"network": "alexnet", "num_layers": 8}, "expected no number of layers, got 8"),
+        ({"mode": "dry"}, "mode: expected one of synthetic, real, test-io, got 'dry'"),
+        ({"dtype": "float16"}, "MXNet 1.9.1 has no float16 on CPU"),
+        ({"mode": "real"}, "data_train: mode 'real' expects .rec files, it is missing"),
+        ({"data_train": "x.rec"}, "synthetic mode reads no data"),
+        ({"windows": 0}, "windows: synthetic data has no epochs to end by"),
+        ({"devices": 4, "devices_per_host": 2}, "and kvstore 'local' has one"),
+        ({"devices": 3, "devices_per_worker": 2, "devices_per_host": 4}, "cannot be shared"),
+        ({"devices_per_worker": 2, "devices": 2, "devices_per_host": 1}, "more than a host's 1"),
+        ({"fake_seconds": [1.0]}, "belong to engine = 'fake' only"),
+        ({"engine": "fake", "fake_faults": ["worker:nap"]}, "got 'worker:nap'"),
+        ({"engine": "fake", "fake_seconds": [0.0]}, "expected seconds above 0"),
+        ({"rgb_mean": [1.0]}, "rgb_mean: expected 3 numbers, got 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(fields, said):
+    with pytest.raises(SpecError) as caught:
+        make(BASE | fields)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_batch_has_to_be_given():
+    with pytest.raises(SpecError, match="batch_per_device: expected a number of images"):
+        make({"network": "alexnet"})
