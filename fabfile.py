@@ -109,7 +109,7 @@ def build_report(folder: Path) -> None:
 def measure(what: Sweep, run: str, port: str = "") -> None:
     """Runs what is left of a sweep into its run folder and reports it."""
     from launch.hosts import rehearse, this_machine
-    from launch.sweep import Where, sweep
+    from launch.sweep import Where, points, sweep
     from plots.screen import Bars, SweepScreen
     from results.store import Store
 
@@ -117,11 +117,12 @@ def measure(what: Sweep, run: str, port: str = "") -> None:
     most = max(what.trials, key=lambda trial: trial.hosts)
     hosts = rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),)
     where = Where(hosts=hosts, port=whole("--port", port) if port else None)
+    wanted = points(what, where)
     store = Store(run_folder(run or what.name))
     try:
         with Bars() as bars:
             screen = SweepScreen(bars)
-            for update in sweep(what, where, store):
+            for update in sweep(what, wanted, where, store):
                 screen.show(update)
     finally:
         store.close()
@@ -266,11 +267,11 @@ def report_show(c, run=""):  # type: ignore[no-untyped-def]
     show_table(run_folder(run))
 
 
-@task
+@task(help={"run": "name below results/runs, or a path; default: a new one each time"})
 @door
-def smoke(c):  # type: ignore[no-untyped-def]
+def smoke(c, run=""):  # type: ignore[no-untyped-def]
     """Train a tiny network here with and without servers, in under a minute; for CI."""
-    measure(load_sweep("smoke"), stamped("smoke"))
+    measure(load_sweep("smoke"), run or stamped("smoke"))
 
 
 @task

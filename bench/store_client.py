@@ -45,6 +45,6 @@ def any_votes(store: Any | None, *, ballot: int, vote: bool) -> bool:
     key = _FIRST_BALLOT + ballot
     result = mx.nd.zeros(1)
     store.init(key, result)
-    store.push(key, mx.nd.array([1.0 if vote else 0.0]))
+    store.push(key, mx.nd.full(1, float(vote)))
     store.pull(key, out=result)
     return bool(result.asscalar() != 0)

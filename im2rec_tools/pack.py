@@ -66,7 +66,9 @@ def pack_lists(lists: Sequence[Path], root: Path, folder: Path, recipe: Recipe) 
     yield Packed(done=0, total=total)
     if not left:
         return
-    context = multiprocessing.get_context("spawn")
+    # A progress bar's thread forbids a plain fork; the server loads the codecs once for all.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     counter = context.Value("q", 0)
     processes = min(len(left), len(os.sched_getaffinity(0)))
     with ProcessPoolExecutor(processes, context, initializer=_share, initargs=(counter,)) as pool:

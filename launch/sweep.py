@@ -3,9 +3,10 @@
 import json
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from bench import environment
@@ -32,21 +33,32 @@ class Where:
     deadlines: Deadlines = field(default_factory=Deadlines)
 
 
-def sweep(what: Sweep, where: Where, store: Store) -> Iterator[Started | Event | Record]:
-    """Yields the beginning, the events and the record of each trial; records are stored first.
+Point = tuple[Trial, Identity]
 
-    Before the first one starts, data are checked, and that there are hosts and devices for all.
-    Raises SpecError, LaunchError or StoreError where something is not right.
+
+def points(what: Sweep, where: Where) -> list[Point]:
+    """What the sweep asks for, repeat by repeat, after a check that all of it can be measured here.
+
+    Raises SpecError or LaunchError where data, hosts, devices or the port are not right.
     """
     for trial in what.trials:
         _check_devices(trial, where)
         plan(trial, where.hosts, where.port or 0)
-    wanted = [
+    free_port(where.hosts[0].address, where.port)
+    return [
         (trial, identity(trial, repeat, where.hosts))
         for repeat in range(what.repeats)
         for trial in what.trials
     ]
-    free_port(where.hosts[0].address, where.port)
+
+
+def sweep(
+    what: Sweep, wanted: Sequence[Point], where: Where, store: Store
+) -> Generator[Started | Event | Record]:
+    """Runs the points that are not in the store yet, which is made to describe this sweep.
+
+    Yields the beginning, the events and the record of each point; a record is stored first.
+    """
     store.write("sweep.toml", what.text)
     store.write("environment.json", json.dumps(_environment(what), indent=1) + "\n")
     done = store.done()
@@ -76,27 +88,37 @@ def _point(trial: Trial, name: Identity, where: Where, store: Store) -> Iterator
     processes = plan(trial, where.hosts, free_port(where.hosts[0].address, where.port))
     logs = store.folder / "logs" / trial.key / str(name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    for update in job.run(processes, logs, where.deadlines):
+    verdict, seen = yield from _run(processes, logs, where.deadlines)
+    workers = [one for one in seen.values() if one.process.role == "worker"]
+    verdict = _judged(trial, verdict, workers)
+    record = Record(
+        trial=trial,
+        identity=name,
+        status=verdict.status,
+        message=verdict.message,
+        ranks=tuple(_rank(worker) for worker in workers if worker.rank is not None),
+        emulated=emulated(trial, where.hosts),
+        started=started,
+        elapsed_seconds=time.monotonic() - began,
+        accuracy=_accuracy(workers),
+        commands=_commands(processes),
+    )
+    store.append(record)
+    yield record
+
+
+def _run(
+    processes: Sequence[Process], logs: Path, deadlines: Deadlines
+) -> Generator[Event, None, job.Result]:
+    """Yields the events of a job and returns its result once every process is gone."""
+    result: job.Result | None = None
+    for update in job.run(processes, logs, deadlines):
         if isinstance(update, Event):
             yield update
-            continue
-        verdict, seen = update
-        workers = [one for one in seen.values() if one.process.role == "worker"]
-        verdict = _judged(trial, verdict, workers)
-        record = Record(
-            trial=trial,
-            identity=name,
-            status=verdict.status,
-            message=verdict.message,
-            ranks=tuple(_rank(worker) for worker in workers if worker.rank is not None),
-            emulated=emulated(trial, where.hosts),
-            started=started,
-            elapsed_seconds=time.monotonic() - began,
-            accuracy=_accuracy(workers),
-            commands=_commands(processes),
-        )
-        store.append(record)
-        yield record
+        else:
+            result = update
+    assert result is not None
+    return result
 
 
 def _commands(processes: Sequence[Process]) -> dict[str, str]:

@@ -35,9 +35,12 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _held(folder / ".lock")
-            if self._log.exists():
-                _end_torn_line(self._log)
         except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            _end_torn_line(self._log)
+        except OSError as error:
+            self._lock.close()
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> StoreError:
@@ -93,6 +96,8 @@ def _held(path: Path) -> IO[str]:
 
 def _end_torn_line(log: Path) -> None:
     """Ends a last line that was cut off, so that the next record begins on a line of its own."""
+    if not log.exists():
+        return
     with log.open("rb+") as file:
         if file.seek(0, os.SEEK_END) == 0:
             return

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from launch.hosts import Host
-from launch.transport import BOOT, LocalChannel
+from launch.transport import BOOT, LocalChannel, Message
 
 HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
 AGENT = Path(__file__).parent.parent / "launch" / "agent.py"
@@ -21,16 +23,18 @@ AGENT = Path(__file__).parent.parent / "launch" / "agent.py"
 class Talk:
     """A channel with its inbox, for tests that ask and wait."""
 
-    def __init__(self):
-        self.inbox = queue.Queue()
+    def __init__(self) -> None:
+        self.inbox: queue.Queue[Message] = queue.Queue()
         self.channel = LocalChannel(HOST, self.inbox)
 
-    def start(self, name, code, env=None, cores=()):
+    def start(
+        self, name: str, code: str, env: dict[str, str] | None = None, cores: Sequence[int] = ()
+    ) -> None:
         argv = [sys.executable, "-u", "-c", code]
         message = {"id": name, "argv": argv, "env": env or {}, "cwd": "/", "cores": list(cores)}
         self.channel.send({"do": "start", **message})
 
-    def until(self, say, seconds=10.0):
+    def until(self, say: str, seconds: float = 10.0) -> list[tuple[str, dict[str, Any]]]:
         """Everything said up to the first message of this kind."""
         said, deadline = [], time.monotonic() + seconds
         while True:
@@ -41,13 +45,13 @@ class Talk:
 
 
 @pytest.fixture
-def talk():
+def talk() -> Iterator[Talk]:
     one = Talk()
     yield one
     one.channel.close()
 
 
-def alive(pid):
+def alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -55,14 +59,14 @@ def alive(pid):
     return state != "Z"
 
 
-def gone(pids, seconds=10.0):
+def gone(pids: Sequence[int], seconds: float = 10.0) -> bool:
     deadline = time.monotonic() + seconds
     while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not any(alive(pid) for pid in pids)
 
 
-def test_output_events_and_exit_code_arrive_in_this_order(talk):
+def test_output_events_and_exit_code_arrive_in_this_order(talk: Talk) -> None:
     talk.start(
         "worker-0",
         "import os, sys; print('to out'); print('to err', file=sys.stderr);"
@@ -78,25 +82,28 @@ def test_output_events_and_exit_code_arrive_in_this_order(talk):
     assert said[-1] == ("exit", {"id": "worker-0", "code": 3})
 
 
-def test_a_process_killed_by_a_signal_says_which(talk):
+def test_a_process_killed_by_a_signal_says_which(talk: Talk) -> None:
     talk.start("worker-0", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert talk.until("exit")[-1][1] == {"id": "worker-0", "signal": signal.SIGKILL}
 
 
-def test_a_program_that_is_not_there_is_refused(talk):
+def test_a_program_that_is_not_there_is_refused(talk: Talk) -> None:
     talk.channel.send(
         {"do": "start", "id": "x", "argv": ["/no/such"], "env": {}, "cwd": "/", "cores": []}
     )
     assert "No such file" in talk.until("refused")[-1][1]["why"]
 
 
-def test_a_process_gets_its_environment_and_none_of_another_job(talk, monkeypatch):
+def test_a_process_gets_its_environment_and_none_of_another_job(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DMLC_PS_ROOT_PORT", "1234")
     monkeypatch.setenv("PORT", "8080")
     one = Talk()
     one.start(
         "w",
-        "import os; e = os.environ; print(e['DMLC_ROLE'], e.get('DMLC_PS_ROOT_PORT'), e.get('PORT'))",
+        "import os; get = os.environ.get;"
+        "print(get('DMLC_ROLE'), get('DMLC_PS_ROOT_PORT'), get('PORT'))",
         env={"DMLC_ROLE": "two words $HOME 'quoted'"},
     )
     lines = [values["line"] for say, values in one.until("exit") if say == "output"]
@@ -104,7 +111,7 @@ def test_a_process_gets_its_environment_and_none_of_another_job(talk, monkeypatc
     assert lines == ["two words $HOME 'quoted' None None"]
 
 
-def test_a_process_keeps_to_its_cores(talk):
+def test_a_process_keeps_to_its_cores(talk: Talk) -> None:
     core = min(os.sched_getaffinity(0))
     talk.start("w", "import os; print(os.sched_getaffinity(0))", cores=[core])
     lines = [values["line"] for say, values in talk.until("exit") if say == "output"]
@@ -123,24 +130,24 @@ time.sleep(600)
 """
 
 
-def escaped(talk):
+def escaped(talk: Talk) -> list[int]:
     """Pids of a process that ignores TERM and of its grandchild in another session."""
     talk.start("w", ESCAPING)
-    pids = []
+    pids: list[int] = []
     while len(pids) < 2:
-        say, values = talk.until("output")[-1]
+        _, values = talk.until("output")[-1]
         pids.append(int(values["line"]))
     assert all(alive(pid) for pid in pids)
     return pids
 
 
-def test_closing_the_channel_ends_everything_even_what_escaped(talk):
+def test_closing_the_channel_ends_everything_even_what_escaped(talk: Talk) -> None:
     pids = escaped(talk)
     talk.channel.close()
     assert gone(pids, 0.5)
 
 
-def test_stop_ends_everything_and_the_agent_stays(talk):
+def test_stop_ends_everything_and_the_agent_stays(talk: Talk) -> None:
     talk.start("w", "import time; print('up'); time.sleep(600)")
     pids = [values["pid"] for say, values in talk.until("output") if say == "started"]
     talk.channel.send({"do": "stop"})
@@ -150,7 +157,7 @@ def test_stop_ends_everything_and_the_agent_stays(talk):
     assert talk.until("exit")[-1][1] == {"id": "again", "code": 0}
 
 
-def test_a_killed_agent_takes_its_processes_with_it():
+def test_a_killed_agent_takes_its_processes_with_it() -> None:
     talk = Talk()
     agent = talk.until("hello")[-1][1]["pid"]
     talk.start("w", "import time; print('up'); time.sleep(600)")
@@ -161,7 +168,7 @@ def test_a_killed_agent_takes_its_processes_with_it():
     talk.channel.close()
 
 
-def test_a_silent_master_is_not_waited_for():
+def test_a_silent_master_is_not_waited_for() -> None:
     """A master that is stopped, or behind a cut link, holds the channel open and says nothing."""
     source = AGENT.read_bytes().replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
     start = {
@@ -185,7 +192,7 @@ def test_a_silent_master_is_not_waited_for():
     assert 0.9 < time.monotonic() - began < 5.0
 
 
-def test_the_agent_needs_nothing_but_an_old_python():
+def test_the_agent_needs_nothing_but_an_old_python() -> None:
     source = AGENT.read_text()
     compile(source, "agent", "exec", dont_inherit=True)
     assert "match " not in source

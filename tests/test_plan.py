@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.sweep import load_sweep
-from bench.trial import make
+from bench.trial import Trial, make
 from launch.errors import LaunchError
 from launch.hosts import Host, pretend, read_hostfile, rehearse
 from launch.plan import describe, emulated, plan
@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parent / "golden"
 TWO_CORES = Host(name="node01", address="192.0.2.1", cpus=2, gpus=0, cores=(0, 1))
 
 
-def distributed(hosts, per_host, per_worker=1):
+def distributed(hosts: int, per_host: int, per_worker: int = 1) -> Trial:
     return make(
         {
             "network": "tiny",
@@ -30,7 +30,7 @@ def distributed(hosts, per_host, per_worker=1):
 
 
 @given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 4))
-def test_every_process_stands_once_on_its_host(hosts, per_host, per_worker):
+def test_every_process_stands_once_on_its_host(hosts: int, per_host: int, per_worker: int) -> None:
     trial = distributed(hosts, per_host, per_worker)
     processes = plan(trial, pretend(hosts, per_host * per_worker), 9091)
     ids = [process.id for process in processes]
@@ -44,7 +44,7 @@ def test_every_process_stands_once_on_its_host(hosts, per_host, per_worker):
 
 
 @given(st.integers(1, 16), st.integers(1, 8))
-def test_all_processes_agree_on_the_job(hosts, per_host):
+def test_all_processes_agree_on_the_job(hosts: int, per_host: int) -> None:
     processes = plan(distributed(hosts, per_host), pretend(hosts, per_host), 9091)
     shared = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
     assert len({tuple(process.env[name] for name in shared) for process in processes}) == 1
@@ -52,7 +52,7 @@ def test_all_processes_agree_on_the_job(hosts, per_host):
     assert all(process.env["DMLC_ROLE"] == process.role for process in processes)
 
 
-def test_cpu_devices_are_cores_that_servers_share():
+def test_cpu_devices_are_cores_that_servers_share() -> None:
     processes = plan(distributed(1, 2), [TWO_CORES], 9091)
     cores = {process.id: process.cores for process in processes}
     assert cores == {
@@ -64,7 +64,7 @@ def test_cpu_devices_are_cores_that_servers_share():
     }
 
 
-def test_one_worker_with_two_cpu_devices_has_two_cores():
+def test_one_worker_with_two_cpu_devices_has_two_cores() -> None:
     trial = make({"network": "tiny", "batch_per_device": 4, "devices": 2})
     (worker,) = plan(trial, [TWO_CORES], 9091)
     assert worker.cores == (0, 1)
@@ -72,18 +72,18 @@ def test_one_worker_with_two_cpu_devices_has_two_cores():
     assert worker.env["OMP_NUM_THREADS"] == "1"
 
 
-def test_more_devices_than_a_host_has_is_emulated():
+def test_more_devices_than_a_host_has_is_emulated() -> None:
     assert emulated(distributed(1, 4), [TWO_CORES])
     assert not emulated(distributed(1, 2), [TWO_CORES])
     assert {c for p in plan(distributed(1, 4), [TWO_CORES], 1) for c in p.cores} == {0, 1}
 
 
-def test_too_few_hosts_are_refused():
+def test_too_few_hosts_are_refused() -> None:
     with pytest.raises(LaunchError, match="needs 2 hosts of 2 devices, there are 1"):
         plan(distributed(2, 2), [TWO_CORES], 9091)
 
 
-def test_gpus_belong_to_workers_alone():
+def test_gpus_belong_to_workers_alone() -> None:
     trial = next(trial for trial in load_sweep("seed").trials if trial.devices == 32)
     processes = plan(trial, pretend(2, 16), 9091)
     for process in processes:
@@ -94,18 +94,18 @@ def test_gpus_belong_to_workers_alone():
             assert process.env["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_a_printed_plan_is_stable():
+def test_a_printed_plan_is_stable() -> None:
     trials = [trial for trial in load_sweep("demo").trials if trial.name == "alexnet dist_sync x2"]
     text = describe(plan(trials[0], [TWO_CORES], 9091)) + "\n"
     assert text == (GOLDEN / "plan.txt").read_text()
 
 
-def test_no_secret_and_no_dmlc_variable_stands_on_a_command_line():
+def test_no_secret_and_no_dmlc_variable_stands_on_a_command_line() -> None:
     for process in plan(distributed(2, 2), pretend(2, 2), 9091):
         assert not any("DMLC" in word for word in process.argv)
 
 
-def test_hosts_files_are_read_and_mistakes_named(tmp_path):
+def test_hosts_files_are_read_and_mistakes_named(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("# mine\n192.0.2.7 slots=4  # first\n\n192.0.2.8 slots=2\n")
     assert [(host.name, host.cpus) for host in read_hostfile(path)] == [
@@ -126,10 +126,10 @@ def test_hosts_files_are_read_and_mistakes_named(tmp_path):
         assert said in str(caught.value)
 
 
-def test_the_example_hosts_file_is_read():
+def test_the_example_hosts_file_is_read() -> None:
     assert len(read_hostfile(Path(__file__).parent.parent / "hosts.example")) == 4
 
 
-def test_rehearsed_hosts_have_names_of_their_own():
+def test_rehearsed_hosts_have_names_of_their_own() -> None:
     assert [host.name for host in rehearse(3, 16)] == ["host01", "host02", "host03"]
     assert len({host.address for host in rehearse(3, 16)}) == 1

@@ -3,6 +3,7 @@
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from plots.report import build
 from plots.table import markdown, significant, terminal
 from results.errors import StoreError
 from results.run import Run, load
-from results.scaling import scaling
+from results.scaling import ScalingRow, scaling
 from tests.test_scaling import PUBLISHED, points, record
 from tests.test_store import stored
 
@@ -24,7 +25,7 @@ CONTRACT = (
 )
 
 
-def small():
+def small() -> list[ScalingRow]:
     """Two stores on one and two devices, one of the points broken."""
     fields = {"devices_per_host": 2}
     two = {"devices": 2, "kvstore": "dist_sync", **fields}
@@ -39,15 +40,16 @@ def small():
     )
 
 
-def text_of(rows, width=140):
+def text_of(rows: list[ScalingRow], width: int = 140) -> str:
     from rich.console import Console  # noqa: PLC0415
 
-    console = Console(file=io.StringIO(), width=width)
+    file = io.StringIO()
+    console = Console(file=file, width=width)
     console.print(terminal(rows, "title"))
-    return console.file.getvalue()
+    return file.getvalue()
 
 
-def test_the_csv_has_the_columns_that_others_rely_on():
+def test_the_csv_has_the_columns_that_others_rely_on() -> None:
     text = frame(small()).to_csv(index=False)
     assert text.splitlines()[0] == CONTRACT
     assert ",".join(COLUMNS) == CONTRACT
@@ -62,41 +64,41 @@ def test_the_csv_has_the_columns_that_others_rely_on():
     assert (rows[4]["status"], rows[4]["message"]) == ("hung", "broken")
 
 
-def test_the_markdown_table_is_stable():
+def test_the_markdown_table_is_stable() -> None:
     assert markdown(small()) == (GOLDEN / "table.md").read_text()
 
 
-def test_a_narrow_terminal_cuts_no_number():
+def test_a_narrow_terminal_cuts_no_number() -> None:
     digits = "".join(character for character in text_of(small(), 60) if character.isdigit())
     assert "…" not in text_of(small(), 60)
     assert len(digits) == len([c for c in text_of(small()) if c.isdigit()])
 
 
-def test_a_failed_point_is_shown_with_its_cause():
+def test_a_failed_point_is_shown_with_its_cause() -> None:
     text = text_of(small())
     assert "hung" in text
     assert "vgg-16 dist_sync x2: broken." in text
 
 
-def test_numbers_have_three_digits_and_no_exponent():
+def test_numbers_have_three_digits_and_no_exponent() -> None:
     found = [significant(value) for value in (61938.36, 457.07, 20.8, 0.07641, 0)]
     assert found == ["61938", "457", "20.8", "0.0764", "0"]
 
 
-def test_stores_that_overlap_are_lines_of_their_own():
+def test_stores_that_overlap_are_lines_of_their_own() -> None:
     labels = [line.label for line in lines(small())]
     assert labels == ["alexnet, local", "alexnet, dist_sync"]
 
 
-def test_a_study_that_changes_store_beyond_one_host_is_one_line():
+def test_a_study_that_changes_store_beyond_one_host_is_one_line() -> None:
     (line,) = lines(scaling(points(PUBLISHED)))
     assert line.label == "alexnet, device / dist_device_sync"
     assert [row.trial.devices for row in line.rows] == list(PUBLISHED)
 
 
-def test_every_measured_point_is_drawn_with_ticks_at_its_devices():
+def test_every_measured_point_is_drawn_with_ticks_at_its_devices() -> None:
     rows = scaling(points(PUBLISHED))
-    figure = draw(rows, "title", "footer")
+    figure: Any = draw(rows, "title", "footer")
     assert len(figure.axes) == 4
     for axes in figure.axes:
         assert [int(tick) for tick in axes.get_xticks()] == list(PUBLISHED)
@@ -105,35 +107,34 @@ def test_every_measured_point_is_drawn_with_ticks_at_its_devices():
     assert figure.axes[2].get_ylim()[0] == 0
 
 
-def test_emulated_points_are_hollow(monkeypatch):
+def test_emulated_points_are_hollow(monkeypatch: pytest.MonkeyPatch) -> None:
     import dataclasses  # noqa: PLC0415
 
     rows = [dataclasses.replace(row, emulated=row.trial.devices == 2) for row in small()[:2]]
-    figure = draw(rows, "t", "f")
+    figure: Any = draw(rows, "t", "f")
     fills = [bars.lines[0].get_markerfacecolor() for bars in figure.axes[0].containers]
     assert fills[0] != "white"
     assert fills[1] == "white"
 
 
-def test_networks_measured_on_one_count_are_left_to_the_table():
+def test_networks_measured_on_one_count_are_left_to_the_table() -> None:
     rows = [*small(), *scaling([record([[1, 1.0, 1.0]], network="tiny")])]
     assert {row.trial.network for row in drawable(rows)} == {"alexnet"}
     assert len(drawable(rows[-1:])) == 1
 
 
-def test_the_same_rows_give_the_same_bytes(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        save(draw(small(), "t", "f"), tmp_path / name)
-    for name in ("scaling.svg", "scaling.png"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
+    rows = small()[:2]
+    paths = [save(draw(rows, "t", "f"), tmp_path, name) for name in ("a", "b")]
+    for one, other in zip(*paths, strict=True):
+        assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_figure_without_a_good_point_is_still_drawn():
+def test_a_figure_without_a_good_point_is_still_drawn() -> None:
     assert draw(small()[-1:], "t", "f").axes
 
 
-def test_a_report_has_its_four_files(tmp_path):
+def test_a_report_has_its_four_files(tmp_path: Path) -> None:
     stored(tmp_path, record([[1, 2.0, 2.1]]), record([[1, 1.2, 1.0]], devices=2))
     paths = build(load(tmp_path))
     names = ["results.csv", "report.md", "scaling.svg", "scaling.png"]
@@ -144,7 +145,7 @@ def test_a_report_has_its_four_files(tmp_path):
     assert "scaling.svg" in page
 
 
-def test_a_rehearsal_says_so_everywhere():
+def test_a_rehearsal_says_so_everywhere() -> None:
     rows = scaling([record([[1, 2.0, 2.0]], engine="fake")])
     assert "REHEARSAL" in markdown(rows)
     from plots.report import footer  # noqa: PLC0415
@@ -152,6 +153,6 @@ def test_a_rehearsal_says_so_everywhere():
     assert "REHEARSAL" in footer(Run(folder=Path(), rows=rows, environment={}))
 
 
-def test_a_run_without_records_is_refused(tmp_path):
+def test_a_run_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no point has been measured yet"):
         load(tmp_path)

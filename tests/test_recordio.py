@@ -1,6 +1,8 @@
 """RecordIO: what is written is read again, as MXNet does it, and damage is named."""
 
 import struct
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,7 +27,7 @@ payloads = st.lists(st.one_of(st.just(MAGIC_BYTES), st.binary(max_size=9)), max_
 )
 
 
-def write(path, contents):
+def write(path: Path, contents: Sequence[bytes]) -> Path:
     offset, lines = 0, []
     with path.open("wb") as file:
         for key, payload in enumerate(contents):
@@ -36,7 +38,9 @@ def write(path, contents):
 
 
 @given(contents=st.lists(payloads, max_size=8))
-def test_records_come_back_as_they_were(tmp_path_factory, contents):
+def test_records_come_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]
+) -> None:
     path = write(tmp_path_factory.mktemp("rec") / "x.rec", contents)
     found = list(records(path))
     assert [payload for _, payload in found] == contents
@@ -51,12 +55,12 @@ def test_records_come_back_as_they_were(tmp_path_factory, contents):
         image=st.binary(),
     )
 )
-def test_an_image_record_survives_packing(record):
+def test_an_image_record_survives_packing(record: ImageRecord) -> None:
     assert unpack(pack(record), "here") == record
 
 
 @pytest.mark.mxnet
-def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path):
+def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path: Path) -> None:
     from bench.mxnet_import import mx  # noqa: PLC0415
 
     contents = [b"", MAGIC_BYTES * 3, b"x" + MAGIC_BYTES, b"abcd" + MAGIC_BYTES + b"e", b"12345"]
@@ -70,11 +74,11 @@ def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path):
     assert ours.with_suffix(".idx").read_bytes() == theirs.with_suffix(".idx").read_bytes()
 
 
-def three(tmp_path):
+def three(tmp_path: Path) -> Path:
     return write(tmp_path / "x.rec", [b"a" * 10, b"b" * 20, b"c" * 30])
 
 
-def test_records_are_counted_with_and_without_an_index(tmp_path):
+def test_records_are_counted_with_and_without_an_index(tmp_path: Path) -> None:
     path = three(tmp_path)
     assert count_records(path) == 3
     path.with_suffix(".idx").unlink()
@@ -83,7 +87,7 @@ def test_records_are_counted_with_and_without_an_index(tmp_path):
 
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("cut", [1, 5, 40, 41, 70])
-def test_a_file_cut_anywhere_is_refused(tmp_path, indexed, cut):
+def test_a_file_cut_anywhere_is_refused(tmp_path: Path, indexed: bool, cut: int) -> None:
     path = three(tmp_path)
     if not indexed:
         path.with_suffix(".idx").unlink()
@@ -94,26 +98,26 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, indexed, cut):
         count_records(path)
 
 
-def test_a_file_cut_between_records_is_found_by_its_index(tmp_path):
+def test_a_file_cut_between_records_is_found_by_its_index(tmp_path: Path) -> None:
     path = three(tmp_path)
     last = read_index(path.with_suffix(".idx"))[-1][1]
     path.write_bytes(path.read_bytes()[:last])
-    with pytest.raises(DataError, match="do not belong together or x.rec is cut off"):
+    with pytest.raises(DataError, match=r"do not belong together or x\.rec is cut off"):
         count_records(path)
 
 
-def test_other_damage_is_refused_with_its_place(tmp_path):
+def test_other_damage_is_refused_with_its_place(tmp_path: Path) -> None:
     path = three(tmp_path)
     good = path.read_bytes()
     path.write_bytes(good[:20] + b"junk" + good[24:])
-    with pytest.raises(DataError, match="damaged at byte 20 .* expected the start of a record"):
+    with pytest.raises(DataError, match=r"damaged at byte 20 .* expected the start of a record"):
         list(records(path))
     path.write_bytes(good + b"\0" * 8)
     with pytest.raises(DataError, match="expected the start of a record, got 00000000"):
         list(records(path))
 
 
-def test_missing_and_empty_files_are_refused(tmp_path):
+def test_missing_and_empty_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         count_records(tmp_path / "none.rec")
     (tmp_path / "empty.rec").touch()
@@ -121,7 +125,7 @@ def test_missing_and_empty_files_are_refused(tmp_path):
         count_records(tmp_path / "empty.rec")
 
 
-def test_a_damaged_index_is_refused_with_its_line(tmp_path):
+def test_a_damaged_index_is_refused_with_its_line(tmp_path: Path) -> None:
     path = three(tmp_path)
     path.with_suffix(".idx").write_text("0\t0\nrubbish\n")
     with pytest.raises(DataError, match=r"x\.idx:2: expected 'key<TAB>offset', got 'rubbish'"):

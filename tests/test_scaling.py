@@ -2,6 +2,8 @@
 
 import math
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +18,9 @@ PUBLISHED = {1: 457.07, 2: 870.43, 4: 1514.8, 8: 2852.5, 16: 4244.18, 32: 7945.5
 PUBLISHED |= {64: 15840.52, 128: 31334.88, 256: 61938.36}
 
 
-def record(seconds, *, repeat=0, status="ok", **fields):
+def record(
+    seconds: Sequence[Sequence[float]], *, repeat: Any = 0, status: Any = "ok", **fields: Any
+) -> Record:
     """A record whose ranks have these windows; `seconds` is a list a rank."""
     base = {"network": "alexnet", "batch_per_device": 8, "warmup_windows": 1}
     trial = make(base | fields)
@@ -45,29 +49,29 @@ def record(seconds, *, repeat=0, status="ok", **fields):
     )
 
 
-def test_a_window_lasts_as_long_as_its_slowest_rank():
+def test_a_window_lasts_as_long_as_its_slowest_rank() -> None:
     two = record([[9, 1.0, 2.0], [9, 2.0, 1.0]], devices=2, kvstore="dist_sync")
     assert steady_windows(two) == [(2.0, 16), (2.0, 16)]
     assert rate_of(two) == 8.0
 
 
-def test_warm_up_does_not_count():
+def test_warm_up_does_not_count() -> None:
     assert rate_of(record([[100.0, 2.0, 2.0]])) == 4.0
     assert rate_of(record([[100.0, 50.0, 2.0]], warmup_windows=2)) == 4.0
 
 
-def test_rates_are_images_over_time_not_means_of_rates():
+def test_rates_are_images_over_time_not_means_of_rates() -> None:
     assert rate_of(record([[1.0, 1.0, 3.0]])) == 4.0
 
 
-def test_asynchronous_ranks_are_taken_over_their_common_time():
+def test_asynchronous_ranks_are_taken_over_their_common_time() -> None:
     fields = {"devices": 2, "kvstore": "dist_async", "warmup_windows": 0}
     # Rank 0: 8 images a second for 4 s. Rank 1: 4 images a second for 8 s.
     both = record([[1.0] * 4, [2.0] * 4], **fields)
     assert rate_of(both) == pytest.approx(12.0)
 
 
-def points(rates, per_host=16):
+def points(rates: dict[int, float], per_host: int = 16) -> list[Record]:
     """Records of one series with these rates by device count."""
     found = []
     for devices, images in rates.items():
@@ -84,14 +88,14 @@ def points(rates, per_host=16):
 
 
 @given(st.floats(0.1, 1e4))
-def test_perfect_scaling_is_an_efficiency_of_one(one):
+def test_perfect_scaling_is_an_efficiency_of_one(one: float) -> None:
     rows = scaling(points({devices: one * devices for devices in (1, 2, 4, 16, 32)}))
     for row in rows:
         assert row.device.efficiency.value == pytest.approx(1)
         assert row.device.speedup.value == pytest.approx(row.trial.devices)
 
 
-def test_the_published_table_gives_its_speedups_against_both_bases():
+def test_the_published_table_gives_its_speedups_against_both_bases() -> None:
     last = scaling(points(PUBLISHED))[-1]
     assert last.trial.devices == 256
     assert round(last.device.speedup.value, 1) == 135.5
@@ -101,7 +105,7 @@ def test_the_published_table_gives_its_speedups_against_both_bases():
     assert round(100 * last.host.efficiency.value, 1) == 91.2
 
 
-def test_every_base_is_named_and_the_local_one_comes_first():
+def test_every_base_is_named_and_the_local_one_comes_first() -> None:
     fields = {"devices_per_host": 2}
     rows = scaling(
         [
@@ -118,7 +122,7 @@ def test_every_base_is_named_and_the_local_one_comes_first():
     assert rows[1].worker is None
 
 
-def test_points_of_other_batches_or_data_are_no_base():
+def test_points_of_other_batches_or_data_are_no_base() -> None:
     rows = scaling(
         [
             record([[1, 1.0, 1.0]], batch_per_device=4),
@@ -129,7 +133,7 @@ def test_points_of_other_batches_or_data_are_no_base():
     assert rows[1].worker is None
 
 
-def test_one_bad_repeat_leaves_the_point_without_a_number():
+def test_one_bad_repeat_leaves_the_point_without_a_number() -> None:
     windows = [[1, 1.0, 1.0]]
     (row,) = scaling(
         [
@@ -141,7 +145,7 @@ def test_one_bad_repeat_leaves_the_point_without_a_number():
     assert (row.status, row.message, row.rate) == ("hung", "broken", None)
 
 
-def test_a_point_without_its_base_has_no_speedup():
+def test_a_point_without_its_base_has_no_speedup() -> None:
     rows = scaling(
         [
             record([[1, 1.0]], status="failed"),
@@ -152,21 +156,22 @@ def test_a_point_without_its_base_has_no_speedup():
     assert rows[1].rate is not None
 
 
-def test_one_window_has_no_interval():
+def test_one_window_has_no_interval() -> None:
     only = rate([record([[1.0, 2.0]])])
     assert (only.images_per_second, only.low, only.high) == (4.0, None, None)
     assert ratio(only, rate([record([[1.0, 2.0]])])).low is None
 
 
-def test_a_ratio_carries_the_errors_of_both():
+def test_a_ratio_carries_the_errors_of_both() -> None:
     point, base = (rate([record([[1, 1.0, 1.1, 0.9, 1.05]], seed=n)]) for n in (0, 1))
     found = ratio(point, base)
     assert found.value == 1
+    assert found.high is not None
     assert math.log(found.high) == pytest.approx(math.sqrt(2) * point.relative_error)
     assert ratio(base, base).low == 1
 
 
-def test_repeats_carry_the_spread_between_processes():
+def test_repeats_carry_the_spread_between_processes() -> None:
     slow, fast = (record([[1, second, second]], repeat=n) for n, second in enumerate((2.0, 1.0)))
     both = rate([slow, fast])
     assert both.images_per_second == 6.0
@@ -175,7 +180,7 @@ def test_repeats_carry_the_spread_between_processes():
     assert both.high > 8.0
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says():
+def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     draw, hits, runs = random.Random(1), 0, 2000
     for _ in range(runs):
         windows = [1.0] + [draw.gauss(1.0, 0.05) for _ in range(8)]

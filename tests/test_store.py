@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,11 +17,11 @@ from results.store import Store, latest, read
 TRIAL = make({"network": "tiny", "batch_per_device": 4})
 
 
-def record(**fields):
+def record(**fields: Any) -> Record:
     names = ("key", "repeat", "code_hash", "data_manifest", "hosts")
-    base = dict(zip(names, (TRIAL.key, 0, "c", "d", ("h",)), strict=True))
+    base: dict[str, Any] = dict(zip(names, (TRIAL.key, 0, "c", "d", ("h",)), strict=True))
     identity = Identity(**base | {name: fields.pop(name) for name in names if name in fields})
-    whole = {
+    whole: dict[str, Any] = {
         "trial": TRIAL,
         "identity": identity,
         "status": "ok",
@@ -32,7 +34,7 @@ def record(**fields):
     return Record(**whole | fields)
 
 
-def stored(folder, *records):
+def stored(folder: Path, *records: Record) -> Path:
     store = Store(folder)
     for one in records:
         store.append(one)
@@ -51,20 +53,20 @@ ranks = st.builds(
 
 
 @given(st.lists(ranks, max_size=3).map(tuple), st.text(), st.sampled_from(["ok", "failed"]))
-def test_a_record_survives_its_line(found, message, status):
+def test_a_record_survives_its_line(found: tuple[Rank, ...], message: str, status: str) -> None:
     whole = record(ranks=found, message=message, status=status)
     assert "\n" not in emit(whole)
     assert parse(emit(whole)) == whole
 
 
-def test_records_come_back_in_the_order_they_were_made(tmp_path):
+def test_records_come_back_in_the_order_they_were_made(tmp_path: Path) -> None:
     three = [record(repeat=n) for n in range(3)]
     stored(tmp_path, *three)
     assert read(tmp_path) == three
 
 
 @pytest.mark.parametrize("cut", [1, 20, 300])
-def test_a_torn_last_line_loses_that_record_only(tmp_path, cut):
+def test_a_torn_last_line_loses_that_record_only(tmp_path: Path, cut: int) -> None:
     log = stored(tmp_path, record(repeat=0), record(repeat=1))
     log.write_bytes(log.read_bytes()[:-cut])
     assert [one.identity.repeat for one in read(tmp_path)] == [0] if cut > 1 else [0, 1]
@@ -73,7 +75,7 @@ def test_a_torn_last_line_loses_that_record_only(tmp_path, cut):
     assert len(read(tmp_path)) == (2 if cut > 1 else 3)
 
 
-def test_a_record_of_a_newer_schema_is_refused_and_kept(tmp_path):
+def test_a_record_of_a_newer_schema_is_refused_and_kept(tmp_path: Path) -> None:
     log = stored(tmp_path, record())
     newer = json.loads(emit(record())) | {"schema": 99}
     log.write_text(json.dumps(newer) + "\n")
@@ -83,30 +85,31 @@ def test_a_record_of_a_newer_schema_is_refused_and_kept(tmp_path):
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Identity)])
-def test_done_means_the_same_in_every_respect(tmp_path, field):
+def test_done_means_the_same_in_every_respect(tmp_path: Path, field: str) -> None:
     stored(tmp_path, record())
     store = Store(tmp_path)
     done = store.done()
     store.close()
     identity = record().identity
-    other = {"repeat": 1, "hosts": ("h", "i")}.get(field, "other")
+    changed: dict[str, Any] = {"repeat": 1, "hosts": ("h", "i")}
+    other = {field: changed.get(field, "other")}
     assert identity in done
-    assert dataclasses.replace(identity, **{field: other}) not in done
+    assert dataclasses.replace(identity, **other) not in done
 
 
-def test_a_failed_point_is_not_done(tmp_path):
+def test_a_failed_point_is_not_done(tmp_path: Path) -> None:
     stored(tmp_path, record(status="failed"))
     store = Store(tmp_path)
     assert store.done() == set()
     store.close()
 
 
-def test_of_several_records_of_a_repeat_the_newest_counts():
+def test_of_several_records_of_a_repeat_the_newest_counts() -> None:
     old, new, other = record(status="failed"), record(), record(repeat=1)
     assert latest([old, other, new]) == [new, other]
 
 
-def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path):
+def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
     first = Store(tmp_path)
     with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing here"):
         Store(tmp_path)
@@ -114,12 +117,12 @@ def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path):
     Store(tmp_path).close()
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be written"):
         Store(tmp_path / "file" / "run")
 
 
-def test_a_run_that_is_not_there_is_refused(tmp_path):
+def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such run folder"):
         read(tmp_path / "none")

@@ -1,5 +1,8 @@
 """Sweep files become trials, or one line that says what to mend."""
 
+from itertools import pairwise
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,13 +13,13 @@ from bench.sweep import load_sweep, series
 POINT = "batch_per_device = 8\n[[points]]\nnetwork = 'alexnet'\n"
 
 
-def sweep_file(folder, text):
+def sweep_file(folder: Path, text: str) -> str:
     path = folder / "mine.toml"
     path.write_text(text)
     return str(path)
 
 
-def test_the_published_study_has_27_points_up_to_256_gpus():
+def test_the_published_study_has_27_points_up_to_256_gpus() -> None:
     trials = load_sweep("seed").trials
     assert len(trials) == 27
     batches = {(trial.label, trial.batch_per_device) for trial in trials}
@@ -27,7 +30,7 @@ def test_the_published_study_has_27_points_up_to_256_gpus():
     assert {trial.kvstore for trial in trials if trial.hosts > 1} == {"dist_device_sync"}
 
 
-def test_the_demo_covers_every_mode_and_both_kinds_of_store():
+def test_the_demo_covers_every_mode_and_both_kinds_of_store() -> None:
     trials = load_sweep("demo").trials
     assert {trial.mode for trial in trials} == {"test-io", "real", "synthetic"}
     synthetic = [trial for trial in trials if trial.mode == "synthetic"]
@@ -38,16 +41,16 @@ def test_the_demo_covers_every_mode_and_both_kinds_of_store():
 
 
 @given(st.integers(1, 64), st.integers(1, 4096))
-def test_a_series_doubles_and_ends_with_its_end(first, more):
+def test_a_series_doubles_and_ends_with_its_end(first: int, more: int) -> None:
     last = first + more
     counts = series(f"{first}..{last}")
     assert counts[0] == first
     assert counts[-1] == last
-    assert all(b == 2 * a for a, b in zip(counts[:-1], counts[1:-1], strict=False))
+    assert all(b == 2 * a for a, b in pairwise(counts[:-1]))
     assert counts == sorted(set(counts))
 
 
-def test_a_largest_count_that_is_no_power_of_two_is_a_tail():
+def test_a_largest_count_that_is_no_power_of_two_is_a_tail() -> None:
     assert series("1..6") == [1, 2, 4, 6]
     assert series("1..1") == [1]
     assert series([3, 5]) == [3, 5]
@@ -72,7 +75,9 @@ def test_a_largest_count_that_is_no_power_of_two_is_a_tail():
         ("this is no TOML", "not a TOML file: "),
     ],
 )
-def test_a_mistake_in_a_sweep_is_one_line_naming_the_file(tmp_path, text, said):
+def test_a_mistake_in_a_sweep_is_one_line_naming_the_file(
+    tmp_path: Path, text: str, said: str
+) -> None:
     with pytest.raises(SpecError) as caught:
         load_sweep(sweep_file(tmp_path, text))
     assert said in str(caught.value)
@@ -80,15 +85,15 @@ def test_a_mistake_in_a_sweep_is_one_line_naming_the_file(tmp_path, text, said):
     assert "\n" not in str(caught.value)
 
 
-def test_a_sweep_that_is_not_there_names_those_that_are():
+def test_a_sweep_that_is_not_there_names_those_that_are() -> None:
     with pytest.raises(SpecError, match="did you mean 'smoke'"):
         load_sweep("smokee")
 
 
-def test_another_engine_can_be_asked_for():
+def test_another_engine_can_be_asked_for() -> None:
     assert {trial.engine for trial in load_sweep("demo", engine="fake").trials} == {"fake"}
 
 
-def test_points_that_two_tables_ask_for_are_measured_once(tmp_path):
+def test_points_that_two_tables_ask_for_are_measured_once(tmp_path: Path) -> None:
     text = POINT + "devices = [1, 1]\n[[points]]\nnetwork = 'alexnet'\n"
     assert len(load_sweep(sweep_file(tmp_path, text)).trials) == 1

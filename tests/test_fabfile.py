@@ -1,0 +1,233 @@
+"""What a person types: tasks, their refusals, and one line with the right exit code."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fabric import Connection
+from invoke.context import Context
+from invoke.exceptions import Exit
+
+import fabfile as _fabfile
+from tests.test_data import SMALL, made, tree
+
+# Invoke types a task as the function it wraps.
+fabfile: Any = _fabfile
+
+ROOT = Path(__file__).parent.parent
+FAB = Path(sys.executable).parent / "fab"
+SWEEP = """
+engine = "fake"
+repeats = 1
+network = "tiny"
+batch_per_device = 4
+windows = 3
+"""
+POINT = "[[points]]\nkvstore = 'dist_sync'\ndevices = [1, 2]\n"
+
+
+def fab(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [FAB, *words], cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def refusal(task: Any, *args: str, **options: str) -> tuple[int, str]:
+    """Exit code and message with which a task ends."""
+    with pytest.raises(Exit) as caught:
+        task.body(Context(), *args, **options)
+    assert "\n" not in str(caught.value)
+    return caught.value.code, str(caught.value)
+
+
+def sweep_file(folder: Path, text: str = SWEEP + POINT) -> str:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
+    text = fab("--list").stdout
+    tasks = "data.sample data.prepare bench.plan bench.sweep bench.io report.build report.show"
+    for name in [*tasks.split(), "smoke", "demo"]:
+        assert f"  {name} " in text
+    assert "bench.sweep (bench)" in text
+
+
+def test_a_refusal_is_one_line_on_stderr_with_exit_code_2() -> None:
+    done = fab("bench.sweep", "demoo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: demoo: no such sweep file; did you mean 'demo'? Shipped sweeps: demo, seed, smoke\n"
+    )
+
+
+def test_hosts_given_to_fab_are_refused() -> None:
+    done = fab("-H", "h1,h2", "report.show")
+    assert done.returncode == 2
+    assert "-H runs a task once on each host" in done.stderr
+    with pytest.raises(Exit, match="Leave -H out"):
+        fabfile.smoke.body(Connection("h1"))
+
+
+def test_a_sweep_prints_its_table_and_writes_its_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), run=str(tmp_path / "run"))
+    out, err = capsys.readouterr()
+    assert "dist_sync" in out
+    assert "REHEARSAL" in out
+    assert str(tmp_path / "run" / "report" / "scaling.svg") in out
+    assert "points: 2/2" in err
+    files = {path.relative_to(tmp_path / "run").parts[0] for path in (tmp_path / "run").iterdir()}
+    assert {"sweep.toml", "records.jsonl", "environment.json", "logs", "report"} <= files
+    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), run=str(tmp_path / "run"))
+    assert "points" not in capsys.readouterr().err
+    assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_failed_point_is_exit_code_5_and_the_report_is_written(tmp_path: Path) -> None:
+    text = SWEEP + POINT + "[[points]]\nfake_faults = ['worker:exit']\n"
+    code, said = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), run=f"{tmp_path}/run")
+    assert (code, said) == (5, "some points have no number; the table says why")
+    assert "failed" in (tmp_path / "run" / "report" / "results.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected at least one [[points]] table"),
+        (SWEEP + POINT + "colour = 'red'", "unknown field 'colour'"),
+        (SWEEP + POINT.replace("dist_sync", "dist_sink"), "did you mean 'dist_sync'?"),
+        (SWEEP.replace("tiny", "tinny") + POINT, "did you mean 'tiny'?"),
+        (SWEEP.replace("4", "0") + POINT, "batch_per_device: expected 1 or more, got 0"),
+        ("[[[", "not a TOML file"),
+        (SWEEP + POINT + "mode = 'real'\ndata_train = 'none.rec'", "none.rec: no such file"),
+    ],
+)
+def test_a_sweep_with_a_mistake_is_exit_code_2_and_leaves_no_record(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    run = tmp_path / "run"
+    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), run=str(run))
+    assert code == 2
+    assert said in line
+    assert not (run / "records.jsonl").exists()
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> None:
+    import socket  # noqa: PLC0415
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, line = refusal(
+            fabfile.bench_sweep, sweep_file(tmp_path), run=f"{tmp_path}/run", port=port
+        )
+    assert code == 2
+    assert f"port {port} on 127.0.0.1 cannot be used" in line
+    for wrong in ("http", "-1", "99999"):
+        code, line = refusal(
+            fabfile.bench_sweep, sweep_file(tmp_path), run=f"{tmp_path}/run", port=wrong
+        )
+        assert code == 2
+        assert wrong in line
+
+
+def test_a_run_folder_that_cannot_be_written_is_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path), run=f"{tmp_path}/file/run")
+    assert code == 2
+    assert "cannot be written" in line
+    for name in ("records.jsonl", "environment.json"):
+        (tmp_path / name / name).mkdir(parents=True)
+        code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path), run=f"{tmp_path}/{name}")
+        assert code == 2
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "rubbish"])
+def test_a_damaged_shard_is_exit_code_2_before_mxnet_reads_it(tmp_path: Path, damage: str) -> None:
+    path = made(tree(tmp_path / "t", {"cat": 8}), SMALL)[0].path
+    if damage == "missing":
+        path.unlink()
+    elif damage == "rubbish":
+        path.write_bytes(b"no records here" * 100)
+    else:
+        path.write_bytes(path.read_bytes()[: 0 if damage == "empty" else -40])
+    code, line = refusal(fabfile.bench_io, str(path))
+    assert code == 2
+    assert "train_0" in line
+
+
+def test_folders_without_images_are_exit_code_2(tmp_path: Path) -> None:
+    for folder in (tmp_path / "none", tmp_path):
+        code, line = refusal(fabfile.data_prepare, str(folder))
+        assert code == 2
+        assert "expected" in line
+
+
+def test_options_that_are_no_numbers_are_exit_code_2(tmp_path: Path) -> None:
+    code, line = refusal(fabfile.data_sample, str(tmp_path / "s"), images_per_class="many")
+    assert (code, line) == (
+        2,
+        "error: --images-per-class: expected a whole number, 1 or more, got 'many'",
+    )
+    assert refusal(fabfile.data_prepare, str(tmp_path), smaller="stretch")[0] == 2
+    assert refusal(fabfile.bench_io, "x.rec", image_shape="big")[0] == 2
+
+
+def test_tasks_outside_the_checkout_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refusal(fabfile.report_show)[0] == 2
+
+
+def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_args: object, **_kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fabfile, "load_sweep", interrupted)
+    assert refusal(fabfile.bench_sweep, "demo")[0] == 130
+
+
+def test_the_plan_of_the_study_shows_every_process_of_sixteen_hosts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fabfile.bench_plan.body(Context(), "seed", point="resnet-152 dist_device_sync x256")
+    text = capsys.readouterr().out
+    assert text.count("DMLC_ROLE=worker") == text.count("DMLC_ROLE=server") == 16
+    assert text.count("DMLC_ROLE=scheduler") == 1
+    assert "batch 32 a device, 512 a worker, 8192 in all" in text
+    hosts = str(ROOT / "hosts.example")
+    code, line = refusal(fabfile.bench_plan, "seed", hostfile=hosts)
+    assert code == 2
+    assert "needs 8 hosts of 16 devices, there are 4" in line
+
+
+def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None:
+    if Path("/proc/driver/nvidia/gpus").is_dir():
+        pytest.skip("this machine has GPUs")
+    text = SWEEP.replace("fake", "mxnet") + POINT.replace("2]", "2]\ndevice = 'gpu'")
+    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), run=f"{tmp_path}/run")
+    assert code == 2
+    assert "needs GPUs, and this machine has none" in line
+
+
+def test_a_run_is_shown_and_built_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(tmp_path / "run")
+    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), run=run)
+    first = (tmp_path / "run" / "report" / "scaling.svg").read_bytes()
+    shutil.rmtree(tmp_path / "run" / "report")
+    fabfile.report_build.body(Context(), run=run)
+    assert (tmp_path / "run" / "report" / "scaling.svg").read_bytes() == first
+    capsys.readouterr()
+    fabfile.report_show.body(Context(), run=run)
+    assert "tiny" in capsys.readouterr().out

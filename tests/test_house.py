@@ -1,0 +1,130 @@
+"""The house stays as docs/design.md draws it."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+# Who may import whom of ours.
+BELOW: dict[str, set[str]] = {
+    "im2rec_tools": set(),
+    "bench": {"im2rec_tools"},
+    "results": {"bench"},
+    "launch": {"bench", "results"},
+    "plots": {"bench", "results"},
+}
+AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage"}
+HOSTS = re.compile(r"https?://|--index-url|--find-links|--extra-index-url")
+
+
+def modules() -> list[Path]:
+    return [path for name in BELOW for path in sorted((ROOT / name).rglob("*.py"))]
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    ours = {name.partition(".")[0] for name in imports(path)} & (set(BELOW) | {"fabfile"})
+    assert ours - {package} <= BELOW[package]
+
+
+def test_the_agent_imports_the_standard_library_only() -> None:
+    names = {name.partition(".")[0] for name in imports(ROOT / "launch" / "agent.py")}
+    assert names <= sys.stdlib_module_names
+
+
+def test_planning_a_sweep_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from bench.sweep import load_sweep; import launch.plan, im2rec_tools.recordio;"
+        f"load_sweep('seed'); print(sorted({AT_USE_ONLY!r} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_modules_stay_short() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in modules()}
+    assert {str(path): n for path, n in lengths.items() if n > 300} == {}
+
+
+def test_the_lock_pins_with_hashes_and_names_no_host() -> None:
+    text = (ROOT / "requirements.lock").read_text()
+    pins = re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE)
+    assert len(pins) > 30
+    assert not HOSTS.search(text)
+    for block in re.split(r"^(?=[a-z0-9-]+==)", text, flags=re.MULTILINE)[1:]:
+        assert "--hash=sha256:" in block
+
+
+def setup(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """tools/environment.sh in a copy of its own, with no usable interpreter but those given."""
+    (folder / "tools").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "environment.sh", folder / "tools")
+    shutil.copy(ROOT / "requirements.lock", folder)
+    return subprocess.run(
+        [folder / "tools" / "environment.sh"],
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def stand_in(path: Path, body: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_an_unusable_python_gets_one_clear_line(tmp_path: Path) -> None:
+    broken = stand_in(
+        tmp_path / "bin" / "python3.12", "echo 'shim: command not found' >&2; exit 127"
+    )
+    done = setup(tmp_path / "a", PYTHON=broken)
+    assert done.returncode == 2
+    assert done.stderr == f"PYTHON={broken} cannot be used: shim: command not found\n"
+    missing = setup(tmp_path / "b", PYTHON="python3.99")
+    assert missing.returncode == 2
+    assert missing.stderr.startswith("PYTHON=python3.99 cannot be used: ")
+    assert len(missing.stderr.splitlines()) == 1
+
+
+def test_an_unsupported_python_gets_one_clear_line(tmp_path: Path) -> None:
+    old = stand_in(
+        tmp_path / "bin" / "python3.9",
+        f"""exec {sys.executable} -c 'import sys; sys.version_info = (3, 9, 1)
+exec(sys.argv[2])' "$@" """,
+    )
+    done = setup(tmp_path / "a", PYTHON=old)
+    assert done.returncode == 2
+    assert done.stderr.endswith("is Python 3.9; expected 3.11, 3.12 or 3.13\n")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_environment_that_is_up_to_date_is_not_made_again(tmp_path: Path) -> None:
+    found = f"3.11.7 {sys.executable}"
+    fake = stand_in(tmp_path / "bin" / "python3.11", f"echo '{found}'")
+    lock = (ROOT / "requirements.lock").read_bytes()
+    checksum = subprocess.run(["cksum"], input=lock, capture_output=True, check=True)
+    stamp = tmp_path / "a" / ".venv-python3.11" / "lock-stamp"
+    stamp.parent.mkdir(parents=True)
+    stamp.write_text(f"{found} {checksum.stdout.decode()}")
+    done = setup(tmp_path / "a", PYTHON=fake)
+    assert (done.returncode, done.stdout, done.stderr) == (0, ".venv-python3.11\n", "")
