@@ -126,12 +126,11 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str) -> Figure:
         _log_values(speedup)
         _ideal(speedup, drawn)
         efficiency.axhline(100, color="#666666", linewidth=1, linestyle=(0, (1, 2)))
-        efficiency.set_ylim(bottom=0)
+        efficiency.set_ylim(bottom=0, top=max(110, efficiency.get_ylim()[1]))
         _window_panel(windows, drawn)
         for axes in (rate, speedup, efficiency, windows):
             _device_axis(axes, drawn)
-        _legend(figure, drawn)
-        figure.suptitle(title, fontsize=12, fontweight="bold")
+        _legend(figure, drawn, title)
         figure.supxlabel(footer, fontsize=7.5, color="#444444")
         return figure
 
@@ -198,7 +197,9 @@ def _device_axis(axes: Axes, drawn: Sequence[Line]) -> None:
 
 def _log_values(axes: Axes) -> None:
     axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    )
 
 
 def _ideal(axes: Axes, drawn: Sequence[Line]) -> None:
@@ -241,7 +242,8 @@ def _window_panel(axes: Axes, drawn: Sequence[Line]) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _legend(figure: Figure, drawn: Sequence[Line]) -> None:
+def _legend(figure: Figure, drawn: Sequence[Line], title: str) -> None:
+    """The lines under the title: as its legend, they cannot run into it."""
     handles = [
         Line2D(
             [],
@@ -265,8 +267,15 @@ def _legend(figure: Figure, drawn: Sequence[Line]) -> None:
                 label="hollow: emulated",
             )
         )
-    if handles:
-        figure.legend(handles=handles, loc="outside right upper", frameon=False)
+    figure.legend(
+        handles=handles,
+        loc="outside upper left",
+        ncols=3 if len(handles) > 4 else max(1, len(handles)),
+        frameon=False,
+        title=title,
+        alignment="left",
+        title_fontproperties={"weight": "bold", "size": 12},
+    )
 
 
 def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:

@@ -23,6 +23,11 @@ def machine(environment: dict[str, Any]) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
+def is_rehearsal(run: Run) -> bool:
+    """Whether any point was run by the fake engine."""
+    return any(row.trial.engine == "fake" for row in run.rows)
+
+
 def footer(run: Run) -> str:
     """The line under the figure: machine, commit, date, repeats, and what is not drawn."""
     rows = run.rows
@@ -45,8 +50,11 @@ def footer(run: Run) -> str:
         for word, names in (("in the table only", left), ("failed", failed))
         if names
     )
-    rehearsal = any(row.trial.engine == "fake" for row in rows)
-    return ("REHEARSAL - scripted times, not measurements\n" if rehearsal else "") + text + more
+    return (
+        ("REHEARSAL - scripted times, not measurements\n" if is_rehearsal(run) else "")
+        + text
+        + more
+    )
 
 
 def page(run: Run) -> str:
@@ -67,7 +75,8 @@ def build(run: Run) -> list[Path]:
         folder.mkdir(exist_ok=True)
         write_whole(folder / "results.csv", frame(run.rows).to_csv(index=False))
         write_whole(folder / "report.md", page(run))
-        title = f"{run.name}: {run.environment.get('description') or 'scaling'}"
+        rehearsal = "REHEARSAL, not measured - " if is_rehearsal(run) else ""
+        title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
         images = figure.save(figure.draw(run.rows, title, footer(run)), folder)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,67 @@
+"""However the master ends, nothing of ours is left, and the sweep goes on from there."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from results.store import read
+from tests.test_job import left_over, marked
+
+ROOT = Path(__file__).parent.parent
+__all__ = ["marked"]  # a fixture of test_job that these tests use too
+SWEEP = """
+engine = "fake"
+repeats = 1
+network = "tiny"
+batch_per_device = 4
+windows = 2
+[[points]]
+kvstore = "dist_sync"
+devices = [1, 2]
+[[points]]
+kvstore = "dist_sync"
+devices = 2
+"""
+HANG = "fake_faults = ['worker-1:hang@1']\n"
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)]
+)
+def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    sweep, run = tmp_path / "mine.toml", tmp_path / "run"
+    sweep.write_text(SWEEP + HANG)
+    command = [Path(sys.executable).parent / "fab", "bench.sweep", str(sweep), "--run", str(run)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as master:
+        # master, agent, scheduler, two servers, two workers of the point that hangs
+        assert until(lambda: run.is_dir() and len(read(run)) == 2 and len(left_over()) == 7, 30)
+        os.kill(master.pid, number)
+        assert master.wait(10) == code
+        assert until(lambda: left_over() == [], 10)
+        assert master.stderr is not None
+        said = master.stderr.read()
+    assert "Traceback" not in said
+    if number == signal.SIGINT:
+        assert "interrupted; what was measured is kept, run it again to go on" in said
+    assert [record.status for record in read(run)] == ["ok", "ok"]
+    sweep.write_text(SWEEP)
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert again.returncode == 0
+    assert [record.trial.devices for record in read(run)] == [1, 2]

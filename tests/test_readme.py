@@ -1,0 +1,59 @@
+"""Every command of the README does what it says, in a copy of the checkout."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+COMMANDS = [
+    line for block in BLOCKS for line in block.splitlines() if line and not line.startswith("#")
+]
+
+
+def test_continuous_integration_runs_the_make_commands() -> None:
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    made = [command for command in COMMANDS if command.startswith("make ")]
+    assert made == ["make demo", "make test"]
+    assert set(made) <= set(script)
+
+
+@pytest.mark.mxnet
+def test_every_other_command_runs_as_it_stands(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.splitlines()):
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    commands = [command for command in COMMANDS if not command.startswith("make ")]
+    assert len(commands) > 8
+    for command in commands:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        assert done.stdout or command.startswith(("cp ", ".venv/bin/fab data.")), command
+    runs = {path.parent.name for path in tmp_path.glob("results/runs/*/report")}
+    assert {"mine", "rehearsal"} < runs
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
