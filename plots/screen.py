@@ -100,6 +100,9 @@ class SweepScreen:
             accuracy = event.values["correct"] / max(1, event.values["total"])
             epoch = event.values["epoch"]
             self._bars.line(f"{trial.name}: epoch {epoch}, validation accuracy {accuracy:.3f}")
+            if not trial.windows:
+                note = f"accuracy {accuracy:.3f}, until {trial.stop_accuracy:g}"
+                self._bars.show(f"{trial.name} epochs", epoch + 1, trial.num_epochs, note)
         if event.kind != "window" or event.rank != 0:
             return
         self._windows += 1
@@ -113,6 +116,7 @@ class SweepScreen:
         assert self._started is not None
         started, name = self._started, record.trial.name
         self._bars.remove(name)
+        self._bars.remove(f"{name} epochs")
         self._bars.show("points", started.number, started.total)
         if record.status != "ok":
             self._bars.line(f"{name}: {record.status}: {record.message}")

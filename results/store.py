@@ -6,23 +6,21 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
+from im2rec_tools import files
+from im2rec_tools.errors import DataError
 from results import record as records
 from results.errors import StoreError
 from results.record import Identity, Record
 
+_MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
+
 
 def write_whole(path: Path, text: str) -> None:
-    """Writes a file so that a reader sees the old one or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sibling = path.with_name(f".{path.name}.{os.getpid()}")
+    """Writes a file whole, so that a reader sees the old one or the new; StoreError where not."""
     try:
-        with sibling.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        sibling.replace(path)
-    finally:
-        sibling.unlink(missing_ok=True)
+        files.write_whole(path, text)
+    except DataError as error:
+        raise StoreError(f"{error}; {_MEND}") from error
 
 
 class Store:
@@ -44,10 +42,7 @@ class Store:
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> StoreError:
-        return StoreError(
-            f"{self.folder}: cannot be written ({error.strerror}); make room or choose another "
-            f"folder with --run PATH. Nothing recorded before is lost"
-        )
+        return StoreError(f"{self.folder}: cannot be written ({error.strerror}); {_MEND}")
 
     def append(self, record: Record) -> None:
         """Adds a record and returns once it is on disk."""
@@ -61,10 +56,7 @@ class Store:
 
     def write(self, name: str, text: str) -> None:
         """Replaces the file `name` of the run folder."""
-        try:
-            write_whole(self.folder / name, text)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        write_whole(self.folder / name, text)
 
     def done(self) -> set[Identity]:
         """What has been measured; points that failed run again."""

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 BELOW: dict[str, set[str]] = {
     "im2rec_tools": set(),
     "bench": {"im2rec_tools"},
-    "results": {"bench"},
+    "results": {"bench", "im2rec_tools"},
     "launch": {"bench", "results"},
     "plots": {"bench", "results"},
 }

@@ -52,6 +52,17 @@ if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
         say "pip could not install requirements.lock into $folder; its message stands above. Mend the cause and run the same command again."
         exit 2
     }
+    missing=$("$folder/bin/python" -c '
+import ctypes
+for name in "libgomp.so.1", "libquadmath.so.0":
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        print(name)')
+    [ -z "$missing" ] || {
+        say "MXNet needs" $missing "and this machine lacks it (on Debian: apt-get install libgomp1 libquadmath0)"
+        exit 2
+    }
     printf '%s\n' "$wanted" >"$folder/lock-stamp"
 fi
 echo "$folder"
