@@ -4,9 +4,7 @@ MXNet takes any name that contains "dist" for a distributed store and any other 
 know for a local one, silently: a typing error then looks like perfect scaling.
 """
 
-import difflib
-
-from bench.errors import SpecError
+from bench.errors import unknown
 
 LOCAL = ("local", "device")
 DISTRIBUTED = (
@@ -21,11 +19,9 @@ KVSTORES = LOCAL + DISTRIBUTED
 
 def checked_kvstore(name: str) -> str:
     """The name; SpecError with the nearest one there is where there is no such store."""
-    if name in KVSTORES:
-        return name
-    near = difflib.get_close_matches(name, KVSTORES, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise SpecError(f"unknown kvstore {name!r}{hint} Known: {', '.join(KVSTORES)}")
+    if name not in KVSTORES:
+        raise unknown("kvstore", name, KVSTORES)
+    return name
 
 
 def is_distributed(name: str) -> bool:

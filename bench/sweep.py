@@ -5,7 +5,6 @@ Top-level fields are shared by all points. In a [[points]] table, `network`, `kv
 field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 = 32 }.
 """
 
-import difflib
 import itertools
 import tomllib
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 
 from bench import trial as trials
 from bench.engines import ENGINES
-from bench.errors import SpecError
+from bench.errors import SpecError, unknown
 from bench.networks import describe, named
 from bench.trial import FIELDS, Trial
 
@@ -43,14 +42,7 @@ def path_of(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    known = sorted(file.stem for file in SHIPPED.glob("*.toml"))
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise SpecError(
-        f"{name}: no such sweep file{hint} Shipped sweeps: {', '.join(known)}"
-        if hint
-        else f"{name}: no such sweep file. Shipped sweeps: {', '.join(known)}"
-    )
+    raise unknown("sweep", name, sorted(file.stem for file in SHIPPED.glob("*.toml")))
 
 
 def load_sweep(name: str, *, engine: str | None = None) -> Sweep:
@@ -103,12 +95,10 @@ def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
 def _check_names(fields: dict[str, Any]) -> None:
     for name in fields:
         if name not in FIELDS:
-            near = difflib.get_close_matches(name, [*FIELDS, *_NOT_A_FIELD], n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise SpecError(f"unknown field {name!r}{hint}")
+            raise unknown("field", name, [*FIELDS, *_NOT_A_FIELD])
     engine = fields.get("engine", "mxnet")
     if engine not in ENGINES:
-        raise SpecError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+        raise unknown("engine", engine, ENGINES)
 
 
 def _expand(fields: dict[str, Any]) -> Iterator[Trial]:

@@ -66,7 +66,7 @@ def test_a_refusal_is_one_line_on_stderr_with_exit_code_2() -> None:
     done = fab("bench.sweep", "demoo")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: demoo: no such sweep file; did you mean 'demo'? Shipped sweeps: demo, seed, smoke\n"
+        "error: unknown sweep 'demoo'; did you mean 'demo'? Known: demo, seed, smoke\n"
     )
 
 
@@ -199,17 +199,18 @@ def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plan_of_the_study_shows_every_process_of_sixteen_hosts(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     fabfile.bench_plan.body(Context(), "seed", point="resnet-152 dist_device_sync x256")
     text = capsys.readouterr().out
     assert text.count("DMLC_ROLE=worker") == text.count("DMLC_ROLE=server") == 16
     assert text.count("DMLC_ROLE=scheduler") == 1
     assert "batch 32 a device, 512 a worker, 8192 in all" in text
-    hosts = str(ROOT / "hosts.example")
-    code, line = refusal(fabfile.bench_plan, "seed", hostfile=hosts)
+    few = tmp_path / "hosts"
+    few.write_text("192.0.2.1 slots=16\n")
+    code, line = refusal(fabfile.bench_plan, "seed", hostfile=str(few))
     assert code == 2
-    assert "needs 8 hosts of 16 devices, there are 4" in line
+    assert "needs 2 hosts of 16 devices, there are 1" in line
 
 
 def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_hosts_files_are_read_and_mistakes_named(tmp_path: Path) -> None:
 
 
 def test_the_example_hosts_file_is_read() -> None:
-    assert len(read_hostfile(Path(__file__).parent.parent / "hosts.example")) == 4
+    assert len(read_hostfile(Path(__file__).parent.parent / "hosts.example")) == 16
 
 
 def test_rehearsed_hosts_have_names_of_their_own() -> None:

@@ -3,13 +3,12 @@
 A sweep is checked and planned on a master that may not even have MXNet; only a worker builds.
 """
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from bench.errors import SpecError
+from bench.errors import SpecError, unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +53,9 @@ def named(name: str) -> tuple[str, int | None]:
         return name, NETWORKS[name].default_layers
     if family in NETWORKS and depth.isdigit():
         return family, checked_layers(family, int(depth))
-    known = [label for label, network in NETWORKS.items() if not network.layers]
+    known = list(NETWORKS)
     known += [f"{label}-{n}" for label, network in NETWORKS.items() for n in network.layers]
-    near = difflib.get_close_matches(name, [*NETWORKS, *known], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise SpecError(f"unknown network {name!r}{hint} Known: {', '.join(known)}")
+    raise unknown("network", name, known)
 
 
 def checked_layers(family: str, num_layers: int | None) -> int | None:
