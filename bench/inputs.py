@@ -1,6 +1,7 @@
 """Batches for one worker: synthetic ones, or decoded from its share of the shards."""
 
 import itertools
+import math
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,11 @@ def count_examples(options: Options) -> int:
     return options.num_examples or count_images(shards(options.data_train))
 
 
+def smallest_share(images: int, workers: int) -> int:
+    """Images of the worker that gets fewest: MXNet rounds shares up, and the last has the rest."""
+    return max(0, images - math.ceil(images / workers) * (workers - 1))
+
+
 def record_iterator(
     options: Options, data: str, batch_size: int, part: tuple[int, int], *, shuffle: bool
 ) -> Any:
@@ -54,11 +60,11 @@ def record_iterator(
     """
     paths = shards(data)
     index, count = part
-    share = count_images(paths) // count
+    share = smallest_share(count_images(paths), count)
     if share < batch_size:
         raise SpecError(
-            f"{data}: a worker's share is {share} images, fewer than its batch of {batch_size}; "
-            f"use a smaller batch or fewer workers"
+            f"{data}: the smallest share of {count} worker(s) is {share} images, fewer than a "
+            f"batch of {batch_size}; use a smaller batch or fewer workers"
         )
     settings: dict[str, Any] = {
         "path_imgrec": ";".join(map(str, paths)),

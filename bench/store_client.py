@@ -46,5 +46,8 @@ def any_votes(store: Any | None, *, ballot: int, vote: bool) -> bool:
     result = mx.nd.zeros(1)
     store.init(key, result)
     store.push(key, mx.nd.full(1, float(vote)))
+    # An asynchronous store would answer before the others have voted.
+    mx.nd.waitall()
+    store._barrier()  # there is no public one
     store.pull(key, out=result)
     return bool(result.asscalar() != 0)

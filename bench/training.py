@@ -119,7 +119,7 @@ def measure(job: Job, batches: Iterator[inputs.Batch], steps: int, index: int) -
 def validate(job: Job) -> tuple[int, int]:
     """Correct and total of this rank's share of the validation images."""
     options = job.options
-    share = count_images(shards(options.data_val)) // job.num_workers
+    share = inputs.smallest_share(count_images(shards(options.data_val)), job.num_workers)
     iterator = inputs.record_iterator(
         options,
         options.data_val,

@@ -95,7 +95,7 @@ def _point(trial: Trial, name: Identity, where: Where, store: Store) -> Iterator
         trial=trial,
         identity=name,
         status=verdict.status,
-        message=verdict.message,
+        message=verdict.message or _note(trial, workers),
         ranks=tuple(_rank(worker) for worker in workers if worker.rank is not None),
         emulated=emulated(trial, where.hosts),
         started=started,
@@ -119,6 +119,17 @@ def _run(
             result = update
     assert result is not None
     return result
+
+
+def _note(trial: Trial, workers: Sequence[Seen]) -> str:
+    """What a reader of a good point should know."""
+    used = workers[0].facts.get("decode_threads")
+    if used is None or used == trial.data_nthreads:
+        return ""
+    return (
+        f"decoded in {used} of {trial.data_nthreads} threads asked for, MXNet takes at most half "
+        f"as many as there are processors"
+    )
 
 
 def _commands(processes: Sequence[Process]) -> dict[str, str]:
