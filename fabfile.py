@@ -48,6 +48,10 @@ def door(body: Body) -> Body:
             body(c, *args, **kwargs)
         except (SpecError, DataError, LaunchError, StoreError) as error:
             raise Exit(f"error: {error}", code=2) from error
+        except BrokenPipeError:
+            # The reader, such as head, has seen enough; nothing is left to say it to.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise Exit(code=141) from None
         except KeyboardInterrupt:
             raise Exit(
                 "interrupted; what was measured is kept, run it again to go on", 130
@@ -89,7 +93,9 @@ def show_table(folder: Path) -> bool:
     console = Console()
     if not console.is_terminal:
         console = Console(width=140)
-    console.print(terminal(run.rows, f"{run.name}: {run.environment.get('description', '')}"))
+    rehearsal = "REHEARSAL " if any(row.trial.engine == "fake" for row in run.rows) else ""
+    title = f"{rehearsal}{run.name}: {run.environment.get('description', '')}"
+    console.print(terminal(run.rows, title, run.missing))
     return run.complete
 
 
@@ -145,7 +151,7 @@ def data_sample(c, dir, images_per_class="70", seed="0"):  # type: ignore[no-unt
 @task(
     help={
         "dir": "labelled tree: a folder of images a class",
-        "val_per_class": "images of each class that move to DIR_val",
+        "val_per_class": "images of each class that MOVE to DIR_val",
         "smaller": "images below the short edge: keep or enlarge",
     }
 )

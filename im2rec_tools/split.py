@@ -28,7 +28,7 @@ def split(root: Path, *, images_per_class: int, seed: int = 0) -> int:
         if len(everything) <= images_per_class:
             raise DataError(
                 f"{root / name}: has {len(everything)} images; expected more than the "
-                f"{images_per_class} that validation takes of each class"
+                f"{images_per_class} that validation takes of each class (--val-per-class)"
             )
         draw = random.Random(f"{seed} {name}")
         chosen = set(draw.sample(everything, images_per_class))

@@ -72,7 +72,8 @@ def _environment(what: Sweep) -> dict[str, Any]:
     return {
         "description": what.description,
         **environment.describe(ROOT),
-        "trials": [trial.key for trial in what.trials],
+        "points": {trial.key: trial.name for trial in what.trials},
+        "repeats": what.repeats,
     }
 
 

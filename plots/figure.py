@@ -10,15 +10,12 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from plots.lines import Line, lines
 from results.rates import Ratio
 from results.scaling import ScalingRow
 
-# Okabe and Ito's colours, which colour-blind people tell apart; a marker for each besides.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = "osD^vPX"
-_LINES = ("-", "--", ":", "-.")
 _STYLE: Any = {
     "svg.hashsalt": "mxscale",
     "font.size": 9,
@@ -32,70 +29,10 @@ _STYLE: Any = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """Points that are joined: one network, and one store where stores overlap."""
-
-    label: str
-    rows: tuple[ScalingRow, ...]
-    colour: str
-    marker: str
-    dashes: Any
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Panel:
     title: str
     unit: str
     value: Callable[[ScalingRow], Ratio | None]
-
-
-def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
-    """The good points of training; of networks measured on one device count only if all are."""
-    good = [row for row in rows if row.rate is not None and row.trial.mode != "test-io"]
-    scaled = [
-        row
-        for _, group in _grouped(good, _network)
-        for row in group
-        if len({one.trial.devices for one in group}) > 1
-    ]
-    return scaled or good
-
-
-def lines(rows: Sequence[ScalingRow]) -> list[Line]:
-    """The drawable points as lines: a colour a network, dashes a store, a marker each.
-
-    Stores of a network that share no device count make one line, as in a study that uses one
-    store within a host and another beyond it.
-    """
-    found: list[Line] = []
-    for number, (name, group) in enumerate(_grouped(drawable(rows), _network)):
-        stores = _grouped(group, lambda row: row.trial.kvstore)
-        counts = [row.trial.devices for row in group]
-        if len(set(counts)) == len(counts):
-            stores = [(" / ".join(store for store, _ in stores), group)]
-        for place, (store, members) in enumerate(stores):
-            found.append(
-                Line(
-                    label=f"{name}, {store}",
-                    rows=tuple(sorted(members, key=lambda row: row.trial.devices)),
-                    colour=_COLOURS[number % len(_COLOURS)],
-                    marker=_MARKERS[len(found) % len(_MARKERS)],
-                    dashes=_LINES[place % len(_LINES)],
-                )
-            )
-    return found
-
-
-def _network(row: ScalingRow) -> str:
-    real = " (real data)" if row.trial.mode == "real" else ""
-    return row.trial.label + real
-
-
-def _grouped(
-    rows: Sequence[ScalingRow], key: Callable[[ScalingRow], str]
-) -> list[tuple[str, list[ScalingRow]]]:
-    names = dict.fromkeys(key(row) for row in rows)
-    return [(name, [row for row in rows if key(row) == name]) for name in names]
 
 
 def _rate(row: ScalingRow) -> Ratio | None:
@@ -119,14 +56,16 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str) -> Figure:
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(10, 7.6), layout="constrained")
         (rate, speedup), (efficiency, windows) = figure.subplots(2, 2)
-        _panel(rate, drawn, _Panel(title="Images per second", unit="images/s", value=_rate))
-        _panel(speedup, drawn, _Panel(title="Speed-up", unit="times one device", value=_speedup))
+        _panel(rate, drawn, _Panel(title="Images per second", unit="images/s (log)", value=_rate))
+        _panel(
+            speedup, drawn, _Panel(title="Speed-up", unit="times one device (log)", value=_speedup)
+        )
         _panel(efficiency, drawn, _Panel(title="Efficiency", unit="% of ideal", value=_efficiency))
-        _log_values(rate)
-        _log_values(speedup)
+        _log_values(rate, drawn, _rate)
+        _log_values(speedup, drawn, _speedup)
         _ideal(speedup, drawn)
         efficiency.axhline(100, color="#666666", linewidth=1, linestyle=(0, (1, 2)))
-        efficiency.set_ylim(bottom=0, top=max(110, efficiency.get_ylim()[1]))
+        _room(efficiency, drawn, _efficiency)
         _window_panel(windows, drawn)
         for axes in (rate, speedup, efficiency, windows):
             _device_axis(axes, drawn)
@@ -195,11 +134,30 @@ def _device_axis(axes: Axes, drawn: Sequence[Line]) -> None:
     axes.set_xlabel("devices")
 
 
-def _log_values(axes: Axes) -> None:
+def _values(drawn: Sequence[Line], value: Callable[[ScalingRow], Ratio | None]) -> list[float]:
+    found = [value(row) for line in drawn for row in line.rows]
+    return [ratio.value for ratio in found if ratio is not None]
+
+
+def _log_values(
+    axes: Axes, drawn: Sequence[Line], value: Callable[[ScalingRow], Ratio | None]
+) -> None:
+    """A logarithmic axis around the values; an interval much wider than that runs off it."""
     axes.set_yscale("log", base=2)
+    values = _values(drawn, value)
+    if values:
+        axes.set_ylim(min(values) / 2, max(values) * 2)
+        if max(values) / min(values) < 8:
+            axes.yaxis.set_major_locator(LogLocator(base=2, subs=(1.0, 1.5)))
     axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 8 else f"{value:g}")
     )
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _room(axes: Axes, drawn: Sequence[Line], value: Callable[[ScalingRow], Ratio | None]) -> None:
+    """A linear axis from 0 to a little above the values."""
+    axes.set_ylim(0, max([110.0, *(1.3 * one for one in _values(drawn, value))]))
 
 
 def _ideal(axes: Axes, drawn: Sequence[Line]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from plots import figure
 from plots.frame import frame
+from plots.lines import drawable
 from plots.table import markdown
 from results.errors import StoreError
 from results.run import Run
@@ -32,8 +33,8 @@ def footer(run: Run) -> str:
     """The line under the figure: machine, commit, date, repeats, and what is not drawn."""
     rows = run.rows
     repeats = sorted({row.rate.repeats for row in rows if row.rate})
-    n = f"n = {'-'.join(map(str, repeats))} repeats" if repeats else ""
-    drawn = figure.drawable(rows)
+    n = f"n = {'-'.join(map(str, repeats))}" if repeats else ""
+    drawn = drawable(rows)
     left = [row.trial.name for row in rows if row.rate and row not in drawn]
     failed = [row.trial.name for row in rows if row.rate is None]
     environment = run.environment
@@ -59,17 +60,26 @@ def footer(run: Run) -> str:
 
 def page(run: Run) -> str:
     """The report in Markdown."""
-    facts = "\n".join(f"- {name}: {value}" for name, value in run.environment.items())
+    hidden = {"description", "points", "repeats"}
+    facts = "\n".join(
+        f"- {name}: {value}"
+        for name, value in run.environment.items()
+        if name not in hidden and value
+    )
+    picture = "![images per second, speed-up, efficiency and window times](scaling.svg)\n\n"
     return (
         f"# {run.name}\n\n{run.environment.get('description', '')}\n\n"
-        f"{machine(run.environment)}\n\n{markdown(run.rows)}\n"
-        f"![images per second, speed-up, efficiency and window times](scaling.svg)\n\n"
+        f"{machine(run.environment)}\n\n{markdown(run.rows, run.missing)}\n"
+        f"{picture if drawable(run.rows) else ''}"
         f"## Environment\n\n{facts}\n"
     )
 
 
 def build(run: Run) -> list[Path]:
-    """Writes RUN/report/: results.csv, report.md, scaling.svg, scaling.png; returns their paths."""
+    """Writes RUN/report/: results.csv, report.md, scaling.svg and .png; returns their paths.
+
+    There is no figure where there is nothing to draw: no training point with a number.
+    """
     folder = run.folder / "report"
     try:
         folder.mkdir(exist_ok=True)
@@ -77,7 +87,9 @@ def build(run: Run) -> list[Path]:
         write_whole(folder / "report.md", page(run))
         rehearsal = "REHEARSAL, not measured - " if is_rehearsal(run) else ""
         title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
-        images = figure.save(figure.draw(run.rows, title, footer(run)), folder)
+        images = []
+        if drawable(run.rows):
+            images = figure.save(figure.draw(run.rows, title, footer(run)), folder)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
     return [folder / "results.csv", folder / "report.md", *images]

@@ -16,7 +16,8 @@ HEADER = (
     "devices",
     "batch",
     "images/s",
-    "± %",
+    "95 % interval",
+    "n",
     "speed-up",
     "efficiency",
     "of host",
@@ -34,9 +35,10 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:.{max(decimals, 0)}f}"
 
 
-def _spread(rate: Rate) -> str:
-    error = rate.relative_error
-    return "one window" if error is None else f"{100 * math.expm1(error):.1f}"
+def _interval(rate: Rate) -> str:
+    if rate.low is None or rate.high is None:
+        return "one window"
+    return f"{significant(rate.low)} - {significant(rate.high)}"
 
 
 def _percent(ratio: Ratio) -> str:
@@ -58,7 +60,8 @@ def cells(row: ScalingRow) -> tuple[str, ...]:
         devices,
         batch,
         significant(rate.images_per_second) if rate else "",
-        _spread(rate) if rate else "",
+        _interval(rate) if rate else "",
+        str(rate.repeats) if rate else "",
         significant(row.device.speedup.value) if row.device else "",
         _efficiency(row.device),
         _efficiency(row.host),
@@ -67,10 +70,18 @@ def cells(row: ScalingRow) -> tuple[str, ...]:
     )
 
 
-def remarks(rows: Sequence[ScalingRow]) -> list[str]:
+def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
     """The lines under the table: what the columns stand on, and what each point has to say."""
     lines = ["batch: images a step on one device / one worker / the whole job."]
-    lines.append("± %: 95 % interval of images/s, from the windows of one repeat or from repeats.")
+    repeats = {row.rate.repeats for row in rows if row.rate}
+    lines.append("n: repeats in fresh processes; the interval comes from their spread.")
+    if 1 in repeats:
+        lines[-1] = (
+            "n: repeats in fresh processes. Where n is 1, the interval comes from the windows of "
+            "one process; others can differ by more."
+        )
+    if 2 in repeats:
+        lines.append("Two repeats say little about their spread: take 3 or more.")
     bases = sorted({row.device.base for row in rows if row.device})
     if bases:
         lines.append(f"speed-up, efficiency: against one device ({', '.join(bases)}).")
@@ -88,10 +99,12 @@ def remarks(rows: Sequence[ScalingRow]) -> list[str]:
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
     lines += [f"{row.trial.name}: {row.remark}." for row in rows if row.remark]
+    if missing:
+        lines.append(f"NOT MEASURED YET: {', '.join(missing)}.")
     return lines
 
 
-def terminal(rows: Sequence[ScalingRow], title: str) -> Table:
+def terminal(rows: Sequence[ScalingRow], title: str, missing: Sequence[str] = ()) -> Table:
     """The table for a terminal."""
     table = Table(title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
     for name in HEADER:
@@ -100,11 +113,11 @@ def terminal(rows: Sequence[ScalingRow], title: str) -> Table:
     for row in rows:
         style = "" if row.status == "ok" else "red"
         table.add_row(*cells(row), style=style)
-    table.caption = "\n".join(remarks(rows))
+    table.caption = "\n".join(remarks(rows, missing))
     return table
 
 
-def markdown(rows: Sequence[ScalingRow]) -> str:
+def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
     """The table and its remarks in Markdown."""
     align = ["left" if name in _TEXT else "right" for name in HEADER]
     table: str = tabulate(
@@ -114,4 +127,4 @@ def markdown(rows: Sequence[ScalingRow]) -> str:
         colalign=align,
         disable_numparse=True,
     )
-    return table + "\n\n" + "\n".join(f"- {line}" for line in remarks(rows)) + "\n"
+    return table + "\n\n" + "\n".join(f"- {line}" for line in remarks(rows, missing)) + "\n"

@@ -88,6 +88,8 @@ def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, Against | None]
     if trial.mode == "test-io":
         return {}
     peers = [other for other in points if _series(other.trial) == _series(trial)]
+    if len({(peer.trial.devices, peer.trial.kvstore) for peer in peers}) == 1:
+        return {}
     full = trial.devices_per_host
     host = _first(peers, lambda t: t.devices == full == t.devices_per_host)
     one_worker = _first(peers, lambda t: t.workers == 1 and t.kvstore == trial.kvstore)

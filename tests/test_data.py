@@ -126,7 +126,7 @@ def test_a_class_that_validation_would_empty_is_refused_before_anything_moves(
     tmp_path: Path,
 ) -> None:
     root = tree(tmp_path / "t", {"cat": 9, "dog": 2})
-    with pytest.raises(DataError, match="dog: has 2 images; expected more than the 2"):
+    with pytest.raises(DataError, match="dog: has 2 images; expected more than the 2 "):
         split(root, images_per_class=2)
     assert len(classes(root)["cat"]) == 9
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from plots.figure import draw, drawable, lines, save
+from plots.figure import draw, save
 from plots.frame import COLUMNS, frame
+from plots.lines import drawable, lines
 from plots.report import build
 from plots.table import markdown, significant, terminal
 from results.errors import StoreError

@@ -64,5 +64,6 @@ for name in "libgomp.so.1", "libquadmath.so.0":
         exit 2
     }
     printf '%s\n' "$wanted" >"$folder/lock-stamp"
+    say "environment ready: $folder (its commands are in $folder/bin)"
 fi
 echo "$folder"
