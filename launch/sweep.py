@@ -23,6 +23,9 @@ from launch.watch import Deadlines, Seen, Verdict
 from results.record import Identity, Rank, Record, Started
 from results.store import Store
 
+# On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
+_BUSY_BELOW = 0.95
+
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
@@ -126,10 +129,24 @@ def _note(trial: Trial, workers: Sequence[Seen]) -> str:
     """What a reader of a good point should know."""
     used = workers[0].facts.get("decode_threads")
     if used is None or used == trial.data_nthreads:
-        return ""
+        return _busy(trial, workers[0])
     return (
         f"decoded in {used} of {trial.data_nthreads} threads asked for, MXNet takes at most half "
         f"as many as there are processors"
+    )
+
+
+def _busy(trial: Trial, worker: Seen) -> str:
+    """Says so where one core's worker, that waits for nobody, did not have its core to itself."""
+    if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
+        return ""
+    windows = worker.windows[trial.warmup_windows :]
+    share = sum(w["cpu_seconds"] for w in windows) / sum(w["seconds"] for w in windows)
+    if share >= _BUSY_BELOW:
+        return ""
+    return (
+        f"the machine was busy: the worker computed in {100 * share:.0f} % of its time only, and "
+        f"the speed-ups over it look too good; measure again on an idle machine (another --run)"
     )
 
 

@@ -146,7 +146,7 @@ def _log_values(
     axes.set_yscale("log", base=2)
     values = _values(drawn, value)
     if values:
-        axes.set_ylim(min(values) / 2, max(values) * 2)
+        axes.set_ylim(min(values) / 1.6, max(values) * 1.6)
         if max(values) / min(values) < 8:
             axes.yaxis.set_major_locator(LogLocator(base=2, subs=(1.0, 1.5)))
     axes.yaxis.set_major_formatter(
