@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.sweep import load_sweep
+
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 COMMANDS = [
@@ -57,3 +59,11 @@ def test_what_the_readme_links_to_is_there() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_sweeps_in_the_docs_load(tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "data.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        (tmp_path / "doc.toml").write_text(block)
+        assert load_sweep(str(tmp_path / "doc.toml")).trials
