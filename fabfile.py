@@ -14,7 +14,7 @@ from invoke.exceptions import Exit
 from invoke.tasks import task
 
 from bench.engines import ENGINES
-from bench.errors import SpecError
+from bench.errors import SpecError, is_whole
 from bench.sweep import Sweep, load_sweep
 from bench.trial import make
 from im2rec_tools.codec import Recipe
@@ -62,9 +62,17 @@ def door(body: Body) -> Body:
 
 def whole(option: str, text: str, least: int = 1) -> int:
     """The whole number that an option was given."""
-    if not text.isdigit() or int(text) < least:
+    if not is_whole(text) or int(text) < least:
         raise SpecError(f"{option}: expected a whole number, {least} or more, got {text!r}")
     return int(text)
+
+
+def folder_of(text: str) -> Path:
+    """A folder whose name others are made from: DIR_val, DIR_rec."""
+    folder = Path(os.path.normpath(text))
+    if folder.name in {"", ".", ".."}:
+        raise SpecError(f"expected a folder with a name of its own, got {text!r}")
+    return folder
 
 
 def run_folder(name: str) -> Path:
@@ -144,7 +152,7 @@ def data_sample(c, dir, images_per_class="70", seed="0"):  # type: ignore[no-unt
 
     count = whole("--images-per-class", images_per_class)
     with Bars() as bars:
-        for made in sample(Path(dir), images_per_class=count, seed=whole("--seed", seed, 0)):
+        for made in sample(folder_of(dir), images_per_class=count, seed=whole("--seed", seed, 0)):
             bars.show(f"images in {dir}", made.done, made.total)
 
 
@@ -186,7 +194,7 @@ def data_prepare(  # type: ignore[no-untyped-def]
         recipe=recipe,
     )
     with Bars() as bars:
-        for update in prepare(Path(dir), wanted):
+        for update in prepare(folder_of(dir), wanted):
             if isinstance(update, Shard):
                 bad = f", {len(update.bad)} bad: {update.bad[0]}" if update.bad else ""
                 size = f"{update.images} images of {update.classes} classes"
@@ -214,7 +222,10 @@ def bench_plan(c, sweep, hostfile="", port="9091", point=""):  # type: ignore[no
         print(f"# no --hostfile: {len(hosts)} made-up hosts of {most.devices_per_host} devices")
     else:
         hosts = (this_machine(),)
-    for trial in (trial for trial in what.trials if point in trial.name):
+    chosen = [trial for trial in what.trials if point in trial.name]
+    if not chosen:
+        raise SpecError(f"--point: no point's name holds {point!r}")
+    for trial in chosen:
         print(
             f"\n# {trial.name}: {trial.hosts} host(s), {trial.workers} worker(s), batch "
             f"{trial.batch_per_device} a device, {trial.worker_batch} a worker, "

@@ -8,6 +8,11 @@ class SpecError(Exception):
     """A mistake in a sweep, an option or a data path; its text is one line for that person."""
 
 
+def is_whole(text: str) -> bool:
+    """Whether the text is a whole number, 0 or more, of a length that a count can have."""
+    return text.isascii() and text.isdecimal() and len(text) <= 12
+
+
 def unknown(what: str, name: object, known: Iterable[str]) -> SpecError:
     """The error for a name that is not among the known ones, with the nearest and all of them."""
     names = list(known)

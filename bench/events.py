@@ -49,5 +49,5 @@ def parse(line: str) -> Event | None:
 def say(event: Event) -> None:
     """Writes the event to the master in one system call; does nothing where there is no master."""
     stream = os.environ.get(STREAM_VARIABLE)
-    if stream is not None:
+    if stream is not None and stream.isdecimal():
         os.write(int(stream), (emit(event) + "\n").encode())

@@ -1,10 +1,11 @@
 """The options of one worker process, by upstream train_imagenet.py's names and defaults."""
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.errors import SpecError
+from bench.errors import SpecError, is_whole
 from bench.kvstores import checked_kvstore
 from bench.networks import NETWORKS, named
 from bench.networks.catalogue import checked_layers
@@ -95,21 +96,30 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _numbers(text: str, option: str, count: int | None = None) -> tuple[float, ...]:
+def _whole_numbers(text: str, option: str, count: int | None = None) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(is_whole(part) for part in parts) or count not in {None, len(parts)} or not parts:
+        wanted = f"{count} whole numbers" if count else "whole numbers"
+        raise SpecError(f"{option}: expected {wanted} joined by commas, got {text!r}")
+    return tuple(int(part) for part in parts)
+
+
+def _numbers(text: str, option: str, count: int) -> tuple[float, ...]:
     try:
         found = tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
         found = ()
-    if not found or count not in {None, len(found)}:
-        wanted = f"{count} numbers" if count else "numbers"
-        raise SpecError(f"{option}: expected {wanted} joined by commas, got {text!r}")
+    if len(found) != count:
+        raise SpecError(f"{option}: expected {count} numbers joined by commas, got {text!r}")
     return found
 
 
 def _image_shape(text: str | None, network: str) -> tuple[int, int, int]:
     if text is None:
         return NETWORKS[network].image_shape
-    channels, height, width = (int(n) for n in _numbers(text, "--image-shape", 3))
+    channels, height, width = _whole_numbers(text, "--image-shape", 3)
+    if min(channels, height, width) < 1:
+        raise SpecError(f"--image-shape: expected numbers of 1 or more, got {text!r}")
     return channels, height, width
 
 
@@ -119,7 +129,7 @@ def parse(argv: Sequence[str]) -> Options:
     network, layers = named(given["network"])
     if given["num_layers"] is not None:
         layers = checked_layers(network, given["num_layers"])
-    gpus = tuple(int(n) for n in _numbers(given["gpus"], "--gpus")) if given["gpus"] else ()
+    gpus = _whole_numbers(given["gpus"], "--gpus") if given["gpus"] else ()
     options = Options(
         **{
             **given,
@@ -144,6 +154,13 @@ def _checked(options: Options) -> Options:
             raise SpecError(
                 f"--{name.replace('_', '-')}: expected 1 or more, got {getattr(options, name)}"
             )
+    for name in ("windows", "warmup_windows", "steps_per_window", "num_examples"):
+        if getattr(options, name) < 0:
+            raise SpecError(
+                f"--{name.replace('_', '-')}: expected 0 or more, got {getattr(options, name)}"
+            )
+    if not all(map(math.isfinite, (*options.rgb_mean, *options.rgb_std))) or 0 in options.rgb_std:
+        raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
     if options.batch_size < options.devices or options.batch_size % options.devices:
         raise SpecError(
             f"--batch-size: expected a positive multiple of this worker's {options.devices} "

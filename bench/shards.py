@@ -16,6 +16,11 @@ def shards(data: str) -> tuple[Path, ...]:
     for part in filter(None, data.split(";")):
         path = Path(part)
         found += sorted(path.glob("*.rec")) if path.is_dir() else [path]
+    for path in found:
+        if any(mark in str(path) for mark in "#?;"):
+            raise SpecError(
+                f"{path}: MXNet reads #, ? and ; in a path as something else; rename it"
+            )
     if not found:
         raise SpecError(f"{data}: expected .rec files, found none; 'fab data.prepare' makes them")
     return tuple(found)

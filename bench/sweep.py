@@ -5,6 +5,7 @@ Top-level fields are shared by all points. In a [[points]] table, `network`, `kv
 field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 = 32 }.
 """
 
+import contextlib
 import itertools
 import tomllib
 from collections.abc import Iterator
@@ -14,11 +15,12 @@ from typing import Any
 
 from bench import trial as trials
 from bench.engines import ENGINES
-from bench.errors import SpecError, unknown
+from bench.errors import SpecError, is_whole, unknown
 from bench.networks import describe, named
 from bench.trial import FIELDS, Trial
 
 SHIPPED = Path(__file__).parent / "sweeps"
+_MOST_REPEATS = 1000
 _PRODUCT = ("network", "kvstore", "mode", "devices")
 _NOT_A_FIELD = ("description", "repeats", "points")
 
@@ -36,12 +38,10 @@ class Sweep:
 
 def path_of(name: str) -> Path:
     """The file of a shipped sweep's name, or the path itself."""
-    shipped = SHIPPED / f"{name}.toml"
-    if shipped.is_file():
-        return shipped
-    path = Path(name)
-    if path.is_file():
-        return path
+    with contextlib.suppress(OSError, ValueError):  # no name of a file
+        for path in (SHIPPED / f"{name}.toml", Path(name)):
+            if path.is_file():
+                return path
     raise unknown("sweep", name, sorted(file.stem for file in SHIPPED.glob("*.toml")))
 
 
@@ -54,7 +54,7 @@ def load_sweep(name: str, *, engine: str | None = None) -> Sweep:
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SpecError(f"{path}: not a TOML file: {error}") from error
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
@@ -68,7 +68,11 @@ def load_sweep(name: str, *, engine: str | None = None) -> Sweep:
 
 def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
     repeats = data.get("repeats", 3)
-    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
+    if (
+        not isinstance(repeats, int)
+        or isinstance(repeats, bool)
+        or not 1 <= repeats <= _MOST_REPEATS
+    ):
         raise SpecError(f"repeats: expected a whole number, 1 or more, got {repeats!r}")
     points = data.get("points")
     if not isinstance(points, list) or not points or not all(isinstance(p, dict) for p in points):
@@ -95,9 +99,9 @@ def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
 def _check_names(fields: dict[str, Any]) -> None:
     for name in fields:
         if name not in FIELDS:
-            raise unknown("field", name, [*FIELDS, *_NOT_A_FIELD])
+            raise unknown("field", name, FIELDS)
     engine = fields.get("engine", "mxnet")
-    if engine not in ENGINES:
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
 
 
@@ -108,6 +112,11 @@ def _expand(fields: dict[str, Any]) -> Iterator[Trial]:
         if name in fields
     ]
     names = [name for name in _PRODUCT if name in fields]
+    for name, listed in zip(names, axes, strict=True):
+        if not listed:
+            raise SpecError(f"{name}: expected at least one, got an empty list")
+    if "devices" in names and "devices_per_host" not in fields:
+        fields = fields | {"devices_per_host": max(axes[names.index("devices")])}
     for values in itertools.product(*axes):
         yield trials.make(_of_network(fields | dict(zip(names, values, strict=True))))
 
@@ -141,7 +150,7 @@ def series(value: Any) -> list[int]:
     counts = value if isinstance(value, list) else [value]
     if isinstance(value, str):
         first, dots, last = value.partition("..")
-        if not (dots and first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
+        if not (dots and is_whole(first) and is_whole(last) and 1 <= int(first) <= int(last)):
             raise SpecError(f"devices: expected a series such as '1..256', got {value!r}")
         counts, count = [], int(first)
         while count < int(last):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from bench import events
 from bench.errors import SpecError
+from bench.kvstores import is_distributed
 from bench.options import Options, parse
 
 if TYPE_CHECKING:
@@ -45,9 +46,28 @@ def _run(options: Options) -> "Summary":
     return train(options)
 
 
+def _check_role(options: Options) -> None:
+    """SpecError where DMLC_ROLE is not a worker's: MXNet would become a server while it loads."""
+    role = os.environ.get("DMLC_ROLE", "worker" if not is_distributed(options.kv_store) else "")
+    needed = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
+    missing = [name for name in needed if name not in os.environ]
+    if is_distributed(options.kv_store) and (role != "worker" or missing):
+        raise SpecError(
+            f"--kv-store {options.kv_store} needs a scheduler and servers, and the environment "
+            f"names none (DMLC_ROLE is not 'worker' or {', '.join(needed)} are not set); "
+            f"'fab bench.sweep' starts all of them"
+        )
+    if role != "worker":
+        raise SpecError(f"DMLC_ROLE is {role!r} in the environment; a worker needs it unset")
+    if options.expect_workers > 1 and not is_distributed(options.kv_store):
+        raise SpecError(f"--expect-workers: --kv-store {options.kv_store} has one worker")
+
+
 def _fail(error: Exception, code: int) -> None:
     """Leaves at once: a worker that raises would wait for ever in its store's destructor."""
-    line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    # MXNet puts a stack of its own before what it has to say.
+    said = [line.strip() for line in str(error).splitlines() if line.strip()]
+    line = said[-1] if said else type(error).__name__
     events.say(events.Event(kind="failed", rank=-1, values={"message": line}))
     sys.stdout.flush()
     sys.stderr.flush()
@@ -58,7 +78,11 @@ def main() -> None:
     """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
     try:
         options = parse(sys.argv[1:])
+        _check_role(options)
         summary = _run(options)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        _fail(RuntimeError("interrupted"), 130)
     except SpecError as error:
         print(f"error: {error}", file=sys.stderr)
         _fail(error, 2)

@@ -16,6 +16,7 @@ from bench.networks.catalogue import checked_layers
 MODES = ("synthetic", "real", "test-io")
 DEVICE_KINDS = ("cpu", "gpu")
 DTYPES = ("float32", "float16")
+MOST_DEVICES = 10_000
 FAULT_KINDS = ("absent", "early", "exit", "hang", "hash", "kill", "nan", "raise")
 _FAULT = re.compile(rf"(worker|server|scheduler)(-\d+)?:({'|'.join(FAULT_KINDS)})(@\d+)?")
 
@@ -115,6 +116,8 @@ class Trial:
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Trial)}
+# Above any number that means something here, and below where floats end.
+_LARGEST = 1e30
 _WORDS = {"int": "whole number", "float": "number", "str": "text"}
 
 
@@ -137,7 +140,9 @@ def _checked_type(name: str, value: Any) -> Any:
 def _is_a(kind: Any, value: Any) -> bool:
     if isinstance(value, bool):
         return False
-    return isinstance(value, (int, float) if kind is float else kind)
+    if kind is float:
+        return isinstance(value, int | float) and abs(value) < _LARGEST
+    return isinstance(value, kind)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -177,16 +182,14 @@ def _check_values(trial: Trial) -> None:
     for name in at_least_one.split():
         if getattr(trial, name) < 1:
             raise SpecError(f"{name}: expected 1 or more, got {getattr(trial, name)}")
-    for name in ("warmup_windows", "windows", "num_examples"):
+    for name in ("warmup_windows", "windows", "num_examples", "lr", "momentum", "weight_decay"):
         if getattr(trial, name) < 0:
             raise SpecError(f"{name}: expected 0 or more, got {getattr(trial, name)}")
-    if len(trial.image_shape) != 3 or min(trial.image_shape) < 1:
-        raise SpecError(f"image_shape: expected channels, height, width, got {trial.image_shape}")
-    for name in ("rgb_mean", "rgb_std"):
-        if len(getattr(trial, name)) != 3:
-            raise SpecError(f"{name}: expected 3 numbers, got {len(getattr(trial, name))}")
+    if trial.devices > MOST_DEVICES:
+        raise SpecError(f"devices: expected {MOST_DEVICES} or fewer, got {trial.devices}")
     if trial.dtype == "float16" and trial.device == "cpu":
         raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use float32 or device = 'gpu'")
+    _check_images(trial)
     _check_layout(trial)
     _check_data(trial)
     if (trial.fake_seconds or trial.fake_faults) and trial.engine != "fake":
@@ -199,6 +202,16 @@ def _check_values(trial: Trial) -> None:
             )
     if any(seconds <= 0 for seconds in trial.fake_seconds):
         raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake_seconds)}")
+
+
+def _check_images(trial: Trial) -> None:
+    if min(trial.rgb_std, default=0) <= 0:
+        raise SpecError(f"rgb_std: expected numbers above 0, got {list(trial.rgb_std)}")
+    if len(trial.image_shape) != 3 or min(trial.image_shape) < 1:
+        raise SpecError(f"image_shape: expected channels, height, width, got {trial.image_shape}")
+    for name in ("rgb_mean", "rgb_std"):
+        if len(getattr(trial, name)) != 3:
+            raise SpecError(f"{name}: expected 3 numbers, got {len(getattr(trial, name))}")
 
 
 def _check_layout(trial: Trial) -> None:
@@ -231,6 +244,8 @@ def _check_data(trial: Trial) -> None:
         raise SpecError(f"data_train: mode {trial.mode!r} expects .rec files, it is missing")
     if trial.mode == "synthetic" and trial.windows == 0:
         raise SpecError("windows: synthetic data has no epochs to end by; expected 1 or more")
+    if trial.mode == "test-io" and is_distributed(trial.kvstore):
+        raise SpecError(f"kvstore: test-io reads in one process, got {trial.kvstore!r}")
     if trial.mode == "test-io" and trial.devices != 1:
         raise SpecError(
             f"devices: test-io is measured on one host's processors, got {trial.devices}"

@@ -29,14 +29,17 @@ def encode(data: bytes, recipe: Recipe) -> bytes:
 
     Raises DataError where the bytes are no whole image.
     """
-    pixels = _resized(_decoded(data, recipe), recipe)
-    color = "GRAY" if pixels.shape[2] == 1 else "BGR"
-    encoded: bytes = simplejpeg.encode_jpeg(
-        np.ascontiguousarray(pixels),
-        quality=recipe.quality,
-        colorspace=color,
-        colorsubsampling="420" if color == "BGR" else "Gray",
-    )
+    try:
+        pixels = _resized(_decoded(data, recipe), recipe)
+        color = "GRAY" if pixels.shape[2] == 1 else "BGR"
+        encoded: bytes = simplejpeg.encode_jpeg(
+            np.ascontiguousarray(pixels),
+            quality=recipe.quality,
+            colorspace=color,
+            colorsubsampling="420" if color == "BGR" else "Gray",
+        )
+    except (ValueError, MemoryError, cv2.error) as error:
+        raise DataError(f"cannot be decoded or encoded: {str(error).strip()}") from error
     return encoded
 
 
@@ -57,15 +60,12 @@ def _decoded(data: bytes, recipe: Recipe) -> Any:
         if pixels is None:
             raise DataError("not an image that OpenCV can decode" if data else "the file is empty")
         return pixels
-    try:
-        height, width, color, _ = simplejpeg.decode_jpeg_header(data)
-        least: dict[str, int] = {}
-        if min(height, width) >= recipe.short_edge * _SCALED_DECODING_FROM:
-            least = {"min_height": recipe.short_edge, "min_width": recipe.short_edge}
-        wanted = "GRAY" if color == "Gray" else "BGR"
-        return simplejpeg.decode_jpeg(data, colorspace=wanted, strict=True, **least)
-    except ValueError as error:
-        raise DataError(f"not a whole JPEG image: {error}") from error
+    height, width, color, _ = simplejpeg.decode_jpeg_header(data)
+    least: dict[str, int] = {}
+    if min(height, width) >= recipe.short_edge * _SCALED_DECODING_FROM:
+        least = {"min_height": recipe.short_edge, "min_width": recipe.short_edge}
+    wanted = "GRAY" if color == "Gray" else "BGR"
+    return simplejpeg.decode_jpeg(data, colorspace=wanted, strict=True, **least)
 
 
 def _resized(pixels: Any, recipe: Recipe) -> Any:

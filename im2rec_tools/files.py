@@ -12,7 +12,7 @@ from im2rec_tools.errors import DataError
 @contextmanager
 def whole(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, that takes its name when the block ends well and vanishes otherwise."""
-    sibling = path.with_name(f".{path.name}.{os.getpid()}")
+    sibling = path.with_name(f".{path.name}.part")  # one that was left over is written anew
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with sibling.open("wb") as file:

@@ -4,6 +4,8 @@ import hashlib
 import json
 import multiprocessing
 import os
+import select
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -71,7 +73,9 @@ def pack_lists(lists: Sequence[Path], root: Path, folder: Path, recipe: Recipe) 
     context.set_forkserver_preload([__name__])
     counter = context.Value("q", 0)
     processes = min(len(left), len(os.sched_getaffinity(0)))
-    with ProcessPoolExecutor(processes, context, initializer=_share, initargs=(counter,)) as pool:
+    with ProcessPoolExecutor(
+        processes, context, initializer=_share, initargs=(counter, os.getpid())
+    ) as pool:
         futures = [pool.submit(_pack_one, path, root, folder, recipe) for path in left]
         while not all(future.done() for future in futures):
             yield Packed(done=counter.value, total=total)
@@ -98,9 +102,20 @@ def _is_packed(lst: Path, folder: Path, recipe: Recipe) -> bool:
     )
 
 
-def _share(counter: Any) -> None:
+def _share(counter: Any, master: int) -> None:
     global _packed  # noqa: PLW0603 - how a pool's processes come by what they share
     _packed = counter
+    threading.Thread(target=_end_with, args=(master,), daemon=True).start()
+
+
+def _end_with(master: int) -> None:
+    """Ends this process when the one that packs has ended, however that came."""
+    try:
+        watched = os.pidfd_open(master)
+    except ProcessLookupError:
+        os._exit(1)
+    select.select([watched], [], [])
+    os._exit(1)
 
 
 def _pack_one(lst: Path, root: Path, folder: Path, recipe: Recipe) -> None:

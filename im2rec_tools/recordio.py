@@ -5,6 +5,7 @@ and zeros up to a multiple of 4 bytes, all little endian. A payload that holds t
 aligned offset is cut there into parts, without those four bytes; the reader puts them back.
 """
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ MAGIC = 0xCED7230A
 _MAGIC_BYTES = struct.pack("<I", MAGIC)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _LENGTH_BITS = 29
+_WHOLE_NUMBER = re.compile("[0-9]{1,20}")
 _IMAGE_HEADER = struct.Struct("<IfQQ")
 
 
@@ -126,10 +128,10 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 def read_index(path: Path) -> list[tuple[int, int]]:
     """(key, offset) of every line of an .idx file; DataError names the line that is wrong."""
     pairs = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="latin-1").splitlines(), 1):
         key, _, offset = line.partition("\t")
-        if not (key.isdigit() and offset.isdigit()):
-            raise DataError(f"{path}:{number}: expected 'key<TAB>offset', got {line!r}")
+        if not (_WHOLE_NUMBER.fullmatch(key) and _WHOLE_NUMBER.fullmatch(offset)):
+            raise DataError(f"{path}:{number}: expected 'key<TAB>offset', got {line!a}")
         pairs.append((int(key), int(offset)))
     return pairs
 
@@ -151,7 +153,7 @@ def count_records(path: Path) -> int:
         parts = _Parts(file, path)
         if not offsets:
             return _walk(parts, 0)
-        if offsets[0] != 0 or offsets[-1] >= parts.size:
+        if offsets[0] != 0 or offsets[-1] >= parts.size or len(set(offsets)) < len(offsets):
             raise DataError(
                 f"{index}: its offsets run from {offsets[0]} to {offsets[-1]} and {path.name} has "
                 f"{parts.size} bytes; the two do not belong together or {path.name} is cut off"

@@ -47,6 +47,8 @@ def sample(root: Path, *, images_per_class: int, seed: int = 0) -> Iterator[Made
     where `root` holds something else.
     """
     total = images_per_class * len(PHOTOGRAPHS)
+    if root.exists() and not root.is_dir():
+        raise DataError(f"{root}: is a file; expected an empty or new folder")
     if root.exists() and any(root.iterdir()):
         # After `split`, part of each class lies in the validation tree beside it.
         trees = [tree for tree in (root, root.with_name(root.name + "_val")) if tree.is_dir()]

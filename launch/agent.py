@@ -6,6 +6,7 @@ of ours is installed there. It speaks lines of JSON, both ways.
     to it    {"do": "start", "id", "argv", "env", "cwd", "cores"} | {"do": "beat"} | {"do": "stop"}
     from it  {"say": "hello", "pid"} | "beat" | "started" id pid | "refused" id why
              | "event" id line | "output" id line | "exit" id code | "exit" id signal | "stopped"
+             | "ending" why
 
 It ends every process it started, and all their descendants, when it is told to stop, when its
 channel closes and when the master has been silent for five seconds.
@@ -80,7 +81,7 @@ class Agent:
         self.selector = selectors.DefaultSelector()
         self.master = _Lines(0)
         self.heard = self.beaten = time.monotonic()
-        self.over = False
+        self.over = ""
 
     def run(self) -> None:
         """Serves the master until it stops this agent, closes the channel or falls silent."""
@@ -98,6 +99,7 @@ class Agent:
         self.say(say="hello", pid=os.getpid())
         while not self.over:
             self._turn()
+        self.say(say="ending", why=self.over)
         self._end_all()
         self._flush_until(time.monotonic() + 1.0)
 
@@ -114,15 +116,15 @@ class Agent:
             pass
         except OSError:
             self.unsent.clear()
-            self.over = True
+            self.over = "the master is gone"
 
     def _flush_until(self, deadline: float) -> None:
         while self.unsent and time.monotonic() < deadline:
             time.sleep(0.01)
             self._send()
 
-    def _end_now(self, *_: object) -> None:
-        self.over = True
+    def _end_now(self, number: int, _: object) -> None:
+        self.over = "it was ended by " + signal.Signals(number).name
 
     def _turn(self) -> None:
         for key, _ in self.selector.select(0.02 if self.unsent else 0.25):
@@ -139,7 +141,7 @@ class Agent:
             self.beaten = now
             self.say(say="beat")
         if now - self.heard > _SILENCE_SECONDS:
-            self.over = True
+            self.over = f"it heard nothing from the master for {_SILENCE_SECONDS:.0f} s"
 
     def _obey(self) -> None:
         lines, closed = self.master.read()
@@ -151,7 +153,7 @@ class Agent:
             elif message["do"] == "stop":
                 self._end_all()
                 self.say(say="stopped")
-        self.over = self.over or closed
+        self.over = self.over or ("its channel closed" if closed else "")
 
     def _start(self, message: dict[str, Any]) -> None:
         output, output_end = os.pipe()

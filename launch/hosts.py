@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.errors import is_whole
 from launch.errors import LaunchError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,8 +77,8 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise LaunchError(f"{path}: cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise LaunchError(f"{path}: cannot be read as text: {error}") from error
     hosts: dict[str, Host] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -85,7 +86,7 @@ def read_hostfile(path: Path) -> tuple[Host, ...]:
             continue
         where = f"{path}:{number}"
         slots = words[1].removeprefix("slots=") if len(words) == 2 else ""
-        if not slots.isdigit() or int(slots) < 1:
+        if not is_whole(slots) or int(slots) < 1:
             raise LaunchError(f"{where}: expected 'ADDRESS slots=N', got {line.strip()!r}")
         if words[0] in hosts:
             raise LaunchError(f"{where}: {words[0]} stands here a second time")

@@ -36,23 +36,28 @@ def data_manifest(trial: Trial) -> str:
     for data in named:
         for path in shards(data):
             count = count_images((path,))
-            digest.update(f"{path.name} {count} {_shard_sum(path)}".encode())
+            digest.update(f"{path.name} {count} {_shard_sum(path, count)}".encode())
     return digest.hexdigest()[:12] if named else ""
 
 
-def _shard_sum(path: Path) -> str:
+def _shard_sum(path: Path, count: int) -> str:
     manifest = path.with_suffix(".json")
     status = path.stat()
     if not manifest.is_file():
         return f"{status.st_size} {status.st_mtime_ns}"
     try:
         made = json.loads(manifest.read_text(encoding="utf-8"))
-        size, checksum = made["bytes"], made["sha256"]
+        images, size, checksum = made["images"], made["bytes"], made["sha256"]
     except (ValueError, KeyError, TypeError) as error:
         raise SpecError(f"{manifest}: not a manifest of a shard: {error}") from error
     if size != status.st_size:
         raise SpecError(
             f"{path}: its manifest says {size} bytes, it has {status.st_size}; pack it again"
+        )
+    if images != count:
+        raise SpecError(
+            f"{path.with_suffix('.idx')}: lists {count} images, the manifest says {images}; pack "
+            f"{path.name} again"
         )
     return str(checksum)
 
@@ -60,6 +65,7 @@ def _shard_sum(path: Path) -> str:
 def identity(trial: Trial, repeat: int, hosts: Sequence[Host]) -> Identity:
     """What must be the same for a record to count for this trial."""
     return Identity(
+        name=trial.name,
         key=trial.key,
         repeat=repeat,
         code_hash=code_hash(),

@@ -1,5 +1,6 @@
 """Runs the processes of one job on their hosts' agents and watches them to the end."""
 
+import contextlib
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,13 +28,20 @@ class _Logs:
         folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, name: str, line: str) -> None:
-        if name not in self._files:
-            self._files[name] = (self._folder / f"{name}.log").open("w", encoding="utf-8")
-        self._files[name].write(line + "\n")
+        try:
+            if name not in self._files:
+                self._files[name] = (self._folder / f"{name}.log").open("w", encoding="utf-8")
+            self._files[name].write(line + "\n")
+        except OSError as error:
+            raise LaunchError(
+                f"{self._folder}: cannot be written ({error.strerror}); make room and run the "
+                f"same command again. Nothing recorded before is lost"
+            ) from error
 
     def close(self) -> None:
         for file in self._files.values():
-            file.close()
+            with contextlib.suppress(OSError):
+                file.close()
 
 
 def run(processes: Sequence[Process], logs: Path, deadlines: Deadlines) -> Iterator[Event | Result]:
@@ -89,7 +97,7 @@ def _follow(
             message = inbox.get(timeout=_TURN_SECONDS)
         except queue.Empty:
             continue
-        if message.say in {"lost", "refused"}:
+        if message.say in {"lost", "refused", "ending"}:
             yield _no_agent(message), watch.seen
             return
         event = _take(watch, message, log)
@@ -101,10 +109,10 @@ def _no_agent(message: Message) -> Verdict:
     if message.say == "refused":
         why = f"{message.values['id']} could not be started: {message.values['why']}"
         return Verdict(status="failed", message=f"{message.host.name}: {why}")
+    why = message.values.get("why", "its channel closed")
     return Verdict(
         status="lost",
-        message=f"{message.host.name}: its agent is gone (channel closed); "
-        f"its processes ended with it",
+        message=f"{message.host.name}: its agent is gone ({why}); its processes ended with it",
     )
 
 
@@ -114,7 +122,7 @@ def _take(watch: Watch, message: Message, log: Callable[[str, str], None]) -> Ev
         log(name, values["line"])
         watch.seen[name].last_line = values["line"].strip() or watch.seen[name].last_line
     elif message.say == "exit":
-        watch.exited(name, values.get("code"), values.get("signal"))
+        watch.exited(name, values.get("code"), values.get("signal"), time.monotonic())
     elif message.say == "event":
         event = events.parse(values["line"])
         if event is not None:
@@ -128,4 +136,5 @@ def _drain(inbox: "queue.Queue[Message]", log: Callable[[str, str], None]) -> No
     while not inbox.empty():
         message = inbox.get()
         if message.say == "output":
-            log(message.values["id"], message.values["line"])
+            with contextlib.suppress(LaunchError):
+                log(message.values["id"], message.values["line"])

@@ -4,7 +4,7 @@ import json
 import shlex
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,12 @@ def sweep(
 
     Yields the beginning, the events and the record of each point; a record is stored first.
     """
-    store.write("sweep.toml", what.text)
-    store.write("environment.json", json.dumps(_environment(what), indent=1) + "\n")
+    store.write("asked.json", json.dumps([asdict(name) for _, name in wanted]) + "\n")
     done = store.done()
     left = [(trial, name) for trial, name in wanted if name not in done]
+    if left:
+        store.write("sweep.toml", what.text)
+        store.write("environment.json", json.dumps(_environment(what), indent=1) + "\n")
     for number, (trial, name) in enumerate(left, len(wanted) - len(left) + 1):
         yield Started(trial=trial, identity=name, number=number, total=len(wanted))
         yield from _point(trial, name, where, store)
@@ -75,8 +77,6 @@ def _environment(what: Sweep) -> dict[str, Any]:
     return {
         "description": what.description,
         **environment.describe(ROOT),
-        "points": {trial.key: trial.name for trial in what.trials},
-        "repeats": what.repeats,
     }
 
 
@@ -170,6 +170,13 @@ def _rank(worker: Seen) -> Rank:
     )
 
 
+def _overlap(trial: Trial, workers: Sequence[Seen]) -> float:
+    """Seconds in which every worker was in windows after warm-up, by the hosts' clocks."""
+    first = [worker.windows[trial.warmup_windows] for worker in workers]
+    begin = max(window["end"] - window["seconds"] for window in first)
+    return float(min(worker.windows[-1]["end"] for worker in workers) - begin)
+
+
 def _accuracy(workers: Sequence[Seen]) -> float | None:
     """Of the last validation, over all ranks' shares; None where a rank has none."""
     last = [worker.epochs[-1] for worker in workers if worker.epochs]
@@ -200,8 +207,11 @@ def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
     counts = {len(worker.windows) for worker in workers}
     if len(counts) > 1 and not trial.asynchronous:
         yield f"ranks measured different numbers of windows: {sorted(counts)}"
-    if min(counts) <= trial.warmup_windows:
-        yield f"{min(counts)} windows, none after {trial.warmup_windows} of warm-up"
+    asked = trial.warmup_windows + max(1, trial.windows)
+    if min(counts) < asked:
+        yield f"{min(counts)} windows, expected {asked} with {trial.warmup_windows} of warm-up"
+    elif trial.asynchronous and _overlap(trial, workers) <= 0:
+        yield "the workers were never all in measured windows at once; ask for more windows"
     accuracy = _accuracy(workers)
     if accuracy is not None and trial.stop_accuracy < 1 and accuracy <= trial.stop_accuracy:
         yield (

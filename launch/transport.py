@@ -17,9 +17,9 @@ _CLOSE_SECONDS = 8.0
 # Reads the agent's length and source from the channel itself: nothing has to be installed there.
 BOOT = (
     "import sys; s = sys.stdin.buffer.raw; n = b''\n"
-    "while not n.endswith(b'\\n'): n += s.read(1)\n"
+    "while not n.endswith(b'\\n'): n += s.read(1) or sys.exit(1)\n"
     "b = b''\n"
-    "while len(b) < int(n): b += s.read(int(n) - len(b))\n"
+    "while len(b) < int(n): b += s.read(int(n) - len(b)) or sys.exit(1)\n"
     "exec(compile(b, 'mxscale-agent', 'exec'))"
 )
 

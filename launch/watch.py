@@ -9,6 +9,8 @@ from bench.events import Event
 from launch.plan import Process
 
 _LAST_WORDS_SECONDS = 0.5
+# Messages of different hosts come in any order.
+_ORDER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ class Watch:
         else:
             one.failure = str(event.values.get("message", ""))
 
-    def exited(self, name: str, code: int | None, number: int | None) -> None:
+    def exited(self, name: str, code: int | None, number: int | None, now: float) -> None:
         """Takes the end of a process, by exit code or by signal."""
         one = self.seen[name]
         if number is not None:
@@ -97,10 +99,9 @@ class Watch:
         elif one.process.role == "worker":
             early = f"returned early, after {len(one.windows)} windows"
             one.exit = early if one.done is None else "ok"
-        elif any(worker.done is None for worker in self.workers):
-            one.exit = "ended before the workers were done"
         else:
             one.exit = "ok"
+        one.heard = now
 
     def verdict(self, now: float) -> Verdict | None:
         """How the job has ended, or None while it runs."""
@@ -116,7 +117,14 @@ class Watch:
                 return Verdict(
                     status="failed", message=f"{one.who} {what}" + (f": {said}" if said else "")
                 )
+            if one.exit == "ok" and now - one.heard > _ORDER_SECONDS and not self._trained():
+                return Verdict(
+                    status="failed", message=f"{one.who} ended before the workers were done"
+                )
         return None
+
+    def _trained(self) -> bool:
+        return all(worker.done is not None for worker in self.workers)
 
     def _complete(self) -> Verdict | None:
         if any(one.exit != "ok" for one in self.seen.values()):
@@ -124,7 +132,7 @@ class Watch:
         return Verdict(status="ok")
 
     def _late(self, now: float) -> Verdict | None:
-        if all(worker.done is not None for worker in self.workers):
+        if self._trained():
             return self._ending(now)
         if not self.met:
             return self._meeting(now)
@@ -144,12 +152,15 @@ class Watch:
     def _meeting(self, now: float) -> Verdict | None:
         if now - self.began <= self.deadlines.rendezvous:
             return None
-        missing = ", ".join(worker.who for worker in self.workers if worker.rank is None)
-        return Verdict(
-            status="timeout",
-            message=f"not all processes met within {self.deadlines.rendezvous:.0f} s; "
-            f"missing: {missing}",
-        )
+        missing = [worker.who for worker in self.workers if worker.rank is None]
+        if len(missing) == len(self.workers) and len(self.seen) > 1:
+            # Everyone waits for the one that is missing, and only workers say when they have met.
+            who = "a worker, a server or the scheduler never came; see the logs of "
+            who += ", ".join(one.process.id for one in self.seen.values())
+        else:
+            who = "missing: " + ", ".join(missing)
+        within = f"{self.deadlines.rendezvous:.0f} s"
+        return Verdict(status="timeout", message=f"not all processes met within {within}; {who}")
 
     def _ending(self, now: float) -> Verdict | None:
         last = max(worker.heard for worker in self.workers)

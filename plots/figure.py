@@ -69,9 +69,14 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str) -> Figure:
         _window_panel(windows, drawn)
         for axes in (rate, speedup, efficiency, windows):
             _device_axis(axes, drawn)
-        _legend(figure, drawn, title)
-        figure.supxlabel(footer, fontsize=7.5, color="#444444")
+        _legend(figure, drawn, _plain(title))
+        figure.supxlabel(_plain(footer), fontsize=7.5, color="#444444")
         return figure
+
+
+def _plain(text: str) -> str:
+    """Text that Matplotlib does not take for mathematics."""
+    return text.replace("$", r"\$")
 
 
 def _offsets(drawn: Sequence[Line]) -> dict[str, float]:

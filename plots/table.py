@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 from tabulate import tabulate
 
 from results.rates import Rate, Ratio
@@ -106,14 +107,15 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
 
 def terminal(rows: Sequence[ScalingRow], title: str, missing: Sequence[str] = ()) -> Table:
     """The table for a terminal."""
-    table = Table(title=title, title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
+    # Texts of people and of failed processes are shown as they are, brackets included.
+    table = Table(title=Text(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
     for name in HEADER:
         # Folded, not cut: half a number would be read as a number.
         table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
     for row in rows:
         style = "" if row.status == "ok" else "red"
         table.add_row(*cells(row), style=style)
-    table.caption = "\n".join(remarks(rows, missing))
+    table.caption = Text("\n".join(remarks(rows, missing)))
     return table
 
 

@@ -77,7 +77,11 @@ def rate(records: Sequence[Record]) -> Rate:
     """The rate of one trial's good repeats."""
     rates = [rate_of(record) for record in records]
     windows = [steady_windows(record) for record in records]
-    value = sum(rates) / len(rates)
+    # Images over time, repeats together; asynchronous ones have no windows in common.
+    value = len(rates) / sum(1 / one for one in rates)
+    if not records[0].trial.asynchronous:
+        everything = [window for one in windows for window in one]
+        value = sum(images for _, images in everything) / sum(s for s, _ in everything)
     if len(records) > 1:
         logs = [math.log(one) for one in rates]
     else:

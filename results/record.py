@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +34,12 @@ class Rank:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What must be the same for a record to stand for a trial that is asked for again."""
+    """What must be the same for a record to stand for a trial that is asked for again.
 
+    `name` is the trial's in words, `key` the hash of its fields.
+    """
+
+    name: str
     key: str
     repeat: int
     code_hash: str
@@ -86,7 +91,24 @@ def parse(line: str) -> Record | None:
     ranks = tuple(
         Rank(**{name: _tuples(value) for name, value in rank.items()}) for rank in data.pop("ranks")
     )
-    return Record(trial=trial, identity=identity, ranks=ranks, **data)
+    record = Record(trial=trial, identity=identity, ranks=ranks, **data)
+    if record.status == "ok":
+        _check(record)
+    return record
+
+
+def _check(record: Record) -> None:
+    """Raises ValueError where a good record has no windows to make a rate from."""
+    if not record.ranks:
+        raise ValueError("a good record without ranks")
+    for rank in record.ranks:
+        lists = (rank.seconds, rank.ends, rank.images)
+        if len({len(one) for one in lists}) != 1:
+            raise ValueError(f"rank {rank.rank}: lists of different lengths")
+        if len(rank.seconds) <= record.trial.warmup_windows:
+            raise ValueError(f"rank {rank.rank}: {len(rank.seconds)} windows, none after warm-up")
+        if not all(math.isfinite(one) and one > 0 for one in (*rank.seconds, *rank.images)):
+            raise ValueError(f"rank {rank.rank}: seconds and images have to be above 0")
 
 
 def _tuples(value: Any) -> Any:

@@ -1,14 +1,13 @@
 """A run folder as reports read it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from results.errors import StoreError
-from results.record import Record
+from results.record import Identity
 from results.scaling import ScalingRow, scaling
-from results.store import latest, read, read_json
+from results.store import read, read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,17 +31,13 @@ class Run:
 
 
 def load(folder: Path) -> Run:
-    """Reads a run folder; of its records those of the sweep's trials count, in the sweep's order.
+    """Reads a run folder; records count that are of what was last asked for, in its order.
 
     Raises StoreError where there is no run or it has no record yet.
     """
-    records = latest(read(folder))
-    environment = read_json(folder, "environment.json")
-    asked: dict[str, str] = environment.get("points", {})
-    order = {key: place for place, key in enumerate(asked)}
-    if order:
-        records = [record for record in records if record.identity.key in order]
-        records.sort(key=lambda record: order[record.identity.key])
+    newest = {record.identity: record for record in read(folder)}
+    asked = _asked(folder) or list(newest)
+    records = [newest[name] for name in asked if name in newest]
     # A network's points stand together, whatever store they used.
     groups = list(dict.fromkeys((record.trial.mode, record.trial.label) for record in records))
     records.sort(key=lambda record: groups.index((record.trial.mode, record.trial.label)))
@@ -51,14 +46,20 @@ def load(folder: Path) -> Run:
     return Run(
         folder=folder,
         rows=scaling(records),
-        environment=environment,
-        missing=tuple(_missing(records, asked, environment.get("repeats", 1))),
+        environment=read_json(folder, "environment.json", {}),
+        missing=tuple(_named(name, asked) for name in asked if name not in newest),
     )
 
 
-def _missing(records: list[Record], asked: dict[str, str], repeats: int) -> Iterator[str]:
-    """What the sweep asks for and no record is of, by name."""
-    for key, name in asked.items():
-        count = sum(record.identity.key == key for record in records)
-        if count < repeats:
-            yield name if repeats == 1 else f"{name} ({count} of {repeats} repeats)"
+def _asked(folder: Path) -> list[Identity]:
+    """What the last sweep in this folder asked for; empty where it did not leave that."""
+    try:
+        asked: list[dict[str, Any]] = read_json(folder, "asked.json", [])
+        return [Identity(**one | {"hosts": tuple(one["hosts"])}) for one in asked]
+    except (TypeError, KeyError) as error:
+        raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
+
+
+def _named(name: Identity, asked: list[Identity]) -> str:
+    repeats = sum(other.key == name.key for other in asked)
+    return name.name if repeats == 1 else f"{name.name} (repeat {name.repeat + 1} of {repeats})"

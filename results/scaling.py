@@ -1,5 +1,6 @@
 """ScalingRow: one point of a sweep with its speed-up and efficiency against each base."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -56,10 +57,15 @@ class _Point:
     rate: Rate
 
 
+# Fields in which a point may differ from its base.
+_SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore", "windows")
+_SCRIPTED = ("fake_seconds", "fake_faults")
+
+
 def _series(trial: Trial) -> tuple[object, ...]:
-    """Points that differ in device count and store only, and may be compared."""
-    what = (trial.engine, trial.mode, trial.label, trial.image_shape, trial.num_classes)
-    return (*what, trial.device, trial.dtype, trial.batch_per_device, trial.data_train)
+    """Everything that has to be the same in a point and its base."""
+    fields = dataclasses.asdict(trial)
+    return tuple(value for name, value in fields.items() if name not in _SCALED + _SCRIPTED)
 
 
 def _first(
@@ -91,8 +97,13 @@ def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, Against | None]
     if len({(peer.trial.devices, peer.trial.kvstore) for peer in peers}) == 1:
         return {}
     full = trial.devices_per_host
-    host = _first(peers, lambda t: t.devices == full == t.devices_per_host)
-    one_worker = _first(peers, lambda t: t.workers == 1 and t.kvstore == trial.kvstore)
+    host = _first(peers, lambda t: t.devices == full and t.hosts == 1)
+    one_worker = _first(
+        peers,
+        lambda t: (
+            t.workers == 1 and (t.kvstore, t.devices) == (trial.kvstore, trial.devices_per_worker)
+        ),
+    )
     distributed = is_distributed(trial.kvstore)
     return {
         "device": _against(point, _first(peers, lambda t: t.devices == 1)),

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypeVar
 
 from im2rec_tools import files
 from im2rec_tools.errors import DataError
@@ -12,6 +12,7 @@ from results import record as records
 from results.errors import StoreError
 from results.record import Identity, Record
 
+Kind = TypeVar("Kind")
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
 
 
@@ -116,25 +117,22 @@ def read(folder: Path) -> list[Record]:
     for number, line in enumerate(lines, 1):
         try:
             record = records.parse(line) if line else None
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise StoreError(f"{log}:{number}: not a record this version reads: {error}") from error
         if record is not None:
             found.append(record)
     return found
 
 
-def latest(found: list[Record]) -> list[Record]:
-    """The records that count: the newest of each trial and repeat."""
-    return list({(r.identity.key, r.identity.repeat): r for r in found}.values())
-
-
-def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """A file of the run folder that holds a JSON object; empty where there is none."""
+def read_json(folder: Path, name: str, default: Kind) -> Kind:
+    """A JSON file of the run folder, of the kind of `default`, which stands for a missing file."""
     path = folder / name
     if not path.exists():
-        return {}
+        return default
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path}: not readable as JSON: {error}") from error
-    return dict(data)
+    if not isinstance(data, type(default)):
+        raise StoreError(f"{path}: expected a JSON {type(default).__name__}, got {data!r:.40}")
+    return data

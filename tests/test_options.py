@@ -61,8 +61,11 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
         ("--benchmark 1", "--benchmark 1 has no epochs to end by; say --windows N"),
         ("--test-io 1 --benchmark 1 --windows 1", "give one of them"),
         ("", "--data-train: expected a .rec file or folder"),
-        ("--gpus a,b --benchmark 1 --windows 1", "--gpus: expected numbers joined by commas"),
-        ("--image-shape 3,224 --benchmark 1 --windows 1", "expected 3 numbers joined by commas"),
+        ("--gpus a,b --benchmark 1 --windows 1", "--gpus: expected whole numbers joined by commas"),
+        (
+            "--image-shape 3,224 --benchmark 1 --windows 1",
+            "expected 3 whole numbers joined by commas",
+        ),
         ("--dtype float16 --benchmark 1 --windows 1", "no float16 on CPU"),
         ("--learning-rate 1", "unrecognized arguments: --learning-rate 1"),
     ],

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,26 @@ from hypothesis import strategies as st
 from bench.trial import make
 from results.errors import StoreError
 from results.record import Identity, Rank, Record, emit, parse
-from results.store import Store, latest, read
+from results.run import load
+from results.store import Store, read
 
 TRIAL = make({"network": "tiny", "batch_per_device": 4})
 
+RANK = Rank(
+    rank=0, host="h", process="worker-0", seconds=(2.0, 1.0), ends=(2.0, 3.0), images=(4, 4)
+)
+
 
 def record(**fields: Any) -> Record:
-    names = ("key", "repeat", "code_hash", "data_manifest", "hosts")
-    base: dict[str, Any] = dict(zip(names, (TRIAL.key, 0, "c", "d", ("h",)), strict=True))
+    names = ("name", "key", "repeat", "code_hash", "data_manifest", "hosts")
+    base: dict[str, Any] = dict(zip(names, ("tiny", TRIAL.key, 0, "c", "d", ("h",)), strict=True))
     identity = Identity(**base | {name: fields.pop(name) for name in names if name in fields})
     whole: dict[str, Any] = {
         "trial": TRIAL,
         "identity": identity,
         "status": "ok",
         "message": "",
-        "ranks": (),
+        "ranks": (RANK,),
         "emulated": False,
         "started": "2026-01-01T00:00:00+00:00",
         "elapsed_seconds": 1.5,
@@ -52,7 +58,7 @@ ranks = st.builds(
 )
 
 
-@given(st.lists(ranks, max_size=3).map(tuple), st.text(), st.sampled_from(["ok", "failed"]))
+@given(st.lists(ranks, max_size=3).map(tuple), st.text(), st.sampled_from(["hung", "failed"]))
 def test_a_record_survives_its_line(found: tuple[Rank, ...], message: str, status: str) -> None:
     whole = record(ranks=found, message=message, status=status)
     assert "\n" not in emit(whole)
@@ -104,11 +110,6 @@ def test_a_failed_point_is_not_done(tmp_path: Path) -> None:
     store.close()
 
 
-def test_of_several_records_of_a_repeat_the_newest_counts() -> None:
-    old, new, other = record(status="failed"), record(), record(repeat=1)
-    assert latest([old, other, new]) == [new, other]
-
-
 def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
     first = Store(tmp_path)
     with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing here"):
@@ -121,6 +122,43 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be written"):
         Store(tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"ranks": ()}, "without ranks"),
+        ({"ranks": (dataclasses.replace(RANK, ends=()),)}, "different lengths"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, 0.0)),)}, "have to be above 0"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, math.nan)),)}, "above 0"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1,), ends=(1,), images=(1,)),)}, "none"),
+    ],
+)
+def test_a_good_record_without_good_windows_is_refused(
+    tmp_path: Path, fields: dict[str, Any], said: str
+) -> None:
+    stored(tmp_path, record(**fields))
+    with pytest.raises(StoreError, match=rf"records\.jsonl:1: .*{said}"):
+        read(tmp_path)
+
+
+def test_records_of_other_code_do_not_count(tmp_path: Path) -> None:
+    now, before = record(), record(code_hash="older")
+    stored(tmp_path, now, before, record(repeat=1, code_hash="older"))
+    asked = [dataclasses.asdict(one.identity) for one in (now, record(repeat=1))]
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    run = load(tmp_path)
+    assert [row.rate.repeats for row in run.rows if row.rate] == [1]
+    assert run.missing == ("tiny (repeat 2 of 2)",)
+    assert not run.complete
+
+
+@pytest.mark.parametrize("text", ["3", "null", "[", '{"a": 1}', "[[1]]", '[{"key": "x"}]'])
+def test_a_damaged_list_of_what_was_asked_is_refused(tmp_path: Path, text: str) -> None:
+    stored(tmp_path, record())
+    (tmp_path / "asked.json").write_text(text)
+    with pytest.raises(StoreError, match=r"asked\.json"):
+        load(tmp_path)
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:

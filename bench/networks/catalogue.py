@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from bench.errors import SpecError, unknown
+from bench.errors import SpecError, is_whole, unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def named(name: str) -> tuple[str, int | None]:
     family, _, depth = name.rpartition("-")
     if name in NETWORKS:
         return name, NETWORKS[name].default_layers
-    if family in NETWORKS and depth.isdigit():
+    if family in NETWORKS and is_whole(depth):
         return family, checked_layers(family, int(depth))
     known = list(NETWORKS)
     known += [f"{label}-{n}" for label, network in NETWORKS.items() for n in network.layers]
