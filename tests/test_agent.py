@@ -16,6 +16,7 @@ import pytest
 from launch.hosts import Host
 from launch.transport import BOOT, LocalChannel, Message
 
+pytestmark = pytest.mark.program
 HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
 AGENT = Path(__file__).parent.parent / "launch" / "agent.py"
 

@@ -1,6 +1,12 @@
 """From a labelled tree to shards that read back, and what is refused on the way."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zlib
 from pathlib import Path
 
 import cv2
@@ -22,7 +28,9 @@ from im2rec_tools.sample import PHOTOGRAPHS, sample
 from im2rec_tools.split import split
 from im2rec_tools.tree import classes
 from im2rec_tools.verify import verify
+from tests.test_job import MARK, left_over
 
+ROOT = Path(__file__).parent.parent
 SMALL = Wanted(val_per_class=2, train_shards=2, recipe=Recipe(short_edge=64))
 
 
@@ -227,3 +235,60 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path) -> None:
     rec.with_suffix(".json").write_text(json.dumps({"images": 1}))
     with pytest.raises(DataError, match="not a manifest"):
         manifest(rec)
+
+
+@pytest.mark.parametrize("name", [b"x\ty.jpg", b"x\ry.jpg", b"x\ny.jpg", b"x\xff.jpg"])
+def test_a_name_that_a_list_cannot_hold_is_refused_before_anything_moves(
+    tmp_path: Path, name: bytes
+) -> None:
+    root = tree(tmp_path / "t", {"cat": 9})
+    Path(os.fsdecode(bytes(root / "cat") + b"/" + name)).write_bytes(jpeg(70, 90))
+    with pytest.raises(DataError, match="cannot hold this name"):
+        made(root)
+    assert len(list((root / "cat").iterdir())) == 10
+
+
+def test_names_with_spaces_and_other_scripts_are_packed(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t t", {"kissa ja \u732b": 5})
+    (root / "kissa ja \u732b" / "-a b\u00e9.JPG").write_bytes(jpeg(70, 90))
+    assert sum(shard.images for shard in made(root)) == 6
+
+
+def test_hidden_folders_are_no_classes(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 5, ".git": 5})
+    assert list(classes(root)) == ["cat"]
+
+
+def test_an_image_that_is_too_large_is_bad_and_no_more(tmp_path: Path) -> None:
+    size = (100_000).to_bytes(4, "big")
+    chunk = b"IHDR" + size + size + b"\x08\x02\x00\x00\x00"
+    bomb = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\r" + chunk + zlib.crc32(chunk).to_bytes(4, "big")
+    for data in (bomb, cv2.imencode(".png", np.zeros((3000, 1, 3), np.uint8))[1].tobytes()):
+        with pytest.raises(DataError, match=r"cannot be decoded or encoded|not an image"):
+            encode(data, Recipe(short_edge=64, smaller="enlarge"))
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_packing_ends_with_the_process_that_packs(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(*MARK.split("="))
+    root = tree(tmp_path / "t", {"cat": 1000})
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from im2rec_tools.prepare import Wanted, prepare\n"
+        "for update in prepare(Path(sys.argv[1]), Wanted(val_per_class=2, train_shards=2)):\n"
+        "    if update[1].done > 0: print(flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(root)], cwd=ROOT, stdout=subprocess.PIPE
+    ) as packing:
+        assert packing.stdout is not None
+        assert packing.stdout.readline() == b"\n"
+        packing.send_signal(number)
+    deadline = time.monotonic() + 10
+    while left_over() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left_over() == []
+    assert sum(shard.images for shard in made(root)) == 1000

@@ -54,6 +54,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.program
 def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
     text = fab("--list").stdout
     tasks = "data.sample data.prepare bench.plan bench.sweep bench.io report.build report.show"
@@ -62,6 +63,7 @@ def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
     assert "bench.sweep (bench)" in text
 
 
+@pytest.mark.program
 def test_a_refusal_is_one_line_on_stderr_with_exit_code_2() -> None:
     done = fab("bench.sweep", "demoo")
     assert (done.returncode, done.stdout) == (2, "")
@@ -70,6 +72,7 @@ def test_a_refusal_is_one_line_on_stderr_with_exit_code_2() -> None:
     )
 
 
+@pytest.mark.program
 def test_hosts_given_to_fab_are_refused() -> None:
     done = fab("-H", "h1,h2", "report.show")
     assert done.returncode == 2
@@ -78,6 +81,7 @@ def test_hosts_given_to_fab_are_refused() -> None:
         fabfile.smoke.body(Connection("h1"))
 
 
+@pytest.mark.program
 def test_a_sweep_prints_its_table_and_writes_its_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +98,7 @@ def test_a_sweep_prints_its_table_and_writes_its_run(
     assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.program
 def test_a_failed_point_is_exit_code_5_and_the_report_is_written(tmp_path: Path) -> None:
     text = SWEEP + POINT + "[[points]]\nfake_faults = ['worker:exit']\n"
     code, said = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), run=f"{tmp_path}/run")
@@ -222,6 +227,7 @@ def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None
     assert "needs GPUs, and this machine has none" in line
 
 
+@pytest.mark.program
 def test_a_run_is_shown_and_built_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(tmp_path / "run")
     fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), run=run)

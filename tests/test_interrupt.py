@@ -16,6 +16,7 @@ from tests.test_job import left_over, marked
 
 ROOT = Path(__file__).parent.parent
 __all__ = ["marked"]  # a fixture of test_job that these tests use too
+pytestmark = pytest.mark.program
 SWEEP = """
 engine = "fake"
 repeats = 1

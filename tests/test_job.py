@@ -1,6 +1,8 @@
 """A job under the real agent with the fake engine: each fault is named, and nothing is left."""
 
 import os
+import resource
+import signal
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -12,15 +14,17 @@ import pytest
 from bench.events import Event
 from bench.sweep import Sweep
 from bench.trial import Trial, make
+from launch.errors import LaunchError
 from launch.hosts import this_machine
 from launch.job import run
 from launch.plan import plan
 from launch.ports import free_port
-from launch.sweep import Where, points, sweep
-from launch.watch import Deadlines
+from launch.sweep import Where, _doubts, points, sweep
+from launch.watch import Deadlines, Seen, Verdict, Watch
 from results.record import Record, Started
 from results.store import Store
 
+pytestmark = pytest.mark.program
 SHORT = Deadlines(rendezvous=1.0, first_window=1.0, progress=1.0, progress_factor=1.5, ending=2.0)
 
 
@@ -186,3 +190,61 @@ def test_jobs_without_servers_run_under_the_same_agent(tmp_path: Path) -> None:
     (record,) = measured(tmp_path, trial(kvstore="local", devices=1))
     assert record.status == "ok"
     assert list(record.commands) == ["worker-0"]
+
+
+def test_an_agent_that_is_ended_is_lost_and_says_why(tmp_path: Path) -> None:
+    with running(tmp_path, trial("worker:hang@1")) as updates:
+        for update in updates:
+            if isinstance(update, Event) and update.kind == "window":
+                agents = [pid for pid in left_over() if b"exec(" in command(pid)]
+                os.kill(int(agents[0]), signal.SIGTERM)
+                break
+        records = [update for update in updates if isinstance(update, Record)]
+    assert [record.status for record in records] == ["lost"]
+    assert "its agent is gone (it was ended by SIGTERM)" in records[0].message
+    assert left_over() == []
+
+
+def command(pid: str) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_a_disk_that_fills_up_ends_the_sweep_with_one_line(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
+    try:
+        with pytest.raises(LaunchError, match=r"cannot be written .*Nothing recorded before"):
+            measured(tmp_path, trial(windows=3000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert left_over() == []
+
+
+def test_servers_and_workers_of_several_hosts_may_end_in_any_order() -> None:
+    processes = plan(trial(), [this_machine()], 1)
+    watch = Watch(processes, Deadlines(), 0.0)
+    for process in processes:
+        if process.role != "worker":
+            watch.exited(process.id, 0, None, 1.0)
+    assert watch.verdict(2.0) is None
+    late = watch.verdict(7.0)
+    assert late is not None
+    assert "ended before the workers were done" in late.message
+    for rank, worker in enumerate(("worker-0", "worker-1")):
+        watch.hear(worker, Event(kind="ready", rank=rank), 2.0)
+        watch.hear(worker, Event(kind="done", rank=rank), 2.0)
+        watch.exited(worker, 0, None, 2.0)
+    assert watch.verdict(2.0) == Verdict(status="ok")
+
+
+def test_asynchronous_workers_that_never_overlap_are_no_measurement() -> None:
+    asynchronous = trial(kvstore="dist_async", windows=1)
+    workers = []
+    for rank, process in enumerate(plan(asynchronous, [this_machine()], 1)[-2:]):
+        facts = {"num_workers": 2, "worker_batch": 4}
+        ends = (1.0 + 10 * rank, 2.0 + 10 * rank)
+        windows = [{"seconds": 1.0, "end": end, "images": 4} for end in ends]
+        workers.append(Seen(process=process, rank=rank, facts=facts, windows=windows, done={}))
+    assert list(_doubts(asynchronous, workers)) == [
+        "the workers were never all in measured windows at once; ask for more windows"
+    ]

@@ -119,7 +119,10 @@ def test_a_worker_typed_by_hand_says_what_is_wrong_in_one_line(tmp_path: Path) -
     cut = tmp_path / "cut.rec"
     cut.write_bytes(bytes.fromhex("0a23d7ce40000000") + b"too short")
     for words, said in (
-        (("--benchmark", "1", "--windows", "1", "--kv-store", "dist_sync"), "DMLC_ROLE is not"),
+        (
+            ("--benchmark", "1", "--windows", "1", "--kv-store", "dist_sync"),
+            "DMLC_ROLE is not 'worker'",
+        ),
         (("--data-train", str(cut), "--kv-store", "local"), "is cut off"),
         (("--data-train", str(tmp_path / "none.rec"), "--test-io", "1"), "no such file"),
     ):
@@ -177,6 +180,23 @@ def test_training_on_photographs_stops_when_every_rank_has_learnt(
     windows = {len(rank.seconds) for rank in record.ranks}
     assert len(windows) == 1
     assert windows.pop() % (240 // 32) == 0
+
+
+def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photographs: Path) -> None:
+    fields = {"data_train": str(photographs / "train"), "image_shape": [3, 224, 224]}
+    trial = make({"mode": "real", "batch_per_device": 80, "windows": 20, "num_epochs": 1, **fields})
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert record.status == "failed"
+    assert record.message == "3 windows, expected 21 with 1 of warm-up"
+
+
+def test_what_mxnet_says_of_an_error_is_told(tmp_path: Path, photographs: Path) -> None:
+    # Images of 256 pixels cannot give crops of 600.
+    fields = {"data_train": str(photographs / "train"), "image_shape": [3, 600, 600]}
+    trial = make({"mode": "test-io", "batch_per_device": 8, **fields})
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert record.status == "failed"
+    assert "input image size smaller than input shape" in record.message
 
 
 def test_reading_alone_is_measured_past_the_prefetch(tmp_path: Path, photographs: Path) -> None:

@@ -1,6 +1,7 @@
 """Tables, CSV and figures say what the rows say, and the same rows give the same bytes."""
 
 import csv
+import dataclasses
 import io
 from pathlib import Path
 from typing import Any
@@ -109,8 +110,6 @@ def test_every_measured_point_is_drawn_with_ticks_at_its_devices() -> None:
 
 
 def test_emulated_points_are_hollow(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses  # noqa: PLC0415
-
     rows = [dataclasses.replace(row, emulated=row.trial.devices == 2) for row in small()[:2]]
     figure: Any = draw(rows, "t", "f")
     fills = [bars.lines[0].get_markerfacecolor() for bars in figure.axes[0].containers]
@@ -157,3 +156,11 @@ def test_a_rehearsal_says_so_everywhere() -> None:
 def test_a_run_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no point has been measured yet"):
         load(tmp_path)
+
+
+def test_texts_of_people_and_processes_are_shown_as_they_are() -> None:
+    text = "a [bold]b[/bold] [/work/x.cc:12] $x_$ $\\foo$ <script>"
+    rows = [dataclasses.replace(row, message=text) for row in small()]
+    assert text in text_of(rows, 200)
+    figure = draw(rows, text, text)
+    figure.savefig(io.BytesIO(), format="svg")

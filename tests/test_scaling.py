@@ -132,6 +132,8 @@ def test_points_of_other_batches_or_data_are_no_base() -> None:
         [
             record([[1, 1.0, 1.0]], batch_per_device=4),
             record([[1, 1.0, 1.0]] * 2, devices=2, kvstore="dist_sync"),
+            record([[1, 1.0, 1.0]], steps_per_window=10),
+            record([[1, 1.0, 1.0]], lr=0.5),
         ]
     )
     assert rows[1].device is None

@@ -73,6 +73,13 @@ def test_a_largest_count_that_is_no_power_of_two_is_a_tail() -> None:
         ("repeats = 0\n" + POINT, "repeats: expected a whole number, 1 or more, got 0"),
         ("batch_per_device = 8\n", "expected at least one [[points]] table, found none"),
         ("this is no TOML", "not a TOML file: "),
+        ("repeats = " + "9" * 5000 + "\n" + POINT, "not a TOML file: "),
+        ("x = " + "[" * 5000, "not a TOML file: "),
+        ("engine = []\n" + POINT, "unknown engine []"),
+        (POINT.replace("'alexnet'", "[]"), "network: expected at least one, got an empty list"),
+        (POINT.replace("alexnet", "resnet-\u00b2"), "unknown network 'resnet-\u00b2'"),
+        (POINT + "devices = '\u00b2..4'", "expected a series such as '1..256'"),
+        (POINT + "repeats = 2", "unknown field 'repeats'"),
     ],
 )
 def test_a_mistake_in_a_sweep_is_one_line_naming_the_file(
@@ -97,3 +104,14 @@ def test_another_engine_can_be_asked_for() -> None:
 def test_points_that_two_tables_ask_for_are_measured_once(tmp_path: Path) -> None:
     text = POINT + "devices = [1, 1]\n[[points]]\nnetwork = 'alexnet'\n"
     assert len(load_sweep(sweep_file(tmp_path, text)).trials) == 1
+
+
+def test_a_host_has_as_many_devices_as_the_largest_point_unless_told() -> None:
+    trials = load_sweep("smoke").trials
+    assert {trial.devices_per_host for trial in trials} == {2}
+
+
+def test_points_without_a_host_size_share_the_largest(tmp_path: Path) -> None:
+    text = POINT + "kvstore = 'dist_sync'\ndevices = [1, 2, 4]\n"
+    trials = load_sweep(sweep_file(tmp_path, text)).trials
+    assert {trial.devices_per_host for trial in trials} == {4}

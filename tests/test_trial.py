@@ -1,6 +1,7 @@
 """A trial is checked when it is made, and its key is everything that decides its number."""
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -71,6 +72,16 @@ def test_the_key_changes_with_every_field(field: str) -> None:
         ({"engine": "fake", "fake_faults": ["worker:nap"]}, "got 'worker:nap'"),
         ({"engine": "fake", "fake_seconds": [0.0]}, "expected seconds above 0"),
         ({"rgb_mean": [1.0]}, "rgb_mean: expected 3 numbers, got 1"),
+        ({"lr": math.nan}, "lr: expected a number, got nan"),
+        ({"lr": math.inf}, "lr: expected a number, got inf"),
+        ({"lr": 10**400}, "lr: expected a number, got 1000"),
+        ({"lr": -0.1}, "lr: expected 0 or more, got -0.1"),
+        ({"rgb_std": [0, 1, 1]}, "rgb_std: expected numbers above 0"),
+        ({"devices": 10**8, "kvstore": "dist_sync"}, "devices: expected 10000 or fewer"),
+        (
+            {"mode": "test-io", "kvstore": "dist_sync", "data_train": "x.rec"},
+            "kvstore: test-io reads in one process",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(fields: dict[str, Any], said: str) -> None:
