@@ -164,3 +164,11 @@ def test_texts_of_people_and_processes_are_shown_as_they_are() -> None:
     assert text in text_of(rows, 200)
     figure = draw(rows, text, text)
     figure.savefig(io.BytesIO(), format="svg")
+
+
+def test_the_committed_run_gives_the_committed_table() -> None:
+    folder = Path(__file__).parent.parent / "docs" / "runs" / "demo"
+    run = load(folder)
+    assert run.complete
+    assert frame(run.rows).to_csv(index=False) == (folder / "report" / "results.csv").read_text()
+    assert not any(row.emulated for row in run.rows)
