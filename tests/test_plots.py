@@ -159,7 +159,7 @@ def test_a_run_without_records_is_refused(tmp_path: Path) -> None:
 
 
 def test_texts_of_people_and_processes_are_shown_as_they_are() -> None:
-    text = "a [bold]b[/bold] [/work/x.cc:12] $x_$ $\\foo$ <script>"
+    text = "a [bold]b[/bold] [/x/y.cc:12] $x_$ $\\foo$ <script>"
     rows = [dataclasses.replace(row, message=text) for row in small()]
     assert text in text_of(rows, 200)
     figure = draw(rows, text, text)
