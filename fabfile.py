@@ -90,33 +90,18 @@ def stamped(name: str) -> str:
     return f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
-def show_table(folder: Path) -> bool:
-    """Prints a run's table; whether every point has a number."""
-    from rich.console import Console
-
-    from plots.table import terminal
-    from results.run import load
-
-    run = load(folder)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)
-    rehearsal = "REHEARSAL " if any(row.trial.engine == "fake" for row in run.rows) else ""
-    title = f"{rehearsal}{run.name}: {run.environment.get('description', '')}"
-    console.print(terminal(run.rows, title, run.missing))
-    return run.complete
-
-
 def build_report(folder: Path) -> None:
     """Writes a run's report, prints its table and where the files are."""
     from plots.report import build
+    from plots.table import show
     from results.run import load
 
-    paths = build(load(folder))
-    complete = show_table(folder)
+    run = load(folder)
+    paths = build(run)
+    show(run)
     for path in paths:
         print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-    if not complete:
+    if not run.complete:
         raise Exit("some points have no number; the table says why", code=5)
 
 
@@ -281,7 +266,10 @@ def report_build(c, run=""):  # type: ignore[no-untyped-def]
 @door
 def report_show(c, run=""):  # type: ignore[no-untyped-def]
     """Print a run's table."""
-    show_table(run_folder(run))
+    from plots.table import show
+    from results.run import load
+
+    show(load(run_folder(run)))
 
 
 @task(help={"run": "name below results/runs, or a path; default: a new one each time"})

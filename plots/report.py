@@ -24,11 +24,6 @@ def machine(environment: dict[str, Any]) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def is_rehearsal(run: Run) -> bool:
-    """Whether any point was run by the fake engine."""
-    return any(row.trial.engine == "fake" for row in run.rows)
-
-
 def footer(run: Run) -> str:
     """The line under the figure: machine, commit, date, repeats, and what is not drawn."""
     rows = run.rows
@@ -51,11 +46,7 @@ def footer(run: Run) -> str:
         for word, names in (("in the table only", left), ("failed", failed))
         if names
     )
-    return (
-        ("REHEARSAL - scripted times, not measurements\n" if is_rehearsal(run) else "")
-        + text
-        + more
-    )
+    return ("REHEARSAL - scripted times, not measurements\n" if run.rehearsal else "") + text + more
 
 
 def page(run: Run) -> str:
@@ -85,7 +76,7 @@ def build(run: Run) -> list[Path]:
         folder.mkdir(exist_ok=True)
         write_whole(folder / "results.csv", frame(run.rows).to_csv(index=False))
         write_whole(folder / "report.md", page(run))
-        rehearsal = "REHEARSAL, not measured - " if is_rehearsal(run) else ""
+        rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
         title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
         images = []
         if drawable(run.rows):

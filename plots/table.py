@@ -4,11 +4,13 @@ import math
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from tabulate import tabulate
 
 from results.rates import Rate, Ratio
+from results.run import Run
 from results.scaling import Against, ScalingRow
 
 HEADER = (
@@ -130,3 +132,13 @@ def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
         disable_numparse=True,
     )
     return table + "\n\n" + "\n".join(f"- {line}" for line in remarks(rows, missing)) + "\n"
+
+
+def show(run: Run) -> None:
+    """Prints the table of a run; wide enough to be read later where there is no terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)
+    rehearsal = "REHEARSAL " if run.rehearsal else ""
+    title = f"{rehearsal}{run.name}: {run.environment.get('description', '')}"
+    console.print(terminal(run.rows, title, run.missing))

@@ -25,6 +25,11 @@ class Run:
         return self.folder.resolve().name
 
     @property
+    def rehearsal(self) -> bool:
+        """Whether any point was run by the fake engine."""
+        return any(row.trial.engine == "fake" for row in self.rows)
+
+    @property
     def complete(self) -> bool:
         """Whether every point has a number."""
         return not self.missing and all(row.status == "ok" for row in self.rows)
