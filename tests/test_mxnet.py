@@ -136,7 +136,8 @@ def test_a_worker_typed_by_hand_says_what_is_wrong_in_one_line(tmp_path: Path) -
 
 def test_local_jobs_on_one_and_two_devices_are_measured(tmp_path: Path) -> None:
     for record in measured(tmp_path, tiny(), tiny(devices=2), deadlines=Deadlines()):
-        assert (record.status, record.message) == ("ok", "")
+        assert record.status == "ok"
+        assert record.message == "" or record.message.startswith("the machine was busy")
         (rank,) = record.ranks
         assert len(rank.seconds) == 4
         assert set(rank.images) == {record.trial.worker_batch}
