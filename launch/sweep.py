@@ -140,6 +140,8 @@ def _busy(trial: Trial, worker: Seen) -> str:
     """Says so where one core's worker, that waits for nobody, did not have its core to itself."""
     if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
         return ""
+    if trial.mode != "synthetic":  # it may wait for images
+        return ""
     windows = worker.windows[trial.warmup_windows :]
     share = sum(w["cpu_seconds"] for w in windows) / sum(w["seconds"] for w in windows)
     if share >= _BUSY_BELOW:

@@ -99,14 +99,12 @@ class SweepScreen:
         trial = self._started.trial
         if event.kind == "epoch":
             self._epoch(event)
-        if event.kind != "window" or event.rank != 0:
+        if event.kind != "window" or event.rank != 0 or not trial.windows:
             return
         self._windows += 1
-        total = trial.warmup_windows + trial.windows if trial.windows else self._windows
         warm = " (warm-up)" if self._windows <= trial.warmup_windows else ""
         note = f"{event.values['seconds']:.2f} s a window{warm}"
-        if trial.windows:
-            self._bars.show(trial.name, self._windows, total, note)
+        self._bars.show(trial.name, self._windows, trial.warmup_windows + trial.windows, note)
 
     def _epoch(self, event: Event) -> None:
         """Says the accuracy over all ranks' shares, once the last has told its own."""

@@ -69,7 +69,11 @@ def rate_of(record: Record) -> float:
     """Images of all steady windows of all ranks over the seconds of those windows."""
     if record.trial.asynchronous:
         return _asynchronous_rate(record)
-    windows = steady_windows(record)
+    return _pooled(steady_windows(record))
+
+
+def _pooled(windows: Sequence[tuple[float, int]]) -> float:
+    """Images of all windows over the seconds of all windows."""
     return sum(images for _, images in windows) / sum(seconds for seconds, _ in windows)
 
 
@@ -77,11 +81,10 @@ def rate(records: Sequence[Record]) -> Rate:
     """The rate of one trial's good repeats."""
     rates = [rate_of(record) for record in records]
     windows = [steady_windows(record) for record in records]
-    # Images over time, repeats together; asynchronous ones have no windows in common.
-    value = len(rates) / sum(1 / one for one in rates)
-    if not records[0].trial.asynchronous:
-        everything = [window for one in windows for window in one]
-        value = sum(images for _, images in everything) / sum(s for s, _ in everything)
+    if records[0].trial.asynchronous:  # no windows in common to add up
+        value = len(rates) / sum(1 / one for one in rates)
+    else:
+        value = _pooled([window for one in windows for window in one])
     if len(records) > 1:
         logs = [math.log(one) for one in rates]
     else:

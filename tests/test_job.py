@@ -19,7 +19,7 @@ from launch.hosts import this_machine
 from launch.job import run
 from launch.plan import plan
 from launch.ports import free_port
-from launch.sweep import Where, _doubts, points, sweep
+from launch.sweep import Where, _doubts, _note, points, sweep
 from launch.watch import Deadlines, Seen, Verdict, Watch
 from results.record import Record, Started
 from results.store import Store
@@ -248,3 +248,17 @@ def test_asynchronous_workers_that_never_overlap_are_no_measurement() -> None:
     assert list(_doubts(asynchronous, workers)) == [
         "the workers were never all in measured windows at once; ask for more windows"
     ]
+
+
+@pytest.mark.parametrize(("mode", "said"), [("synthetic", "80 % of its time"), ("real", "")])
+def test_a_worker_that_lacked_its_core_says_so_unless_it_may_wait_for_images(
+    mode: str, said: str
+) -> None:
+    fields = {"network": "tiny", "batch_per_device": 4, "windows": 1}
+    data = {"data_train": "x.rec"} if mode == "real" else {}
+    local = make(fields | {"mode": mode} | data)
+    window = {"seconds": 1.0, "cpu_seconds": 0.8, "end": 1.0, "images": 4}
+    process = plan(local, [this_machine()], 1)[0]
+    worker = Seen(process=process, rank=0, windows=[window, window])
+    assert said in _note(local, [worker])
+    assert bool(_note(local, [worker])) == bool(said)
