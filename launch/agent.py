@@ -4,88 +4,46 @@ Standard library only and Python 3.8 or newer: it is sent over the channel and r
 of ours is installed there. It speaks lines of JSON, both ways.
 
     to it    {"do": "start", "id", "argv", "env", "cwd", "cores"} | {"do": "beat"} | {"do": "stop"}
-    from it  {"say": "hello", "pid"} | "beat" | "started" id pid | "refused" id why
+    from it  {"say": "hello", "pid"} | "beat" stopped | "started" id pid | "refused" id why
              | "event" id line | "output" id line | "exit" id code | "exit" id signal | "stopped"
              | "ending" why
 
+`stopped` lists the ids of processes that are held, by SIGSTOP or a debugger.
 It ends every process it started, and all their descendants, when it is told to stop, when its
 channel closes and when the master has been silent for five seconds.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
-import ctypes
 import json
 import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+from launch.processes import Child, Lines, adopt_orphans, descendants, signal_all, start
+
 _BEAT_SECONDS = 1.0
 _SILENCE_SECONDS = 5.0
 _GRACE_SECONDS = 2.0
-_EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
-# ps-lite reads these from the environment: one left over there would join another job.
-_FOREIGN = ("DMLC_", "PS_")
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _Lines:
-    """Whole lines out of a file descriptor that is read piece by piece."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.rest = b""
-        os.set_blocking(fd, False)
-
-    def read(self) -> tuple[list[str], bool]:
-        """The lines that are complete now, and whether the other end has closed."""
-        closed = False
-        while True:
-            try:
-                piece = os.read(self.fd, 65536)
-            except BlockingIOError:
-                break
-            if not piece:
-                closed = True
-                break
-            self.rest += piece
-        *lines, self.rest = self.rest.split(b"\n")
-        if closed and self.rest:
-            lines.append(self.rest)
-            self.rest = b""
-        return [line.decode("utf-8", "replace") for line in lines], closed
-
-
-class _Child:
-    """A process that was started, with its two streams."""
-
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], output: int, events: int) -> None:
-        self.name, self.popen = name, popen
-        self.streams = {"output": _Lines(output), "event": _Lines(events)}
 
 
 class Agent:
     """The state of one agent; `run` is its life."""
 
     def __init__(self) -> None:
-        self.children: dict[int, _Child] = {}
+        self.children: dict[int, Child] = {}
         self.unsent = bytearray()
         self.selector = selectors.DefaultSelector()
-        self.master = _Lines(0)
+        self.master = Lines(0)
         self.heard = self.beaten = time.monotonic()
         self.over = ""
 
     def run(self) -> None:
         """Serves the master until it stops this agent, closes the channel or falls silent."""
-        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         os.set_blocking(1, False)
         woken, waker = os.pipe()
         for fd in (woken, waker):
@@ -139,7 +97,8 @@ class Agent:
         now = time.monotonic()
         if now - self.beaten >= _BEAT_SECONDS:
             self.beaten = now
-            self.say(say="beat")
+            held = [child.name for child in self.children.values() if child.is_stopped()]
+            self.say(say="beat", stopped=held)
         if now - self.heard > _SILENCE_SECONDS:
             self.over = f"it heard nothing from the master for {_SILENCE_SECONDS:.0f} s"
 
@@ -156,35 +115,17 @@ class Agent:
         self.over = self.over or ("its channel closed" if closed else "")
 
     def _start(self, message: dict[str, Any]) -> None:
-        output, output_end = os.pipe()
-        events, events_end = os.pipe()
         try:
-            popen = subprocess.Popen(
-                message["argv"],
-                cwd=message["cwd"],
-                env=_environment(message, events_end),
-                stdin=subprocess.DEVNULL,
-                stdout=output_end,
-                stderr=output_end,
-                pass_fds=(events_end,),
-                start_new_session=True,
-                preexec_fn=_prepare(message["cores"], os.getpid()),  # noqa: PLW1509 - one thread
-            )
+            child = start(message)
         except (OSError, subprocess.SubprocessError) as error:
-            for fd in (output, events):
-                os.close(fd)
             self.say(say="refused", id=message["id"], why=str(error))
             return
-        finally:
-            os.close(output_end)
-            os.close(events_end)
-        child = _Child(message["id"], popen, output, events)
-        self.children[popen.pid] = child
+        self.children[child.popen.pid] = child
         for kind, stream in child.streams.items():
             self.selector.register(stream.fd, selectors.EVENT_READ, (child, kind))
-        self.say(say="started", id=child.name, pid=popen.pid)
+        self.say(say="started", id=child.name, pid=child.popen.pid)
 
-    def _pass_on(self, child: _Child, kind: str) -> None:
+    def _pass_on(self, child: Child, kind: str) -> None:
         if kind not in child.streams:
             return
         lines, closed = child.streams[kind].read()
@@ -209,12 +150,7 @@ class Agent:
                 continue
             for kind in ("event", "output"):
                 self._pass_on(child, kind)
-            if os.WIFSIGNALED(status):
-                child.popen.returncode = -os.WTERMSIG(status)
-                self.say(say="exit", id=child.name, signal=os.WTERMSIG(status))
-            else:
-                child.popen.returncode = os.WEXITSTATUS(status)
-                self.say(say="exit", id=child.name, code=os.WEXITSTATUS(status))
+            self.say(say="exit", id=child.name, **child.ended(status))
 
     def _end_all(self) -> None:
         """TERM, two seconds, KILL, until no descendant is left."""
@@ -231,67 +167,6 @@ class Agent:
         self._reap()
 
 
-def _environment(message: dict[str, Any], events_fd: int) -> dict[str, str]:
-    env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-    # PORT would move ps-lite's own ports; a safe path would hide the tree from `python -m`.
-    for name in ("PORT", "PYTHONSAFEPATH"):
-        env.pop(name, None)
-    env["PYTHONPATH"] = os.pathsep.join(
-        part for part in (message["cwd"], env.get("PYTHONPATH")) if part
-    )
-    env.update(message["env"])
-    env[_EVENTS_FD_VARIABLE] = str(events_fd)
-    return env
-
-
-def _prepare(cores: list[int], agent_pid: int) -> Callable[[], None]:
-    """What a child does before it becomes the program: die with the agent, keep to its cores."""
-
-    def prepare() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != agent_pid:
-            os._exit(1)
-        if cores:
-            os.sched_setaffinity(0, cores)
-
-    return prepare
-
-
-def descendants() -> list[int]:
-    """Pids of all processes below this one that are not zombies; orphans are adopted by it."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_bytes()
-            except OSError:
-                continue
-            state, parent = stat.rpartition(b")")[2].split()[:2]
-            if state != b"Z":
-                parents[int(entry.name)] = int(parent)
-    found: list[int] = []
-    frontier = {os.getpid()}
-    while frontier:
-        frontier = {pid for pid, parent in parents.items() if parent in frontier}
-        found += frontier
-    return found
-
-
-def signal_all(number: int) -> None:
-    """Sends a signal to every descendant; a stopped one is woken so that it can end."""
-    for pid in descendants():
-        try:
-            os.kill(pid, number)
-            os.kill(pid, signal.SIGCONT)
-        except ProcessLookupError:
-            continue
-
-
 def main() -> None:
     """Runs an agent on this process's stdin and stdout; stderr stays the host's own."""
     Agent().run()
-
-
-if __name__ == "__main__":
-    main()
-    sys.exit(0)

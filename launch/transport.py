@@ -14,14 +14,27 @@ from launch.hosts import Host
 
 _BEAT_SECONDS = 1.0
 _CLOSE_SECONDS = 8.0
-# Reads the agent's length and source from the channel itself: nothing has to be installed there.
+# Reads the agent's length and sources from the channel itself: nothing has to be installed there.
 BOOT = (
-    "import sys; s = sys.stdin.buffer.raw; n = b''\n"
+    "import json, sys, types; s = sys.stdin.buffer.raw; n = b''\n"
     "while not n.endswith(b'\\n'): n += s.read(1) or sys.exit(1)\n"
     "b = b''\n"
     "while len(b) < int(n): b += s.read(int(n) - len(b)) or sys.exit(1)\n"
-    "exec(compile(b, 'mxscale-agent', 'exec'))"
+    "for name, source in json.loads(b):\n"
+    "    m = sys.modules[name] = types.ModuleType(name); m.__path__ = []\n"
+    "    exec(compile(source, 'mxscale ' + name, 'exec'), m.__dict__)\n"
+    "m.main()"
 )
+_HERE = Path(__file__).parent
+
+
+def sources() -> bytes:
+    """The agent's modules as `BOOT` reads them, the one to run last."""
+    modules = [["launch", ""]]
+    for name in ("processes", "agent"):
+        modules.append([f"launch.{name}", (_HERE / f"{name}.py").read_text(encoding="utf-8")])
+    data = json.dumps(modules).encode()
+    return b"%d\n" % len(data) + data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +72,7 @@ class LocalChannel:
         self._stdin = self._agent.stdin
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        source = (Path(__file__).parent / "agent.py").read_bytes()
-        self._write(b"%d\n" % len(source) + source)
+        self._write(sources())
         self._threads = (
             threading.Thread(target=_listen, args=(self._agent.stdout, host, inbox), daemon=True),
             threading.Thread(target=self._beat, daemon=True),

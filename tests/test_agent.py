@@ -1,5 +1,6 @@
 """The agent starts, watches and ends real processes, whatever happens to its master."""
 
+import ast
 import json
 import os
 import queue
@@ -14,11 +15,12 @@ from typing import Any
 import pytest
 
 from launch.hosts import Host
-from launch.transport import BOOT, LocalChannel, Message
+from launch.transport import BOOT, LocalChannel, Message, sources
+from tests.test_house import imports
 
 pytestmark = pytest.mark.program
 HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
-AGENT = Path(__file__).parent.parent / "launch" / "agent.py"
+ROOT = Path(__file__).parent.parent
 
 
 class Talk:
@@ -171,7 +173,7 @@ def test_a_killed_agent_takes_its_processes_with_it() -> None:
 
 def test_a_silent_master_is_not_waited_for() -> None:
     """A master that is stopped, or behind a cut link, holds the channel open and says nothing."""
-    source = AGENT.read_bytes().replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
+    impatient = sources().replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
     start = {
         "do": "start",
         "id": "w",
@@ -183,7 +185,7 @@ def test_a_silent_master_is_not_waited_for() -> None:
     with subprocess.Popen(
         [sys.executable, "-u", "-c", BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:
-        agent.stdin.write(b"%d\n" % len(source) + source + json.dumps(start).encode() + b"\n")
+        agent.stdin.write(impatient + json.dumps(start).encode() + b"\n")
         agent.stdin.flush()
         began = time.monotonic()
         lines = [json.loads(line) for line in agent.stdout]
@@ -193,9 +195,18 @@ def test_a_silent_master_is_not_waited_for() -> None:
     assert 0.9 < time.monotonic() - began < 5.0
 
 
-def test_the_agent_needs_nothing_but_an_old_python() -> None:
-    source = AGENT.read_text()
-    compile(source, "agent", "exec", dont_inherit=True)
-    assert "match " not in source
-    assert "from launch" not in source
-    assert "import bench" not in source
+def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
+    talk.start("w", "import time; print('up'); time.sleep(600)")
+    pid = next(values["pid"] for say, values in talk.until("output") if say == "started")
+    assert talk.until("beat")[-1][1] == {"stopped": []}
+    os.kill(pid, signal.SIGSTOP)
+    talk.until("beat")
+    assert talk.until("beat")[-1][1] == {"stopped": ["w"]}
+
+
+@pytest.mark.parametrize("module", ["agent", "processes"])
+def test_the_agent_needs_nothing_but_an_old_python(module: str) -> None:
+    source = (ROOT / "launch" / f"{module}.py").read_text()
+    ast.parse(source, feature_version=(3, 8))
+    names = {name for name in imports(source) if not name.startswith("launch.processes")}
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names

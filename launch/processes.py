@@ -1,0 +1,161 @@
+"""Processes of one host, as its agent sees them: started, read from, looked at and ended.
+
+Standard library only and Python 3.8 or newer, as the agent that it is sent with.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
+# ps-lite reads these from the environment: one left over there would join another job.
+_FOREIGN = ("DMLC_", "PS_")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Lines:
+    """Whole lines out of a file descriptor that is read piece by piece."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.rest = b""
+        os.set_blocking(fd, False)
+
+    def read(self) -> tuple[list[str], bool]:
+        """The lines that are complete now, and whether the other end has closed."""
+        closed = False
+        while True:
+            try:
+                piece = os.read(self.fd, 65536)
+            except BlockingIOError:
+                break
+            if not piece:
+                closed = True
+                break
+            self.rest += piece
+        *lines, self.rest = self.rest.split(b"\n")
+        if closed and self.rest:
+            lines.append(self.rest)
+            self.rest = b""
+        return [line.decode("utf-8", "replace") for line in lines], closed
+
+
+class Child:
+    """A process that was started, with its streams: 'output' and 'event'."""
+
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], output: int, events: int) -> None:
+        self.name, self.popen = name, popen
+        self.streams = {"output": Lines(output), "event": Lines(events)}
+
+    def is_stopped(self) -> bool:
+        """Whether it is held, by SIGSTOP or a debugger."""
+        return _status(self.popen.pid)[0] in (b"T", b"t")
+
+    def ended(self, status: int) -> dict[str, int]:
+        """How it ended, by what waitpid gave: the signal or the exit code."""
+        if os.WIFSIGNALED(status):
+            self.popen.returncode = -os.WTERMSIG(status)
+            return {"signal": os.WTERMSIG(status)}
+        self.popen.returncode = os.WEXITSTATUS(status)
+        return {"code": os.WEXITSTATUS(status)}
+
+
+def start(wanted: dict[str, Any]) -> Child:
+    """Starts a process: id, argv, env, cwd and cores; OSError or SubprocessError where not."""
+    output, output_end = os.pipe()
+    events, events_end = os.pipe()
+    try:
+        popen = subprocess.Popen(
+            wanted["argv"],
+            cwd=wanted["cwd"],
+            env=_environment(wanted, events_end),
+            stdin=subprocess.DEVNULL,
+            stdout=output_end,
+            stderr=output_end,
+            pass_fds=(events_end,),
+            start_new_session=True,
+            preexec_fn=_prepare(wanted["cores"], os.getpid()),  # noqa: PLW1509 - one thread
+        )
+    except (OSError, subprocess.SubprocessError):
+        os.close(output)
+        os.close(events)
+        raise
+    finally:
+        os.close(output_end)
+        os.close(events_end)
+    return Child(wanted["id"], popen, output, events)
+
+
+def _environment(wanted: dict[str, Any], events_fd: int) -> dict[str, str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    # PORT would move ps-lite's own ports; a safe path would hide the tree from `python -m`.
+    for name in ("PORT", "PYTHONSAFEPATH"):
+        env.pop(name, None)
+    env["PYTHONPATH"] = os.pathsep.join(
+        part for part in (wanted["cwd"], env.get("PYTHONPATH")) if part
+    )
+    env.update(wanted["env"])
+    env[_EVENTS_FD_VARIABLE] = str(events_fd)
+    return env
+
+
+def _prepare(cores: list[int], agent_pid: int) -> Callable[[], None]:
+    """What a child does before it becomes the program: die with the agent, keep to its cores."""
+
+    def prepare() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != agent_pid:
+            os._exit(1)
+        if cores:
+            os.sched_setaffinity(0, cores)
+
+    return prepare
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of every descendant whose own has ended."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _status(pid: int) -> tuple[bytes, int]:
+    """State letter and parent of a process; (b"", 0) for one that is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return b"", 0
+    state, parent = stat.rpartition(b")")[2].split()[:2]
+    return state, int(parent)
+
+
+def descendants() -> list[int]:
+    """Pids of all processes below this one that are not zombies; orphans were adopted by it."""
+    below: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            state, parent = _status(int(entry.name))
+            if state not in (b"", b"Z"):
+                below.setdefault(parent, []).append(int(entry.name))
+    found: list[int] = []
+    frontier = [os.getpid()]
+    while frontier:
+        frontier = [pid for parent in frontier for pid in below.get(parent, [])]
+        found += frontier
+    return found
+
+
+def signal_all(number: int) -> None:
+    """Sends a signal to every descendant; a stopped one is woken so that it can end."""
+    for pid in descendants():
+        try:
+            os.kill(pid, number)
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            continue
