@@ -1,4 +1,4 @@
-"""What a worker says while it runs: one line of JSON an event, on a stream of its own.
+"""What a process says while it runs: one line of JSON an event, on a stream of its own.
 
 The stream is the file descriptor named by MXSCALE_EVENTS, so that whatever libraries print to
 stdout or stderr cannot damage it. A worker typed by hand has no such variable and says nothing.
@@ -10,18 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 STREAM_VARIABLE = "MXSCALE_EVENTS"
-KINDS = frozenset({"ready", "window", "epoch", "done", "failed"})
+KINDS = frozenset({"reached", "ready", "window", "validating", "epoch", "done", "failed"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One thing a worker said.
+    """One thing a process said; all but the first kind are a worker's.
 
-    kind    ready   after rendezvous: num_workers, worker_batch, ... as the job really uses them
-            window  index, seconds, cpu_seconds, images, steps, loss
-            epoch   epoch, correct, total (of this rank's share of the validation set)
-            done    weight_hash, peak_memory_bytes
-            failed  message
+    kind    reached     the scheduler answers it, or it is the scheduler and listens; rank -1
+            ready       after rendezvous: num_workers, worker_batch, ... as the job really uses them
+            window      index, seconds, cpu_seconds, images, steps, loss
+            validating  total so far; now and then, so that a long validation is no silence
+            epoch       epoch, correct, total (of this rank's share of the validation set)
+            done        weight_hash, peak_memory_bytes
+            failed      message
     """
 
     kind: str

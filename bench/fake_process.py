@@ -6,9 +6,8 @@ keeps everyone until every worker has said that it is done.
 
     python -m bench.fake_process '{"seconds": [1.0], "images": 8, "windows": 3, ...}'
 
-A fault in the script is KIND or KIND@WINDOW: exit (code 3), raise, early (exit 0), kill (SIGKILL),
-nan, hang, hash (another weight hash) - in a worker at that window, 0 unless said - and absent
-(never comes to the rendezvous), in any role.
+The script's `faults` are kinds of bench/faults.py with the window at which each happens; servers
+and the scheduler commit theirs once all have met.
 """
 
 import json
@@ -21,8 +20,6 @@ from typing import Any, NoReturn
 
 from bench.events import Event, say
 
-_CONNECT_SECONDS = 60.0
-
 
 def _sleep_for_ever() -> NoReturn:
     while True:
@@ -32,6 +29,7 @@ def _sleep_for_ever() -> NoReturn:
 def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -> None:
     """Deals out a rank to each of `expected` connections, then waits until all have closed."""
     with socket.create_server(address, backlog=expected) as listener:
+        say(Event(kind="reached", rank=-1))
         members: list[tuple[Any, str]] = []
         next_rank = {"worker": 0, "server": 0}
         while len(members) < expected:
@@ -42,56 +40,60 @@ def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -
             stream.write(f"{next_rank[role]}\n")
             stream.flush()
             next_rank[role] += 1
-        _commit_at_start(faults, -1)
+        _commit_at(0, faults, -1)
         for stream, role in members:
             if role == "worker":
                 stream.read()
 
 
 def _connect(address: tuple[str, int]) -> Any:
-    deadline = time.monotonic() + _CONNECT_SECONDS
+    """A line to the scheduler, however long it takes: the master's deadline decides."""
     while True:
         try:
             return socket.create_connection(address).makefile("rw", encoding="utf-8")
         except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                raise
             time.sleep(0.02)
 
 
 def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
     """The line to the scheduler and this process's rank, once everyone has come."""
     stream = _connect(address)
+    say(Event(kind="reached", rank=-1))
     stream.write(role + "\n")
     stream.flush()
     return stream, int(stream.readline())
 
 
-def _commit(fault: str, rank: int) -> None:
-    """Does what the fault says; nan and hash are seen to where those are said."""
-    if fault == "raise":
+def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
+    """Does what the faults of this window say; hash, alone and mute are seen to where they show."""
+    now = {kind for kind, at in faults.items() if at == window}
+    if "raise" in now:
         raise RuntimeError("scripted fault")
-    if fault == "exit":
+    if "nan" in now:
+        raise FloatingPointError(f"the loss is nan after window {window}")
+    if "exit" in now:
         say(Event(kind="failed", rank=rank, values={"message": "scripted exit"}))
         os._exit(3)
-    if fault == "early":
+    if "early" in now:
         os._exit(0)
-    if fault == "kill":
+    if "kill" in now:
         os.kill(os.getpid(), signal.SIGKILL)
-    if fault == "hang":
+    if "stop" in now:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if "hang" in now:
         _sleep_for_ever()
 
 
 def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str, int]) -> None:
+    if "mute" in faults:
+        return
+    if "alone" in faults:
+        rank, num_workers = 0, 1
     facts = {"num_workers": num_workers, "worker_batch": script["worker_batch"]}
     say(Event(kind="ready", rank=rank, values=facts))
     seconds, clock = script["seconds"], 0.0
-    for index in range(script["warmup"] + script["windows"]):
-        for fault, at in faults.items():
-            if at == index:
-                _commit(fault, rank)
-        if faults.get("nan") == index:
-            raise FloatingPointError(f"the loss is nan after window {index}")
+    for index in range(script["windows"]):
+        _commit_at(index, faults, rank)
         lasted = seconds[min(index, len(seconds) - 1)]
         clock += lasted
         window = {
@@ -111,7 +113,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
 def main() -> None:
     """Plays the role that the environment gives this process."""
     script = json.loads(sys.argv[1])
-    faults = {kind: int(at or 0) for kind, _, at in (f.partition("@") for f in script["faults"])}
+    faults = script["faults"]
     role = os.environ.get("DMLC_ROLE", "worker")
     if "absent" in faults:
         _sleep_for_ever()
@@ -127,13 +129,8 @@ def main() -> None:
     if role == "worker":
         _work(script, rank, num_workers, faults)
     else:
-        _commit_at_start(faults, rank)
+        _commit_at(0, faults, rank)
         stream.read()  # ends when the scheduler does
-
-
-def _commit_at_start(faults: dict[str, int], rank: int) -> None:
-    for fault in faults:
-        _commit(fault, rank)
 
 
 def _leave(error: Exception) -> NoReturn:

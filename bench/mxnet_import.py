@@ -1,8 +1,7 @@
 """Imports MXNet 1.9.1 under a NumPy it was not written for, and leaves NumPy as it was.
 
 `from bench.mxnet_import import mx` is how every module of ours gets MXNet. In a process whose
-DMLC_ROLE is server or scheduler this import serves the job and ends the process when it is over,
-so `python -m bench.mxnet_import` is those two roles' whole program.
+DMLC_ROLE is server or scheduler this import serves the job and ends the process when it is over.
 """
 
 import warnings

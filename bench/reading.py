@@ -7,7 +7,7 @@ from typing import Any
 from bench import events, inputs
 from bench.mxnet_import import mx
 from bench.options import Options
-from bench.training import Summary, peak_memory
+from bench.training import Summary
 
 # MXNet decodes ahead of the reader, a whole chunk of the file at once where there is no index:
 # batches that were ready before the clock started must not count.
@@ -30,8 +30,7 @@ def read(options: Options) -> Summary:
         least = _SETTLE_SECONDS if settling else _WINDOW_SECONDS
         windows.append(_window(batches, options.batch_size, least, len(windows)))
         events.say(events.Event(kind="window", rank=0, values=windows[-1]))
-    events.say(events.Event(kind="done", rank=0, values={"peak_memory_bytes": peak_memory()}))
-    return Summary(rank=0, num_workers=1, windows=tuple(windows), accuracy=None)
+    return Summary(rank=0, num_workers=1, windows=tuple(windows))
 
 
 def _window(batches: Any, batch_size: int, least_seconds: float, index: int) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Sweeps as data: a TOML file of points, each a product of lists, to a list of trials.
+"""Sweeps as data: a TOML file of points, each a product of lists, to a tuple of trials.
 
 Top-level fields are shared by all points. In a [[points]] table, `network`, `kvstore`, `mode` and
 `devices` may be lists, `devices` may be a series "1..256" (doubling, the end as a tail), and any
-field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 = 32 }.
+field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 = 32 }. A table
+[rehearsal.NETWORK] holds the images per second, by devices, that the fake engine plays.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import rehearsal
 from bench import trial as trials
 from bench.engines import ENGINES
 from bench.errors import SpecError, is_whole, unknown
@@ -22,7 +24,7 @@ from bench.trial import FIELDS, Trial
 SHIPPED = Path(__file__).parent / "sweeps"
 _MOST_REPEATS = 1000
 _PRODUCT = ("network", "kvstore", "mode", "devices")
-_NOT_A_FIELD = ("description", "repeats", "points")
+_NOT_A_FIELD = ("description", "repeats", "points", "rehearsal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +81,14 @@ def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
         raise SpecError("expected at least one [[points]] table, found none")
     shared = {name: value for name, value in data.items() if name not in _NOT_A_FIELD}
     _check_names(shared)
+    rates = rehearsal.rates(data.get("rehearsal", {}))
     found: dict[str, Trial] = {}
     for number, point in enumerate(points, 1):
         try:
             _check_names(point)
             for trial in _expand(shared | point):
-                found[trial.key] = trial
+                played = rehearsal.played(trial, rates)
+                found[played.key] = played
         except SpecError as error:
             raise SpecError(f"point {number}: {error}") from error
     return Sweep(

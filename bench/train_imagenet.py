@@ -6,14 +6,16 @@ Under a master it says events; typed by hand it prints its own summary at the en
 """
 
 import os
+import resource
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from bench import events
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.options import Options, parse
+from bench.rendezvous import announce
 
 if TYPE_CHECKING:
     from bench.training import Summary
@@ -36,6 +38,7 @@ def summary_text(options: Options, summary: "Summary") -> str:
 
 
 def _run(options: Options) -> "Summary":
+    announce()
     # MXNet is loaded here, after the options are known to be right.
     if options.test_io:
         from bench.reading import read  # noqa: PLC0415
@@ -63,8 +66,17 @@ def _check_role(options: Options) -> None:
         raise SpecError(f"--expect-workers: --kv-store {options.kv_store} has one worker")
 
 
-def _fail(error: Exception, code: int) -> None:
-    """Leaves at once: a worker that raises would wait for ever in its store's destructor."""
+def _say_done(summary: "Summary") -> None:
+    """The last event of a worker that has done all it was asked for."""
+    values = {
+        "weight_hash": summary.weight_hash,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    events.say(events.Event(kind="done", rank=summary.rank, values=values))
+
+
+def _fail(error: Exception, code: int) -> NoReturn:
+    """Leaves at once: left to itself, a worker waits for the others in its store's destructor."""
     # MXNet puts a stack of its own before what it has to say.
     said = [line.strip() for line in str(error).splitlines() if line.strip()]
     line = said[-1] if said else type(error).__name__
@@ -80,18 +92,21 @@ def main() -> None:
         options = parse(sys.argv[1:])
         _check_role(options)
         summary = _run(options)
+        _say_done(summary)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         _fail(RuntimeError("interrupted"), 130)
     except SpecError as error:
         print(f"error: {error}", file=sys.stderr)
         _fail(error, 2)
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        _fail(RuntimeError(f"sys.exit({error.code!r})"), code)
     except Exception as error:  # noqa: BLE001 - the outermost door
         traceback.print_exc()
         _fail(error, 1)
-    else:
-        if events.STREAM_VARIABLE not in os.environ:
-            print(summary_text(options, summary))
+    if events.STREAM_VARIABLE not in os.environ:
+        print(summary_text(options, summary))
 
 
 if __name__ == "__main__":

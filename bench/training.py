@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from bench.networks import NETWORKS
 from bench.options import Options
 from bench.shards import count_images, shards
 from bench.store_client import any_votes, open_kvstore
+
+_SAY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +34,16 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a worker typed by hand prints at its end; windows are this rank's, warm-up included."""
+    """What a worker has done; windows are this rank's, warm-up included.
+
+    `weight_hash` is equal on every rank after a synchronous job, or it trained several networks.
+    """
 
     rank: int
     num_workers: int
     windows: tuple[dict[str, Any], ...]
-    accuracy: float | None
+    accuracy: float | None = None
+    weight_hash: str = ""
 
 
 class _NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
@@ -128,12 +133,16 @@ def validate(job: Job) -> tuple[int, int]:
         shuffle=False,
     )
     correct = total = 0
+    said = time.monotonic()
     for batch in iterator:
         kept = len(batch.label[0]) - batch.pad
         data = batch.data[0].as_in_context(job.contexts[0]).astype(options.dtype)
         guesses = job.net(data).argmax(axis=1).asnumpy()[:kept]
         correct += int((guesses == batch.label[0].asnumpy()[:kept]).sum())
         total += kept
+        if time.monotonic() - said > _SAY_SECONDS:
+            said = time.monotonic()
+            _say(job, "validating", {"total": total})
     return correct, total
 
 
@@ -178,9 +187,12 @@ def train(options: Options) -> Summary:
             accuracy, reached = _end_of_epoch(job, epoch)
         if len(windows) >= wanted or (options.data_val and reached):
             break
-    _say(job, "done", {"weight_hash": _weight_hash(job), "peak_memory_bytes": peak_memory()})
     return Summary(
-        rank=job.rank, num_workers=job.num_workers, windows=tuple(windows), accuracy=accuracy
+        rank=job.rank,
+        num_workers=job.num_workers,
+        windows=tuple(windows),
+        accuracy=accuracy,
+        weight_hash=_weight_hash(job),
     )
 
 
@@ -228,18 +240,12 @@ def _save(job: Job, epoch: int) -> None:
 
 
 def _weight_hash(job: Job) -> str:
-    """Equal on every rank after a synchronous job, or the job trained several networks."""
     mx.nd.waitall()
     digest = hashlib.blake2b(digest_size=8)
     for parameter in job.net.collect_params().values():
         if parameter.grad_req != "null":
             digest.update(parameter.data(job.contexts[0]).asnumpy().data)
     return digest.hexdigest()
-
-
-def peak_memory() -> int:
-    """Bytes this process had resident at most."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _say(job: Job, kind: str, values: dict[str, Any]) -> None:

@@ -3,22 +3,22 @@
 import dataclasses
 import hashlib
 import json
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from bench.errors import SpecError
+from bench.faults import Fault, fault
 from bench.kvstores import checked_kvstore, is_async, is_distributed
 from bench.networks import NETWORKS, describe
 from bench.networks.catalogue import checked_layers
+from bench.values import checked
 
 MODES = ("synthetic", "real", "test-io")
 DEVICE_KINDS = ("cpu", "gpu")
 DTYPES = ("float32", "float16")
 MOST_DEVICES = 10_000
-FAULT_KINDS = ("absent", "early", "exit", "hang", "hash", "kill", "nan", "raise")
-_FAULT = re.compile(rf"(worker|server|scheduler)(-\d+)?:({'|'.join(FAULT_KINDS)})(@\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +108,23 @@ class Trial:
         """Whether the ranks run on their own clocks."""
         return is_async(self.kvstore)
 
+    @property
+    def scripted_windows(self) -> int:
+        """Windows, warm-up included, that each worker of the fake engine says."""
+        return self.warmup_windows + (self.windows or 10)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults that the fake engine plays; SpecError where one cannot be."""
+        roles = {
+            "worker": self.workers,
+            "server": self.servers,
+            "scheduler": min(self.servers, 1),
+        }
+        return tuple(
+            fault(text, roles=roles, windows=self.scripted_windows) for text in self.fake_faults
+        )
+
     @cached_property
     def key(self) -> str:
         """Twelve hex digits that change with any field."""
@@ -116,33 +133,6 @@ class Trial:
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Trial)}
-# Above any number that means something here, and below where floats end.
-_LARGEST = 1e30
-_WORDS = {"int": "whole number", "float": "number", "str": "text"}
-
-
-def _checked_type(name: str, value: Any) -> Any:
-    """The value as the field holds it: lists become tuples, whole numbers floats where wanted."""
-    kind: Any = FIELDS[name].type
-    if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
-        if isinstance(value, list | tuple) and all(_is_a(item, part) for part in value):
-            return tuple(item(part) for part in value)
-        raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {value!r}")
-    plain = get_args(kind)[0] if get_args(kind) else kind
-    if value is None and kind != plain:
-        return None
-    if not _is_a(plain, value):
-        raise SpecError(f"{name}: expected a {_WORDS[plain.__name__]}, got {value!r}")
-    return plain(value)
-
-
-def _is_a(kind: Any, value: Any) -> bool:
-    if isinstance(value, bool):
-        return False
-    if kind is float:
-        return isinstance(value, int | float) and abs(value) < _LARGEST
-    return isinstance(value, kind)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -152,7 +142,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 
 def make(fields: dict[str, Any]) -> Trial:
     """A Trial of these fields, the rest filled in; raises SpecError for what cannot be."""
-    given = {name: _checked_type(name, value) for name, value in fields.items()}
+    given = {name: checked(name, FIELDS[name].type, value) for name, value in fields.items()}
     given.setdefault("network", "tiny")
     given["num_layers"] = checked_layers(given["network"], given.get("num_layers"))
     given.setdefault("image_shape", NETWORKS[given["network"]].image_shape)
@@ -192,14 +182,8 @@ def _check_values(trial: Trial) -> None:
     _check_images(trial)
     _check_layout(trial)
     _check_data(trial)
-    if (trial.fake_seconds or trial.fake_faults) and trial.engine != "fake":
-        raise SpecError("fake_seconds and fake_faults belong to engine = 'fake' only")
-    for fault in trial.fake_faults:
-        if not _FAULT.fullmatch(fault):
-            raise SpecError(
-                f"fake_faults: expected ROLE[-INDEX]:KIND[@WINDOW] with a kind of "
-                f"{', '.join(FAULT_KINDS)}, got {fault!r}"
-            )
+    if (trial.fake_seconds or trial.faults) and trial.engine != "fake":
+        raise SpecError("fake_seconds and fake_faults need engine = 'fake' (--engine fake)")
     if any(seconds <= 0 for seconds in trial.fake_seconds):
         raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake_seconds)}")
 
@@ -250,3 +234,12 @@ def _check_data(trial: Trial) -> None:
         raise SpecError(
             f"devices: test-io is measured on one host's processors, got {trial.devices}"
         )
+
+
+def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
+    """The trials in whose name all the words stand: 'resnet-152 x256'; SpecError where none is."""
+    found = [trial for trial in trials if set(words.split()) <= set(trial.name.split())]
+    if not found:
+        names = ", ".join(trial.name for trial in trials)
+        raise SpecError(f"no point's name has the words {words!r}; the points: {names}")
+    return found

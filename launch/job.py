@@ -3,7 +3,7 @@
 import contextlib
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import IO
 
@@ -13,10 +13,9 @@ from launch.errors import LaunchError
 from launch.hosts import Host
 from launch.plan import Process
 from launch.transport import Channel, Message, connect
-from launch.watch import Deadlines, Seen, Verdict, Watch
+from launch.watch import Verdict, Watch
 
 _TURN_SECONDS = 0.2
-Result = tuple[Verdict, dict[str, Seen]]
 
 
 class _Logs:
@@ -44,8 +43,8 @@ class _Logs:
                 file.close()
 
 
-def run(processes: Sequence[Process], logs: Path, deadlines: Deadlines) -> Iterator[Event | Result]:
-    """Starts the processes, yields what workers say as they say it, and last the result.
+def run(watch: Watch, logs: Path) -> Generator[Event, None, Verdict]:
+    """Starts the processes of a watch, yields what they say as they say it; returns the verdict.
 
     Whatever happens, every process is gone when this generator ends or is closed. Raises
     LaunchError where the log folder cannot be written.
@@ -57,12 +56,11 @@ def run(processes: Sequence[Process], logs: Path, deadlines: Deadlines) -> Itera
     except OSError as error:
         raise LaunchError(f"{logs}: cannot be made ({error.strerror})") from error
     try:
-        for host in _hosts(processes):
+        for host in _hosts(watch):
             channels[host.name] = connect(host, inbox)
-        watch = Watch(processes, deadlines, time.monotonic())
-        for process in processes:
+        for process in watch.processes:
             channels[process.host.name].send(_start(process))
-        yield from _follow(watch, inbox, writer.write)
+        return (yield from _follow(watch, inbox, writer.write))
     finally:
         for channel in channels.values():
             channel.close()
@@ -70,8 +68,8 @@ def run(processes: Sequence[Process], logs: Path, deadlines: Deadlines) -> Itera
         writer.close()
 
 
-def _hosts(processes: Sequence[Process]) -> list[Host]:
-    return list({process.host.name: process.host for process in processes}.values())
+def _hosts(watch: Watch) -> list[Host]:
+    return list({process.host.name: process.host for process in watch.processes}.values())
 
 
 def _start(process: Process) -> dict[str, object]:
@@ -87,19 +85,17 @@ def _start(process: Process) -> dict[str, object]:
 
 def _follow(
     watch: Watch, inbox: "queue.Queue[Message]", log: Callable[[str, str], None]
-) -> Iterator[Event | Result]:
+) -> Generator[Event, None, Verdict]:
     while True:
         verdict = watch.verdict(time.monotonic())
         if verdict is not None:
-            yield verdict, watch.seen
-            return
+            return verdict
         try:
             message = inbox.get(timeout=_TURN_SECONDS)
         except queue.Empty:
             continue
         if message.say in {"lost", "refused", "ending"}:
-            yield _no_agent(message), watch.seen
-            return
+            return _no_agent(message)
         event = _take(watch, message, log)
         if event is not None:
             yield event
@@ -120,7 +116,9 @@ def _take(watch: Watch, message: Message, log: Callable[[str, str], None]) -> Ev
     name, values = message.values.get("id", ""), message.values
     if message.say == "output":
         log(name, values["line"])
-        watch.seen[name].last_line = values["line"].strip() or watch.seen[name].last_line
+        watch.printed(name, values["line"])
+    elif message.say == "beat":
+        watch.held(message.host.name, values["stopped"])
     elif message.say == "exit":
         watch.exited(name, values.get("code"), values.get("signal"), time.monotonic())
     elif message.say == "event":

@@ -1,7 +1,8 @@
 """What is known of a running job, and when it is over. No clock and no process of its own."""
 
 import signal
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from launch.plan import Process
 _LAST_WORDS_SECONDS = 0.5
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
+_TAIL_LINES, _TAIL_WIDTH = 3, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,8 @@ class Seen:
     """What one process has shown so far; times are on the watcher's monotonic clock."""
 
     process: Process
+    reached: bool = False
+    stopped: bool = False
     rank: int | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     windows: list[dict[str, Any]] = field(default_factory=list)
@@ -47,35 +51,62 @@ class Seen:
     done: dict[str, Any] | None = None
     failure: str = ""
     exit: str = ""
-    last_line: str = ""
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
     heard: float = 0.0
 
     @property
     def who(self) -> str:
         """The process in words: 'worker 1 (rank 0) on node03'."""
         rank = "" if self.rank is None else f" (rank {self.rank})"
-        return f"{self.process.role} {self.process.index}{rank} on {self.process.host.name}"
+        held = ", which is stopped (SIGSTOP)" if self.stopped else ""
+        return f"{self.process.role} {self.process.index}{rank} on {self.process.host.name}{held}"
+
+    @property
+    def last_words(self) -> str:
+        """What it said of its failure, and how its log ends."""
+        said = f": {self.failure}" if self.failure else ""
+        return said + (f"; its log ends: {' | '.join(self.tail)}" if self.tail else "")
 
 
 class Watch:
-    """Takes what agents say about one job and gives a verdict as soon as there is one."""
+    """Takes what agents say about one job and gives a verdict as soon as there is one.
 
-    def __init__(self, processes: Sequence[Process], deadlines: Deadlines, now: float) -> None:
+    `windows` is how many each worker will measure, warm-up included; 0 where epochs decide.
+    """
+
+    def __init__(
+        self, processes: Sequence[Process], deadlines: Deadlines, now: float, windows: int = 0
+    ) -> None:
+        self.processes = processes
         self.seen = {process.id: Seen(process=process, heard=now) for process in processes}
         self.deadlines = deadlines
         self.began = now
         self.met = 0.0
+        self.windows = windows
 
     @property
     def workers(self) -> list[Seen]:
         """The workers, in the order of the plan."""
         return [one for one in self.seen.values() if one.process.role == "worker"]
 
+    def printed(self, name: str, line: str) -> None:
+        """Takes a line that a process printed."""
+        if line.strip():
+            self.seen[name].tail.append(line.strip()[:_TAIL_WIDTH])
+
+    def held(self, host: str, names: Collection[str]) -> None:
+        """Takes which processes of a host are stopped."""
+        for one in self.seen.values():
+            if one.process.host.name == host:
+                one.stopped = one.process.id in names
+
     def hear(self, name: str, event: Event, now: float) -> None:
-        """Takes an event of a worker."""
+        """Takes an event of a process."""
         one = self.seen[name]
         one.heard = now
-        if event.kind == "ready":
+        if event.kind == "reached":
+            one.reached = True
+        elif event.kind == "ready":
             one.rank, one.facts = event.rank, event.values
             if all(worker.rank is not None for worker in self.workers):
                 self.met = now
@@ -85,7 +116,9 @@ class Watch:
             one.epochs.append(event.values)
         elif event.kind == "done":
             one.done = event.values
-        else:
+            if len(one.windows) < self.windows:
+                one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
+        elif event.kind == "failed":
             one.failure = str(event.values.get("message", ""))
 
     def exited(self, name: str, code: int | None, number: int | None, now: float) -> None:
@@ -96,12 +129,18 @@ class Watch:
             one.exit = f"was killed by {signal.Signals(number).name}{hint}"
         elif code != 0:
             one.exit = f"exited with code {code}"
-        elif one.process.role == "worker":
-            early = f"returned early, after {len(one.windows)} windows"
-            one.exit = early if one.done is None else "ok"
+        elif one.process.role == "worker" and one.done is None:
+            one.exit = f"returned early, after {len(one.windows)} windows"
+            if one.rank is None:
+                one.exit = "ended without having reported"
         else:
             one.exit = "ok"
         one.heard = now
+
+    def scheduler_failed(self) -> bool:
+        """Whether the scheduler ended badly before all had met."""
+        ends = [one.exit for one in self.seen.values() if one.process.role == "scheduler"]
+        return not self.met and any(end not in {"", "ok"} for end in ends)
 
     def verdict(self, now: float) -> Verdict | None:
         """How the job has ended, or None while it runs."""
@@ -112,11 +151,8 @@ class Watch:
             # What a worker said of its failure is told together with how it then ended.
             failed = one.failure and now - one.heard > _LAST_WORDS_SECONDS
             if one.exit not in {"", "ok"} or failed:
-                said = one.failure or one.last_line
-                what = one.exit or "failed"
-                return Verdict(
-                    status="failed", message=f"{one.who} {what}" + (f": {said}" if said else "")
-                )
+                what = "failed" if one.exit in {"", "ok"} else one.exit
+                return Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
             if one.exit == "ok" and now - one.heard > _ORDER_SECONDS and not self._trained():
                 return Verdict(
                     status="failed", message=f"{one.who} ended before the workers were done"
@@ -127,7 +163,7 @@ class Watch:
         return all(worker.done is not None for worker in self.workers)
 
     def _complete(self) -> Verdict | None:
-        if any(one.exit != "ok" for one in self.seen.values()):
+        if any(one.exit != "ok" or one.failure for one in self.seen.values()):
             return None
         return Verdict(status="ok")
 
@@ -139,36 +175,44 @@ class Watch:
         slowest = max((w["seconds"] for one in self.workers for w in one.windows), default=0.0)
         progress = max(self.deadlines.progress, self.deadlines.progress_factor * slowest)
         allowed = progress if slowest else self.deadlines.first_window
-        # The ranks of a synchronous job stop together; the one to name has come least far.
-        waiting = [one for one in self.workers if one.done is None]
         if now - max(self.met, *(one.heard for one in self.workers)) <= allowed:
             return None
+        waiting = [one for one in self.workers if one.done is None]
         least = min(len(one.windows) for one in waiting)
-        names = ", ".join(one.who for one in waiting if len(one.windows) == least)
+        behind = [one for one in waiting if len(one.windows) == least]
         return Verdict(
-            status="hung", message=f"no progress for {allowed:.0f} s after window {least}: {names}"
+            status="hung",
+            message=f"no progress for {allowed:.0f} s after window {least}: {self._blamed(behind)}",
         )
+
+    def _blamed(self, suspects: Sequence[Seen]) -> str:
+        """Who keeps the job waiting: those that are stopped, for the others wait for them."""
+        stopped = [one for one in self.seen.values() if one.stopped and not one.exit]
+        return ", ".join(one.who for one in stopped or suspects)
 
     def _meeting(self, now: float) -> Verdict | None:
         if now - self.began <= self.deadlines.rendezvous:
             return None
-        missing = [worker.who for worker in self.workers if worker.rank is None]
-        if len(missing) == len(self.workers) and len(self.seen) > 1:
-            # Everyone waits for the one that is missing, and only workers say when they have met.
-            who = "a worker, a server or the scheduler never came; see the logs of "
-            who += ", ".join(one.process.id for one in self.seen.values())
+        within = f"not all processes met within {self.deadlines.rendezvous:.0f} s"
+        everyone = self.seen.values()
+        scheduler = [one for one in everyone if one.process.role == "scheduler"]
+        # Without a scheduler that listens nobody can reach it.
+        missing = [one for one in scheduler if one.stopped or not one.reached]
+        missing = missing or [one for one in everyone if one.stopped or not one.reached]
+        if missing:
+            who = f"missing: {', '.join(one.who for one in missing)}"
         else:
-            who = "missing: " + ", ".join(missing)
-        within = f"{self.deadlines.rendezvous:.0f} s"
-        return Verdict(status="timeout", message=f"not all processes met within {within}; {who}")
+            waiting = ", ".join(one.who for one in self.workers if one.rank is None)
+            who = f"all reached the scheduler, and {waiting} waited for the others; see the logs"
+        return Verdict(status="timeout", message=f"{within}; {who}")
 
     def _ending(self, now: float) -> Verdict | None:
         last = max(worker.heard for worker in self.workers)
-        left = [one.who for one in self.seen.values() if not one.exit]
+        left = [one for one in self.seen.values() if not one.exit]
         if not left or now - last <= self.deadlines.ending:
             return None
         return Verdict(
             status="hung",
-            message=f"training was done, but {', '.join(left)} did not end within "
-            f"{self.deadlines.ending:.0f} s",
+            message=f"training was done, but did not end within {self.deadlines.ending:.0f} s: "
+            f"{self._blamed(left)}",
         )

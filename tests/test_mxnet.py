@@ -254,7 +254,7 @@ def pid_of(module: str, role: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("module", "role"), [("bench.train_imagenet", "worker"), ("bench.mxnet_import", "server")]
+    ("module", "role"), [("bench.train_imagenet", "worker"), ("bench.serve", "server")]
 )
 def test_a_killed_process_of_a_real_job_fails_the_point(
     tmp_path: Path, module: str, role: str

@@ -10,14 +10,9 @@ def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     script = {
         "images": trial.worker_batch * trial.steps_per_window,
         "steps": trial.steps_per_window,
-        "warmup": trial.warmup_windows,
-        "windows": trial.windows or 10,
+        "windows": trial.scripted_windows,
         "worker_batch": trial.worker_batch,
         "seconds": list(trial.fake_seconds or (1.0,)),
-        "faults": [
-            fault.partition(":")[2]
-            for fault in trial.fake_faults
-            if fault.partition(":")[0] in {role, f"{role}-{index}"}
-        ],
+        "faults": {one.kind: one.window for one in trial.faults if one.is_in(role, index)},
     }
     return ("-m", "bench.fake_process", json.dumps(script))

@@ -6,7 +6,7 @@ from bench.trial import Trial
 def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     """Module and options of one process; workers get what a person would type."""
     if role != "worker":
-        return ("-m", "bench.mxnet_import")
+        return ("-m", "bench.serve")
     return ("-m", "bench.train_imagenet", *_what(trial), *_how_long(trial), *_data(trial))
 
 

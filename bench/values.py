@@ -1,0 +1,36 @@
+"""Values out of a file, checked against the type of the field they are for."""
+
+from typing import Any, get_args, get_origin
+
+from bench.errors import SpecError
+
+# Above any number that means something here, and below where floats end.
+_LARGEST = 1e30
+_WORDS = {"int": "whole number", "float": "number", "str": "text"}
+
+
+def checked(name: str, kind: Any, value: Any) -> Any:
+    """The value as a field of this type holds it: lists become tuples, floats of whole numbers.
+
+    `kind` is int, float, str, tuple[one of these, ...] or one of these or None. Raises SpecError
+    naming the field.
+    """
+    if get_origin(kind) is tuple:
+        item = get_args(kind)[0]
+        if isinstance(value, list | tuple) and all(_is_a(item, part) for part in value):
+            return tuple(item(part) for part in value)
+        raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {value!r}")
+    plain = get_args(kind)[0] if get_args(kind) else kind
+    if value is None and kind != plain:
+        return None
+    if not _is_a(plain, value):
+        raise SpecError(f"{name}: expected a {_WORDS[plain.__name__]}, got {value!r}")
+    return plain(value)
+
+
+def _is_a(kind: Any, value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    if kind is float:
+        return isinstance(value, int | float) and abs(value) < _LARGEST
+    return isinstance(value, kind)

@@ -1,0 +1,96 @@
+"""Whether the windows of a job that has ended are a measurement of its trial."""
+
+from collections.abc import Iterator, Sequence
+
+from bench.trial import Trial
+from launch.watch import Seen, Verdict
+
+# On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
+_BUSY_BELOW = 0.95
+
+
+def judge(trial: Trial, workers: Sequence[Seen]) -> Verdict:
+    """The verdict on a job that ended well: failed where it was not the one asked for.
+
+    The message of a good one is what a reader of its number should know.
+    """
+    for doubt in _doubts(trial, workers):
+        return Verdict(status="failed", message=doubt)
+    return Verdict(status="ok", message=_note(trial, workers))
+
+
+def _note(trial: Trial, workers: Sequence[Seen]) -> str:
+    used = workers[0].facts.get("decode_threads")
+    if used is None or used == trial.data_nthreads:
+        return _busy(trial, workers[0])
+    return (
+        f"decoded in {used} of {trial.data_nthreads} threads asked for, MXNet takes at most half "
+        f"as many as there are processors"
+    )
+
+
+def _busy(trial: Trial, worker: Seen) -> str:
+    """Says so where one core's worker, that waits for nobody, did not have its core to itself."""
+    if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
+        return ""
+    if trial.mode != "synthetic":  # it may wait for images
+        return ""
+    windows = worker.windows[trial.warmup_windows :]
+    share = sum(w["cpu_seconds"] for w in windows) / sum(w["seconds"] for w in windows)
+    if share >= _BUSY_BELOW:
+        return ""
+    return (
+        f"the machine was busy: the worker computed in {100 * share:.0f} % of its time only, and "
+        f"the speed-ups over it look too good; measure again on an idle machine (another --run)"
+    )
+
+
+def _overlap(trial: Trial, workers: Sequence[Seen]) -> float:
+    """Seconds in which every worker was in windows after warm-up, by the hosts' clocks."""
+    first = [worker.windows[trial.warmup_windows] for worker in workers]
+    begin = max(window["end"] - window["seconds"] for window in first)
+    return float(min(worker.windows[-1]["end"] for worker in workers) - begin)
+
+
+def accuracy(workers: Sequence[Seen]) -> float | None:
+    """Of the last validation, over all ranks' shares; None where a rank has none."""
+    last = [worker.epochs[-1] for worker in workers if worker.epochs]
+    if not last or len(last) < len(workers):
+        return None
+    correct = sum(int(epoch["correct"]) for epoch in last)
+    return correct / sum(int(epoch["total"]) for epoch in last)
+
+
+def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
+    """Why the windows of a job that ended well are no measurement of this trial."""
+    silent = [worker.who for worker in workers if worker.rank is None]
+    if silent:
+        yield f"never reported: {', '.join(silent)}"
+        return
+    for worker in workers:
+        if worker.facts["num_workers"] != trial.workers:
+            found = worker.facts["num_workers"]
+            yield f"{worker.who} was in a job of {found} workers, expected {trial.workers}"
+        if worker.facts["worker_batch"] != trial.worker_batch:
+            found = worker.facts["worker_batch"]
+            yield f"{worker.who} trained batches of {found}, expected {trial.worker_batch}"
+    if {worker.rank for worker in workers} != set(range(trial.workers)):
+        ranks = sorted(worker.rank or 0 for worker in workers)
+        yield f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"
+    counts = {len(worker.windows) for worker in workers}
+    if len(counts) > 1 and not trial.asynchronous:
+        yield f"ranks measured different numbers of windows: {sorted(counts)}"
+    asked = trial.warmup_windows + max(1, trial.windows)
+    if min(counts) < asked:
+        yield f"{min(counts)} windows, expected {asked} with {trial.warmup_windows} of warm-up"
+    elif trial.asynchronous and _overlap(trial, workers) <= 0:
+        yield "the workers were never all in measured windows at once; ask for more windows"
+    reached = accuracy(workers)
+    if reached is not None and trial.stop_accuracy < 1 and reached <= trial.stop_accuracy:
+        yield (
+            f"validation accuracy {reached:.3f} after {trial.num_epochs} epochs, expected above "
+            f"{trial.stop_accuracy}"
+        )
+    hashes = {worker.rank: (worker.done or {}).get("weight_hash") for worker in workers}
+    if len(set(hashes.values())) > 1 and not trial.asynchronous:
+        yield f"ranks ended with different weights: {hashes}"

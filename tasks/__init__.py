@@ -1,0 +1,1 @@
+"""The commands a person types, by what they are about; `fabfile.py` names them for fab."""

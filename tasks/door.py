@@ -1,0 +1,67 @@
+"""The door of every command: where it may run, what its options are, how it ends."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fabric import Connection
+from invoke.context import Context
+from invoke.exceptions import Exit
+
+from bench.errors import SpecError, is_whole
+from im2rec_tools.errors import DataError
+from launch.errors import LaunchError
+from launch.hosts import ROOT
+from results.errors import StoreError
+
+Body = Callable[..., None]
+
+
+def check_place(c: Context) -> None:
+    """Raises LaunchError unless this runs once, on the master, in the checkout."""
+    if isinstance(c, Connection):
+        raise LaunchError(
+            "-H runs a task once on each host; these tasks run once, on the master, and start "
+            "what they need on the hosts. Leave -H out"
+        )
+    if Path.cwd() != ROOT:
+        raise LaunchError(f"paths are relative to the checkout: run fab in {ROOT}")
+
+
+def door(body: Body) -> Body:
+    """Turns what a person has to mend into one line and exit code 2, an interrupt into 130."""
+
+    @functools.wraps(body)
+    def wrapped(c: Context, *args: Any, **kwargs: Any) -> None:
+        try:
+            check_place(c)
+            body(c, *args, **kwargs)
+        except (SpecError, DataError, LaunchError, StoreError) as error:
+            raise Exit(f"error: {error}", code=2) from error
+        except BrokenPipeError:
+            # The reader, such as head, has seen enough; nothing is left to say it to.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise Exit(code=141) from None
+        except KeyboardInterrupt:
+            raise Exit(
+                "interrupted; what was measured is kept, run it again to go on", 130
+            ) from None
+
+    return wrapped
+
+
+def whole(option: str, text: str, least: int = 1) -> int:
+    """The whole number that an option was given."""
+    if not is_whole(text) or int(text) < least:
+        raise SpecError(f"{option}: expected a whole number, {least} or more, got {text!r}")
+    return int(text)
+
+
+def folder_of(text: str) -> Path:
+    """A folder whose name others are made from: DIR_val, DIR_rec."""
+    folder = Path(os.path.normpath(text))
+    if folder.name in {"", ".", ".."}:
+        raise SpecError(f"expected a folder with a name of its own, got {text!r}")
+    return folder
