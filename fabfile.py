@@ -1,5 +1,11 @@
 """The names of the commands a person types: `fab --list`."""
 
+import os
+import signal
+
+# Until a task's door is reached nothing has been started, and fab would make an interrupt exit 1.
+signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
 from invoke.collection import Collection
 from invoke.tasks import task
 

@@ -182,7 +182,7 @@ def _check_values(trial: Trial) -> None:
     _check_images(trial)
     _check_layout(trial)
     _check_data(trial)
-    if (trial.fake_seconds or trial.faults) and trial.engine != "fake":
+    if (trial.faults or trial.fake_seconds) and trial.engine != "fake":
         raise SpecError("fake_seconds and fake_faults need engine = 'fake' (--engine fake)")
     if any(seconds <= 0 for seconds in trial.fake_seconds):
         raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake_seconds)}")

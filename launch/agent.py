@@ -23,7 +23,7 @@ import subprocess
 import time
 from typing import Any
 
-from launch.processes import Child, Lines, adopt_orphans, descendants, signal_all, start
+from launch.processes import Child, Lines, adopt_orphans, signal_all, start
 
 _BEAT_SECONDS = 1.0
 _SILENCE_SECONDS = 5.0
@@ -110,9 +110,18 @@ class Agent:
             if message["do"] == "start":
                 self._start(message)
             elif message["do"] == "stop":
-                self._end_all()
-                self.say(say="stopped")
+                self._stop()
         self.over = self.over or ("its channel closed" if closed else "")
+
+    def _stop(self) -> None:
+        """Ends the job; says so once nothing is left of it, no line of output either."""
+        ended = self._end_all()
+        for key in list(self.selector.get_map().values()):
+            if isinstance(key.data, tuple):
+                self._pass_on(*key.data)
+        if ended:
+            self.say(say="stopped")
+        self.heard = time.monotonic()
 
     def _start(self, message: dict[str, Any]) -> None:
         try:
@@ -136,15 +145,18 @@ class Agent:
             self.selector.unregister(fd)
             os.close(fd)
 
-    def _reap(self) -> None:
-        """Reports ended children, after what they said last; orphans of theirs just go."""
+    def _reap(self) -> bool:
+        """Reports ended children, after what they said last; whether any descendant is left.
+
+        Orphans become this process's children: without a child there is no descendant.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return True
             child = self.children.pop(pid, None)
             if child is None:
                 continue
@@ -152,19 +164,18 @@ class Agent:
                 self._pass_on(child, kind)
             self.say(say="exit", id=child.name, **child.ended(status))
 
-    def _end_all(self) -> None:
-        """TERM, two seconds, KILL, until no descendant is left."""
+    def _end_all(self) -> bool:
+        """TERM, two seconds, KILL; whether every descendant is gone."""
+        if self._reap():
+            signal_all(signal.SIGTERM)
         deadline = time.monotonic() + _GRACE_SECONDS
-        signal_all(signal.SIGTERM)
-        while descendants() and time.monotonic() < deadline:
-            self._reap()
-            time.sleep(0.02)
-        deadline = time.monotonic() + _GRACE_SECONDS
-        while descendants() and time.monotonic() < deadline:
-            signal_all(signal.SIGKILL)
-            self._reap()
+        while self._reap() and time.monotonic() < deadline:
             time.sleep(0.01)
-        self._reap()
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while self._reap() and time.monotonic() < deadline:
+            signal_all(signal.SIGKILL)
+            time.sleep(0.01)
+        return not self._reap()
 
 
 def main() -> None:

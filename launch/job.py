@@ -9,10 +9,10 @@ from typing import IO
 
 from bench import events
 from bench.events import Event
+from launch.agents import GONE, Agents
 from launch.errors import LaunchError
-from launch.hosts import Host
 from launch.plan import Process
-from launch.transport import Channel, Message, connect
+from launch.transport import Message
 from launch.watch import Verdict, Watch
 
 _TURN_SECONDS = 0.2
@@ -37,39 +37,37 @@ class _Logs:
                 f"same command again. Nothing recorded before is lost"
             ) from error
 
+    def write_quietly(self, message: Message) -> None:
+        """Writes what a process said while it was being ended, if it can be written."""
+        if message.say == "output":
+            with contextlib.suppress(LaunchError):
+                self.write(message.values["id"], message.values["line"])
+
     def close(self) -> None:
         for file in self._files.values():
             with contextlib.suppress(OSError):
                 file.close()
 
 
-def run(watch: Watch, logs: Path) -> Generator[Event, None, Verdict]:
+def run(watch: Watch, agents: Agents, logs: Path) -> Generator[Event, None, Verdict]:
     """Starts the processes of a watch, yields what they say as they say it; returns the verdict.
 
     Whatever happens, every process is gone when this generator ends or is closed. Raises
     LaunchError where the log folder cannot be written.
     """
-    inbox: queue.Queue[Message] = queue.Queue()
-    channels: dict[str, Channel] = {}
     try:
         writer = _Logs(logs)
     except OSError as error:
         raise LaunchError(f"{logs}: cannot be made ({error.strerror})") from error
     try:
-        for host in _hosts(watch):
-            channels[host.name] = connect(host, inbox)
         for process in watch.processes:
-            channels[process.host.name].send(_start(process))
-        return (yield from _follow(watch, inbox, writer.write))
+            agents.on(process.host)  # all start side by side
+        for process in watch.processes:
+            agents.on(process.host).send(_start(process))
+        return (yield from _follow(watch, agents.inbox, writer.write))
     finally:
-        for channel in channels.values():
-            channel.close()
-        _drain(inbox, writer.write)
+        agents.end_job(writer.write_quietly)
         writer.close()
-
-
-def _hosts(watch: Watch) -> list[Host]:
-    return list({process.host.name: process.host for process in watch.processes}.values())
 
 
 def _start(process: Process) -> dict[str, object]:
@@ -94,7 +92,7 @@ def _follow(
             message = inbox.get(timeout=_TURN_SECONDS)
         except queue.Empty:
             continue
-        if message.say in {"lost", "refused", "ending"}:
+        if message.say in GONE | {"refused"}:
             return _no_agent(message)
         event = _take(watch, message, log)
         if event is not None:
@@ -127,12 +125,3 @@ def _take(watch: Watch, message: Message, log: Callable[[str, str], None]) -> Ev
             watch.hear(name, event, time.monotonic())
         return event
     return None
-
-
-def _drain(inbox: "queue.Queue[Message]", log: Callable[[str, str], None]) -> None:
-    """Writes what processes still said while they were being ended."""
-    while not inbox.empty():
-        message = inbox.get()
-        if message.say == "output":
-            with contextlib.suppress(LaunchError):
-                log(message.values["id"], message.values["line"])

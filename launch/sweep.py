@@ -4,6 +4,7 @@ import json
 import shlex
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from bench.events import Event
 from bench.sweep import Sweep
 from bench.trial import Trial
 from launch import job
+from launch.agents import Agents
 from launch.errors import LaunchError
 from launch.hosts import ROOT, Host
 from launch.identity import identity
@@ -69,9 +71,10 @@ def sweep(
     if left:
         store.write("sweep.toml", what.text)
         store.write("environment.json", json.dumps(_environment(what), indent=1) + "\n")
-    for number, (trial, name) in enumerate(left, len(wanted) - len(left) + 1):
-        yield Started(trial=trial, identity=name, number=number, total=len(wanted))
-        yield from _point(trial, name, where, store)
+    with closing(Agents()) as agents:
+        for number, (trial, name) in enumerate(left, len(wanted) - len(left) + 1):
+            yield Started(trial=trial, identity=name, number=number, total=len(wanted))
+            yield from _point(trial, name, where, store, agents)
 
 
 def _environment(what: Sweep) -> dict[str, Any]:
@@ -89,10 +92,12 @@ def _check_devices(trial: Trial, where: Where) -> None:
         )
 
 
-def _point(trial: Trial, name: Identity, where: Where, store: Store) -> Iterator[Event | Record]:
+def _point(
+    trial: Trial, name: Identity, where: Where, store: Store, agents: Agents
+) -> Iterator[Event | Record]:
     logs = store.folder / "logs" / trial.key / str(name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    watch, verdict = yield from _job(trial, where, logs)
+    watch, verdict = yield from _job(trial, where, agents, logs)
     if verdict.status == "ok":
         verdict = judge(trial, watch.workers)
     record = Record(
@@ -111,7 +116,9 @@ def _point(trial: Trial, name: Identity, where: Where, store: Store) -> Iterator
     yield record
 
 
-def _job(trial: Trial, where: Where, logs: Path) -> Generator[Event, None, tuple[Watch, Verdict]]:
+def _job(
+    trial: Trial, where: Where, agents: Agents, logs: Path
+) -> Generator[Event, None, tuple[Watch, Verdict]]:
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
     first = where.hosts[0].address
     windows = trial.warmup_windows + trial.windows if trial.windows else 0
@@ -119,7 +126,7 @@ def _job(trial: Trial, where: Where, logs: Path) -> Generator[Event, None, tuple
         port = free_port(first, where.port)
         processes = plan(trial, where.hosts, port)
         watch = Watch(processes, where.deadlines, time.monotonic(), windows)
-        verdict = yield from job.run(watch, logs)
+        verdict = yield from job.run(watch, agents, logs)
         if not (watch.scheduler_failed() and is_taken(first, port)):
             return watch, verdict
     why = f"port {port} on {first} was taken before the scheduler listened: {verdict.message}"

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def door(body: Body) -> Body:
 
     @functools.wraps(body)
     def wrapped(c: Context, *args: Any, **kwargs: Any) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             check_place(c)
             body(c, *args, **kwargs)
@@ -45,6 +47,7 @@ def door(body: Body) -> Body:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise Exit(code=141) from None
         except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one has nothing left to end
             raise Exit(
                 "interrupted; what was measured is kept, run it again to go on", 130
             ) from None

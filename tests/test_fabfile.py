@@ -12,7 +12,8 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 import fabfile as _fabfile
-from tests.test_data import SMALL, made, tree
+import tasks.bench
+from tests.trees import SMALL, made, tree
 
 # Invoke types a task as the function it wraps.
 fabfile: Any = _fabfile
@@ -35,7 +36,7 @@ def fab(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     )
 
 
-def refusal(task: Any, *args: str, **options: str) -> tuple[int, str]:
+def refusal(task: Any, *args: Any, **options: str) -> tuple[int, str]:
     """Exit code and message with which a task ends."""
     with pytest.raises(Exit) as caught:
         task.body(Context(), *args, **options)
@@ -85,7 +86,7 @@ def test_hosts_given_to_fab_are_refused() -> None:
 def test_a_sweep_prints_its_table_and_writes_its_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), run=str(tmp_path / "run"))
+    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
     out, err = capsys.readouterr()
     assert "dist_sync" in out
     assert "REHEARSAL" in out
@@ -93,7 +94,7 @@ def test_a_sweep_prints_its_table_and_writes_its_run(
     assert "runs: 2/2" in err
     files = {path.relative_to(tmp_path / "run").parts[0] for path in (tmp_path / "run").iterdir()}
     assert {"sweep.toml", "records.jsonl", "environment.json", "logs", "report"} <= files
-    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), run=str(tmp_path / "run"))
+    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
     assert "runs" not in capsys.readouterr().err
     assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 2
 
@@ -101,7 +102,7 @@ def test_a_sweep_prints_its_table_and_writes_its_run(
 @pytest.mark.program
 def test_a_failed_point_is_exit_code_5_and_the_report_is_written(tmp_path: Path) -> None:
     text = SWEEP + POINT + "[[points]]\nfake_faults = ['worker:exit']\n"
-    code, said = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), run=f"{tmp_path}/run")
+    code, said = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
     assert (code, said) == (5, "some points have no number; the table says why")
     assert "failed" in (tmp_path / "run" / "report" / "results.csv").read_text()
 
@@ -122,7 +123,7 @@ def test_a_sweep_with_a_mistake_is_exit_code_2_and_leaves_no_record(
     tmp_path: Path, text: str, said: str
 ) -> None:
     run = tmp_path / "run"
-    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), run=str(run))
+    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=str(run))
     assert code == 2
     assert said in line
     assert not (run / "records.jsonl").exists()
@@ -134,13 +135,13 @@ def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         code, line = refusal(
-            fabfile.bench_sweep, sweep_file(tmp_path), run=f"{tmp_path}/run", port=port
+            fabfile.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/run", port=port
         )
     assert code == 2
     assert f"port {port} on 127.0.0.1 cannot be used" in line
     for wrong in ("http", "-1", "99999"):
         code, line = refusal(
-            fabfile.bench_sweep, sweep_file(tmp_path), run=f"{tmp_path}/run", port=wrong
+            fabfile.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/run", port=wrong
         )
         assert code == 2
         assert wrong in line
@@ -148,12 +149,14 @@ def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> 
 
 def test_a_run_folder_that_cannot_be_written_is_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path), run=f"{tmp_path}/file/run")
+    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/file/run")
     assert code == 2
     assert "cannot be written" in line
     for name in ("records.jsonl", "environment.json"):
         (tmp_path / name / name).mkdir(parents=True)
-        code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path), run=f"{tmp_path}/{name}")
+        code, line = refusal(
+            fabfile.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/{name}"
+        )
         assert code == 2
 
 
@@ -199,8 +202,8 @@ def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_args: object, **_kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fabfile, "load_sweep", interrupted)
-    assert refusal(fabfile.bench_sweep, "demo")[0] == 130
+    monkeypatch.setattr(tasks.bench, "load_sweep", interrupted)
+    assert refusal(fabfile.bench_sweep, "demo", [])[0] == 130
 
 
 def test_the_plan_of_the_study_shows_every_process_of_sixteen_hosts(
@@ -222,7 +225,7 @@ def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None
     if Path("/proc/driver/nvidia/gpus").is_dir():
         pytest.skip("this machine has GPUs")
     text = SWEEP.replace("fake", "mxnet") + POINT.replace("2]", "2]\ndevice = 'gpu'")
-    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), run=f"{tmp_path}/run")
+    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
     assert code == 2
     assert "needs GPUs, and this machine has none" in line
 
@@ -230,7 +233,7 @@ def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None
 @pytest.mark.program
 def test_a_run_is_shown_and_built_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(tmp_path / "run")
-    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), run=run)
+    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=run)
     first = (tmp_path / "run" / "report" / "scaling.svg").read_bytes()
     shutil.rmtree(tmp_path / "run" / "report")
     fabfile.report_build.body(Context(), run=run)

@@ -18,6 +18,7 @@ BELOW: dict[str, set[str]] = {
     "results": {"bench", "im2rec_tools"},
     "launch": {"bench", "results"},
     "plots": {"bench", "results"},
+    "tasks": {"bench", "im2rec_tools", "launch", "plots", "results"},
 }
 AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage"}
 HOSTS = re.compile(r"https?://|--index-url|--find-links|--extra-index-url")

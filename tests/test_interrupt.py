@@ -6,16 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from results.store import read
-from tests.test_job import left_over, marked
+from tests.jobs import left_over, until
 
 ROOT = Path(__file__).parent.parent
-__all__ = ["marked"]  # a fixture of test_job that these tests use too
 pytestmark = pytest.mark.program
 SWEEP = """
 engine = "fake"
@@ -35,13 +33,6 @@ HANG = "fake_faults = ['worker-1:hang@1']\n"
 
 def sweeping(sweep: Path, run: Path) -> list[str]:
     return [str(Path(sys.executable).parent / "fab"), "bench.sweep", str(sweep), "--run", str(run)]
-
-
-def until(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
 
 
 @pytest.mark.parametrize(

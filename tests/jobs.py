@@ -1,0 +1,116 @@
+"""Small jobs for tests: under the real agent, by the fake engine unless the trial says mxnet."""
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.events import Event
+from bench.sweep import Sweep
+from bench.trial import Trial, make
+from launch.hosts import Host, this_machine
+from launch.sweep import Where, points, sweep
+from launch.watch import Deadlines
+from results.record import Record, Started
+from results.store import Store
+
+SHORT = Deadlines(rendezvous=1.0, first_window=1.0, progress=1.0, progress_factor=1.5, ending=2.0)
+MARK = "MXSCALE_TEST"
+Updates = Generator[Started | Event | Record]
+
+
+def trial(*faults: str, **fields: Any) -> Trial:
+    """Two workers and two servers that play three windows after one of warm-up."""
+    base = {
+        "engine": "fake",
+        "network": "tiny",
+        "batch_per_device": 4,
+        "kvstore": "dist_sync",
+        "devices": 2,
+        "windows": 3,
+        "fake_seconds": [0.9, 0.5, 0.4, 0.5],
+        "fake_faults": list(faults),
+    }
+    return make(base | fields)
+
+
+def tiny(**fields: Any) -> Trial:
+    """A network that trains on MXNet in milliseconds."""
+    base = {"network": "tiny", "batch_per_device": 4, "windows": 3, "image_shape": [3, 32, 32]}
+    return make(base | fields)
+
+
+@contextmanager
+def running(
+    folder: Path,
+    *trials: Trial,
+    repeats: int = 1,
+    deadlines: Deadlines = SHORT,
+    hosts: tuple[Host, ...] = (),
+) -> Iterator[Updates]:
+    """The updates of a sweep of these trials, while it runs."""
+    what = Sweep(name="t", description="", repeats=repeats, trials=trials, text="")
+    where = Where(hosts=hosts or (this_machine(),), deadlines=deadlines)
+    store = Store(folder)
+    try:
+        yield sweep(what, points(what, where), where, store)
+    finally:
+        store.close()
+
+
+def measured(folder: Path, *trials: Trial, **how: Any) -> list[Record]:
+    """Records of a sweep of these trials, in the order they were made."""
+    with running(folder, *trials, **how) as updates:
+        return [one for one in updates if isinstance(one, Record)]
+
+
+def disturbed(updates: Updates, act: Callable[[], object]) -> tuple[Record, float]:
+    """The record of a job to which `act` was done at its first window, and the seconds between."""
+    acted = 0.0
+    for update in updates:
+        if isinstance(update, Event) and update.kind == "window" and not acted:
+            act()
+            acted = time.monotonic()
+        if isinstance(update, Record):
+            return update, time.monotonic() - acted
+    raise AssertionError("no record")
+
+
+def left_over() -> list[str]:
+    """Pids of processes that this test started and that still run."""
+    mark = f"{MARK}={os.environ[MARK]}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            variables = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if mark in variables.split(b"\0"):
+            found.append(entry.name)
+    return found
+
+
+def pid_of(role: str, index: int = 0) -> int:
+    """A process of this test's job by its role, servers and workers in the order of their start."""
+    found = []
+    for pid in sorted(map(int, left_over())):
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        if f"DMLC_ROLE={role}".encode() in variables:
+            found.append(pid)
+    return found[index]
+
+
+def agents() -> list[int]:
+    """Pids of this test's agents."""
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left_over()}
+    return [int(pid) for pid, command in commands.items() if b"exec(compile(" in command]
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether the condition came true within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()

@@ -1,0 +1,112 @@
+"""Jobs of the real engine: what they measure, read and learn."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.sweep import load_sweep
+from bench.trial import make
+from im2rec_tools.recordio import ImageRecord, frame, pack
+from launch.watch import Deadlines
+from tests.jobs import left_over, measured, tiny
+
+pytestmark = pytest.mark.mxnet
+ROOT = Path(__file__).parent.parent
+
+
+def test_local_jobs_on_one_and_two_devices_are_measured(tmp_path: Path) -> None:
+    for record in measured(tmp_path, tiny(), tiny(devices=2), deadlines=Deadlines()):
+        assert record.status == "ok"
+        assert record.message == "" or record.message.startswith("the machine was busy")
+        (rank,) = record.ranks
+        assert len(rank.seconds) == 4
+        assert set(rank.images) == {record.trial.worker_batch}
+        assert rank.facts["arrays"] == 8
+
+
+@pytest.mark.parametrize("kvstore", ["dist_sync", "dist_async"])
+def test_a_distributed_job_is_one_job(tmp_path: Path, kvstore: str) -> None:
+    # Long enough that asynchronous workers, who start when they like, are at work at once.
+    trial = tiny(kvstore=kvstore, devices=2, windows=3 if kvstore == "dist_sync" else 400)
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert (record.status, record.message) == ("ok", "")
+    assert sorted(rank.rank for rank in record.ranks) == [0, 1]
+    assert {rank.facts["num_workers"] for rank in record.ranks} == {2}
+    if kvstore == "dist_sync":
+        assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
+    assert left_over() == []
+
+
+def test_training_on_photographs_stops_when_every_rank_has_learnt(
+    tmp_path: Path, photographs: Path
+) -> None:
+    trial = make(
+        {
+            "mode": "real",
+            "network": "tiny",
+            "image_shape": [3, 224, 224],
+            "num_classes": 10,
+            "batch_per_device": 16,
+            "kvstore": "dist_sync",
+            "devices": 2,
+            "data_train": str(photographs / "train"),
+            "data_val": str(photographs / "val"),
+            "rgb_std": [58.393, 57.12, 57.375],
+            "windows": 0,
+            "num_epochs": 30,
+            "stop_accuracy": 0.5,
+        }
+    )
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert (record.status, record.message) == ("ok", "")
+    assert record.accuracy is not None
+    assert record.accuracy > 0.5
+    windows = {len(rank.seconds) for rank in record.ranks}
+    assert len(windows) == 1
+    assert windows.pop() % (240 // 32) == 0
+
+
+def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photographs: Path) -> None:
+    fields = {"data_train": str(photographs / "train"), "image_shape": [3, 224, 224]}
+    trial = make({"mode": "real", "batch_per_device": 80, "windows": 20, "num_epochs": 1, **fields})
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert record.status == "failed"
+    assert record.message == "3 windows, expected 21 with 1 of warm-up"
+
+
+def test_what_mxnet_says_of_an_error_is_told(tmp_path: Path) -> None:
+    junk = pack(ImageRecord(index=0, label=0.0, image=b"no image"))
+    (tmp_path / "junk.rec").write_bytes(frame(junk) * 8)
+    trial = make(
+        {"mode": "test-io", "batch_per_device": 8, "data_train": str(tmp_path / "junk.rec")}
+    )
+    (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
+    assert record.status == "failed"
+    assert "Traceback" not in record.message
+    assert "OpenCV" in record.message
+
+
+def test_reading_alone_is_measured_past_the_prefetch(tmp_path: Path, photographs: Path) -> None:
+    fields = {"data_train": str(photographs / "train"), "image_shape": [3, 224, 224]}
+    trial = make({"mode": "test-io", "batch_per_device": 8, "windows": 4, **fields})
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    (rank,) = record.ranks
+    assert record.status == "ok"
+    assert rank.seconds[0] >= 1.0
+    assert min(rank.seconds[1:]) >= 0.5
+    assert sum(rank.images) > 240
+
+
+def test_fab_smoke_trains_with_and_without_servers(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [Path(sys.executable).parent / "fab", "smoke", "--run", str(tmp_path / "run")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" ok ") == len(load_sweep("smoke").trials) == 3
