@@ -9,7 +9,7 @@ from typing import Any
 from bench.events import Event
 from launch.plan import Process
 
-_LAST_WORDS_SECONDS = 0.5
+_LAST_WORDS_SECONDS = 0.3
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
 _TAIL_LINES, _TAIL_WIDTH = 3, 200

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,8 @@ def running(
     what = Sweep(name="t", description="", repeats=repeats, trials=trials, text="")
     where = Where(hosts=hosts or (this_machine(),), deadlines=deadlines)
     store = Store(folder)
-    try:
-        yield sweep(what, points(what, where), where, store)
-    finally:
-        store.close()
+    with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
+        yield updates
 
 
 def measured(folder: Path, *trials: Trial, **how: Any) -> list[Record]:
