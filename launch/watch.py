@@ -153,11 +153,16 @@ class Watch:
             if one.exit not in {"", "ok"} or failed:
                 what = "failed" if one.exit in {"", "ok"} else one.exit
                 return Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
-            if one.exit == "ok" and now - one.heard > _ORDER_SECONDS and not self._trained():
+            if self._deserted(one, now):
                 return Verdict(
                     status="failed", message=f"{one.who} ended before the workers were done"
                 )
         return None
+
+    def _deserted(self, one: Seen, now: float) -> bool:
+        """Whether a server or scheduler ended well while workers still need it."""
+        ended = one.process.role != "worker" and one.exit == "ok"
+        return ended and now - one.heard > _ORDER_SECONDS and not self._trained()
 
     def _trained(self) -> bool:
         return all(worker.done is not None for worker in self.workers)

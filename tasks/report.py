@@ -30,15 +30,14 @@ def stamped(name: str) -> str:
 
 
 def build_report(folder: Path) -> None:
-    """Writes a run's report, prints its table and where the files are."""
+    """Prints a run's table, writes its report and says where the files are."""
     from plots.report import build
     from plots.table import show
     from results.run import load
 
     run = load(folder)
-    paths = build(run)
     show(run)
-    for path in paths:
+    for path in build(run):
         print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
     if not run.complete:
         raise Exit("some points have no number; the table says why", code=5)
