@@ -1,11 +1,13 @@
 # make demo    photographs to scaling report on this machine, about five minutes
 # make test    format, lint, types and every test this machine can run
+# make test-pythons   what can differ, on every Python 3.11, 3.12 and 3.13 found here
+# make test-slow      many more interrupts of sweeps than make test has
 # PYTHON=python3.12 make ...   with that interpreter, in an environment of its own
 SHELL := /bin/sh
 export PYTHONDONTWRITEBYTECODE := 1
 PYTEST := -m pytest -q -rs
 
-.PHONY: demo test test-slow lock clean
+.PHONY: demo test test-pythons test-slow lock clean
 .NOTPARALLEL:
 
 demo:
@@ -17,6 +19,9 @@ test:
 	"$$bin/bin/ruff" check . && \
 	"$$bin/bin/mypy" . && \
 	"$$bin/bin/python" $(PYTEST) -m "not slow"
+
+test-pythons:
+	@tools/test-pythons.sh
 
 test-slow:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m slow

@@ -26,6 +26,7 @@ def worker(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.pythons
 def test_numpy_is_as_before_once_mxnet_is_imported() -> None:
     code = (
         "import numpy, warnings; before = dict(vars(numpy)); shown = list(warnings.filters)\n"

@@ -60,6 +60,7 @@ def test_an_image_record_survives_packing(record: ImageRecord) -> None:
 
 
 @pytest.mark.mxnet
+@pytest.mark.pythons
 def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path: Path) -> None:
     from bench.mxnet_import import mx  # noqa: PLC0415
 

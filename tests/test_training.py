@@ -26,7 +26,9 @@ def test_local_jobs_on_one_and_two_devices_are_measured(tmp_path: Path) -> None:
         assert rank.facts["arrays"] == 8
 
 
-@pytest.mark.parametrize("kvstore", ["dist_sync", "dist_async"])
+@pytest.mark.parametrize(
+    "kvstore", [pytest.param("dist_sync", marks=pytest.mark.pythons), "dist_async"]
+)
 def test_a_distributed_job_is_one_job(tmp_path: Path, kvstore: str) -> None:
     # Long enough that asynchronous workers, who start when they like, are at work at once.
     trial = tiny(kvstore=kvstore, devices=2, windows=3 if kvstore == "dist_sync" else 400)
@@ -90,6 +92,7 @@ def test_what_mxnet_says_of_an_error_is_told(tmp_path: Path) -> None:
     assert "MXNetError" in log
 
 
+@pytest.mark.pythons
 def test_reading_alone_is_measured_past_the_prefetch(tmp_path: Path, photographs: Path) -> None:
     fields = {"data_train": str(photographs / "train"), "image_shape": [3, 224, 224]}
     trial = make({"mode": "test-io", "batch_per_device": 8, "windows": 4, **fields})
