@@ -207,29 +207,9 @@ def _window_panel(axes: Axes, drawn: Sequence[Line]) -> None:
 
 def _legend(figure: Figure, drawn: Sequence[Line], title: str) -> None:
     """The lines under the title: as its legend, they cannot run into it."""
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=line.colour,
-            marker=line.marker,
-            linestyle=line.dashes,
-            label=line.label,
-        )
-        for line in drawn
-    ]
+    handles = [_sample(line.colour, line.marker, line.dashes, line.label) for line in drawn]
     if any(row.emulated for line in drawn for row in line.rows):
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color="#666666",
-                marker="o",
-                linestyle="",
-                markerfacecolor="white",
-                label="hollow: emulated",
-            )
-        )
+        handles.append(_sample("#666666", "o", "", "hollow: emulated", face="white"))
     figure.legend(
         handles=handles,
         loc="outside upper left",
@@ -238,6 +218,18 @@ def _legend(figure: Figure, drawn: Sequence[Line], title: str) -> None:
         title=title,
         alignment="left",
         title_fontproperties={"weight": "bold", "size": 12},
+    )
+
+
+def _sample(colour: str, marker: str, dashes: Any, label: str, face: str | None = None) -> Line2D:
+    return Line2D(
+        [],
+        [],
+        color=colour,
+        marker=marker,
+        linestyle=dashes,
+        label=label,
+        markerfacecolor=face or colour,
     )
 
 

@@ -17,7 +17,7 @@ _LINE_SECONDS = 10.0
 
 
 class Bars:
-    """Named bars that advance; without a terminal, a line at the beginning and end of each."""
+    """Named bars that advance; without a terminal, a line now and then of those that take long."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
@@ -31,6 +31,7 @@ class Bars:
         )
         self._tasks: dict[str, TaskID] = {}
         self._said: dict[str, float] = {}
+        self._begun: set[str] = set()
 
     def __enter__(self) -> "Bars":
         self._progress.start()
@@ -54,9 +55,12 @@ class Bars:
 
     def _plain(self, name: str, done: int, total: int, note: str) -> None:
         now = time.monotonic()
-        if done < total and now - self._said.get(name, -_LINE_SECONDS) < _LINE_SECONDS:
+        since = now - self._said.setdefault(name, now)
+        # What takes less than ten seconds from its first step to its last says no line.
+        if done > 0 and since < _LINE_SECONDS and not (done == total and name in self._begun):
             return
         self._said[name] = now
+        self._begun.add(name)
         print(f"{name}: {done}/{total} {note}".rstrip(), file=sys.stderr, flush=True)
 
     def line(self, text: str) -> None:
@@ -68,6 +72,8 @@ class Bars:
 
     def remove(self, name: str) -> None:
         """Takes a bar away."""
+        self._said.pop(name, None)
+        self._begun.discard(name)
         if name in self._tasks:
             self._progress.remove_task(self._tasks.pop(name))
 

@@ -136,9 +136,10 @@ def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
 
 def show(run: Run) -> None:
     """Prints the table of a run; wide enough to be read later where there is no terminal."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     title = f"{rehearsal}{run.name}: {run.environment.get('description', '')}"
-    console.print(terminal(run.rows, title, run.missing))
+    table = terminal(run.rows, title, run.missing)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(140, Console(width=1000).measure(table).maximum))
+    console.print(table)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -56,9 +57,20 @@ def test_planning_a_sweep_loads_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_modules_stay_short() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in modules()}
-    assert {str(path): n for path, n in lengths.items() if n > 300} == {}
+def everything() -> list[Path]:
+    return [ROOT / "fabfile.py", *modules(), *sorted((ROOT / "tests").rglob("*.py"))]
+
+
+def test_files_and_functions_stay_short() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in everything()}
+    assert {str(path): count for path, count in lengths.items() if count >= 250} == {}
+    functions = [
+        node.end_lineno - node.lineno + 1
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    assert median(functions) <= 8
 
 
 def test_the_lock_pins_with_hashes_and_names_no_host() -> None:

@@ -1,0 +1,77 @@
+"""One worker of a job: built, then updated step by step."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bench import inputs
+from bench.mxnet_import import mx
+from bench.networks import NETWORKS
+from bench.options import Options
+from bench.store_client import open_kvstore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """A network on its devices, and the means to train it with the other workers of its job."""
+
+    options: Options
+    contexts: list[Any]
+    kvstore: Any
+    rank: int
+    num_workers: int
+    net: Any
+    loss_of: Any
+    trainer: Any
+
+
+class _NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
+    """Network and loss as one graph, so that one cached operator runs both."""
+
+    def __init__(self, net: Any) -> None:
+        super().__init__()
+        self.net = net
+        self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def hybrid_forward(self, F: Any, data: Any, label: Any) -> Any:  # noqa: N803 - Gluon's name
+        return self.loss(self.net(data), label)
+
+
+def contexts(options: Options) -> list[Any]:
+    """The worker's devices."""
+    return [mx.gpu(n) for n in options.gpus] or [mx.cpu(n) for n in range(options.cpus)]
+
+
+def build(options: Options) -> Worker:
+    """Builds the network on every device and meets the other workers (the rendezvous)."""
+    mx.random.seed(options.seed)
+    kvstore = open_kvstore(options)
+    net = NETWORKS[options.network].build(
+        num_classes=options.num_classes, num_layers=options.num_layers
+    )
+    net.initialize(mx.init.Xavier(magnitude=2), ctx=contexts(options))
+    net.cast(options.dtype)
+    loss_of = _NetWithLoss(net)
+    loss_of.hybridize(static_alloc=True, static_shape=True)
+    settings = {"learning_rate": options.lr, "momentum": options.mom, "wd": options.wd}
+    if options.dtype == "float16":
+        settings["multi_precision"] = True
+    return Worker(
+        options=options,
+        contexts=contexts(options),
+        kvstore=kvstore,
+        rank=kvstore.rank if kvstore else 0,
+        num_workers=kvstore.num_workers if kvstore else 1,
+        net=net,
+        loss_of=loss_of,
+        trainer=mx.gluon.Trainer(net.collect_params(), "sgd", settings, kvstore=kvstore),
+    )
+
+
+def step(worker: Worker, batch: inputs.Batch) -> list[Any]:
+    """One update over the global batch; the losses are still being computed when it returns."""
+    with mx.autograd.record():
+        losses = [worker.loss_of(data, label) for data, label in zip(*batch, strict=True)]
+    mx.autograd.backward(losses)
+    # The servers add up every worker's gradients: the mean is over the global batch.
+    worker.trainer.step(worker.options.batch_size * worker.num_workers)
+    return losses
