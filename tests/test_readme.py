@@ -11,10 +11,15 @@ import pytest
 from bench.sweep import load_sweep
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-COMMANDS = [
-    line for block in BLOCKS for line in block.splitlines() if line and not line.startswith("#")
-]
+
+
+def commands(page: str) -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+COMMANDS = commands("README.md")
 
 
 def test_continuous_integration_runs_the_make_commands() -> None:
@@ -38,9 +43,9 @@ def test_every_other_command_runs_as_it_stands(tmp_path: Path) -> None:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / ".venv").symlink_to(sys.prefix)
-    commands = [command for command in COMMANDS if not command.startswith("make ")]
-    assert len(commands) > 8
-    for command in commands:
+    typed = [command for command in COMMANDS if not command.startswith("make ")]
+    assert len(typed) > 8
+    for command in typed:
         done = subprocess.run(
             ["sh", "-c", command],
             cwd=tmp_path,
@@ -53,6 +58,16 @@ def test_every_other_command_runs_as_it_stands(tmp_path: Path) -> None:
         assert done.stdout or command.startswith(("cp ", ".venv/bin/fab data.")), command
     runs = {path.parent.name for path in tmp_path.glob("results/runs/*/report")}
     assert {"mine", "rehearsal"} < runs
+
+
+@pytest.mark.program
+def test_the_fault_of_the_docs_is_seen_and_mended(tmp_path: Path) -> None:
+    codes = []
+    for command in commands("docs/faults.md"):
+        words = command.replace(".venv", sys.prefix).replace("--run faulty", f"--run {tmp_path}/r")
+        done = subprocess.run(words, shell=True, cwd=ROOT, capture_output=True, check=False)  # noqa: S602
+        codes.append(done.returncode)
+    assert codes == [5, 0]
 
 
 def test_what_the_readme_links_to_is_there() -> None:
