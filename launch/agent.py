@@ -28,6 +28,7 @@ from launch.processes import Child, Lines, adopt_orphans, signal_all, start
 _BEAT_SECONDS = 1.0
 _SILENCE_SECONDS = 5.0
 _GRACE_SECONDS = 2.0
+_UNSENT_BYTES = 8 << 20
 
 
 class Agent:
@@ -90,8 +91,10 @@ class Agent:
                 self._obey()
             elif key.data == "child":
                 os.read(key.fd, 4096)
-            else:
+            elif len(self.unsent) < _UNSENT_BYTES:
                 self._pass_on(*key.data)
+            else:
+                time.sleep(0.01)  # who says more than the channel takes has to wait
         self._reap()
         self._send()
         now = time.monotonic()

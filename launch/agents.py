@@ -2,7 +2,8 @@
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from launch.hosts import Host
 from launch.transport import Channel, Message, connect
@@ -21,12 +22,19 @@ class Agents:
         self._channels: dict[str, Channel] = {}
         self._at_work: set[str] = set()
 
-    def on(self, host: Host) -> Channel:
-        """The channel to the host's agent, for the job that starts."""
-        if host.name not in self._channels:
-            self._channels[host.name] = connect(host, self.inbox)
-        self._at_work.add(host.name)
-        return self._channels[host.name]
+    def begin_job(self, hosts: Iterable[Host]) -> None:
+        """Sees to it that every host has an agent; all start side by side."""
+        idle = [self.inbox.get() for _ in range(self.inbox.qsize())]
+        if any(message.say in GONE for message in idle):
+            self.close()
+        for host in hosts:
+            if host.name not in self._channels:
+                self._channels[host.name] = connect(host, self.inbox)
+            self._at_work.add(host.name)
+
+    def send(self, host: Host, message: dict[str, object]) -> None:
+        """Sends a command to the host's agent."""
+        self._channels[host.name].send(message)
 
     def end_job(self, take: Callable[[Message], None]) -> None:
         """Returns once every process of the job is gone; `take` gets what they still said.
@@ -51,8 +59,9 @@ class Agents:
 
     def close(self, take: Callable[[Message], None] = lambda _: None) -> None:
         """Ends the agents, and with them everything that they started."""
-        for channel in self._channels.values():
-            channel.close()
-        self._channels, self._at_work = {}, set()
+        channels, self._channels, self._at_work = list(self._channels.values()), {}, set()
+        if channels:
+            with ThreadPoolExecutor(len(channels)) as pool:
+                list(pool.map(lambda channel: channel.close(), channels))
         while not self.inbox.empty():
             take(self.inbox.get())

@@ -60,10 +60,9 @@ def run(watch: Watch, agents: Agents, logs: Path) -> Generator[Event, None, Verd
     except OSError as error:
         raise LaunchError(f"{logs}: cannot be made ({error.strerror})") from error
     try:
+        agents.begin_job(process.host for process in watch.processes)
         for process in watch.processes:
-            agents.on(process.host)  # all start side by side
-        for process in watch.processes:
-            agents.on(process.host).send(_start(process))
+            agents.send(process.host, _start(process))
         return (yield from _follow(watch, agents.inbox, writer.write))
     finally:
         agents.end_job(writer.write_quietly)
@@ -94,6 +93,7 @@ def _follow(
             continue
         if message.say in GONE | {"refused"}:
             return _no_agent(message)
+        watch.alive(message.host.name, time.monotonic())
         event = _take(watch, message, log)
         if event is not None:
             yield event

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PIECES, _PIECE_BYTES, _LINE_BYTES = 16, 65536, 1 << 20
 _EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
 # ps-lite reads these from the environment: one left over there would join another job.
 _FOREIGN = ("DMLC_", "PS_")
@@ -30,11 +31,14 @@ class Lines:
         os.set_blocking(fd, False)
 
     def read(self) -> tuple[list[str], bool]:
-        """The lines that are complete now, and whether the other end has closed."""
+        """The lines that are complete now, and whether the other end has closed.
+
+        Takes as much as a pipe holds and not all that a process which never pauses has to say.
+        """
         closed = False
-        while True:
+        for _ in range(_PIECES):
             try:
-                piece = os.read(self.fd, 65536)
+                piece = os.read(self.fd, _PIECE_BYTES)
             except BlockingIOError:
                 break
             if not piece:
@@ -42,7 +46,7 @@ class Lines:
                 break
             self.rest += piece
         *lines, self.rest = self.rest.split(b"\n")
-        if closed and self.rest:
+        if self.rest and (closed or len(self.rest) > _LINE_BYTES):
             lines.append(self.rest)
             self.rest = b""
         return [line.decode("utf-8", "replace") for line in lines], closed

@@ -12,6 +12,8 @@ from launch.plan import Process
 _LAST_WORDS_SECONDS = 0.3
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
+# Agents say something every second, however busy their hosts are.
+_AGENT_SECONDS = 15.0
 _TAIL_LINES, _TAIL_WIDTH = 3, 200
 
 
@@ -80,6 +82,7 @@ class Watch:
         self.processes = processes
         self.seen = {process.id: Seen(process=process, heard=now) for process in processes}
         self.deadlines = deadlines
+        self.agents = {process.host.name: now for process in processes}
         self.began = now
         self.met = 0.0
         self.windows = windows
@@ -88,6 +91,10 @@ class Watch:
     def workers(self) -> list[Seen]:
         """The workers, in the order of the plan."""
         return [one for one in self.seen.values() if one.process.role == "worker"]
+
+    def alive(self, host: str, now: float) -> None:
+        """Takes any sign of life of a host's agent."""
+        self.agents[host] = now
 
     def printed(self, name: str, line: str) -> None:
         """Takes a line that a process printed."""
@@ -144,7 +151,7 @@ class Watch:
 
     def verdict(self, now: float) -> Verdict | None:
         """How the job has ended, or None while it runs."""
-        return self._broken(now) or self._complete() or self._late(now)
+        return self._broken(now) or self._complete() or self._silent(now) or self._late(now)
 
     def _broken(self, now: float) -> Verdict | None:
         for one in self.seen.values():
@@ -171,6 +178,13 @@ class Watch:
         if any(one.exit != "ok" or one.failure for one in self.seen.values()):
             return None
         return Verdict(status="ok")
+
+    def _silent(self, now: float) -> Verdict | None:
+        silent = [host for host, heard in self.agents.items() if now - heard > _AGENT_SECONDS]
+        if not silent:
+            return None
+        why = f"its agent has said nothing for {_AGENT_SECONDS:.0f} s"
+        return Verdict(status="lost", message=f"{', '.join(silent)}: {why}")
 
     def _late(self, now: float) -> Verdict | None:
         if self._trained():

@@ -16,7 +16,8 @@ from launch.watch import Deadlines
 from results.record import Record, Started
 from results.store import Store
 
-SHORT = Deadlines(rendezvous=1.0, first_window=1.0, progress=1.0, progress_factor=1.5, ending=2.0)
+# Agents tell once a second who is stopped.
+SHORT = Deadlines(rendezvous=2.0, first_window=2.0, progress=2.0, progress_factor=1.5, ending=3.0)
 MARK = "MXSCALE_TEST"
 Updates = Generator[Started | Event | Record]
 

@@ -195,6 +195,24 @@ def test_a_silent_master_is_not_waited_for() -> None:
     assert 0.9 < time.monotonic() - began < 5.0
 
 
+def test_a_process_that_never_pauses_starves_nobody(talk: Talk) -> None:
+    talk.start("loud", "while True: print('x' * 1000)")
+    talk.until("output")
+    began = time.monotonic()
+    talk.channel.send({"do": "stop"})
+    talk.until("stopped")
+    assert time.monotonic() - began < 5.0
+    talk.start("quiet", "print('here')")
+    assert talk.until("exit")[-1][1] == {"id": "quiet", "code": 0}
+
+
+def test_a_line_without_end_is_cut_after_a_mebibyte(talk: Talk) -> None:
+    talk.start("w", "print('x' * 5_000_000)")
+    lengths = [len(values["line"]) for say, values in talk.until("exit") if say == "output"]
+    assert sum(lengths) == 5_000_000
+    assert max(lengths) < 3_000_000
+
+
 def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
     talk.start("w", "import time; print('up'); time.sleep(600)")
     pid = next(values["pid"] for say, values in talk.until("output") if say == "started")

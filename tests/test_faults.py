@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+import launch.agents
 import launch.sweep
+import launch.transport
+import launch.watch
 from bench.errors import SpecError
 from bench.events import Event
 from bench.faults import KINDS
@@ -98,7 +101,7 @@ def test_who_never_comes_is_waited_for_so_long_and_named(
 ) -> None:
     (record,) = measured(tmp_path, trial(fault))
     assert record.status == "timeout"
-    said = "not all processes met within 1 s; " + missing.format(host=HERE)
+    said = "not all processes met within 2 s; " + missing.format(host=HERE)
     assert record.message == said
     assert left_over() == []
 
@@ -109,7 +112,7 @@ def test_a_rank_that_stops_making_progress_is_named(tmp_path: Path, kind: str) -
     (record,) = measured(tmp_path, trial(f"worker-1:{kind}@2"))
     assert record.status == "hung"
     rank = next(one.rank for one in record.ranks if one.process == "worker-1")
-    assert f"no progress for 1 s after window 2: worker 1 (rank {rank}) on" in record.message
+    assert f"no progress for 2 s after window 2: worker 1 (rank {rank}) on" in record.message
     assert ("stopped (SIGSTOP)" in record.message) == (kind == "stop")
     assert "worker 0" not in record.message
     assert left_over() == []
@@ -127,25 +130,9 @@ def test_a_server_that_never_ends_is_named(tmp_path: Path) -> None:
     (record,) = measured(tmp_path, trial("server-1:stop"))
     assert record.status == "hung"
     assert record.message == (
-        f"training was done, but did not end within 2 s: server 1 on {HERE}, which is stopped "
+        f"training was done, but did not end within 3 s: server 1 on {HERE}, which is stopped "
         f"(SIGSTOP)"
     )
-
-
-@pytest.mark.program
-@pytest.mark.parametrize(
-    ("number", "why"),
-    [(signal.SIGTERM, "it was ended by SIGTERM"), (signal.SIGKILL, "its channel closed")],
-)
-def test_an_agent_that_is_ended_is_lost_with_its_processes(
-    tmp_path: Path, number: int, why: str
-) -> None:
-    with running(tmp_path, trial("worker:hang@1"), trial()) as updates:
-        lost, _ = disturbed(updates, lambda: os.kill(agents()[0], number))
-        after = [update for update in updates if getattr(update, "status", "")]
-    assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
-    assert lost.message == (f"{HERE}: its agent is gone ({why}); its processes ended with it")
-    assert left_over() == []
 
 
 @pytest.mark.program

@@ -29,12 +29,28 @@ def met(watch: Watch, now: float) -> Watch:
     return watch
 
 
+def at(watch: Watch, now: float) -> Verdict | None:
+    """The verdict while all agents are alive."""
+    for host in ("host01", "host02"):
+        watch.alive(host, now)
+    return watch.verdict(now)
+
+
+def test_a_host_whose_agent_falls_silent_is_lost() -> None:
+    watch = watching()
+    watch.alive("host01", 20.0)
+    assert watch.verdict(15.0) is None
+    assert watch.verdict(20.0) == Verdict(
+        status="lost", message="host02: its agent has said nothing for 15 s"
+    )
+
+
 def test_the_job_waits_120_s_for_the_rendezvous_and_names_who_is_missing() -> None:
     watch = watching()
     for name in ("scheduler-0", "server-0", "server-1", "worker-0"):
         say(watch, name, "reached", 100.0)
-    assert watch.verdict(120.0) is None
-    assert watch.verdict(120.1) == Verdict(
+    assert at(watch, 120.0) is None
+    assert at(watch, 120.1) == Verdict(
         status="timeout",
         message="not all processes met within 120 s; missing: worker 1 on host02",
     )
@@ -45,9 +61,9 @@ def test_one_that_was_stopped_after_it_had_reached_the_scheduler_is_missing() ->
     for name in watch.seen:
         say(watch, name, "reached", 1.0)
     watch.held("host02", ["server-1"])
-    assert "missing: server 1 on host02, which is stopped (SIGSTOP)" in watch.verdict(121.0).message
+    assert "missing: server 1 on host02, which is stopped (SIGSTOP)" in at(watch, 121.0).message
     watch.held("host02", [])
-    assert watch.verdict(121.0).message.endswith(
+    assert at(watch, 121.0).message.endswith(
         "all reached the scheduler, and worker 0 on host01, worker 1 on host02 waited for the "
         "others; see the logs"
     )
@@ -55,9 +71,9 @@ def test_one_that_was_stopped_after_it_had_reached_the_scheduler_is_missing() ->
 
 def test_the_first_window_may_take_600_s() -> None:
     watch = met(watching(), 10.0)
-    assert watch.verdict(610.0) is None
-    assert watch.verdict(610.1).status == "hung"
-    assert "no progress for 600 s after window 0" in watch.verdict(610.1).message
+    assert at(watch, 610.0) is None
+    assert at(watch, 610.1).status == "hung"
+    assert "no progress for 600 s after window 0" in at(watch, 610.1).message
 
 
 @pytest.mark.parametrize(("slowest", "allowed"), [(0.5, 60), (6.0, 60), (7.0, 70), (30.0, 300)])
@@ -65,8 +81,8 @@ def test_later_windows_may_take_60_s_or_ten_times_the_slowest(slowest: float, al
     watch = met(watching(), 10.0)
     say(watch, "worker-0", "window", 50.0, seconds=slowest)
     say(watch, "worker-1", "window", 50.0, seconds=0.1)
-    assert watch.verdict(50.0 + allowed) is None
-    late = watch.verdict(50.1 + allowed)
+    assert at(watch, 50.0 + allowed) is None
+    late = at(watch, 50.1 + allowed)
     assert (late.status, f"no progress for {allowed} s" in late.message) == ("hung", True)
 
 
@@ -74,7 +90,7 @@ def test_the_rank_that_came_least_far_is_named() -> None:
     watch = met(watching(), 10.0)
     for name in ("worker-0", "worker-1", "worker-0"):
         say(watch, name, "window", 20.0, seconds=1.0)
-    assert watch.verdict(100.0).message == (
+    assert at(watch, 100.0).message == (
         "no progress for 60 s after window 1: worker 1 (rank 1) on host02"
     )
 
@@ -84,7 +100,7 @@ def test_a_stopped_server_is_named_and_not_the_workers_that_wait_for_it() -> Non
     watch.held("host01", ["server-0"])
     watch.held("host02", [])
     say(watch, "worker-0", "window", 20.0, seconds=1.0)
-    assert watch.verdict(100.0).message == (
+    assert at(watch, 100.0).message == (
         "no progress for 60 s after window 0: server 0 on host01, which is stopped (SIGSTOP)"
     )
 
@@ -95,35 +111,35 @@ def test_a_long_validation_that_goes_on_is_no_silence() -> None:
         say(watch, name, "window", 20.0, seconds=1.0)
     for now in range(25, 300, 5):
         say(watch, "worker-0", "validating", float(now), total=now)
-        assert watch.verdict(float(now)) is None
+        assert at(watch, float(now)) is None
 
 
 def test_servers_and_workers_of_several_hosts_may_end_in_any_order() -> None:
     watch = watching()
     for name in ("scheduler-0", "server-0", "server-1"):
         watch.exited(name, 0, None, 1.0)
-    assert watch.verdict(2.0) is None
-    assert "ended before the workers were done" in watch.verdict(7.0).message
+    assert at(watch, 2.0) is None
+    assert "ended before the workers were done" in at(watch, 7.0).message
     met(watch, 2.0)
     for name in WORKERS:
         say(watch, name, "done", 2.0)
         watch.exited(name, 0, None, 2.0)
-    assert watch.verdict(2.0) == Verdict(status="ok")
+    assert at(watch, 2.0) == Verdict(status="ok")
 
 
 def test_workers_that_have_ended_are_not_blamed_for_one_that_hangs() -> None:
     watch = met(watching(), 10.0)
     say(watch, "worker-0", "done", 20.0)
     watch.exited("worker-0", 0, None, 20.0)
-    assert watch.verdict(30.0) is None
-    assert watch.verdict(621.0).message.endswith("after window 0: worker 1 (rank 1) on host02")
+    assert at(watch, 30.0) is None
+    assert at(watch, 621.0).message.endswith("after window 0: worker 1 (rank 1) on host02")
 
 
 def test_a_worker_that_is_done_too_soon_fails_the_job() -> None:
     watch = met(watching(windows=3), 10.0)
     say(watch, "worker-1", "window", 11.0, seconds=1.0)
     say(watch, "worker-1", "done", 11.0)
-    assert watch.verdict(11.5) == Verdict(
+    assert at(watch, 11.5) == Verdict(
         status="failed",
         message="worker 1 (rank 1) on host02 failed: it was done after 1 of 3 windows",
     )
@@ -134,5 +150,5 @@ def test_the_message_has_the_last_three_lines_of_the_log() -> None:
     for line in ("one", "two  ", "", "three", "x" * 500):
         watch.printed("server-0", line)
     watch.exited("server-0", 3, None, 11.0)
-    said = watch.verdict(11.0).message
+    said = at(watch, 11.0).message
     assert said == f"server 0 on host01 exited with code 3; its log ends: two | three | {'x' * 200}"

@@ -1,0 +1,61 @@
+"""A host's agent dies or is held: its job is lost, the next one gets a new agent."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import launch.agents
+import launch.transport
+import launch.watch
+from launch.hosts import this_machine
+from launch.watch import Deadlines
+from results.record import Record
+from tests.jobs import agents, disturbed, left_over, running, trial, until
+
+HERE = this_machine().name
+pytestmark = pytest.mark.program
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [(signal.SIGTERM, "it was ended by SIGTERM"), (signal.SIGKILL, "its channel closed")],
+)
+def test_an_agent_that_is_ended_is_lost_with_its_processes(
+    tmp_path: Path, number: int, why: str
+) -> None:
+    with running(tmp_path, trial("worker:hang@1"), trial()) as updates:
+        lost, _ = disturbed(updates, lambda: os.kill(agents()[0], number))
+        after = [update for update in updates if getattr(update, "status", "")]
+    assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
+    assert lost.message == (f"{HERE}: its agent is gone ({why}); its processes ended with it")
+    assert left_over() == []
+
+
+def test_an_agent_that_is_held_is_lost_and_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch.watch, "_AGENT_SECONDS", 2.5)
+    monkeypatch.setattr(launch.agents, "_STOP_SECONDS", 0.5)
+    monkeypatch.setattr(launch.transport, "_CLOSE_SECONDS", 0.5)
+    faulty = trial("worker:hang@1")
+    with running(tmp_path, faulty, trial(), deadlines=Deadlines()) as updates:
+        lost, _ = disturbed(updates, lambda: os.kill(agents()[0], signal.SIGSTOP))
+        after = [update for update in updates if getattr(update, "status", "")]
+    assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
+    assert lost.message == f"{HERE}: its agent has said nothing for 2 s"
+    assert left_over() == []
+
+
+def test_an_agent_that_dies_between_two_jobs_is_replaced(tmp_path: Path) -> None:
+    with running(tmp_path, trial(), trial(lr=0.5)) as updates:
+        statuses = []
+        for update in updates:
+            if isinstance(update, Record):
+                statuses.append(update.status)
+                os.kill(agents()[0], signal.SIGKILL)
+                assert until(lambda: left_over() == [], 5)
+                time.sleep(0.2)  # its channel is read by another thread
+    assert statuses == ["ok", "ok"]
