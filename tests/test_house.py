@@ -128,6 +128,31 @@ exec(sys.argv[2])' "$@" """,
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_every_python_that_does_not_run_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    shims = tmp_path / "bin"
+    broken = stand_in(shims / "python3.12", "echo 'shim: command not found' >&2; exit 127")
+    for name in ("dirname", "sed", "sh"):  # and no Python
+        (shims / name).symlink_to(str(shutil.which(name)))
+    done = subprocess.run(
+        [ROOT / "tools" / "test-pythons.sh"],
+        env={"PATH": str(shims), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert (
+        done.stdout.split()
+        == (
+            f"Python 3.11: skipped, none found that runs\n"
+            f"{broken}: skipped, it does not run: shim: command not found\n"
+            f"Python 3.12: skipped, none found that runs\n"
+            f"Python 3.13: skipped, none found that runs\n"
+        ).split()
+    )
+    assert "name one with PYTHONS=" in done.stderr
+
+
 def test_an_environment_that_is_up_to_date_is_not_made_again(tmp_path: Path) -> None:
     found = f"3.11.7 {sys.executable}"
     fake = stand_in(tmp_path / "bin" / "python3.11", f"echo '{found}'")
