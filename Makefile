@@ -1,4 +1,4 @@
-# make demo    photographs to scaling report on this machine, about five minutes
+# make demo    photographs to scaling report on this machine, about four minutes
 # make test    format, lint, types and every test this machine can run
 # make test-pythons   what can differ, on every Python 3.11, 3.12 and 3.13 found here
 # make test-slow      many more interrupts of sweeps than make test has

@@ -45,8 +45,8 @@ def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
 
     Raises SpecError where it chooses none or one of them cannot have this fault.
     """
-    point, colon, fault = text.partition(":")
-    if not colon:
+    point, _, fault = text.partition(":")
+    if ":" not in fault:
         raise SpecError(f"--fault: expected POINT:ROLE:KIND, got {text!r}")
     faulty = chosen(trials, point)
     return tuple(_faulty(trial, fault) if trial in faulty else trial for trial in trials)

@@ -52,6 +52,8 @@ def load_sweep(name: str, *, engine: str | None = None) -> Sweep:
 
     `engine` replaces the one that the file asks for.
     """
+    if engine is not None and engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
     path = path_of(name)
     try:
         text = path.read_text(encoding="utf-8")

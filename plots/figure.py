@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -16,6 +17,7 @@ from plots.lines import Line, lines
 from results.rates import Ratio
 from results.scaling import ScalingRow
 
+_TITLE_WIDTH = 92
 _STYLE: Any = {
     "svg.hashsalt": "mxscale",
     "font.size": 9,
@@ -69,7 +71,7 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str) -> Figure:
         _window_panel(windows, drawn)
         for axes in (rate, speedup, efficiency, windows):
             _device_axis(axes, drawn)
-        _legend(figure, drawn, _plain(title))
+        _legend(figure, drawn, _plain(fill(title, _TITLE_WIDTH)))
         figure.supxlabel(_plain(footer), fontsize=7.5, color="#444444")
         return figure
 
@@ -183,7 +185,7 @@ def _ideal(axes: Axes, drawn: Sequence[Line]) -> None:
 
 def _window_panel(axes: Axes, drawn: Sequence[Line]) -> None:
     """Every steady window as a dot, their median as a bar."""
-    axes.set_title("Window time, every window", loc="left", fontweight="bold")
+    axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
     axes.set_ylabel("seconds a window")
     shift = _offsets(drawn)
     for line in drawn:

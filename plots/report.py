@@ -58,8 +58,14 @@ def page(run: Run) -> str:
         if name not in hidden and value
     )
     picture = "![images per second, speed-up, efficiency and window times](scaling.svg)\n\n"
+    rehearsal = (
+        "**REHEARSAL**: the fake engine's scripted times on this machine, not measurements.\n\n"
+    )
+    description, paragraph = run.environment.get("description"), "\n\n"
     return (
-        f"# {run.name}\n\n{run.environment.get('description', '')}\n\n"
+        f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}\n\n"
+        f"{rehearsal if run.rehearsal else ''}"
+        f"{description + paragraph if description else ''}"
         f"{machine(run.environment)}\n\n{markdown(run.rows, run.missing)}\n"
         f"{picture if drawable(run.rows) else ''}"
         f"## Environment\n\n{facts}\n"

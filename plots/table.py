@@ -44,6 +44,11 @@ def _interval(rate: Rate) -> str:
     return f"{significant(rate.low)} - {significant(rate.high)}"
 
 
+def _times(ratio: Ratio) -> str:
+    """1.97, 17.4, 135.5: a speed-up is read against a whole number of devices."""
+    return significant(ratio.value, 4 if ratio.value >= 100 else 3)
+
+
 def _percent(ratio: Ratio) -> str:
     return f"{100 * ratio.value:.0f} %"
 
@@ -65,7 +70,7 @@ def cells(row: ScalingRow) -> tuple[str, ...]:
         significant(rate.images_per_second) if rate else "",
         _interval(rate) if rate else "",
         str(rate.repeats) if rate else "",
-        significant(row.device.speedup.value) if row.device else "",
+        _times(row.device.speedup) if row.device else "",
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
@@ -137,7 +142,8 @@ def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
 def show(run: Run) -> None:
     """Prints the table of a run; wide enough to be read later where there is no terminal."""
     rehearsal = "REHEARSAL " if run.rehearsal else ""
-    title = f"{rehearsal}{run.name}: {run.environment.get('description', '')}"
+    description = run.environment.get("description")
+    title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
     table = terminal(run.rows, title, run.missing)
     console = Console()
     if not console.is_terminal:

@@ -146,7 +146,7 @@ def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point])
     return ScalingRow(
         trial=newest.trial,
         status="ok",
-        message=newest.message,
+        message="; ".join(dict.fromkeys(one.message for one in group if one.message)),
         rate=point.rate,
         emulated=newest.emulated,
         window_seconds=_window_seconds(group),

@@ -1,11 +1,13 @@
 """bench.*: what a sweep needs and what it measures."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 from invoke.tasks import task
 
 from bench.engines import ENGINES
+from bench.errors import SpecError
 from bench.faults import KINDS
 from bench.rehearsal import with_fault
 from bench.sweep import Sweep, load_sweep
@@ -44,7 +46,9 @@ def measure(what: Sweep, run: str, port: str = "", deadlines: Deadlines | None =
 
 @task(
     help={
+        "sweep": "name of a shipped sweep, or a file",
         "hostfile": "lines 'ADDRESS slots=N'",
+        "port": "the scheduler's",
         "point": "only points whose name has these words: 'resnet-152 x32'",
     },
 )
@@ -74,12 +78,13 @@ def bench_plan(c, sweep, hostfile="", port="9091", point=""):  # type: ignore[no
 
 @task(
     help={
+        "sweep": "name of a shipped sweep, or a file",
         "run": "name below results/runs, or a path; default: the sweep's name",
         "port": "the scheduler's; default: a free one",
         "engine": f"instead of the sweep's: {', '.join(ENGINES)}",
         "fault": f"POINT:ROLE[-INDEX]:KIND[@WINDOW] to rehearse; kinds: {', '.join(KINDS)}",
         "rendezvous": "seconds until all processes of a job have met",
-        "first_window": "seconds from then to the end of its first window",
+        "first_window": "seconds from the rendezvous to the end of the first window",
         "progress": "seconds between windows (or 10 times the slowest, where that is more)",
     },
     iterable=["fault"],
@@ -98,6 +103,9 @@ def bench_sweep(  # type: ignore[no-untyped-def]
 ):
     """Measure what is not measured yet of a sweep, and report it."""
     what = load_sweep(sweep, engine=engine or None)
+    if not fault and {"--fault", "-f"} & set(sys.argv):
+        # fab takes an option that may be repeated, and has no value, for none at all
+        raise SpecError("--fault: expected POINT:ROLE:KIND, got nothing")
     for text in fault:
         what = replace(what, trials=with_fault(what.trials, text))
     deadlines = Deadlines(

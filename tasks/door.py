@@ -3,6 +3,7 @@
 import functools
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def door(body: Body) -> Body:
         try:
             check_place(c)
             body(c, *args, **kwargs)
+            sys.stdout.flush()
         except (SpecError, DataError, LaunchError, StoreError) as error:
             raise Exit(f"error: {error}", code=2) from error
         except BrokenPipeError:

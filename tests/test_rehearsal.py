@@ -37,6 +37,8 @@ def test_the_whole_study_is_rehearsed_and_drawn(tmp_path: Path) -> None:
     assert speedups == {"alexnet": 135.5, "inception-v3": 219.1, "resnet-152": 222.6}
     assert set(most["hosts"]) == {16}
     assert "REHEARSAL" in done.stdout
+    assert all(value in done.stdout for value in ("135.5", "219.1", "222.6"))
+    assert (tmp_path / "r" / "report" / "report.md").read_text().startswith("# REHEARSAL r\n")
     assert "REHEARSAL, not measured" in (tmp_path / "r" / "report" / "scaling.svg").read_text()
 
 
@@ -85,7 +87,7 @@ def test_a_fault_is_in_the_points_that_are_chosen_and_in_no_other() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("worker-1", "--fault: expected POINT:ROLE:KIND, got 'worker-1'"),
+        ("worker-1:kill", "--fault: expected POINT:ROLE:KIND, got 'worker-1:kill'"),
         ("x9:worker:kill", "no point's name has the words 'x9'"),
         ("x16:server:kill", "--fault: alexnet device x16: fault 'server:kill': no such process"),
         ("x32:worker-2:kill", "no such process in a job of 2 worker(s), 2 server(s)"),
@@ -115,6 +117,22 @@ def test_faults_and_deadlines_are_given_on_the_command_line(tmp_path: Path) -> N
     again = fab(*words)
     assert again.returncode == 0
     assert again.stderr.count("images/s") == 2
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("words", [("--fault",), ("--fault", "--progress", "5"), ("-f",)])
+def test_a_fault_that_is_not_said_is_exit_code_2(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = fab("bench.sweep", sweep_file(tmp_path, RATES), "--run", f"{tmp_path}/r", *words)
+    assert done.returncode == 2
+    assert done.stderr == "error: --fault: expected POINT:ROLE:KIND, got nothing\n"
+
+
+def test_an_unknown_engine_is_told_of_the_option() -> None:
+    code, line = refusal(fabfile.bench_sweep, "seed", [], engine="fale")
+    assert (code, line) == (
+        2,
+        "error: unknown engine 'fale'; did you mean 'fake'? Known: mxnet, fake",
+    )
 
 
 @pytest.mark.parametrize("option", ["rendezvous", "first_window", "progress"])

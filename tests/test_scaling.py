@@ -1,5 +1,6 @@
 """Rates, speed-ups and efficiencies, from windows whose truth is known."""
 
+import dataclasses
 import math
 import random
 from collections.abc import Sequence
@@ -194,3 +195,13 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
         found = rate([record([windows])])
         hits += found.low <= 8.0 <= found.high
     assert 0.93 <= hits / runs <= 0.97
+
+
+def test_what_any_repeat_has_to_say_is_told_once() -> None:
+    said = ["", "the machine was busy", "the machine was busy", ""]
+    repeats = [
+        dataclasses.replace(record([[1.0, 1.0]], repeat=n), message=message)
+        for n, message in enumerate(said)
+    ]
+    (row,) = scaling(repeats)
+    assert row.message == "the machine was busy"
