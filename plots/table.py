@@ -28,6 +28,8 @@ HEADER = (
     "status",
 )
 _TEXT = ("network", "kvstore", "status")
+# What a narrow terminal can do without, the first of them first.
+_SPARE = ("batch", "of worker", "of host", "95 % interval", "n")
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -112,18 +114,32 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
     return lines
 
 
-def terminal(rows: Sequence[ScalingRow], title: str, missing: Sequence[str] = ()) -> Table:
-    """The table for a terminal."""
+def terminal(
+    rows: Sequence[ScalingRow],
+    title: str,
+    missing: Sequence[str] = (),
+    without: Sequence[str] = (),
+) -> Table:
+    """The table for a terminal, without the columns of these names."""
     # Texts of people and of failed processes are shown as they are, brackets included.
     table = Table(title=Text(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
-    for name in HEADER:
+    shown = [name for name in HEADER if name not in without]
+    for name in shown:
         # Folded, not cut: half a number would be read as a number.
         table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
     for row in rows:
         style = "" if row.status == "ok" else "red"
-        table.add_row(*cells(row), style=style)
-    table.caption = Text("\n".join(remarks(rows, missing)))
+        named = dict(zip(HEADER, cells(row), strict=True))
+        table.add_row(*(named[name] for name in shown), style=style)
+    lines = remarks(rows, missing)
+    if without:
+        lines.insert(0, f"Left out for want of width, and in report.md: {', '.join(without)}.")
+    table.caption = Text("\n".join(lines))
     return table
+
+
+def _width(table: Table) -> int:
+    return Console(width=1000).measure(table).maximum
 
 
 def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
@@ -144,8 +160,10 @@ def show(run: Run) -> None:
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
-    table = terminal(run.rows, title, run.missing)
-    console = Console()
+    table, console = terminal(run.rows, title, run.missing), Console()
     if not console.is_terminal:
-        console = Console(width=max(140, Console(width=1000).measure(table).maximum))
+        console = Console(width=max(140, _width(table)))
+    for count in range(1, len(_SPARE) + 1):
+        if _width(table) > console.width:
+            table = terminal(run.rows, title, run.missing, _SPARE[:count])
     console.print(table)

@@ -12,7 +12,7 @@ from plots.figure import draw, save
 from plots.frame import COLUMNS, frame
 from plots.lines import drawable, lines
 from plots.report import build
-from plots.table import markdown, significant, terminal
+from plots.table import HEADER, markdown, significant, terminal
 from results.errors import StoreError
 from results.run import Run, load
 from results.scaling import ScalingRow, scaling
@@ -172,3 +172,14 @@ def test_the_committed_run_gives_the_committed_table() -> None:
     assert run.complete
     assert frame(run.rows).to_csv(index=False) == (folder / "report" / "results.csv").read_text()
     assert not any(row.emulated for row in run.rows)
+
+
+def test_a_narrow_terminal_is_told_which_columns_it_lacks() -> None:
+    rows = scaling(points(PUBLISHED))
+    whole, narrow = terminal(rows, "t"), terminal(rows, "t", without=("batch", "of host"))
+    names = [str(column.header) for column in narrow.columns]
+    assert set(HEADER) - set(names) == {"batch", "of host"}
+    assert len(whole.columns) == len(HEADER)
+    assert "Left out for want of width, and in report.md: batch, of host." in str(narrow.caption)
+    speedup = narrow.columns[names.index("speed-up")]
+    assert list(speedup.cells)[-1] == "135.5"
