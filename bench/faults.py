@@ -19,7 +19,7 @@ from bench.errors import SpecError
 _ANYWHERE = ("absent", "exit", "hang", "kill", "raise", "stop")
 _WORKERS_ONLY = ("alone", "early", "hash", "mute", "nan")
 KINDS = tuple(sorted(_ANYWHERE + _WORKERS_ONLY))
-_FORM = re.compile(r"(worker|server|scheduler)(?:-(\d+))?:([a-z]+)(?:@(\d+))?")
+_FORM = re.compile(r"(worker|server|scheduler)(?:-(\d{1,9}))?:([a-z]+)(?:@(\d{1,9}))?")
 _AT_A_WINDOW = ("early", "exit", "hang", "kill", "nan", "raise", "stop")
 
 

@@ -29,4 +29,4 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
 def write_whole(path: Path, text: str) -> None:
     """Writes a text file whole."""
     with whole(path) as file:
-        file.write(text.encode())
+        file.write(text.encode(errors="backslashreplace"))

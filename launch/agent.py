@@ -5,7 +5,7 @@ of ours is installed there. It speaks lines of JSON, both ways.
 
     to it    {"do": "start", "id", "argv", "env", "cwd", "cores"} | {"do": "beat"} | {"do": "stop"}
     from it  {"say": "hello", "pid"} | "beat" stopped | "started" id pid | "refused" id why
-             | "event" id line | "output" id line | "exit" id code | "exit" id signal | "stopped"
+             | "event" id lines | "output" id lines | "exit" id code | "exit" id signal | "stopped"
              | "ending" why
 
 `stopped` lists the ids of processes that are held, by SIGSTOP or a debugger.
@@ -17,6 +17,7 @@ from __future__ import annotations  # the syntax of the types below, on Python 3
 
 import json
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -102,7 +103,7 @@ class Agent:
             self.beaten = now
             held = [child.name for child in self.children.values() if child.is_stopped()]
             self.say(say="beat", stopped=held)
-        if now - self.heard > _SILENCE_SECONDS:
+        if now - self.heard > _SILENCE_SECONDS and not select.select([0], [], [], 0)[0]:
             self.over = f"it heard nothing from the master for {_SILENCE_SECONDS:.0f} s"
 
     def _obey(self) -> None:
@@ -114,6 +115,7 @@ class Agent:
                 self._start(message)
             elif message["do"] == "stop":
                 self._stop()
+            self.heard = time.monotonic()  # to start hundreds of processes takes longer
         self.over = self.over or ("its channel closed" if closed else "")
 
     def _stop(self) -> None:
@@ -124,7 +126,6 @@ class Agent:
                 self._pass_on(*key.data)
         if ended:
             self.say(say="stopped")
-        self.heard = time.monotonic()
 
     def _start(self, message: dict[str, Any]) -> None:
         try:
@@ -141,8 +142,8 @@ class Agent:
         if kind not in child.streams:
             return
         lines, closed = child.streams[kind].read()
-        for line in lines:
-            self.say(say=kind, id=child.name, line=line)
+        if lines:
+            self.say(say=kind, id=child.name, lines=lines)
         if closed:
             fd = child.streams.pop(kind).fd
             self.selector.unregister(fd)

@@ -12,56 +12,77 @@ from launch.transport import Channel, Message, connect
 _STOP_SECONDS = 6.0
 # What an agent says last.
 GONE = frozenset({"lost", "ending"})
+Take = Callable[[Message], None]
 
 
 class Agents:
-    """One agent a host, started when a job first needs it; what they say arrives in `inbox`."""
+    """One agent a host, started when a job first needs it and replaced when it is gone."""
 
     def __init__(self) -> None:
-        self.inbox: queue.Queue[Message] = queue.Queue()
+        self._inbox: queue.Queue[Message] = queue.Queue()
         self._channels: dict[str, Channel] = {}
         self._at_work: set[str] = set()
+        self._gone: set[str] = set()
 
     def begin_job(self, hosts: Iterable[Host]) -> None:
         """Sees to it that every host has an agent; all start side by side."""
-        idle = [self.inbox.get() for _ in range(self.inbox.qsize())]
-        if any(message.say in GONE for message in idle):
-            self.close()
+        self._drop_gone(lambda _: None)
         for host in hosts:
             if host.name not in self._channels:
-                self._channels[host.name] = connect(host, self.inbox)
+                self._channels[host.name] = connect(host, self._inbox)
             self._at_work.add(host.name)
 
     def send(self, host: Host, message: dict[str, object]) -> None:
         """Sends a command to the host's agent."""
         self._channels[host.name].send(message)
 
-    def end_job(self, take: Callable[[Message], None]) -> None:
+    def receive(self, seconds: float) -> Message | None:
+        """What some agent said, or None where none said anything for so long."""
+        try:
+            message = self._inbox.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return None
+        if message.say in GONE:
+            self._gone.add(message.host.name)
+        return message
+
+    def end_job(self, take: Take) -> None:
         """Returns once every process of the job is gone; `take` gets what they still said.
 
-        Where an agent does not answer, all are replaced by new ones.
+        An agent that does not answer is ended itself.
         """
-        for name in self._at_work:
+        for name in self._at_work - self._gone:
             self._channels[name].send({"do": "stop"})
         deadline = time.monotonic() + _STOP_SECONDS
-        while self._at_work:
-            try:
-                message = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                break
-            if message.say in GONE:
+        while self._at_work - self._gone:
+            message = self.receive(deadline - time.monotonic())
+            if message is None:
                 break
             take(message)
             if message.say == "stopped":
                 self._at_work.discard(message.host.name)
-        if self._at_work:
-            self.close(take)
+        self._gone |= self._at_work
+        self._at_work = set()
+        self._drop_gone(take)
 
-    def close(self, take: Callable[[Message], None] = lambda _: None) -> None:
+    def _drop_gone(self, take: Take) -> None:
+        """Closes the channels of agents that are gone; `take` gets the last that was said."""
+        self._drain(take)
+        _close([self._channels.pop(name) for name in self._gone & set(self._channels)])
+        self._drain(take)
+        self._gone &= set(self._channels)
+
+    def _drain(self, take: Take) -> None:
+        while (message := self.receive(0.0)) is not None:
+            take(message)
+
+    def close(self) -> None:
         """Ends the agents, and with them everything that they started."""
-        channels, self._channels, self._at_work = list(self._channels.values()), {}, set()
-        if channels:
-            with ThreadPoolExecutor(len(channels)) as pool:
-                list(pool.map(lambda channel: channel.close(), channels))
-        while not self.inbox.empty():
-            take(self.inbox.get())
+        _close(list(self._channels.values()))
+        self._channels = {}
+
+
+def _close(channels: list[Channel]) -> None:
+    if channels:
+        with ThreadPoolExecutor(len(channels)) as pool:
+            list(pool.map(lambda channel: channel.close(), channels))

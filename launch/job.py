@@ -1,9 +1,8 @@
 """Runs the processes of one job on their hosts' agents and watches them to the end."""
 
 import contextlib
-import queue
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -25,11 +24,15 @@ class _Logs:
         self._folder = folder
         self._files: dict[str, IO[str]] = {}
         folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob("*.log"):  # by an attempt that failed
+            left.unlink()
 
     def write(self, name: str, line: str) -> None:
         try:
             if name not in self._files:
-                self._files[name] = (self._folder / f"{name}.log").open("w", encoding="utf-8")
+                self._files[name] = (self._folder / f"{name}.log").open(
+                    "w", buffering=1, encoding="utf-8", errors="replace"
+                )
             self._files[name].write(line + "\n")
         except OSError as error:
             raise LaunchError(
@@ -41,7 +44,8 @@ class _Logs:
         """Writes what a process said while it was being ended, if it can be written."""
         if message.say == "output":
             with contextlib.suppress(LaunchError):
-                self.write(message.values["id"], message.values["line"])
+                for line in message.values["lines"]:
+                    self.write(message.values["id"], line)
 
     def close(self) -> None:
         for file in self._files.values():
@@ -63,7 +67,7 @@ def run(watch: Watch, agents: Agents, logs: Path) -> Generator[Event, None, Verd
         agents.begin_job(process.host for process in watch.processes)
         for process in watch.processes:
             agents.send(process.host, _start(process))
-        return (yield from _follow(watch, agents.inbox, writer.write))
+        return (yield from _follow(watch, agents, writer.write))
     finally:
         agents.end_job(writer.write_quietly)
         writer.close()
@@ -81,22 +85,23 @@ def _start(process: Process) -> dict[str, object]:
 
 
 def _follow(
-    watch: Watch, inbox: "queue.Queue[Message]", log: Callable[[str, str], None]
+    watch: Watch, agents: Agents, log: Callable[[str, str], None]
 ) -> Generator[Event, None, Verdict]:
     while True:
-        verdict = watch.verdict(time.monotonic())
+        message = agents.receive(0.0)
+        if message is None:  # only when all that was said has been heard is anyone late
+            verdict = watch.late(time.monotonic())
+            if verdict is not None:
+                return verdict
+            message = agents.receive(_TURN_SECONDS)
+        if message is not None and message.host.name in watch.agents:
+            if message.say in GONE | {"refused"}:
+                return _no_agent(message)
+            watch.alive(message.host.name, time.monotonic())
+            yield from _take(watch, message, log)
+        verdict = watch.ended(time.monotonic())
         if verdict is not None:
             return verdict
-        try:
-            message = inbox.get(timeout=_TURN_SECONDS)
-        except queue.Empty:
-            continue
-        if message.say in GONE | {"refused"}:
-            return _no_agent(message)
-        watch.alive(message.host.name, time.monotonic())
-        event = _take(watch, message, log)
-        if event is not None:
-            yield event
 
 
 def _no_agent(message: Message) -> Verdict:
@@ -110,18 +115,17 @@ def _no_agent(message: Message) -> Verdict:
     )
 
 
-def _take(watch: Watch, message: Message, log: Callable[[str, str], None]) -> Event | None:
+def _take(watch: Watch, message: Message, log: Callable[[str, str], None]) -> Iterator[Event]:
     name, values = message.values.get("id", ""), message.values
     if message.say == "output":
-        log(name, values["line"])
-        watch.printed(name, values["line"])
+        for line in values["lines"]:
+            log(name, line)
+            watch.printed(name, line)
     elif message.say == "beat":
         watch.held(message.host.name, values["stopped"])
     elif message.say == "exit":
         watch.exited(name, values.get("code"), values.get("signal"), time.monotonic())
     elif message.say == "event":
-        event = events.parse(values["line"])
-        if event is not None:
+        for event in filter(None, map(events.parse, values["lines"])):
             watch.hear(name, event, time.monotonic())
-        return event
-    return None
+            yield event

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from bench.trial import Trial
-from launch.watch import Seen, Verdict
+from launch.seen import Seen
+from launch.watch import Verdict
 
 # On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
 _BUSY_BELOW = 0.95

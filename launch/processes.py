@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_PIECES, _PIECE_BYTES, _LINE_BYTES = 16, 65536, 1 << 20
+_PIECES, _PIECE_BYTES, _LINE_BYTES = 2, 65536, 1 << 20
 _EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
 # ps-lite reads these from the environment: one left over there would join another job.
 _FOREIGN = ("DMLC_", "PS_")

@@ -22,12 +22,13 @@ from launch.identity import identity
 from launch.judge import accuracy, judge
 from launch.plan import emulated, plan
 from launch.ports import free_port, is_taken
-from launch.watch import Deadlines, Seen, Verdict, Watch
+from launch.seen import Seen
+from launch.watch import Deadlines, Verdict, Watch
 from results.record import Identity, Rank, Record, Started
 from results.store import Store
 
 # A port that is free when it is chosen may be taken before the scheduler listens on it.
-_PORTS = 3
+_RETRIES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +123,7 @@ def _job(
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
     first = where.hosts[0].address
     windows = trial.warmup_windows + trial.windows if trial.windows else 0
-    for _ in range(1 if where.port else _PORTS):
+    for _ in range(1 if where.port else 1 + _RETRIES):
         port = free_port(first, where.port)
         processes = plan(trial, where.hosts, port)
         watch = Watch(processes, where.deadlines, time.monotonic(), windows)

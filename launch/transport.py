@@ -3,6 +3,7 @@
 import contextlib
 import json
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -90,6 +91,7 @@ class LocalChannel:
         with self._lock, contextlib.suppress(BrokenPipeError):
             self._stdin.close()
         try:
+            self._agent.send_signal(signal.SIGCONT)  # one that is held cannot notice
             self._agent.wait(_CLOSE_SECONDS)
         except subprocess.TimeoutExpired:
             self._agent.kill()

@@ -1,20 +1,18 @@
 """What is known of a running job, and when it is over. No clock and no process of its own."""
 
 import signal
-from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from bench.events import Event
 from launch.plan import Process
+from launch.seen import TAIL_WIDTH, Seen, one_line, signal_name
 
 _LAST_WORDS_SECONDS = 0.3
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
 # Agents say something every second, however busy their hosts are.
 _AGENT_SECONDS = 15.0
-_TAIL_LINES, _TAIL_WIDTH = 3, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,37 +35,6 @@ class Verdict:
 
     status: str
     message: str = ""
-
-
-@dataclass(kw_only=True)
-class Seen:
-    """What one process has shown so far; times are on the watcher's monotonic clock."""
-
-    process: Process
-    reached: bool = False
-    stopped: bool = False
-    rank: int | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    windows: list[dict[str, Any]] = field(default_factory=list)
-    epochs: list[dict[str, Any]] = field(default_factory=list)
-    done: dict[str, Any] | None = None
-    failure: str = ""
-    exit: str = ""
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
-    heard: float = 0.0
-
-    @property
-    def who(self) -> str:
-        """The process in words: 'worker 1 (rank 0) on node03'."""
-        rank = "" if self.rank is None else f" (rank {self.rank})"
-        held = ", which is stopped (SIGSTOP)" if self.stopped else ""
-        return f"{self.process.role} {self.process.index}{rank} on {self.process.host.name}{held}"
-
-    @property
-    def last_words(self) -> str:
-        """What it said of its failure, and how its log ends."""
-        said = f": {self.failure}" if self.failure else ""
-        return said + (f"; its log ends: {' | '.join(self.tail)}" if self.tail else "")
 
 
 class Watch:
@@ -99,7 +66,7 @@ class Watch:
     def printed(self, name: str, line: str) -> None:
         """Takes a line that a process printed."""
         if line.strip():
-            self.seen[name].tail.append(line.strip()[:_TAIL_WIDTH])
+            self.seen[name].tail.append(one_line(line)[:TAIL_WIDTH])
 
     def held(self, host: str, names: Collection[str]) -> None:
         """Takes which processes of a host are stopped."""
@@ -126,14 +93,14 @@ class Watch:
             if len(one.windows) < self.windows:
                 one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
         elif event.kind == "failed":
-            one.failure = str(event.values.get("message", ""))
+            one.failure = one_line(str(event.values.get("message", "")))
 
     def exited(self, name: str, code: int | None, number: int | None, now: float) -> None:
         """Takes the end of a process, by exit code or by signal."""
         one = self.seen[name]
         if number is not None:
             hint = " (out of memory?)" if number == signal.SIGKILL else ""
-            one.exit = f"was killed by {signal.Signals(number).name}{hint}"
+            one.exit = f"was killed by {signal_name(number)}{hint}"
         elif code != 0:
             one.exit = f"exited with code {code}"
         elif one.process.role == "worker" and one.done is None:
@@ -149,9 +116,17 @@ class Watch:
         ends = [one.exit for one in self.seen.values() if one.process.role == "scheduler"]
         return not self.met and any(end not in {"", "ok"} for end in ends)
 
-    def verdict(self, now: float) -> Verdict | None:
-        """How the job has ended, or None while it runs."""
-        return self._broken(now) or self._complete() or self._silent(now) or self._late(now)
+    def ended(self, now: float) -> Verdict | None:
+        """How the job has ended by what was said, or None."""
+        return self._broken(now) or self._complete()
+
+    def late(self, now: float) -> Verdict | None:
+        """How the job has ended by what was not said in time, or None."""
+        if self._trained():
+            return self._silent(now) or self._ending(now)
+        if not self.met:
+            return self._silent(now) or self._meeting(now)
+        return self._silent(now) or self._hung(now)
 
     def _broken(self, now: float) -> Verdict | None:
         for one in self.seen.values():
@@ -186,11 +161,7 @@ class Watch:
         why = f"its agent has said nothing for {_AGENT_SECONDS:.0f} s"
         return Verdict(status="lost", message=f"{', '.join(silent)}: {why}")
 
-    def _late(self, now: float) -> Verdict | None:
-        if self._trained():
-            return self._ending(now)
-        if not self.met:
-            return self._meeting(now)
+    def _hung(self, now: float) -> Verdict | None:
         slowest = max((w["seconds"] for one in self.workers for w in one.windows), default=0.0)
         progress = max(self.deadlines.progress, self.deadlines.progress_factor * slowest)
         allowed = progress if slowest else self.deadlines.first_window

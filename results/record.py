@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.trial import Trial
+from bench.trial import FIELDS, Trial
+from bench.values import checked
 
 # 1: first.
 SCHEMA = 1
@@ -86,7 +87,8 @@ def parse(line: str) -> Record | None:
         return None
     if data.pop("schema") > SCHEMA:
         raise ValueError("written by a newer version of mxscale")
-    trial = Trial(**{name: _tuples(value) for name, value in data.pop("trial").items()})
+    fields = data.pop("trial")
+    trial = Trial(**{name: checked(name, FIELDS[name].type, fields[name]) for name in fields})
     identity = Identity(**{name: _tuples(v) for name, v in data.pop("identity").items()})
     ranks = tuple(
         Rank(**{name: _tuples(value) for name, value in rank.items()}) for rank in data.pop("ranks")

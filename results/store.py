@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import IO, TypeVar
 
+from bench.errors import SpecError
 from im2rec_tools import files
 from im2rec_tools.errors import DataError
 from results import record as records
@@ -13,6 +14,15 @@ from results.errors import StoreError
 from results.record import Identity, Record
 
 Kind = TypeVar("Kind")
+_UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    KeyError,
+    RecursionError,
+    SpecError,
+    TypeError,
+    ValueError,
+)
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
 
 
@@ -105,11 +115,11 @@ def read(folder: Path) -> list[Record]:
     Raises StoreError where there are none to read or they are of a newer schema.
     """
     log = folder / "records.jsonl"
-    if not folder.is_dir():
-        raise StoreError(f"{folder}: no such run folder; 'fab bench.sweep' makes one")
-    if not log.exists():
-        return []
     try:
+        if not folder.is_dir():
+            raise StoreError(f"{folder}: no such run folder; 'fab bench.sweep' makes one")
+        if not log.exists():
+            return []
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
@@ -117,7 +127,7 @@ def read(folder: Path) -> list[Record]:
     for number, line in enumerate(lines, 1):
         try:
             record = records.parse(line) if line else None
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise StoreError(f"{log}:{number}: not a record this version reads: {error}") from error
         if record is not None:
             found.append(record)

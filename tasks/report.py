@@ -16,6 +16,8 @@ RUNS = ROOT / "results" / "runs"
 
 def run_folder(name: str) -> Path:
     """The folder of a run: below results/runs for a name, itself for a path, the newest for ''."""
+    if name in {".", ".."}:
+        raise StoreError(f"--run: expected a name or a path, got {name!r}")
     if name:
         return Path(name) if os.sep in name else RUNS / name
     runs = sorted(RUNS.glob("*/records.jsonl"), key=lambda path: path.stat().st_mtime)

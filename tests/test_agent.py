@@ -47,6 +47,10 @@ class Talk:
                 return said
 
 
+def printed(said: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    return [line for say, values in said if say == "output" for line in values["lines"]]
+
+
 @pytest.fixture
 def talk() -> Iterator[Talk]:
     one = Talk()
@@ -77,7 +81,7 @@ def test_output_events_and_exit_code_arrive_in_this_order(talk: Talk) -> None:
     )
     said = [(say, values) for say, values in talk.until("exit") if say not in {"hello", "beat"}]
     assert said[0][0] == "started"
-    assert sorted(values["line"] for say, values in said if "line" in values) == [
+    assert sorted(line for _, values in said for line in values.get("lines", [])) == [
         "an event",
         "to err",
         "to out",
@@ -109,7 +113,7 @@ def test_a_process_gets_its_environment_and_none_of_another_job(
         "print(get('DMLC_ROLE'), get('DMLC_PS_ROOT_PORT'), get('PORT'))",
         env={"DMLC_ROLE": "two words $HOME 'quoted'"},
     )
-    lines = [values["line"] for say, values in one.until("exit") if say == "output"]
+    lines = printed(one.until("exit"))
     one.channel.close()
     assert lines == ["two words $HOME 'quoted' None None"]
 
@@ -117,7 +121,7 @@ def test_a_process_gets_its_environment_and_none_of_another_job(
 def test_a_process_keeps_to_its_cores(talk: Talk) -> None:
     core = min(os.sched_getaffinity(0))
     talk.start("w", "import os; print(os.sched_getaffinity(0))", cores=[core])
-    lines = [values["line"] for say, values in talk.until("exit") if say == "output"]
+    lines = printed(talk.until("exit"))
     assert lines == [f"{{{core}}}"]
 
 
@@ -139,7 +143,7 @@ def escaped(talk: Talk) -> list[int]:
     pids: list[int] = []
     while len(pids) < 2:
         _, values = talk.until("output")[-1]
-        pids.append(int(values["line"]))
+        pids += map(int, values["lines"])
     assert all(alive(pid) for pid in pids)
     return pids
 
@@ -208,7 +212,7 @@ def test_a_process_that_never_pauses_starves_nobody(talk: Talk) -> None:
 
 def test_a_line_without_end_is_cut_after_a_mebibyte(talk: Talk) -> None:
     talk.start("w", "print('x' * 5_000_000)")
-    lengths = [len(values["line"]) for say, values in talk.until("exit") if say == "output"]
+    lengths = [len(line) for line in printed(talk.until("exit"))]
     assert sum(lengths) == 5_000_000
     assert max(lengths) < 3_000_000
 

@@ -10,9 +10,9 @@ import pytest
 import launch.agents
 import launch.transport
 import launch.watch
-from launch.hosts import this_machine
+from launch.hosts import rehearse, this_machine
 from launch.watch import Deadlines
-from results.record import Record
+from results.record import Record, Started
 from tests.jobs import agents, disturbed, left_over, running, trial, until
 
 HERE = this_machine().name
@@ -47,6 +47,36 @@ def test_an_agent_that_is_held_is_lost_and_killed(
     assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
     assert lost.message == f"{HERE}: its agent has said nothing for 2 s"
     assert left_over() == []
+
+
+def test_the_agent_of_a_host_that_a_point_does_not_use_fails_no_point(tmp_path: Path) -> None:
+    both, one = trial(devices_per_host=1), trial("worker:exit@2", devices=1, devices_per_host=1)
+    statuses = []
+    with running(tmp_path, both, one, repeats=2, hosts=rehearse(2, 1)) as updates:
+        for update in updates:
+            if isinstance(update, Record):
+                statuses.append(update.status)
+            elif isinstance(update, Started) and update.number == 2:
+                os.kill(max(agents()), signal.SIGKILL)
+    assert statuses == ["ok", "failed", "ok", "failed"]
+    assert left_over() == []
+
+
+def test_a_master_that_was_held_finds_the_job_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hold_beats() -> None:
+        """What SIGSTOP does to a master, for longer than its agents wait."""
+        with monkeypatch.context() as held:
+            held.setattr(launch.transport.LocalChannel, "send", lambda *_: None)
+            time.sleep(7.0)
+
+    with running(tmp_path, trial("worker:hang@1"), trial()) as updates:
+        # agents end everything after five seconds without a word
+        lost, _ = disturbed(updates, hold_beats)
+        after = [update for update in updates if isinstance(update, Record)]
+    assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
+    assert "it heard nothing from the master for 5 s" in lost.message
 
 
 def test_an_agent_that_dies_between_two_jobs_is_replaced(tmp_path: Path) -> None:

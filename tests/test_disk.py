@@ -123,3 +123,9 @@ def test_a_second_sweep_in_the_same_folder_is_told_who_has_it(tmp_path: Path) ->
         held.close()
     assert code == 2
     assert f"another sweep (process {os.getpid()}) is writing here" in line
+
+
+@pytest.mark.parametrize("name", [".", "..", "x" * 300])
+def test_a_run_that_cannot_be_is_exit_code_2(tmp_path: Path, name: str) -> None:
+    assert refusal(fabfile.bench_sweep, sweep_file(tmp_path), [], run=name)[0] == 2
+    assert refusal(fabfile.report_show, run=name)[0] == 2

@@ -9,7 +9,7 @@ from bench.trial import make
 from launch.hosts import this_machine
 from launch.judge import _doubts, _note
 from launch.plan import plan
-from launch.watch import Seen
+from launch.seen import Seen
 from results.record import Started
 from tests.jobs import left_over, measured, running, trial
 

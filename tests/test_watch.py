@@ -33,14 +33,14 @@ def at(watch: Watch, now: float) -> Verdict | None:
     """The verdict while all agents are alive."""
     for host in ("host01", "host02"):
         watch.alive(host, now)
-    return watch.verdict(now)
+    return watch.ended(now) or watch.late(now)
 
 
 def test_a_host_whose_agent_falls_silent_is_lost() -> None:
     watch = watching()
     watch.alive("host01", 20.0)
-    assert watch.verdict(15.0) is None
-    assert watch.verdict(20.0) == Verdict(
+    assert watch.late(15.0) is None
+    assert watch.late(20.0) == Verdict(
         status="lost", message="host02: its agent has said nothing for 15 s"
     )
 
@@ -142,6 +142,15 @@ def test_a_worker_that_is_done_too_soon_fails_the_job() -> None:
     assert at(watch, 11.5) == Verdict(
         status="failed",
         message="worker 1 (rank 1) on host02 failed: it was done after 1 of 3 windows",
+    )
+
+
+def test_what_a_process_says_becomes_one_line_of_text() -> None:
+    watch = met(watching(), 10.0)
+    say(watch, "worker-0", "failed", 10.0, message="no \udcff\nfile\x1b[31m")
+    watch.exited("worker-0", None, 40, 10.0)
+    assert at(watch, 10.0).message == (
+        "worker 0 (rank 0) on host01 was killed by signal 40: no ? file [31m"
     )
 
 

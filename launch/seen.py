@@ -1,0 +1,55 @@
+"""What one process of a running job has shown so far, and how it is put into words."""
+
+import signal
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from launch.plan import Process
+
+_TAIL_LINES, TAIL_WIDTH = 3, 200
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """What one process has shown so far; times are on the watcher's monotonic clock."""
+
+    process: Process
+    reached: bool = False
+    stopped: bool = False
+    rank: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    done: dict[str, Any] | None = None
+    failure: str = ""
+    exit: str = ""
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
+    heard: float = 0.0
+
+    @property
+    def who(self) -> str:
+        """The process in words: 'worker 1 (rank 0) on node03'."""
+        rank = "" if self.rank is None else f" (rank {self.rank})"
+        held = ", which is stopped (SIGSTOP)" if self.stopped else ""
+        return f"{self.process.role} {self.process.index}{rank} on {self.process.host.name}{held}"
+
+    @property
+    def last_words(self) -> str:
+        """What it said of its failure, and how its log ends."""
+        said = f": {self.failure}" if self.failure else ""
+        return said + (f"; its log ends: {' | '.join(self.tail)}" if self.tail else "")
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL, SIGSEGV, ... or 'signal 40' for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def one_line(text: str) -> str:
+    """The text as a table and any encoding can hold it."""
+    text = text.encode("utf-8", "replace").decode()
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
