@@ -8,7 +8,12 @@ cd "$(dirname "$0")/.." || exit 2
 candidates() {
     for path in ${PYTHONS:-}; do echo "$path"; done
     old_ifs=$IFS; IFS=:
-    for folder in $PATH; do echo "$folder/python$1"; done
+    for folder in $PATH; do
+        echo "$folder/python$1"
+        case $folder in
+        */shims) for path in "${folder%/shims}/versions/$1".*/bin/python"$1"; do echo "$path"; done ;;
+        esac
+    done
     IFS=$old_ifs
     for path in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python"$1" \
         "${UV_PYTHON_INSTALL_DIR:-$HOME/.local/share/uv/python}"/cpython-"$1".*/bin/python"$1"; do
