@@ -14,6 +14,7 @@ from im2rec_tools.codec import Recipe
 from launch.hosts import rehearse
 from results.store import read
 from tests.jobs import measured, trial
+from tests.test_fabfile import POINT, SWEEP
 from tests.trees import SMALL, made, tree
 
 pytestmark = pytest.mark.program
@@ -88,18 +89,6 @@ def test_points_that_failed_run_again(tmp_path: Path) -> None:
     assert ran(tmp_path, ONE, bad) == [bad.name]
 
 
-SWEEP = """
-engine = "fake"
-repeats = 1
-network = "tiny"
-batch_per_device = 4
-windows = 2
-[[points]]
-kvstore = "dist_sync"
-devices = [1, 2]
-"""
-
-
 @pytest.mark.parametrize(
     ("file", "count"), [("bench/events.py", 4), ("launch/watch.py", 4), ("plots/table.py", 2)]
 )
@@ -112,7 +101,7 @@ def test_a_changed_file_counts_if_it_decides_a_number(
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("runs"))
     for name in ("fabfile.py", "requirements.lock"):
         shutil.copy(ROOT / name, checkout)
-    (checkout / "mine.toml").write_text(SWEEP)
+    (checkout / "mine.toml").write_text(SWEEP + POINT)
     command = [str(Path(sys.executable).parent / "fab"), "bench.sweep", "mine.toml"]
     subprocess.run(command, cwd=checkout, capture_output=True, check=True)
     with (checkout / file).open("a") as source:
