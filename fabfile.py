@@ -10,8 +10,8 @@ from invoke.collection import Collection
 from invoke.tasks import task
 
 from bench.sweep import load_sweep
+from tasks import data
 from tasks.bench import bench_io, bench_plan, bench_sweep, measure
-from tasks.data import data_prepare, data_sample
 from tasks.door import door
 from tasks.report import report_build, report_show, stamped
 
@@ -27,13 +27,13 @@ def smoke(c, run=""):  # type: ignore[no-untyped-def]
 @door
 def demo(c):  # type: ignore[no-untyped-def]
     """Go the whole way on this machine: photographs, shards, training, scaling, report."""
-    data_sample.body(c, "data/sample")
-    data_prepare.body(c, "data/sample")
+    data.run("sample", root="data/sample")
+    data.run("prepare", dir="data/sample", val_per_class="12", train_shards="2")
     measure(load_sweep("demo"), "")
 
 
 namespace = Collection(
-    Collection("data", sample=data_sample, prepare=data_prepare),
+    Collection("data", **{name: data.task_of(data.command(name)) for name in data.NAMES}),
     Collection("bench", plan=bench_plan, io=bench_io),
     Collection("report", build=report_build, show=report_show),
     smoke,

@@ -1,79 +1,153 @@
-"""Lists of images, as upstream's .lst files: index, label and path, joined by tabs."""
+"""Lists of images, as upstream's .lst files: index, labels and path, joined by tabs."""
 
 import random
-from collections.abc import Mapping, Sequence
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import write_whole
+from im2rec_tools.files import whole, write_whole
+from im2rec_tools.tree import listable
 
 _SHUFFLE_SEED = 100  # upstream's
+BACKGROUND = "background"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One image: its number in the whole set, its class's label, its path below the root."""
+    """One image: its number in the whole set, its label or labels, its path below the root."""
 
     index: int
-    label: float
+    labels: tuple[float, ...]
     path: str
 
 
 def emit(entry: Entry) -> str:
     """The entry as a line without its newline; `parse` is its inverse."""
-    return f"{entry.index}\t{entry.label:f}\t{entry.path}"
+    labels = "\t".join(f"{label:f}" for label in entry.labels)
+    return f"{entry.index}\t{labels}\t{entry.path}"
 
 
 def parse(line: str, where: str) -> Entry:
     """The entry on a line; DataError naming `where` for any other line."""
-    parts = line.split("\t")
     try:
-        index, label, path = int(parts[0]), float(parts[1]), parts[2]
-    except (ValueError, IndexError):
+        index, first, *others = line.split("\t")
+        *more, path = others
+        labels = tuple(float(label) for label in (first, *more))
+        return Entry(index=int(index), labels=labels, path=path)
+    except ValueError:
         raise DataError(f"{where}: expected 'index<TAB>label<TAB>path', got {line!r}") from None
-    return Entry(index=index, label=label, path=path)
 
 
-def read(path: Path) -> list[Entry]:
-    """The entries of a .lst file."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [parse(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line]
+def read(path: Path) -> Iterator[Entry]:
+    """The entries of a .lst file, one after another."""
+    try:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield parse(line.rstrip("\r\n"), f"{path}:{number}")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected a list in UTF-8, found {error.reason}") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def entries(root: Path, tree: Mapping[str, Sequence[Path]], labels: Sequence[str]) -> list[Entry]:
-    """All images of a tree in shuffled order, each class's label its place in `labels`.
-
-    Raises DataError for a class that is not among the labels.
-    """
-    paths = []
-    for name, files in tree.items():
-        if name not in labels:
-            raise DataError(f"{root / name}: is not a class of the training tree")
-        paths += [(labels.index(name), str(file.relative_to(root))) for file in files]
-    numbered = [
-        Entry(index=index, label=label, path=path) for index, (label, path) in enumerate(paths)
-    ]
-    random.Random(_SHUFFLE_SEED).shuffle(numbered)
-    return numbered
+def count(path: Path) -> int:
+    """How many entries a .lst file has."""
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())
 
 
-def chunks(everything: Sequence[Entry], count: int) -> list[list[Entry]]:
-    """The entries in order, cut into `count` runs whose lengths differ by one at most."""
-    size, longer = divmod(len(everything), count)
-    ends = [size * (n + 1) + min(n + 1, longer) for n in range(count)]
-    return [list(everything[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+class Images:
+    """The images of a set in order, with the label of each: 100 bytes an image, not 500."""
+
+    def __init__(self) -> None:
+        self._paths = bytearray()
+        self._ends = array("q")
+        self._labels = array("f")
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def add(self, label: float, path: str) -> None:
+        """Appends an image."""
+        self._paths += listable(path).encode()
+        self._ends.append(len(self._paths))
+        self._labels.append(label)
+
+    def entry(self, index: int) -> Entry:
+        """The image of this index."""
+        start = self._ends[index - 1] if index else 0
+        path = self._paths[start : self._ends[index]].decode()
+        return Entry(index=index, labels=(self._labels[index],), path=path)
 
 
-def write(prefix: Path, everything: Sequence[Entry], count: int) -> list[Path]:
-    """Writes PREFIX_0.lst ... (PREFIX.lst where count is 1); returns their paths.
+def order(length: int, seed: int | None = _SHUFFLE_SEED) -> Sequence[int]:
+    """The indices 0 … length - 1, shuffled as upstream does; in order where there is no seed."""
+    indices = array("q", range(length))
+    if seed is not None:
+        random.Random(seed).shuffle(indices)
+    return indices
 
-    Raises DataError where there are fewer images than lists.
-    """
-    if len(everything) < count:
-        raise DataError(f"{prefix}: {len(everything)} images cannot fill {count} shards")
+
+def even(length: int, count: int) -> list[range]:
+    """Runs of 0 … length - 1 whose lengths differ by one at most."""
+    ends = [length * n // count for n in range(count + 1)]
+    return [range(a, b) for a, b in pairwise(ends)]
+
+
+def paths(prefix: Path, count: int) -> list[Path]:
+    """PREFIX_0.lst ... (PREFIX.lst where count is 1)."""
     names = [prefix.name if count == 1 else f"{prefix.name}_{number}" for number in range(count)]
-    paths = [prefix.with_name(f"{name}.lst") for name in names]
-    for path, chunk in zip(paths, chunks(everything, count), strict=True):
-        write_whole(path, "".join(emit(entry) + "\n" for entry in chunk))
-    return paths
+    return [prefix.with_name(f"{name}.lst") for name in names]
+
+
+def found(prefix: Path) -> list[Path]:
+    """The lists of a prefix that are there, in the order of their numbers."""
+    pattern = re.compile(re.escape(prefix.name) + r"(?:_([0-9]{1,9}))?\.lst")
+    names = sorted(prefix.parent.iterdir()) if prefix.parent.is_dir() else []
+    matches = [(match, path) for path in names if (match := pattern.fullmatch(path.name))]
+    return [path for _, path in sorted(matches, key=lambda pair: int(pair[0][1] or -1))]
+
+
+def write(prefix: Path, images: Images, indices: Sequence[int], count: int) -> list[Path]:
+    """Writes the images in this order into `count` lists of even lengths; returns their paths.
+
+    Raises DataError where there are fewer images than lists, or lists of another number of parts.
+    """
+    if len(images) < count:
+        raise DataError(f"{prefix}: {len(images)} images cannot fill {count} shards")
+    wanted = paths(prefix, count)
+    for path in set(found(prefix)) - set(wanted):
+        raise DataError(
+            f"{path}: was made with other settings and would be packed beside the new lists; move "
+            f"it away and run the same command again"
+        )
+    for path, run in zip(wanted, even(len(images), count), strict=True):
+        with whole(path) as file:
+            for at in run:
+                file.write(f"{emit(images.entry(indices[at]))}\n".encode())
+    return wanted
+
+
+def write_labels(path: Path, names: Iterable[str]) -> None:
+    """Writes the labels file: label, tab, class."""
+    write_whole(path, "".join(f"{label}\t{name}\n" for label, name in enumerate(names)))
+
+
+def read_labels(path: Path) -> dict[str, int]:
+    """Class to label, from a labels file."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
+    labels = {}
+    for number, line in enumerate(lines, 1):
+        label, tab, name = line.partition("\t")
+        if not (label.isdecimal() and tab and name) or name in labels:
+            raise DataError(f"{path}:{number}: expected 'label<TAB>class', got {line!r}")
+        labels[name] = int(label)
+    return labels

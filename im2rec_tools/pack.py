@@ -1,153 +1,196 @@
-"""Packs listed images into RecordIO shards, a process a shard."""
+"""Command `pack`: listed images to RecordIO shards, from a tree or straight from a tar of tars."""
 
-import hashlib
-import json
-import multiprocessing
 import os
-import select
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from im2rec_tools import listing
-from im2rec_tools.codec import Recipe, encode
+from im2rec_tools import listing, manifest
+from im2rec_tools.command import Command, Option, main, path, path_or_none, percent, whole
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import whole, write_whole
-from im2rec_tools.recordio import ImageRecord, frame, pack
-
-# 1: first.
-SCHEMA = 1
-_POLL_SECONDS = 0.1
-_packed: Any = None  # the counter that all packing processes share; set as each starts
-
-
-@dataclass(frozen=True, kw_only=True)
-class Packed:
-    """Images packed or found bad so far, of `total`."""
-
-    done: int
-    total: int
+from im2rec_tools.files import size
+from im2rec_tools.list import CHUNKS, PER_SHARD
+from im2rec_tools.listing import Images
+from im2rec_tools.lists import Parts, gather, write_lists
+from im2rec_tools.packing import packed
+from im2rec_tools.progress import Plan, Progress, Update
+from im2rec_tools.recipe import Recipe
+from im2rec_tools.tars import TarImages
+from im2rec_tools.tree import SUFFIXES, walk
+from im2rec_tools.work import Work, bad_of, shard_of, unfinished
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """What stands beside a shard as NAME.json; `bad` has path and cause of each image left out."""
+def pack_lists(work: Work, max_bad: float) -> Iterator[Update]:
+    """Packs the lists whose shards are not there; a line of totals comes last.
 
-    schema: int
-    list_sha256: str
-    recipe: dict[str, Any]
-    images: int
-    bytes: int
-    sha256: str
-    bad: list[list[str]]
-
-
-def manifest(rec: Path) -> Manifest | None:
-    """The manifest of a shard, None where there is none; DataError where it is not one."""
-    path = rec.with_suffix(".json")
-    if not path.is_file():
-        return None
-    try:
-        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: not a manifest of a shard: {error}") from error
-
-
-def pack_lists(lists: Sequence[Path], root: Path, folder: Path, recipe: Recipe) -> Iterator[Packed]:
-    """Packs each .lst into NAME.rec, .idx and .json in `folder`, several at a time.
-
-    A shard that is there already, of the same list by the same recipe, is left as it is. Unreadable
-    images are left out and stand in the manifest. Raises DataError where a shard has none left.
+    Raises DataError, after all is packed, where more than this share of the images is bad.
     """
-    left = [path for path in lists if not _is_packed(path, folder, recipe)]
-    total = sum(len(listing.read(path)) for path in left)
-    yield Packed(done=0, total=total)
-    if not left:
+    totals = {lst: listing.count(lst) for lst in work.lists}
+    for lst, count in totals.items():
+        if not count:
+            raise DataError(f"{lst}: expected images, found none")
+    left = unfinished(work)
+    if len(left) < len(totals):
+        yield f"{len(totals) - len(left)} of {len(totals)} shards are there already"
+    if left:
+        yield from packed(work, left, totals)
+    yield from _totals(work, sum(totals.values()), max_bad)
+
+
+def _totals(work: Work, total: int, max_bad: float) -> Iterator[str]:
+    shards = [shard_of(lst, work.folder) for lst in work.lists]
+    made = [one for one in map(manifest.read, shards) if one is not None]
+    bad = sum(one.bad for one in made)
+    listed = [bad_of(rec) for rec in shards if bad_of(rec).exists()]
+    if bad:
+        more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
+        yield f"{bad} bad images are left out: {listed[0]}{more}"
+    text = (
+        f"{total - bad} images in {len(shards)} shards, {size(sum(one.bytes for one in made))}, "
+        f"{bad} bad: {work.folder}"
+    )
+    if bad > total * max_bad:
+        raise DataError(
+            f"{text}: more are bad than --max-bad {max_bad * 100:g} % allows; mend them and pack "
+            f"again elsewhere, or run the same again with a higher --max-bad"
+        )
+    yield text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """The options of a recipe, as they are typed."""
+
+    short_edge: int
+    quality: int
+    enlarge_small: bool
+    pass_through_small: bool
+    raw_pixels: bool
+
+    def recipe(self) -> Recipe:
+        """The recipe; DataError for options that contradict each other."""
+        if self.pass_through_small and (self.enlarge_small or self.raw_pixels):
+            other = "--enlarge-small" if self.enlarge_small else "--raw-pixels"
+            raise DataError(f"--pass-through-small and {other}: expected one of them, got both")
+        encoding: Literal["raw", "jpg"] = "raw" if self.raw_pixels else "jpg"
+        return Recipe(
+            short_edge=self.short_edge,
+            quality=self.quality,
+            smaller="enlarge" if self.enlarge_small else "keep",
+            keep_bytes="small" if self.pass_through_small else "none",
+            encoding=encoding,
+        )
+
+
+def _plan(
+    prefix: Path,
+    root: Path,
+    *,
+    from_tar: bool,
+    out: Path | None,
+    chunks: int,
+    images_per_shard: int,
+    processes: int,
+    max_bad: float,
+    **encoding: bool,
+) -> Plan:
+    recipe = Encoding(**encoding).recipe()
+    parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
+    if from_tar and not root.is_file():
+        raise DataError(f"{root}: no such file; expected a tar of class tars")
+    if not from_tar and not root.is_dir():
+        also = "; --from-tar packs from a tar" if root.is_file() else ""
+        raise DataError(f"{root}: no such folder; expected the images' folder{also}")
+    lists = listing.found(prefix)
+    if lists and (chunks > 1 and chunks != len(lists)):
+        raise DataError(f"{lists[0]}: expected {chunks} lists (--chunks), found {len(lists)}")
+    folder = out or prefix.parent
+
+    def work() -> Iterator[Update]:
+        tar = TarImages(root) if from_tar else None
+        yield from _listed(prefix, root, tar, parts)
+        work = Work(
+            lists=listing.found(prefix),
+            source=root,
+            folder=folder,
+            recipe=recipe,
+            processes=processes or len(os.sched_getaffinity(0)),
+            place=tar.place if tar else None,
+        )
+        yield from pack_lists(work, max_bad)
+
+    def says() -> Iterator[str]:
+        known = Work(lists=lists, source=root, folder=folder, recipe=recipe)
+        left = unfinished(known)
+        if not lists:
+            yield f"would list the images of {root}: {prefix}*.lst"
+        count = sum(listing.count(lst) for lst in left)
+        yield f"would pack {count or 'them:'} images of {root} into {len(left) or ''} shards"
+        yield f"{len(lists) - len(left)} shards are there already; recipe: {recipe}"
+
+    return Plan(says=says(), work=work)
+
+
+def _listed(prefix: Path, root: Path, tar: TarImages | None, parts: Parts) -> Iterator[Progress]:
+    """Makes the lists where there are none; a tar's index is read in any case."""
+    there = listing.found(prefix)
+    if there and not tar:
         return
-    # A progress bar's thread forbids a plain fork; the server loads the codecs once for all.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    counter = context.Value("q", 0)
-    processes = min(len(left), len(os.sched_getaffinity(0)))
-    with ProcessPoolExecutor(
-        processes, context, initializer=_share, initargs=(counter, os.getpid())
-    ) as pool:
-        futures = [pool.submit(_pack_one, path, root, folder, recipe) for path in left]
-        while not all(future.done() for future in futures):
-            yield Packed(done=counter.value, total=total)
-            time.sleep(_POLL_SECONDS)
-        for future in futures:
-            future.result()
-    yield Packed(done=total, total=total)
+    images, known = Images(), dict[str, int]()
+    yield from gather(tar.folders(SUFFIXES) if tar else walk(root), known, images, grow=True)
+    if not there:
+        write_lists(prefix, images, known, parts)
 
 
-def shard_of(lst: Path, folder: Path) -> Path:
-    """The .rec that a list is packed into."""
-    return folder / f"{lst.stem}.rec"
+ENCODING = (
+    Option(
+        name="short-edge",
+        help="pixels of the short edge; 0: no change",
+        default="256",
+        parse=whole(0, 65_500),
+    ),
+    Option(name="quality", help="of JPEG", default="90", parse=whole(1, 100)),
+    Option(name="enlarge-small", help="enlarge images below the short edge", default=False),
+    Option(
+        name="pass-through-small",
+        help="JPEGs no larger than the short edge keep their bytes, after a strict check",
+        default=False,
+    ),
+    Option(name="raw-pixels", help="keep decoded pixels: more disk, less CPU", default=False),
+)
+PACKING = (
+    Option(name="processes", help="0: one a core", default="0", parse=whole(0, 4096)),
+    Option(
+        name="max-bad",
+        help="more bad images, in percent, are a failure",
+        default="0.1",
+        parse=percent,
+    ),
+)
+COMMAND = Command(
+    name="pack",
+    help="Packs listed images into RecordIO shards; without lists, lists them first.",
+    options=(
+        Option(name="prefix", help="lists: PREFIX.lst, or PREFIX_0.lst ...", parse=path),
+        Option(
+            name="root", help="what the lists' paths begin at; with --from-tar a tar", parse=path
+        ),
+        Option(name="from-tar", help="ROOT is a tar of class tars, read as it is", default=False),
+        Option(
+            name="out",
+            help="folder of the shards, the lists' own if not given",
+            default="",
+            parse=path_or_none,
+        ),
+        CHUNKS,
+        PER_SHARD,
+        *ENCODING,
+        *PACKING,
+    ),
+    plan=_plan,
+)
 
-
-def _is_packed(lst: Path, folder: Path, recipe: Recipe) -> bool:
-    rec = shard_of(lst, folder)
-    made = manifest(rec)
-    return (
-        made is not None
-        and rec.is_file()
-        and rec.stat().st_size == made.bytes
-        and made.list_sha256 == hashlib.sha256(lst.read_bytes()).hexdigest()
-        and made.recipe == asdict(recipe)
-    )
-
-
-def _share(counter: Any, master: int) -> None:
-    global _packed  # noqa: PLW0603 - how a pool's processes come by what they share
-    _packed = counter
-    threading.Thread(target=_end_with, args=(master,), daemon=True).start()
-
-
-def _end_with(master: int) -> None:
-    """Ends this process when the one that packs has ended, however that came."""
-    try:
-        watched = os.pidfd_open(master)
-    except ProcessLookupError:
-        os._exit(1)
-    select.select([watched], [], [])
-    os._exit(1)
-
-
-def _pack_one(lst: Path, root: Path, folder: Path, recipe: Recipe) -> None:
-    rec = shard_of(lst, folder)
-    bad: list[list[str]] = []
-    index: list[str] = []
-    digest, offset = hashlib.sha256(), 0
-    with whole(rec) as file:
-        for entry in listing.read(lst):
-            try:
-                image = encode((root / entry.path).read_bytes(), recipe)
-            except (OSError, DataError) as error:
-                bad.append([entry.path, str(error)])
-            else:
-                record = ImageRecord(index=entry.index, label=entry.label, image=image)
-                framed = frame(pack(record))
-                file.write(framed)
-                digest.update(framed)
-                index.append(f"{entry.index}\t{offset}\n")
-                offset += len(framed)
-            with _packed.get_lock():
-                _packed.value += 1
-        if not index:
-            raise DataError(f"{lst}: none of its images could be read; first: {' '.join(bad[0])}")
-    write_whole(rec.with_suffix(".idx"), "".join(index))
-    made = Manifest(
-        schema=SCHEMA,
-        list_sha256=hashlib.sha256(lst.read_bytes()).hexdigest(),
-        recipe=asdict(recipe),
-        images=len(index),
-        bytes=offset,
-        sha256=digest.hexdigest(),
-        bad=bad,
-    )
-    write_whole(rec.with_suffix(".json"), json.dumps(asdict(made), indent=1) + "\n")
+if __name__ == "__main__":
+    sys.exit(main(COMMAND))

@@ -8,54 +8,61 @@ aligned offset is cut there into parts, without those four bytes; the reader put
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from im2rec_tools.errors import DataError
 
 MAGIC = 0xCED7230A
-_MAGIC_BYTES = struct.pack("<I", MAGIC)
+MAGIC_BYTES = struct.pack("<I", MAGIC)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _LENGTH_BITS = 29
 _WHOLE_NUMBER = re.compile("[0-9]{1,20}")
+_FIRST_BYTES = 4096  # more than an image's labels
 _IMAGE_HEADER = struct.Struct("<IfQQ")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRecord:
-    """An encoded image with its label, as MXNet's image iterators expect it."""
+    """An encoded image with its label or labels, as MXNet's image iterators expect it."""
 
     index: int
-    label: float
+    labels: tuple[float, ...]
     image: bytes
 
 
 def pack(record: ImageRecord) -> bytes:
     """The payload of an image record; `unpack` is its inverse."""
-    return _IMAGE_HEADER.pack(0, record.label, record.index, 0) + record.image
+    count = len(record.labels)
+    if count == 1:
+        return _IMAGE_HEADER.pack(0, record.labels[0], record.index, 0) + record.image
+    header = _IMAGE_HEADER.pack(count, 0, record.index, 0)
+    return header + struct.pack(f"<{count}f", *record.labels) + record.image
 
 
 def unpack(payload: bytes, where: str) -> ImageRecord:
-    """The image record in a payload of one label; DataError names `where` for any other."""
+    """The image record in a payload; DataError names `where` for any other."""
     if len(payload) < _IMAGE_HEADER.size:
         raise DataError(f"{where}: expected an image record, got {len(payload)} bytes")
-    flag, label, index, _ = _IMAGE_HEADER.unpack_from(payload)
-    if flag != 0:
-        raise DataError(f"{where}: expected one label, got a vector of {flag}")
-    return ImageRecord(index=index, label=label, image=payload[_IMAGE_HEADER.size :])
+    count, label, index, _ = _IMAGE_HEADER.unpack_from(payload)
+    start = _IMAGE_HEADER.size + 4 * count
+    if len(payload) < start:
+        raise DataError(f"{where}: expected {count} labels, got {len(payload)} bytes")
+    labels = struct.unpack_from(f"<{count}f", payload, _IMAGE_HEADER.size) if count else (label,)
+    return ImageRecord(index=index, labels=labels, image=payload[start:])
 
 
 def _parts(payload: bytes) -> list[bytes]:
     """The payload, cut where it holds the magic at a multiple of 4 bytes."""
-    parts, start, found = [], 0, payload.find(_MAGIC_BYTES)
+    parts, start, found = [], 0, payload.find(MAGIC_BYTES)
     while found >= 0:
         if found % 4 == 0:
             parts.append(payload[start:found])
             start = found + 4
-            found = payload.find(_MAGIC_BYTES, start)
+            found = payload.find(MAGIC_BYTES, start)
         else:
-            found = payload.find(_MAGIC_BYTES, found + 1)
+            found = payload.find(MAGIC_BYTES, found + 1)
     return [*parts, payload[start:]]
 
 
@@ -114,7 +121,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
             if payload is None:
                 start, payload = offset, bytearray()
             else:
-                payload += _MAGIC_BYTES
+                payload += MAGIC_BYTES
             payload += file.read(length)
             file.seek(-length % 4, 1)
             offset += 8 + length + (-length % 4)
@@ -123,6 +130,23 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
                 payload = None
         if payload is not None:
             raise parts.fail(offset, "the last record has no end")
+
+
+def headers(path: Path) -> Iterator[tuple[ImageRecord, int]]:
+    """Every image record without its image, and how many bytes that has; reads no image."""
+    with path.open("rb") as file:
+        parts = _Parts(file, path)
+        offset, start, size, first = 0, 0, 0, b""
+        while offset < parts.size:
+            kind, length = parts.header(offset)
+            if kind in {_WHOLE, _FIRST}:
+                start, size, first = offset, 0, file.read(min(length, _FIRST_BYTES))
+            size += length + (0 if kind in {_WHOLE, _FIRST} else len(MAGIC_BYTES))
+            offset += 8 + length + (-length % 4)
+            file.seek(offset)
+            if kind in {_WHOLE, _LAST}:
+                record = unpack(first, f"{path}: byte {start}")
+                yield replace(record, image=b""), size - len(first) + len(record.image)
 
 
 def read_index(path: Path) -> list[tuple[int, int]]:

@@ -1,95 +1,148 @@
-"""A small labelled tree of real photographs, cut from those that scikit-image carries.
+"""Command `sample`: a labelled tree of photographs, or one shaped like a well-known data set.
 
-docs/data.md names the source and licence of each.
+The pictures are cut from photographs that scikit-image carries; docs/data.md names the source and
+licence of each.
 """
 
 import random
+import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import cv2
-
+from im2rec_tools.command import Command, Option, main, one_of, percent, tree_root, whole
 from im2rec_tools.errors import DataError
-from im2rec_tools.tree import classes
+from im2rec_tools.files import check_space
+from im2rec_tools.progress import Plan, Progress, Update
+from im2rec_tools.split import validation_root
+from im2rec_tools.tree import sizes
 
-# Class to file: those in the public domain or under CC0, by scikit-image's own documentation.
-PHOTOGRAPHS = {
-    "astronaut": "astronaut.png",
-    "brick": "brick.png",
-    "camera": "camera.png",
-    "cat": "chelsea.png",
-    "coffee": "coffee.png",
-    "galaxies": "hubble_deep_field.jpg",
-    "grass": "grass.png",
-    "gravel": "gravel.png",
-    "retina": "retina.jpg",
-    "rocket": "rocket.jpg",
-}
-_SMALLEST_EDGE = 256
+if TYPE_CHECKING:
+    from im2rec_tools.shapes import Shape
+
+SHAPES = ("photographs", "mnist", "cifar-10", "imagenet")
+_SAY_EVERY = 100
+_BYTES = {".png": 4_096, ".jpg": 60_000, ".JPEG": 130_000}  # an image, on the disk, about
+_SHARES = {"imagenet": 0.01}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Made:
-    """How many of `total` images there are so far."""
+def sample(
+    root: Path,
+    *,
+    shape: str = "photographs",
+    images_per_class: int = 0,
+    share: float = 0,
+    seed: int = 0,
+) -> Iterator[Update]:
+    """Makes the tree at `root`, the same for the same arguments.
 
-    done: int
-    total: int
-
-
-def sample(root: Path, *, images_per_class: int, seed: int = 0) -> Iterator[Made]:
-    """Makes the tree at `root`, the same for the same arguments; yields after each class.
-
-    Each class is one photograph, its images JPEG crops with both edges of 256 pixels or more, at
-    qualities of 75 to 98. A tree that is there already, whole, is left as it is. Raises DataError
-    where `root` holds something else.
+    Each class has a share of the images that the data set it is shaped like has, or so many as
+    `images_per_class` says; what that data set has for validation goes to `validation_root(root)`.
+    A tree that is there already, whole, is left as it is. Raises DataError where `root` holds
+    something else.
     """
-    total = images_per_class * len(PHOTOGRAPHS)
-    if root.exists() and not root.is_dir():
-        raise DataError(f"{root}: is a file; expected an empty or new folder")
-    if root.exists() and any(root.iterdir()):
-        # After `split`, part of each class lies in the validation tree beside it.
-        trees = [tree for tree in (root, root.with_name(root.name + "_val")) if tree.is_dir()]
-        count = sum(len(paths) for tree in trees for paths in classes(tree).values())
-        if count != total or set(classes(root)) != set(PHOTOGRAPHS):
-            raise DataError(
-                f"{root}: expected an empty or new folder, found something else than a sample of "
-                f"{images_per_class} images a class; choose another, or remove it"
-            )
-        yield Made(done=total, total=total)
+    from im2rec_tools import shapes  # noqa: PLC0415 - OpenCV only when there is something to draw
+
+    wanted = shapes.shape(shape)
+    share = share or _SHARES.get(shape, 1)
+    trees = {
+        tree: {
+            name: images_per_class or max(1, round(count * share)) for name, count in counts.items()
+        }
+        for tree, counts in ((root, wanted.train), (validation_root(root), wanted.val))
+        if counts and not (images_per_class and tree != root)
+    }
+    total = sum(sum(counts.values()) for counts in trees.values())
+    says = f"{total} images of {len(wanted.train)} classes in {' and '.join(map(str, trees))}"
+    if _is_there(root, trees):
+        yield Progress(step="drawing", done=total, total=total)
+        yield says
         return
+    check_space(root, total * _BYTES[wanted.ending], "ask for fewer images")
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=root.parent, prefix=".sample-") as work:
-            for number, (name, file) in enumerate(PHOTOGRAPHS.items(), 1):
-                draw = random.Random(f"{seed} {name}")
-                _cut(_photograph(file), Path(work) / "tree" / name, images_per_class, draw)
-                yield Made(done=number * images_per_class, total=total)
-            (Path(work) / "tree").rename(root)
+            done = 0
+            for at, (place, counts) in zip(("", " val"), trees.items(), strict=False):
+                for number, (name, count) in enumerate(counts.items()):
+                    for _ in _draw(
+                        wanted, Path(work) / place.name / name, number, count, f"{seed}{at}"
+                    ):
+                        done += 1
+                        if done % _SAY_EVERY == 0 or done == total:
+                            yield Progress(step="drawing", done=done, total=total)
+            for place in reversed(trees):  # where `root` is, all is
+                (Path(work) / place.name).rename(place)
     except OSError as error:
         raise DataError(f"{root}: cannot be written ({error.strerror})") from error
+    yield says
 
 
-def _photograph(file: str) -> Any:
-    """Pixels (H, W) or (H, W, 3), BGR, uint8."""
-    import skimage  # noqa: PLC0415 - only for its photographs
+def _is_there(root: Path, trees: dict[Path, dict[str, int]]) -> bool:
+    if root.exists() and not root.is_dir():
+        raise DataError(f"{root}: is a file; expected an empty or new folder")
+    if not root.exists() or not any(root.iterdir()):
+        if root.is_dir():
+            root.rmdir()
+        return False
+    # After `split`, part of each class lies in the validation tree beside it.
+    there = [tree for tree in (root, validation_root(root)) if tree.is_dir()]
+    found = sum(sum(sizes(tree).values()) for tree in there)
+    wanted = sum(sum(counts.values()) for counts in trees.values())
+    if found != wanted or set(sizes(root)) != set(trees[root]):
+        raise DataError(
+            f"{root}: expected an empty or new folder, found something else than this sample of "
+            f"{wanted} images; choose another, or remove it"
+        )
+    return True
 
-    path = Path(skimage.__file__).parent / "data" / file
-    pixels = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
-    if pixels is None:
-        raise DataError(f"{path}: expected a photograph of scikit-image there, found none")
-    return pixels
 
+def _draw(wanted: "Shape", folder: Path, number: int, count: int, seed: str) -> Iterator[None]:
+    import cv2  # noqa: PLC0415
 
-def _cut(pixels: Any, folder: Path, count: int, draw: random.Random) -> None:
     folder.mkdir(parents=True)
-    for number in range(count):
-        height = draw.randint(_SMALLEST_EDGE, min(pixels.shape[0], 640))
-        width = draw.randint(_SMALLEST_EDGE, min(pixels.shape[1], 640))
-        top = draw.randint(0, pixels.shape[0] - height)
-        left = draw.randint(0, pixels.shape[1] - width)
-        crop = pixels[top : top + height, left : left + width]
-        quality = [cv2.IMWRITE_JPEG_QUALITY, draw.randint(75, 98)]
-        cv2.imwrite(str(folder / f"{folder.name}_{number:04}.jpg"), crop, quality)
+    draw = random.Random(f"{seed} {folder.name}")
+    for at in range(count):
+        pixels, options = wanted.draw(number, draw)
+        name = folder / f"{folder.name}_{at:04}{wanted.ending}"
+        if not cv2.imwrite(str(name), pixels, options):
+            raise DataError(f"{name}: cannot be written")
+        yield
+
+
+def _plan(root: Path, *, shape: str, images_per_class: int, percent: float, seed: int) -> Plan:
+    def work() -> Iterator[Update]:
+        return sample(
+            root, shape=shape, images_per_class=images_per_class, share=percent, seed=seed
+        )
+
+    many = f"{images_per_class} images a class" if images_per_class else "its own counts"
+    return Plan(says=[f"would make {root}, shaped like {shape}, {many}"], work=work)
+
+
+COMMAND = Command(
+    name="sample",
+    help="Makes a small labelled tree of real photographs, or one shaped like a known data set.",
+    options=(
+        Option(name="root", help="the folder to make", parse=tree_root),
+        Option(name="shape", help=" ".join(SHAPES), default="photographs", parse=one_of(*SHAPES)),
+        Option(
+            name="images-per-class",
+            help="0: as the data set has (photographs: 70)",
+            default="0",
+            parse=whole(0),
+        ),
+        Option(
+            name="percent",
+            help="of the data set's own counts; 0: all, of imagenet 1",
+            default="0",
+            parse=percent,
+        ),
+        Option(name="seed", help="of what is drawn", default="0", parse=whole(0)),
+    ),
+    plan=_plan,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(COMMAND))

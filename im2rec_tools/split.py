@@ -1,47 +1,150 @@
-"""Splits off a validation set: some images of each class move to a tree beside the first."""
+"""Command `split`: some images of each class move to a validation tree beside the first."""
 
 import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from im2rec_tools.command import Command, Option, main, one_of, tree_root, whole
 from im2rec_tools.errors import DataError
-from im2rec_tools.tree import classes, images
+from im2rec_tools.progress import Plan, Progress, Update
+from im2rec_tools.tree import classes, listable
+
+Small = Literal["stay", "move", "refuse"]
+_SAY_EVERY = 1000
+_NAMED = 5
 
 
 def validation_root(root: Path) -> Path:
     """Where the validation images of the tree at `root` go: 'images' -> 'images_val'."""
-    return root.with_name(root.name + "_val")
+    return root.with_name(f"{root.name}_val")
 
 
-def split(root: Path, *, images_per_class: int, seed: int = 0) -> int:
-    """Moves `images_per_class` random images of each class to `validation_root(root)`.
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """How many images of each class go, which, and what becomes of classes with no more of them."""
+
+    images: int = 50
+    seed: int = 0
+    small: Small = "stay"
+
+
+def split(root: Path, wanted: Split) -> Plan:
+    """Moves random images of each class to `validation_root(root)`.
 
     The choice depends on the seed and the names alone, so that an interrupted run goes on where
-    it was and a second one does nothing. Returns how many images the validation tree holds.
-    Raises DataError, before anything moves, where a class would be left without images.
+    it was and a second one does nothing. Raises DataError, before anything moves, where nothing
+    could move, or where the validation tree holds images that it would not choose.
     """
     target = validation_root(root)
-    moves: list[tuple[Path, Path]] = []
-    for name, paths in classes(root).items():
-        folder = target / name
-        moved = [path.name for path in images(folder)] if folder.is_dir() else []
-        everything = sorted({path.name for path in paths} | set(moved))
-        if len(everything) <= images_per_class:
+    train = classes(root) if root.is_dir() else {}
+    val = classes(target) if target.is_dir() and any(target.iterdir()) else {}
+    names = sorted({*train, *val})
+    if not names:
+        classes(root)
+    moves: list[str] = []
+    small: list[str] = []
+    for name in names:
+        moved = set(val.get(name, ()))
+        everything = sorted({*train.get(name, ()), *moved})
+        chosen = _chosen(name, everything, wanted)
+        if moved - chosen:
             raise DataError(
-                f"{root / name}: has {len(everything)} images; expected more than the "
-                f"{images_per_class} that validation takes of each class (--val-per-class)"
+                f"{target / name}: holds images that this split does not choose; it was made with "
+                f"other settings. Put them back (--undo) and split again"
             )
-        draw = random.Random(f"{seed} {name}")
-        chosen = set(draw.sample(everything, images_per_class))
-        if set(moved) - chosen:
-            raise DataError(
-                f"{folder}: holds images that this split does not choose; it was made with other "
-                f"settings. Move them back to {root / name} and split again"
-            )
-        moves += [(root / name / file, folder / file) for file in sorted(chosen - set(moved))]
+        if len(everything) <= wanted.images:
+            small.append(f"{name} ({len(everything)})")
+        moves += [listable(f"{name}/{file}") for file in sorted(chosen - moved)]
+    notes = _notes(root, small, wanted)
+    if len(small) == len(names) and wanted.small == "stay":
+        raise DataError(f"{root}: no class has more than {wanted.images} images; ask for fewer")
+    total = sum(map(len, val.values())) + len(moves)
+    last = f"{total} validation images of {len(names)} classes in {target}"
+    return Plan(
+        says=[*notes, f"would move {len(moves)} images from {root} to {target}"],
+        work=lambda: _moved(root, target, moves, [*notes], last),
+    )
+
+
+def _chosen(name: str, everything: list[str], wanted: Split) -> set[str]:
+    if len(everything) <= wanted.images:
+        return set(everything) if wanted.small == "move" else set()
+    return set(random.Random(f"{wanted.seed} {name}").sample(everything, wanted.images))
+
+
+def _notes(root: Path, small: list[str], wanted: Split) -> list[str]:
+    if not small:
+        return []
+    named = ", ".join(small[:_NAMED]) + (", ..." if len(small) > _NAMED else "")
+    have = f"{len(small)} classes have {wanted.images} images or fewer: {named}"
+    if wanted.small == "refuse":
+        raise DataError(f"{root}: {have}; --small stay keeps them for training, move moves them")
+    fate = {"stay": "they stay, without validation images", "move": "all their images move"}
+    return [f"{have}; {fate[wanted.small]}"]
+
+
+def unsplit(root: Path) -> Plan:
+    """Moves every image of `validation_root(root)` back; DataError where one is in both trees."""
+    source = validation_root(root)
+    moves = []
+    for name, files in classes(source).items():
+        for file in files:
+            if (root / name / file).exists():
+                raise DataError(f"{root / name / file}: is in {source} too; move one away")
+            moves.append(f"{name}/{file}")
+    return Plan(
+        says=[f"would move {len(moves)} images from {source} back to {root}"],
+        work=lambda: _moved(source, root, moves, [], f"{len(moves)} images are back in {root}"),
+    )
+
+
+def _moved(
+    source: Path, target: Path, moves: list[str], notes: list[str], last: str
+) -> Iterator[Update]:
+    yield from notes
+    step = f"moving to {target.name}"
     try:
-        for source, destination in moves:
-            destination.parent.mkdir(parents=True, exist_ok=True)
-            source.rename(destination)
+        for done, name in enumerate(moves):
+            if done % _SAY_EVERY == 0:
+                yield Progress(step=step, done=done, total=len(moves))
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).rename(target / name)
+        for folder in {(source / name).parent for name in moves}:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+        if source.is_dir() and not any(source.iterdir()):
+            source.rmdir()
     except OSError as error:
         raise DataError(f"{target}: cannot be written ({error.strerror})") from error
-    return sum(len(paths) for paths in classes(target).values())
+    yield Progress(step=step, done=len(moves), total=len(moves))
+    yield last
+
+
+def _plan(root: Path, *, images: int, seed: int, small: Small, undo: bool) -> Plan:
+    return unsplit(root) if undo else split(root, Split(images=images, seed=seed, small=small))
+
+
+SMALL = Option(
+    name="small",
+    help="classes with no more images than move: they stay, all their images move, or refuse",
+    default="stay",
+    parse=one_of("stay", "move", "refuse"),
+)
+COMMAND = Command(
+    name="split",
+    help="Moves random images of each class to ROOT_val, the same for the same seed.",
+    options=(
+        Option(name="root", help="labelled tree: a folder of images a class", parse=tree_root),
+        Option(name="images", help="of each class that move", default="50", parse=whole(1)),
+        Option(name="seed", help="of the choice", default="0", parse=whole(0)),
+        SMALL,
+        Option(name="undo", help="move all images of ROOT_val back", default=False),
+    ),
+    plan=_plan,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(COMMAND))

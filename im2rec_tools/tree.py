@@ -1,41 +1,93 @@
 """A labelled tree: a folder with a folder of images for each class."""
 
+import os
 import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from im2rec_tools.errors import DataError
 
 # No control characters, and no bytes that Python could not read as UTF-8.
 _LISTABLE = re.compile("[^\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]*")
-SUFFIXES = frozenset({".jpeg", ".jpg", ".png", ".webp", ".bmp"})
+SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
-def _is_class(folder: Path) -> bool:
-    return folder.is_dir() and not folder.name.startswith(".")
+def suffixes(called: str, text: str) -> tuple[str, ...]:
+    """File name endings, as typed: '.jpg,.png'."""
+    found = tuple(one.strip().lower() for one in text.split(","))
+    if not all(re.fullmatch(r"\.[^./\\]+", one) for one in found):
+        raise DataError(f"{called}: expected endings such as .jpg,.png, got {text!r}")
+    return found
 
 
-def images(folder: Path) -> list[Path]:
-    """The image files of one folder, by their names, sorted."""
-    found = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES]
-    for path in found:
-        if not _LISTABLE.fullmatch(str(path)):
-            raise DataError(
-                f"{str(path)!a}: a list of images cannot hold this name (control characters, or "
-                f"bytes that are not UTF-8); rename it"
-            )
-    return sorted(found)
+def is_image(name: str, endings: Collection[str] = SUFFIXES) -> bool:
+    """Whether a file of this name is taken for an image; hidden ones are not."""
+    return os.path.splitext(name)[1].lower() in endings and not name.startswith(".")  # noqa: PTH122
 
 
-def classes(root: Path) -> dict[str, list[Path]]:
-    """Images of each class of the tree, classes in sorted order: the n-th has label n.
+def listable(path: str) -> str:
+    """The path, which a line of a list can hold; DataError where none can."""
+    if not _LISTABLE.fullmatch(path):
+        raise DataError(
+            f"{path!a}: a list of images cannot hold this name (control characters, or bytes "
+            f"that are not UTF-8); rename it"
+        )
+    return path
 
-    Raises DataError where there is no tree or it holds no image.
+
+def walk(root: Path, endings: Collection[str] = SUFFIXES) -> Iterator[tuple[str, list[str]]]:
+    """Folders below a root with the sorted names of their images, a folder before those in it.
+
+    A folder's name is its path below the root, '.' for the root itself. Sorted as upstream does;
+    hidden folders and links to a folder they lie in are passed over.
     """
     if not root.is_dir():
         raise DataError(f"{root}: no such folder; expected one with a folder of images a class")
-    found = {folder.name: images(folder) for folder in sorted(root.iterdir()) if _is_class(folder)}
-    found = {name: paths for name, paths in found.items() if paths}
+    yield from _walk(str(root), ".", frozenset(endings), ())
+
+
+def _walk(
+    top: str, below: str, endings: frozenset[str], above: tuple[tuple[int, int], ...]
+) -> Iterator[tuple[str, list[str]]]:
+    folder = top if below == "." else f"{top}/{below}"
+    status = os.stat(folder)  # noqa: PTH116 - one call, no objects: a tree has millions of files
+    here = (status.st_dev, status.st_ino)
+    if here in above:
+        return
+    try:
+        found = list(os.scandir(folder))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror})") from error
+    images = sorted(entry.name for entry in found if _is_file(entry, endings))
+    if images:
+        yield below, images
+    for name in sorted(entry.name for entry in found if _is_folder(entry)):
+        yield from _walk(top, name if below == "." else f"{below}/{name}", endings, (*above, here))
+
+
+def _is_file(entry: os.DirEntry[str], endings: frozenset[str]) -> bool:
+    return is_image(entry.name, endings) and not entry.is_dir()
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir() and not entry.name.startswith(".")
+    except OSError:
+        return False  # a link that leads to itself
+
+
+def classes(root: Path) -> dict[str, list[str]]:
+    """Sorted names of the images of each class of the tree, classes in sorted order.
+
+    Raises DataError where there is no tree or it holds no image in a class.
+    """
+    found = {name: images for name, images in walk(root) if "/" not in name and name != "."}
     if not found:
-        endings = ", ".join(sorted(SUFFIXES))
+        endings = ", ".join(SUFFIXES)
         raise DataError(f"{root}: expected a folder a class with images ({endings}), found none")
     return found
+
+
+def sizes(root: Path) -> dict[str, int]:
+    """How many images each class of a tree has."""
+    return {name: len(images) for name, images in classes(root).items()}

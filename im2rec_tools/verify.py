@@ -1,49 +1,74 @@
-"""Reads a shard back whole: framing, index, count, checksum, labels, and every image decoded."""
+"""Command `verify`: reads shards back whole and compares them with what was packed."""
 
-import hashlib
-from collections import Counter
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from im2rec_tools.codec import check
+from im2rec_tools.checking import Check, Contents
+from im2rec_tools.command import Command, Option, main, path, whole
 from im2rec_tools.errors import DataError
-from im2rec_tools.pack import manifest
-from im2rec_tools.recordio import read_index, records, unpack
+from im2rec_tools.files import size
+from im2rec_tools.pool import Pool
+from im2rec_tools.progress import Plan, Progress, Update
+from im2rec_tools.recordio import count_records
+from im2rec_tools.shards import recs
+
+_WAIT_SECONDS = 0.2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Contents:
-    """What a shard holds: images of each label."""
+def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Contents]:
+    """Checks shards, several at a time; DataError for the first that is wrong."""
+    counts = [count_records(rec) for rec in shards]
+    total, done, given = sum(counts), 0, 0
+    yield Progress(step="reading back", done=0, total=total)
+    with Pool(min(processes, len(shards)), "im2rec_tools.checking") as pool:
+        left = len(shards)
+        while left:
+            while given < len(shards) and pool.has_room:
+                pool.give(Check(number=given, rec=shards[given]))
+                given += 1
+            for checked in pool.answers(_WAIT_SECONDS):
+                if checked.problem:
+                    raise DataError(checked.problem)
+                left -= 1
+                done += checked.contents.images
+                counts[checked.number] = 0
+                yield checked.contents
+            on = sum(min(at, counts[number]) for number, at in pool.positions if number >= 0)
+            yield Progress(step="reading back", done=done + on, total=total)
 
-    images: int
-    labels: dict[float, int]
+
+def _plan(path: Path, *, processes: int) -> Plan:
+    shards = recs(path)
+
+    def work() -> Iterator[Update]:
+        found = []
+        for update in verify_all(shards, processes or len(os.sched_getaffinity(0))):
+            if isinstance(update, Progress):
+                yield update
+            else:
+                found.append(update)
+                yield f"{update.path}: {update.images} images of {len(update.labels)} labels"
+        labels = {label for contents in found for label in contents.labels}
+        yield (
+            f"{sum(one.images for one in found)} images of {len(labels)} labels in {len(found)} "
+            f"shards, {size(sum(rec.stat().st_size for rec in shards))}: all as they were packed"
+        )
+
+    says = (f"would read back {rec}, {size(rec.stat().st_size)}" for rec in shards)
+    return Plan(says=says, work=work)
 
 
-def verify(rec: Path) -> Contents:
-    """Checks one shard against itself, its index and its manifest.
+COMMAND = Command(
+    name="verify",
+    help="Reads shards back: framing, index, counts, every image decoded, labels, checksums.",
+    options=(
+        Option(name="path", help="a .rec, or a folder of them", parse=path),
+        Option(name="processes", help="0: one a core", default="0", parse=whole(0, 4096)),
+    ),
+    plan=_plan,
+)
 
-    Raises DataError naming the file and the record that is wrong.
-    """
-    made = manifest(rec)
-    if made is None:
-        raise DataError(f"{rec.with_suffix('.json')}: no such manifest; pack {rec.name} again")
-    index = read_index(rec.with_suffix(".idx"))
-    labels: Counter[float] = Counter()
-    found: list[tuple[int, int]] = []
-    for offset, payload in records(rec):
-        where = f"{rec}: record {len(found)} at byte {offset}"
-        record = unpack(payload, where)
-        try:
-            check(record.image)
-        except DataError as error:
-            raise DataError(f"{where}: {error}") from error
-        found.append((record.index, offset))
-        labels[record.label] += 1
-    if found != index:
-        raise DataError(f"{rec}: its index lists {len(index)} records, the file has {len(found)}")
-    if len(found) != made.images:
-        raise DataError(f"{rec}: expected {made.images} images, found {len(found)}")
-    with rec.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != made.sha256:
-            raise DataError(f"{rec}: differs from what was packed (checksum); pack it again")
-    return Contents(images=len(found), labels=dict(labels))
+if __name__ == "__main__":
+    sys.exit(main(COMMAND))

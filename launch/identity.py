@@ -47,7 +47,7 @@ def _shard_sum(path: Path, count: int) -> str:
         return f"{status.st_size} {status.st_mtime_ns}"
     try:
         made = json.loads(manifest.read_text(encoding="utf-8"))
-        images, size, checksum = made["images"], made["bytes"], made["sha256"]
+        images, size, checksum = made["images"], made["bytes"], made["crc32c"]
     except (ValueError, KeyError, TypeError) as error:
         raise SpecError(f"{manifest}: not a manifest of a shard: {error}") from error
     if size != status.st_size:

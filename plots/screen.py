@@ -1,81 +1,10 @@
-"""What a person sees while work goes on: bars on a terminal, plain lines elsewhere."""
-
-import sys
-import time
-from types import TracebackType
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+"""What a person sees while a sweep goes on."""
 
 from bench.events import Event
+from im2rec_tools.bars import Bars
 from plots.table import significant
 from results.rates import rate_of
 from results.record import Record, Started
-
-_LINE_SECONDS = 10.0
-
-
-class Bars:
-    """Named bars that advance; without a terminal, a line now and then of those that take long."""
-
-    def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[note]}"),
-            TimeElapsedColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._tasks: dict[str, TaskID] = {}
-        self._said: dict[str, float] = {}
-        self._begun: set[str] = set()
-
-    def __enter__(self) -> "Bars":
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
-
-    def show(self, name: str, done: int, total: int, note: str = "") -> None:
-        """Moves the bar `name` to done of total."""
-        if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(escape(name), total=total, note="")
-        self._progress.update(self._tasks[name], completed=done, total=total, note=escape(note))
-        if not self._console.is_terminal:
-            self._plain(name, done, total, note)
-
-    def _plain(self, name: str, done: int, total: int, note: str) -> None:
-        now = time.monotonic()
-        since = now - self._said.setdefault(name, now)
-        # What takes less than ten seconds from its first step to its last says no line.
-        if done > 0 and since < _LINE_SECONDS and not (done == total and name in self._begun):
-            return
-        self._said[name] = now
-        self._begun.add(name)
-        print(f"{name}: {done}/{total} {note}".rstrip(), file=sys.stderr, flush=True)
-
-    def line(self, text: str) -> None:
-        """Says a line that stays."""
-        if self._console.is_terminal:
-            self._progress.console.print(escape(text))
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def remove(self, name: str) -> None:
-        """Takes a bar away."""
-        self._said.pop(name, None)
-        self._begun.discard(name)
-        if name in self._tasks:
-            self._progress.remove_task(self._tasks.pop(name))
 
 
 class SweepScreen:

@@ -19,9 +19,10 @@ from tasks.report import build_report, run_folder, stamped
 
 def measure(what: Sweep, run: str, port: str = "", deadlines: Deadlines | None = None) -> None:
     """Runs what is left of a sweep into its run folder and reports it."""
+    from im2rec_tools.bars import Bars
     from launch.hosts import rehearse, this_machine
     from launch.sweep import Where, points, sweep
-    from plots.screen import Bars, SweepScreen
+    from plots.screen import SweepScreen
     from results.store import Store
 
     fake = all(trial.engine == "fake" for trial in what.trials)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.codec import Recipe
-from im2rec_tools.prepare import Shard, Wanted, prepare
 from im2rec_tools.sample import sample
 from tests.jobs import MARK
+from tests.trees import made, wanted
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +21,5 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Shards of the sample: 24 photographs of each class to train on, 6 to validate."""
     root = tmp_path_factory.mktemp("photographs") / "s"
     list(sample(root, images_per_class=30))
-    wanted = Wanted(val_per_class=6, train_shards=2, recipe=Recipe(short_edge=256))
-    assert all(update.images for update in prepare(root, wanted) if isinstance(update, Shard))
+    assert all(shard.images for shard in made(root, wanted(val=6, short_edge=256)))
     return root.with_name("s_rec")

@@ -10,12 +10,11 @@ import pytest
 
 import launch.identity
 from bench.trial import Trial
-from im2rec_tools.codec import Recipe
 from launch.hosts import rehearse
 from results.store import read
 from tests.jobs import measured, trial
 from tests.test_fabfile import POINT, SWEEP
-from tests.trees import SMALL, made, tree
+from tests.trees import made, tree, wanted
 
 pytestmark = pytest.mark.program
 ROOT = Path(__file__).parent.parent
@@ -65,11 +64,11 @@ def test_points_whose_shards_have_changed_run_again(tmp_path: Path) -> None:
         return trial(mode="real", kvstore="local", devices=1, data_train=data, batch_per_device=2)
 
     for name in ("a", "b"):
-        made(tree(tmp_path / name, {"cat": 8}), SMALL)
+        made(tree(tmp_path / name, {"cat": 8}))
     run = tmp_path / "run"
     assert len(ran(run, reading("a"), reading("b"), ONE)) == 3
     shutil.rmtree(tmp_path / "b_rec")
-    made(tmp_path / "b", replace(SMALL, recipe=Recipe(short_edge=48)))
+    made(tmp_path / "b", wanted(short_edge=48))
     again = measured(run, reading("a"), reading("b"), ONE)
     assert [record.trial for record in again] == [reading("b")]
 

@@ -13,7 +13,8 @@ from invoke.exceptions import Exit
 
 import fabfile as _fabfile
 import tasks.bench
-from tests.trees import SMALL, made, tree
+from tasks import data
+from tests.trees import made, tree
 
 # Invoke types a task as the function it wraps.
 fabfile: Any = _fabfile
@@ -58,8 +59,8 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.program
 def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
     text = fab("--list").stdout
-    tasks = "data.sample data.prepare bench.plan bench.sweep bench.io report.build report.show"
-    for name in [*tasks.split(), "smoke", "demo"]:
+    tasks = "bench.plan bench.sweep bench.io report.build report.show smoke demo"
+    for name in [*tasks.split(), *(f"data.{name}" for name in data.NAMES)]:
         assert f"  {name} " in text
     assert "bench.sweep (bench)" in text
 
@@ -162,7 +163,7 @@ def test_a_run_folder_that_cannot_be_written_is_exit_code_2(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "rubbish"])
 def test_a_damaged_shard_is_exit_code_2_before_mxnet_reads_it(tmp_path: Path, damage: str) -> None:
-    path = made(tree(tmp_path / "t", {"cat": 8}), SMALL)[0].path
+    path = made(tree(tmp_path / "t", {"cat": 8}))[0].path
     if damage == "missing":
         path.unlink()
     elif damage == "rubbish":
@@ -176,18 +177,19 @@ def test_a_damaged_shard_is_exit_code_2_before_mxnet_reads_it(tmp_path: Path, da
 
 def test_folders_without_images_are_exit_code_2(tmp_path: Path) -> None:
     for folder in (tmp_path / "none", tmp_path):
-        code, line = refusal(fabfile.data_prepare, str(folder))
+        code, line = refusal(data.task_of(data.command("prepare")), dir=str(folder))
         assert code == 2
         assert "expected" in line
 
 
 def test_options_that_are_no_numbers_are_exit_code_2(tmp_path: Path) -> None:
-    code, line = refusal(fabfile.data_sample, str(tmp_path / "s"), images_per_class="many")
+    sample, prepare = (data.task_of(data.command(name)) for name in ("sample", "prepare"))
+    code, line = refusal(sample, root=str(tmp_path / "s"), images_per_class="many")
     assert (code, line) == (
         2,
-        "error: --images-per-class: expected a whole number, 1 or more, got 'many'",
+        "error: --images-per-class: expected a whole number, 0 or more, got 'many'",
     )
-    assert refusal(fabfile.data_prepare, str(tmp_path), smaller="stretch")[0] == 2
+    assert refusal(prepare, dir=str(tmp_path), small="stretch")[0] == 2
     assert refusal(fabfile.bench_io, "x.rec", image_shape="big")[0] == 2
 
 

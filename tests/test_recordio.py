@@ -51,7 +51,7 @@ def test_records_come_back_as_they_were(
     st.builds(
         ImageRecord,
         index=st.integers(0, 2**64 - 1),
-        label=st.floats(width=32, allow_nan=False),
+        labels=st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=4).map(tuple),
         image=st.binary(),
     )
 )

@@ -7,8 +7,8 @@ import pytest
 
 from bench.errors import SpecError
 from bench.shards import count_images, merged_index, shards
+from im2rec_tools import manifest
 from im2rec_tools.errors import DataError
-from im2rec_tools.pack import manifest
 from tests.trees import made, tree
 
 
@@ -35,6 +35,6 @@ def test_data_that_is_not_there_is_refused(tmp_path: Path, data: str) -> None:
 
 def test_a_manifest_that_is_none_is_refused(tmp_path: Path) -> None:
     rec = Path(tmp_path / "x.rec")
-    rec.with_suffix(".json").write_text(json.dumps({"images": 1}))
+    rec.with_suffix(".json").write_text(json.dumps({"schema": 2, "images": 1}))
     with pytest.raises(DataError, match="not a manifest"):
-        manifest(rec)
+        manifest.read(rec)

@@ -79,7 +79,7 @@ def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photogr
 
 
 def test_what_mxnet_says_of_an_error_is_told(tmp_path: Path) -> None:
-    junk = pack(ImageRecord(index=0, label=0.0, image=b"no image"))
+    junk = pack(ImageRecord(index=0, labels=(0.0,), image=b"no image"))
     (tmp_path / "junk.rec").write_bytes(frame(junk) * 8)
     trial = make(
         {"mode": "test-io", "batch_per_device": 8, "data_train": str(tmp_path / "junk.rec")}

@@ -5,10 +5,20 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from im2rec_tools.codec import Recipe
-from im2rec_tools.prepare import Shard, Wanted, prepare
+from im2rec_tools.checking import Contents
+from im2rec_tools.prepare import Wanted, prepare
+from im2rec_tools.progress import Plan
+from im2rec_tools.recipe import Recipe
+from im2rec_tools.split import Split
 
-SMALL = Wanted(val_per_class=2, train_shards=2, recipe=Recipe(short_edge=64))
+
+def wanted(val: int = 2, train_shards: int = 2, short_edge: int = 64, max_bad: float = 0) -> Wanted:
+    return Wanted(
+        split=Split(images=val),
+        train_shards=train_shards,
+        recipe=Recipe(short_edge=short_edge),
+        max_bad=max_bad,
+    )
 
 
 def jpeg(height: int, width: int, seed: int = 0) -> bytes:
@@ -24,5 +34,13 @@ def tree(root: Path, counts: dict[str, int]) -> Path:
     return root
 
 
-def made(root: Path, wanted: Wanted = SMALL) -> list[Shard]:
-    return [update for update in prepare(root, wanted) if isinstance(update, Shard)]
+def made(root: Path, asked: Wanted | None = None) -> list[Contents]:
+    """The shards that are read back at the end, those for training first."""
+    updates = prepare(root, asked or wanted())
+    found = [update for update in updates if isinstance(update, Contents)]
+    return sorted(found, key=lambda contents: str(contents.path))
+
+
+def lines(plan: Plan) -> list[str]:
+    """What a plan says while it is done."""
+    return [update for update in plan.work() if isinstance(update, str)]

@@ -1,0 +1,134 @@
+"""How far work is: bars on a terminal, plain lines elsewhere."""
+
+import math
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
+
+from im2rec_tools.progress import Progress
+
+_LINE_SECONDS = 10.0
+
+
+class Bars:
+    """Named bars that advance; without a terminal, a line now and then of those that take long."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._progress = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[count]} {task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._said: dict[str, float] = {}
+        self._begun: set[str] = set()
+        self._paces: dict[str, Pace] = {}
+
+    def __enter__(self) -> "Bars":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, name: str, done: int, total: int, note: str = "") -> None:
+        """Moves the bar `name` to done of total; total 0 is unknown."""
+        count = f"{done}/{total}" if total else str(done)
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task(escape(name), total=1, count="", note="")
+        self._progress.update(
+            self._tasks[name],
+            completed=done,
+            total=total or None,
+            count=count,
+            note=escape(note),
+        )
+        if not self._console.is_terminal:
+            self._plain(name, f"{name}: {count} {note}".rstrip(), done, total)
+
+    def follow(self, progress: Progress) -> None:
+        """Moves the bar of a step and notes its images per second, what is left and what is bad."""
+        pace = self._paces.setdefault(progress.step, Pace(progress.done))
+        self.show(progress.step, progress.done, progress.total, pace.note(progress))
+
+    def _plain(self, name: str, line: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        since = now - self._said.setdefault(name, now)
+        # What takes less than ten seconds from its first step to its last says no line.
+        last = done == total and name in self._begun
+        if done > 0 and since < _LINE_SECONDS and not last:
+            return
+        if last:
+            self._begun.discard(name)
+            self._said[name] = math.inf
+        else:
+            self._said[name] = now
+            self._begun.add(name)
+        print(line, file=sys.stderr, flush=True)
+
+    def line(self, text: str) -> None:
+        """Says a line that stays."""
+        if self._console.is_terminal:
+            self._progress.console.print(escape(text))
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Says a line that is a result: on the output proper."""
+        if self._console.is_terminal and sys.stdout.isatty():
+            self._progress.console.print(escape(text), soft_wrap=True, highlight=False)
+        else:
+            print(text, flush=True)
+
+    def remove(self, name: str) -> None:
+        """Takes a bar away."""
+        self._said.pop(name, None)
+        self._begun.discard(name)
+        if name in self._tasks:
+            self._progress.remove_task(self._tasks.pop(name))
+
+
+class Pace:
+    """Images per second of a step since it began, and how long the rest will take at that."""
+
+    def __init__(self, first: int) -> None:
+        self._first, self._began = first, time.monotonic()
+
+    def note(self, progress: Progress) -> str:
+        """Such as '812 images/s, 1:23 left, 2 bad'."""
+        seconds = time.monotonic() - self._began
+        notes = []
+        if progress.done > self._first and seconds > 0:
+            notes.append(f"{(progress.done - self._first) / seconds:.0f} images/s")
+            left = self._left(progress, seconds)
+            if left is not None:
+                notes.append(f"{clock(left)} left")
+        return ", ".join([*notes, f"{progress.bad} bad"])
+
+    def _left(self, progress: Progress, seconds: float) -> float | None:
+        if progress.fraction is not None:
+            return seconds / progress.fraction - seconds if progress.fraction > 0 else None
+        if not progress.total:
+            return None
+        return seconds / (progress.done - self._first) * (progress.total - progress.done)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as m:ss or h:mm:ss."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,97 @@
+"""Reads a shard back whole and compares it with what was packed."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google_crc32c import extend
+
+from im2rec_tools import manifest
+from im2rec_tools.errors import DataError
+from im2rec_tools.recordio import frame, read_index, records, unpack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Check this shard."""
+
+    number: int
+    rec: Path
+
+    def where(self, at: int) -> str:
+        """The record it is at."""
+        return f"{self.rec}, record {at}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a shard holds: images of each label or labels."""
+
+    path: Path
+    images: int
+    labels: dict[tuple[float, ...], int]
+
+
+def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> Contents:
+    """Checks one shard: framing, index, count, every image decoded, labels, checksum.
+
+    Calls `at` with the number of each record before it is looked at.
+    Raises DataError naming the file and the record that is wrong.
+    """
+    from im2rec_tools.codec import check  # noqa: PLC0415 - the codecs are for the processes only
+
+    made = manifest.read(rec)
+    if made is None:
+        raise DataError(f"{rec.with_suffix('.json')}: no such manifest; pack {rec.name} again")
+    index = read_index(rec.with_suffix(".idx"))
+    labels: Counter[tuple[float, ...]] = Counter()
+    crc, number = 0, -1
+    for number, (offset, payload) in enumerate(records(rec)):
+        at(number)
+        where = f"{rec}: record {number} at byte {offset}"
+        record = unpack(payload, where)
+        if number >= len(index) or index[number] != (record.index, offset):
+            listed = index[number] if number < len(index) else "nothing"
+            raise DataError(f"{where}: has key {record.index}, its index lists {listed}")
+        if not all(label == label for label in record.labels):  # noqa: PLR0124 - NaN
+            raise DataError(f"{where}: its label is not a number")
+        try:
+            check(record.image)
+        except DataError as error:
+            raise DataError(f"{where} (key {record.index}): {error}") from error
+        crc = extend(crc, frame(payload))
+        labels[record.labels] += 1
+    if number + 1 != len(index) or number + 1 != made.images:
+        raise DataError(
+            f"{rec}: holds {number + 1} records, its index lists {len(index)}, its manifest says "
+            f"{made.images}"
+        )
+    if f"{crc:08x}" != made.crc32c:
+        raise DataError(f"{rec}: differs from what was packed (checksum); pack it again")
+    return Contents(path=rec, images=number + 1, labels=dict(labels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What a shard holds, or what is wrong with it."""
+
+    number: int
+    contents: Contents | None = None
+    problem: str = ""
+
+
+def server(position: Any) -> Callable[[Check], Checked]:
+    """What a process that reads back does with each message."""
+
+    def answer(check: Check) -> Checked:
+        def at(number: int) -> None:
+            position[:] = (check.number, number)
+
+        try:
+            return Checked(number=check.number, contents=verify(check.rec, at))
+        except DataError as error:
+            return Checked(number=check.number, problem=str(error))
+
+    return answer

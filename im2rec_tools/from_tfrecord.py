@@ -1,0 +1,124 @@
+"""Command `from-tfrecord`: TFRecord shards of ImageNet's Examples to RecordIO shards."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from google_crc32c import extend
+
+from im2rec_tools import manifest, tfrecord
+from im2rec_tools.alignment import in_one_part
+from im2rec_tools.command import Command, Option, main, path
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import check_space, size, whole, write_whole
+from im2rec_tools.manifest import Manifest
+from im2rec_tools.progress import Plan, Progress, Update
+from im2rec_tools.recordio import ImageRecord, frame, pack
+from im2rec_tools.shards import sets
+from im2rec_tools.to_tfrecord import OFFSET
+
+_SAY_EVERY = 500
+
+
+def _sources(path: Path, name: str) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = {key: files for key, files in sets(path).items() if files[0].suffix != ".rec"}
+    if name not in found:
+        names = ", ".join(found) or "none"
+        raise DataError(f"{path}: expected TFRecord files {name}-*-of-*, found {names}")
+    return found[name]
+
+
+def _records(source: Path, first: int, offset: int) -> Iterator[ImageRecord]:
+    """The images of a file; the n-th of all files has index n."""
+    from im2rec_tools.codec import check  # noqa: PLC0415 - only when there is something to convert
+
+    for number, data in enumerate(tfrecord.records(source)):
+        where = f"{source}: record {number}"
+        example = tfrecord.parse(data, where)
+        if example.label < offset:
+            raise DataError(
+                f"{where}: its label is {example.label}, expected {offset} or more; with "
+                f"--label-offset 0 labels stay as they are"
+            )
+        try:
+            check(example.image)
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from error
+        label = float(example.label - offset)
+        image = in_one_part(example.image)
+        yield ImageRecord(index=first + number, labels=(label,), image=image)
+
+
+def _convert(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
+    """Writes one shard; yields its number of images so far."""
+    index: list[str] = []
+    crc, at = 0, 0
+    with whole(rec) as file:
+        for record in _records(source, first, offset):
+            framed = frame(pack(record))
+            file.write(framed)
+            crc = extend(crc, framed)
+            index.append(f"{record.index}\t{at}\n")
+            at += len(framed)
+            yield len(index)
+        if not index:
+            raise DataError(f"{source}: expected images, found none")
+        made = Manifest(
+            schema=manifest.SCHEMA,
+            list_sha256=manifest.digest(source),
+            recipe={"from": source.name},
+            versions=manifest.versions(),
+            images=len(index),
+            bad=0,
+            bytes=at,
+            crc32c=f"{crc:08x}",
+        )
+        write_whole(rec.with_suffix(".idx"), "".join(index))
+        write_whole(rec.with_suffix(".json"), manifest.text(made))
+
+
+def _plan(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
+    sources = _sources(path, set)
+    names = [f"{set}_{n}.rec" if len(sources) > 1 else f"{set}.rec" for n in range(len(sources))]
+    targets = [out / name for name in names]
+
+    def work() -> Iterator[Update]:
+        check_space(out, sum(source.stat().st_size for source in sources), "name another folder")
+        done = 0
+        for source, rec in zip(sources, targets, strict=True):
+            made = manifest.read(rec) if rec.exists() else None
+            if made is not None and made.list_sha256 == manifest.digest(source):
+                done += made.images
+                continue
+            if rec.exists():
+                raise DataError(f"{rec}: is there already, not made of {source}; move it away")
+            count = 0
+            for count in _convert(source, rec, done, label_offset):
+                if count % _SAY_EVERY == 0:
+                    yield Progress(step="converting", done=done + count)
+            done += count
+        total = size(sum(rec.stat().st_size for rec in targets))
+        yield f"{done} images in {len(targets)} shards, {total}: {out}"
+
+    says = (
+        f"would write {rec} from {source}" for source, rec in zip(sources, targets, strict=True)
+    )
+    return Plan(says=says, work=work)
+
+
+COMMAND = Command(
+    name="from-tfrecord",
+    help="Converts TFRecords with the fields of ImageNet's to RecordIO shards; checks their CRCs.",
+    options=(
+        Option(name="path", help="a TFRecord file, or a folder of them", parse=path),
+        Option(name="out", help="folder of the shards", parse=path),
+        Option(name="set", help="first part of the files' names", default="train"),
+        OFFSET,
+    ),
+    plan=_plan,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(COMMAND))

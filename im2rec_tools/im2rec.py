@@ -1,0 +1,199 @@
+"""Stands in for upstream's tools/im2rec.py: the same options, the same lists, the same records.
+
+docs/data.md says what differs on purpose.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from im2rec_tools import listing
+from im2rec_tools.command import ended, follow, percent
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import whole
+from im2rec_tools.listing import Images
+from im2rec_tools.pack import pack_lists
+from im2rec_tools.progress import Plan, Update
+from im2rec_tools.recipe import Recipe
+from im2rec_tools.tree import walk
+from im2rec_tools.work import Work
+
+_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_COLORS: dict[int, Literal["color", "grey", "unchanged"]] = {
+    1: "color",
+    0: "grey",
+    -1: "unchanged",
+}
+
+
+def _word(text: str) -> bool:
+    if text.lower() not in _WORDS:
+        raise argparse.ArgumentTypeError(f"expected True or False, got {text!r}")
+    return _WORDS[text.lower()]
+
+
+def _switch(group: "argparse._ArgumentGroup", name: str, help: str) -> None:
+    """A flag; older releases of upstream, and the tutorial, write a True after it."""
+    group.add_argument(name, nargs="?", type=_word, const=True, default=False, help=help)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of upstream's program as of MXNet 1.9.1, and of the tutorial."""
+    parser = argparse.ArgumentParser(
+        prog="python -m im2rec_tools.im2rec",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Makes lists of images, or packs listed images into RecordIO shards.",
+    )
+    parser.add_argument("prefix", help="of the .lst and .rec files")
+    parser.add_argument("root", help="folder of the images")
+    lists = parser.add_argument_group("lists")
+    _switch(lists, "--list", "make lists, do not pack")
+    lists.add_argument(
+        "--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of image files"
+    )
+    lists.add_argument("--chunks", type=int, default=1, help="number of lists")
+    lists.add_argument("--train-ratio", type=float, default=1.0, help="share of train lists")
+    lists.add_argument("--test-ratio", type=float, default=0, help="share of test lists")
+    _switch(lists, "--recursive", "also folders below, each a label; otherwise label 0")
+    lists.add_argument(
+        "--no-shuffle", dest="shuffle", action="store_false", help="keep the order of names"
+    )
+    records = parser.add_argument_group("shards")
+    _switch(records, "--pass-through", "keep the bytes of images")
+    records.add_argument("--resize", type=int, default=0, help="short edge, 0: as it is")
+    _switch(records, "--center-crop", "cut images to squares")
+    records.add_argument(
+        "--quality", type=int, default=95, help="of JPEG, 1 to 100; of PNG the compression, 1 to 9"
+    )
+    records.add_argument("--num-thread", type=int, default=1, help="number of processes")
+    records.add_argument(
+        "--color", type=int, default=1, choices=[-1, 0, 1], help="1 colour, 0 grey, -1 as it is"
+    )
+    records.add_argument("--encoding", default=".jpg", choices=[".jpg", ".png"], help="of images")
+    _switch(records, "--pack-label", "also lists of labels")
+    ours = parser.add_argument_group("not upstream's")
+    ours.add_argument("--max-bad", default="0.1", help="more bad images, in percent, are a failure")
+    ours.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
+    return parser
+
+
+def _checked(given: argparse.Namespace) -> None:
+    for name, least, most in (
+        ("chunks", 1, 10**6),
+        ("resize", 0, 65_500),
+        ("quality", 1, 100),
+        ("num_thread", 1, 4096),
+        ("train_ratio", 0, 1),
+        ("test_ratio", 0, 1),
+    ):
+        if not least <= getattr(given, name) <= most:
+            option = f"--{name.replace('_', '-')}"
+            raise DataError(f"{option}: expected {least} to {most}, got {getattr(given, name)}")
+    if given.train_ratio + given.test_ratio > 1:
+        raise DataError("--train-ratio and --test-ratio: expected 1 or less together")
+
+
+def _labelled(root: Path, given: argparse.Namespace) -> Images:
+    images = Images()
+    endings = [end.lower() for end in given.exts]
+    for label, (name, files) in enumerate(walk(root, endings)):
+        if not given.recursive and name != ".":
+            break
+        for file in files:
+            images.add(label, file if name == "." else f"{name}/{file}")
+        if given.recursive:
+            print(name, label)
+    return images
+
+
+def _write_list(path: Path, images: Images, indices: Sequence[int]) -> None:
+    with whole(path) as file:
+        for index in indices:
+            file.write(f"{listing.emit(images.entry(index))}\n".encode())
+
+
+def _make_lists(prefix: Path, root: Path, given: argparse.Namespace) -> Iterator[Update]:
+    """Lists whose lengths are upstream's: the last is short where they do not come out even."""
+    images = _labelled(root, given)
+    if not len(images):
+        raise DataError(f"{root}: expected images ({' '.join(given.exts)}), found none")
+    indices = listing.order(len(images)) if given.shuffle else range(len(images))
+    size = -(-len(images) // given.chunks)
+    test = int(size * given.test_ratio)
+    train = test + int(size * given.train_ratio)
+    for number in range(given.chunks):
+        chunk = indices[number * size : (number + 1) * size]
+        name = f"{prefix.name}_{number}" if given.chunks > 1 else prefix.name
+        parts = {"": chunk}
+        if given.train_ratio != 1:
+            parts = {"_test": chunk[:test], "_val": chunk[train:], "_train": chunk[test:train]}
+            if not given.test_ratio:
+                del parts["_test"]
+            if given.train_ratio + given.test_ratio >= 1:
+                del parts["_val"]
+        for part, run in parts.items():
+            _write_list(prefix.with_name(f"{name}{part}.lst"), images, run)
+    yield f"{len(images)} images in {given.chunks} lists: {prefix}*.lst"
+
+
+def _lists(prefix: Path) -> list[Path]:
+    """Lists that `--list` makes for a prefix; all of a folder, where the prefix is one."""
+    if prefix.is_dir():
+        return sorted(prefix.glob("*.lst"))
+    pattern = re.compile(re.escape(prefix.name) + r"(_[0-9]+)?(_train|_val|_test)?\.lst")
+    there = sorted(prefix.parent.iterdir()) if prefix.parent.is_dir() else []
+    return [path for path in there if pattern.fullmatch(path.name)]
+
+
+def _recipe(given: argparse.Namespace) -> Recipe:
+    return Recipe(
+        short_edge=given.resize,
+        quality=given.quality,
+        smaller="enlarge",
+        keep_bytes="all" if given.pass_through else "none",
+        encoding="png" if given.encoding == ".png" else "jpg",
+        color=_COLORS[given.color],
+        center_crop=given.center_crop,
+        labels="all" if given.pack_label else "first",
+    )
+
+
+def _plan(given: argparse.Namespace) -> Plan:
+    _checked(given)
+    prefix, root = Path(given.prefix).absolute(), Path(given.root).absolute()
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder; expected one of images")
+    if given.list:
+        return Plan(
+            says=[f"would list the images of {root} in {given.chunks} lists: {prefix}*.lst"],
+            work=lambda: _make_lists(prefix, root, given),
+        )
+    lists = [path for path in _lists(prefix) if listing.count(path)]
+    if not lists:
+        raise DataError(f"{prefix}: expected lists with this prefix, found none; make them: --list")
+    work = Work(
+        lists=lists,
+        source=root,
+        folder=lists[0].parent,
+        recipe=_recipe(given),
+        processes=min(given.num_thread, os.cpu_count() or 1),
+    )
+    allowed = percent("--max-bad", given.max_bad)
+    return Plan(
+        says=(f"would pack {path} into {path.with_suffix('.rec')}" for path in lists),
+        work=lambda: pack_lists(work, allowed),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the stand-in; exit codes as those of every command."""
+    given = parser().parse_args(argv)
+    return ended(lambda: follow(_plan(given), dry_run=given.dry_run))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""Command `list`: a labelled tree to lists of images, one a shard, and its labels file."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from im2rec_tools import listing
+from im2rec_tools.command import Command, Option, main, path, path_or_none, whole
+from im2rec_tools.errors import DataError
+from im2rec_tools.listing import Images
+from im2rec_tools.lists import Parts, gather, labels_of, write_lists
+from im2rec_tools.progress import Plan, Update
+from im2rec_tools.tree import SUFFIXES, suffixes, walk
+
+
+def _plan(
+    prefix: Path,
+    root: Path,
+    *,
+    chunks: int,
+    images_per_shard: int,
+    labels: Path | None,
+    background: bool,
+    no_shuffle: bool,
+    exts: tuple[str, ...],
+) -> Plan:
+    parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
+    known = listing.read_labels(labels) if labels else {}
+    if background and not labels:
+        known = {listing.BACKGROUND: 0}
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder; expected one with a folder of images a class")
+
+    def work() -> Iterator[Update]:
+        images = Images()
+        yield from gather(walk(root, exts), known, images, grow=labels is None)
+        made = write_lists(prefix, images, known, parts, shuffle=not no_shuffle)
+        yield (
+            f"{len(images)} images of {len(known)} classes in {len(made)} lists: "
+            f"{made[0]}{f' ... {made[-1].name}' if len(made) > 1 else ''}, {labels_of(prefix)}"
+        )
+
+    return Plan(
+        says=(f"would list the images of {root} in {parts}: {prefix}*.lst, {labels_of(prefix)}",),
+        work=work,
+    )
+
+
+CHUNKS = Option(name="chunks", help="number of lists, one a shard", default="1", parse=whole(1))
+PER_SHARD = Option(
+    name="images-per-shard",
+    help="as many lists as hold this many images each at most",
+    default="0",
+    parse=whole(0),
+)
+COMMAND = Command(
+    name="list",
+    help="Lists the images of a tree, shuffled as upstream does, a list a shard.",
+    options=(
+        Option(name="prefix", help="lists are PREFIX.lst, or PREFIX_0.lst ...", parse=path),
+        Option(name="root", help="labelled tree: a folder of images a class", parse=path),
+        CHUNKS,
+        PER_SHARD,
+        Option(
+            name="labels",
+            help="labels file of the training tree, so that a validation tree has the same",
+            default="",
+            parse=path_or_none,
+        ),
+        Option(name="background", help="label 0 is a class without images", default=False),
+        Option(name="no-shuffle", help="keep the order of names", default=False),
+        Option(
+            name="exts",
+            help="endings of image files",
+            default=",".join(SUFFIXES),
+            parse=suffixes,
+        ),
+    ),
+    plan=_plan,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(COMMAND))

@@ -1,0 +1,68 @@
+"""What stands beside a shard: what it was made of, how, and what came out."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from im2rec_tools.errors import DataError
+
+# 2: crc32c in place of sha256, versions, bad images counted here and listed in NAME.bad.tsv.
+# 1: first.
+SCHEMA = 2
+_DECIDING = ("simplejpeg", "opencv-python-headless")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """NAME.json of NAME.rec; `crc32c` is of the whole .rec, eight hex digits."""
+
+    schema: int
+    list_sha256: str
+    recipe: dict[str, Any]
+    versions: dict[str, str]
+    images: int
+    bad: int
+    bytes: int
+    crc32c: str
+
+
+def read(rec: Path) -> Manifest | None:
+    """The manifest of a shard, None where there is none; DataError where it is not one."""
+    path = rec.with_suffix(".json")
+    if not path.is_file():
+        return None
+    try:
+        made = json.loads(path.read_text(encoding="utf-8"))
+        if made["schema"] != SCHEMA:
+            raise DataError(
+                f"{path}: has schema {made['schema']}, expected {SCHEMA}; it was packed by another "
+                f"version of this program: move the shard away and pack it again"
+            )
+        return Manifest(**made)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path}: not a manifest of a shard: {error}") from error
+
+
+def text(manifest: Manifest) -> str:
+    """What the file holds; `read` is its inverse."""
+    return json.dumps(asdict(manifest), indent=1) + "\n"
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that decide what an image becomes."""
+    found = {}
+    for name in _DECIDING:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found

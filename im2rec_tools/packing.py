@@ -1,0 +1,217 @@
+"""Lists of images to shards: blocks of images go to packing processes and are written in order."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from im2rec_tools import listing, manifest
+from im2rec_tools.checksum import joined
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import check_space, part_of, row, write_whole
+from im2rec_tools.manifest import Manifest
+from im2rec_tools.messages import Answer, Block, Done, Encoded, Sync, Write
+from im2rec_tools.pool import Pool
+from im2rec_tools.progress import Progress
+from im2rec_tools.work import Work, bad_of, shard_of
+
+_IMAGES_A_BLOCK = 16
+_PIXELS_A_BLOCK = 4  # images, where they are kept as pixels: blocks are held in memory
+_BLOCKS_AHEAD = 3  # for each process, of the first that is not written
+_ESTIMATE_FROM = 64  # images
+_WAIT_SECONDS = 0.2
+_MODULE = "im2rec_tools.encoder"
+
+
+@dataclass(kw_only=True)
+class _Shard:
+    """A shard that is being written."""
+
+    lst: Path
+    rec: Path
+    total: int
+    index: IO[bytes]
+    bad_list: IO[bytes]
+    seen: int = 0
+    unwritten: int = 0
+    offset: int = 0
+    crc32c: int = 0
+    images: int = 0
+    first_bad: str = ""
+
+    @property
+    def parts(self) -> dict[Path, Path]:
+        """Where its files are now, and what they will be called; the .rec comes last."""
+        names = (self.rec.with_suffix(".idx"), bad_of(self.rec), self.rec)
+        return {part_of(name): name for name in names}
+
+
+def packed(work: Work, lists: Sequence[Path], totals: dict[Path, int]) -> Iterator[Progress]:
+    """Packs these lists, of so many images each, into NAME.rec, .idx, .json and NAME.bad.tsv.
+
+    Images that cannot be read are left out and listed. Raises DataError where a shard has none
+    left, where the disk is full, or where a packing process dies; what is finished stays.
+    """
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(Pool(work.processes, _MODULE, work.source, work.recipe))
+        line = _Line(work, pool, sum(totals[lst] for lst in lists))
+        stack.callback(line.forget)
+        feed = _blocks(work, lists)
+        waiting = next(feed, None)
+        while waiting or line.outstanding:
+            while waiting and pool.has_room and line.has_room:
+                lst, block = waiting
+                line.give(lst, totals[lst], block)
+                waiting = next(feed, None)
+            for answer in pool.answers(_WAIT_SECONDS):
+                line.take(answer)
+            yield line.progress
+
+
+def _blocks(work: Work, lists: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
+    size = _PIXELS_A_BLOCK if work.recipe.encoding == "raw" else _IMAGES_A_BLOCK
+    number = 0
+    for lst in lists:
+        entries = listing.read(lst)
+        while block := tuple(islice(entries, size)):
+            places = tuple(work.place(entry.path) for entry in block) if work.place else ()
+            yield lst, Block(number=number, entries=block, places=places)
+            number += 1
+
+
+class _Line:
+    """Blocks on their way: given, encoded in any order, written in theirs."""
+
+    def __init__(self, work: Work, pool: Pool, total: int) -> None:
+        self._work, self._pool, self._total = work, pool, total
+        self._shards: list[_Shard] = []
+        self._owners: dict[int, tuple[_Shard, int]] = {}
+        self._encoded: dict[int, Encoded] = {}
+        self._next = 0
+        self._bytes = self._done = self._bad = 0
+        self._is_checked = False
+        self.outstanding = 0
+
+    @property
+    def progress(self) -> Progress:
+        """How many images are written or left out."""
+        return Progress(step="packing", done=self._done, total=self._total, bad=self._bad)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another block may be held in memory."""
+        return self.outstanding < _BLOCKS_AHEAD * self._work.processes
+
+    def give(self, lst: Path, total: int, block: Block) -> None:
+        """Has a block of a list encoded."""
+        if not self._shards or self._shards[-1].lst != lst:
+            self._shards.append(self._begun(lst, total))
+        shard = self._shards[-1]
+        shard.unwritten += 1
+        self._owners[block.number] = (shard, len(block.entries))
+        self.outstanding += 1
+        self._pool.give(block)
+
+    def _begun(self, lst: Path, total: int) -> _Shard:
+        rec = shard_of(lst, self._work.folder)
+        with _writing(rec):
+            rec.parent.mkdir(parents=True, exist_ok=True)
+            part_of(rec).write_bytes(b"")
+            index = part_of(rec.with_suffix(".idx")).open("wb")
+            bad_list = part_of(bad_of(rec)).open("wb")
+        return _Shard(lst=lst, rec=rec, total=total, index=index, bad_list=bad_list)
+
+    def take(self, answer: Answer) -> None:
+        """Goes on with what a packing process has done."""
+        if isinstance(answer, Encoded):
+            self._encoded[answer.number] = answer
+            while self._next in self._encoded:
+                self._commit(self._encoded.pop(self._next))
+                self._next += 1
+        elif answer.problem:
+            raise DataError(f"{answer.asked.path}: cannot be written ({answer.problem})")
+        else:
+            self._go_on(answer)
+
+    def _commit(self, block: Encoded) -> None:
+        shard, count = self._owners[block.number]
+        place = Write(number=block.number, path=part_of(shard.rec), offset=shard.offset)
+        self._pool.give_same(block.number, place)
+        lines = (f"{key}\t{shard.offset + offset}\n" for key, offset in block.index)
+        with _writing(shard.rec):
+            shard.index.write("".join(lines).encode())
+            for entry, why in block.bad:
+                shard.bad_list.write(row(entry.index, entry.path, why).encode(errors="replace"))
+                shard.first_bad = shard.first_bad or f"{entry.path}: {why}"
+        shard.crc32c = joined(shard.crc32c, block.crc32c, block.length)
+        shard.offset += block.length
+        shard.images += len(block.index)
+        shard.seen += count
+        self._bytes += block.length
+        self._done += count
+        self._bad += len(block.bad)
+        self._check_space()
+
+    def _check_space(self) -> None:
+        if not self._is_checked and self._done >= min(_ESTIMATE_FROM, self._total):
+            self._is_checked = True
+            needed = self._bytes * self._total // self._done - self._bytes
+            check_space(self._work.folder, needed, "pack into a folder on another disk")
+
+    def _go_on(self, answer: Done) -> None:
+        shard = next(one for one in self._shards if part_of(one.rec) == answer.asked.path)
+        if isinstance(answer.asked, Sync):
+            self._finish(shard)
+            self._shards.remove(shard)
+            self.outstanding -= 1
+            return
+        shard.unwritten -= 1
+        self._owners.pop(answer.asked.number)
+        self.outstanding -= 1
+        if shard.seen == shard.total and not shard.unwritten:
+            self.outstanding += 1
+            self._pool.give_any(Sync(path=part_of(shard.rec)))
+
+    def _finish(self, shard: _Shard) -> None:
+        if not shard.images:
+            raise DataError(f"{shard.lst}: none of its images could be read; {shard.first_bad}")
+        bad = shard.total - shard.images
+        made = Manifest(
+            schema=manifest.SCHEMA,
+            list_sha256=manifest.digest(shard.lst),
+            recipe=asdict(self._work.recipe),
+            versions=manifest.versions(),
+            images=shard.images,
+            bad=bad,
+            bytes=shard.offset,
+            crc32c=f"{shard.crc32c:08x}",
+        )
+        write_whole(shard.rec.with_suffix(".json"), manifest.text(made))
+        with _writing(shard.rec):
+            for file in (shard.index, shard.bad_list):
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
+            for part, name in shard.parts.items():
+                part.replace(name)
+            if not bad:
+                bad_of(shard.rec).unlink()
+
+    def forget(self) -> None:
+        """Removes what is not whole."""
+        for shard in self._shards:
+            shard.index.close()
+            shard.bad_list.close()
+            for part in shard.parts:
+                part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,145 @@
+"""Tars of class tars, read where they lie: nothing is unpacked to know what is in them."""
+
+import os
+import tarfile
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from im2rec_tools.errors import DataError
+from im2rec_tools.tree import is_image
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A regular file in a tar: its name there, where its bytes begin in the file, how many."""
+
+    name: str
+    offset: int
+    size: int
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is a class's own tar."""
+        return self.name.endswith(".tar")
+
+    @property
+    def class_name(self) -> str:
+        """The class whose tar it is: the name without folders and ending."""
+        return PurePosixPath(self.name).stem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """Something in a tar that must not be unpacked."""
+
+    name: str
+    why: str
+
+
+def members(tar: Path, within: Member | None = None) -> Iterator[Member | Refused]:
+    """What is in a tar, or in the tar `within` it; folders are passed over.
+
+    Raises DataError where it is no tar, or is cut off.
+    """
+    where = f"{tar}: {within.name}" if within else str(tar)
+    start, end = (within.offset, within.offset + within.size) if within else (0, _size(tar))
+    try:
+        with tar.open("rb") as file:
+            file.seek(start)
+            with tarfile.open(fileobj=file, mode="r:", errorlevel=2) as archive:
+                yield from _members(archive, end, where)
+    except tarfile.TarError as error:
+        raise DataError(f"{where}: not a whole uncompressed tar ({error})") from error
+    except OSError as error:
+        raise DataError(f"{where}: cannot be read ({error.strerror})") from error
+
+
+def _size(tar: Path) -> int:
+    try:
+        return tar.stat().st_size
+    except OSError as error:
+        raise DataError(f"{tar}: cannot be read ({error.strerror}); expected a tar") from error
+
+
+def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member | Refused]:
+    for member in archive:
+        archive.members.clear()  # type: ignore[attr-defined] # it would keep all of them
+        if member.offset >= end:
+            return
+        if member.isdir():
+            continue
+        if not member.isreg() or member.issparse():
+            yield Refused(name=member.name, why="a link, a device or a sparse file")
+        elif not _is_safe(member.name):
+            yield Refused(name=member.name, why="its name leads out of the folder")
+        elif member.offset_data + member.size > end:
+            raise DataError(f"{where}: is cut off in {member.name}; get it again")
+        else:
+            yield Member(
+                name=str(PurePosixPath(member.name)), offset=member.offset_data, size=member.size
+            )
+
+
+def _is_safe(name: str) -> bool:
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+
+
+class TarImages:
+    """Where the images of a tar of class tars lie; paths are those of the unpacked tree."""
+
+    def __init__(self, tar: Path) -> None:
+        self.tar = tar
+        self._places: dict[str, int] = {}
+        self._offsets, self._sizes = array("q"), array("q")
+
+    def folders(self, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
+        """Classes and the names of their images, sorted as in the unpacked tree."""
+        outer = [one for one in members(self.tar) if isinstance(one, Member) and one.is_class]
+        if not outer:
+            raise DataError(f"{self.tar}: expected a tar of class tars (n01440764.tar ...)")
+        for one in sorted(outer, key=lambda member: member.class_name):
+            yield from self._classes(one, endings)
+
+    def _classes(self, outer: Member, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
+        found: dict[tuple[str, ...], list[str]] = {}
+        for image in members(self.tar, outer):
+            if isinstance(image, Refused) or not _is_listed(image.name, endings):
+                continue
+            path = f"{outer.class_name}/{image.name}"
+            if path in self._places:
+                continue
+            self._places[path] = len(self._offsets)
+            self._offsets.append(image.offset)
+            self._sizes.append(image.size)
+            *folders, name = path.split("/")
+            found.setdefault(tuple(folders), []).append(name)
+        for parts in sorted(found):
+            yield "/".join(parts), sorted(found[parts])
+
+    def place(self, path: str) -> tuple[int, int]:
+        """Offset and length of an image in the tar; DataError where it is not there."""
+        try:
+            number = self._places[path]
+        except KeyError:
+            raise DataError(f"{self.tar}: has no {path}, which a list names") from None
+        return self._offsets[number], self._sizes[number]
+
+
+def _is_listed(name: str, endings: tuple[str, ...]) -> bool:
+    path = PurePosixPath(name)
+    return is_image(path.name, endings) and not any(part.startswith(".") for part in path.parts)
+
+
+def read_at(descriptor: int, offset: int, size: int) -> bytes:
+    """Bytes of an open file; DataError where it ends before them."""
+    pieces = []
+    while size:
+        piece = os.pread(descriptor, size, offset)
+        if not piece:
+            raise DataError("the tar ends in the middle of it")
+        pieces.append(piece)
+        offset, size = offset + len(piece), size - len(piece)
+    return b"".join(pieces)

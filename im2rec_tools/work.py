@@ -1,0 +1,68 @@
+"""What is to be packed, and what of it is there."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from im2rec_tools import manifest
+from im2rec_tools.errors import DataError
+from im2rec_tools.recipe import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Lists to pack: where their images are (a folder or a tar), into which folder, and how.
+
+    `place` gives offset and size in the tar of an image's path.
+    """
+
+    lists: Sequence[Path]
+    source: Path
+    folder: Path
+    recipe: Recipe
+    processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    place: Callable[[str], tuple[int, int]] | None = None
+
+
+def shard_of(lst: Path, folder: Path) -> Path:
+    """The .rec that a list is packed into."""
+    return folder / f"{lst.stem}.rec"
+
+
+def bad_of(rec: Path) -> Path:
+    """Where the images that a shard leaves out are listed."""
+    return rec.with_suffix(".bad.tsv")
+
+
+def unfinished(work: Work) -> list[Path]:
+    """The lists whose shards are not there yet.
+
+    Raises DataError for a shard that is there and was made of another list or by another recipe.
+    """
+    return [lst for lst in work.lists if not _is_packed(lst, work)]
+
+
+def _is_packed(lst: Path, work: Work) -> bool:
+    rec = shard_of(lst, work.folder)
+    if not rec.exists():
+        return False
+    made = manifest.read(rec)
+    if made is None:
+        raise DataError(f"{rec}: is there already, without a manifest; move it away")
+    found = rec.stat().st_size
+    if made.bytes != found:
+        raise DataError(f"{rec}: expected {made.bytes} bytes, found {found}; move it away")
+    differs = [
+        f"{name} {made.recipe.get(name)!r}, now {value!r}"
+        for name, value in asdict(work.recipe).items()
+        if made.recipe.get(name) != value
+    ]
+    if made.list_sha256 != manifest.digest(lst):
+        differs.append("another list")
+    if differs:
+        raise DataError(
+            f"{rec}: was packed with other settings ({'; '.join(differs)}); move it away, or pack "
+            f"into another folder"
+        )
+    return True
