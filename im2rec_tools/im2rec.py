@@ -22,7 +22,7 @@ from im2rec_tools.recipe import Recipe
 from im2rec_tools.tree import walk
 from im2rec_tools.work import Work
 
-_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_SWITCHES = ("--list", "--recursive", "--pass-through", "--center-crop", "--pack-label")
 _COLORS: dict[int, Literal["color", "grey", "unchanged"]] = {
     1: "color",
     0: "grey",
@@ -30,15 +30,16 @@ _COLORS: dict[int, Literal["color", "grey", "unchanged"]] = {
 }
 
 
-def _word(text: str) -> bool:
-    if text.lower() not in _WORDS:
-        raise argparse.ArgumentTypeError(f"expected True or False, got {text!r}")
-    return _WORDS[text.lower()]
-
-
-def _switch(group: "argparse._ArgumentGroup", name: str, help: str) -> None:
-    """A flag; older releases of upstream, and the tutorial, write a True after it."""
-    group.add_argument(name, nargs="?", type=_word, const=True, default=False, help=help)
+def plain(argv: Sequence[str]) -> list[str]:
+    """The arguments without the True or False that older releases want after a switch."""
+    found: list[str] = []
+    for word in argv:
+        if found and found[-1] in _SWITCHES and word.lower() in {"true", "false"}:
+            if word.lower() == "false":
+                found.pop()
+        else:
+            found.append(word)
+    return found
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,21 +52,25 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("prefix", help="of the .lst and .rec files")
     parser.add_argument("root", help="folder of the images")
     lists = parser.add_argument_group("lists")
-    _switch(lists, "--list", "make lists, do not pack")
+    lists.add_argument("--list", action="store_true", help="make lists, do not pack")
     lists.add_argument(
         "--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of image files"
     )
     lists.add_argument("--chunks", type=int, default=1, help="number of lists")
     lists.add_argument("--train-ratio", type=float, default=1.0, help="share of train lists")
     lists.add_argument("--test-ratio", type=float, default=0, help="share of test lists")
-    _switch(lists, "--recursive", "also folders below, each a label; otherwise label 0")
+    lists.add_argument(
+        "--recursive",
+        action="store_true",
+        help="folders below too, a label each; else label 0",
+    )
     lists.add_argument(
         "--no-shuffle", dest="shuffle", action="store_false", help="keep the order of names"
     )
     records = parser.add_argument_group("shards")
-    _switch(records, "--pass-through", "keep the bytes of images")
+    records.add_argument("--pass-through", action="store_true", help="keep the bytes of images")
     records.add_argument("--resize", type=int, default=0, help="short edge, 0: as it is")
-    _switch(records, "--center-crop", "cut images to squares")
+    records.add_argument("--center-crop", action="store_true", help="cut images to squares")
     records.add_argument(
         "--quality", type=int, default=95, help="of JPEG, 1 to 100; of PNG the compression, 1 to 9"
     )
@@ -74,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
         "--color", type=int, default=1, choices=[-1, 0, 1], help="1 colour, 0 grey, -1 as it is"
     )
     records.add_argument("--encoding", default=".jpg", choices=[".jpg", ".png"], help="of images")
-    _switch(records, "--pack-label", "also lists of labels")
+    records.add_argument("--pack-label", action="store_true", help="also lists of labels")
     ours = parser.add_argument_group("not upstream's")
     ours.add_argument("--max-bad", default="0.1", help="more bad images, in percent, are a failure")
     ours.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
@@ -191,7 +196,7 @@ def _plan(given: argparse.Namespace) -> Plan:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the stand-in; exit codes as those of every command."""
-    given = parser().parse_args(argv)
+    given = parser().parse_args(plain(sys.argv[1:] if argv is None else argv))
     return ended(lambda: follow(_plan(given), dry_run=given.dry_run))
 
 

@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 from im2rec_tools.errors import DataError
 from im2rec_tools.tree import is_image
 
+_BLOCK = 512
+
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
@@ -50,6 +52,11 @@ def members(tar: Path, within: Member | None = None) -> Iterator[Member | Refuse
             file.seek(start)
             with tarfile.open(fileobj=file, mode="r:", errorlevel=2) as archive:
                 yield from _members(archive, end, where)
+                # tarfile takes a damaged header for the end.
+                if archive.offset >= end or any(read_at(file.fileno(), archive.offset, _BLOCK)):
+                    raise DataError(
+                        f"{where}: is damaged or cut off at byte {archive.offset}; get it again"
+                    )
     except tarfile.TarError as error:
         raise DataError(f"{where}: not a whole uncompressed tar ({error})") from error
     except OSError as error:

@@ -66,12 +66,16 @@ def _walk(
 
 
 def _is_file(entry: os.DirEntry[str], endings: frozenset[str]) -> bool:
-    return is_image(entry.name, endings) and not entry.is_dir()
+    return is_image(entry.name, endings) and not _is_directory(entry)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") and _is_directory(entry)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
-        return entry.is_dir() and not entry.name.startswith(".")
+        return entry.is_dir()
     except OSError:
         return False  # a link that leads to itself
 

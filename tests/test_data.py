@@ -1,9 +1,6 @@
 """From a labelled tree to shards that read back, and what is refused on the way."""
 
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import cv2
@@ -11,31 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from im2rec_tools import listing
-from im2rec_tools.codec import Recipe, check
+from im2rec_tools import listing, recordio
+from im2rec_tools.checking import verify
+from im2rec_tools.codec import check
 from im2rec_tools.errors import DataError
+from im2rec_tools.list import COMMAND as LIST
 from im2rec_tools.listing import Entry
-from im2rec_tools.prepare import Wanted
+from im2rec_tools.progress import Progress
 from im2rec_tools.recordio import records, unpack
-from im2rec_tools.sample import PHOTOGRAPHS, sample
-from im2rec_tools.split import split
-from im2rec_tools.tree import classes
-from im2rec_tools.verify import verify
-from tests.jobs import left_over, until
-from tests.trees import jpeg, made, tree
-
-ROOT = Path(__file__).parent.parent
+from im2rec_tools.sample import sample
+from im2rec_tools.shapes import PHOTOGRAPHS
+from im2rec_tools.tree import classes, sizes
+from tests.trees import jpeg, lines, made, tree, wanted
 
 
 def test_the_sample_has_ten_classes_and_700_photographs(tmp_path: Path) -> None:
-    *_, last = sample(tmp_path / "s", images_per_class=70)
+    *_, last = sample(tmp_path / "s")
+    assert last == f"700 images of 10 classes in {tmp_path / 's'}"
     found = classes(tmp_path / "s")
     assert set(found) == set(PHOTOGRAPHS)
-    assert len(found) >= 8
-    assert last.done == sum(len(paths) for paths in found.values()) == 700
-    sizes = {cv2.imread(str(path)).shape for path in found["cat"]}
-    assert len(sizes) > 50
-    assert min(min(shape[:2]) for shape in sizes) >= 256
+    assert sum(len(paths) for paths in found.values()) == 700
+    shapes = {cv2.imread(str(tmp_path / "s" / "cat" / name)).shape for name in found["cat"]}
+    assert len(shapes) > 50
+    assert min(min(shape[:2]) for shape in shapes) >= 256
 
 
 def test_a_sample_is_the_same_each_time_and_not_made_twice(tmp_path: Path) -> None:
@@ -44,7 +39,7 @@ def test_a_sample_is_the_same_each_time_and_not_made_twice(tmp_path: Path) -> No
     first, second = (sorted((tmp_path / name).rglob("*.jpg")) for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     before = first[0].stat().st_mtime_ns
-    assert [one.done for one in sample(tmp_path / "a", images_per_class=1)] == [10]
+    list(sample(tmp_path / "a", images_per_class=1))
     assert first[0].stat().st_mtime_ns == before
 
 
@@ -52,6 +47,27 @@ def test_a_sample_never_overwrites_something_else(tmp_path: Path) -> None:
     tree(tmp_path / "mine", {"dog": 1})
     with pytest.raises(DataError, match="expected an empty or new folder"):
         list(sample(tmp_path / "mine", images_per_class=1))
+
+
+@pytest.mark.parametrize(("shape", "edge", "train"), [("mnist", 28, 600), ("cifar-10", 32, 500)])
+def test_samples_have_the_shape_of_known_data_sets(
+    tmp_path: Path, shape: str, edge: int, train: int
+) -> None:
+    list(sample(tmp_path / "s", shape=shape, share=0.01))
+    assert len(sizes(tmp_path / "s")) == 10
+    assert sum(sizes(tmp_path / "s").values()) == pytest.approx(train, abs=2)
+    assert sum(sizes(tmp_path / "s_val").values()) == pytest.approx(100, abs=2)
+    files = list((tmp_path / "s").rglob("*.png"))
+    assert len(files) == sum(sizes(tmp_path / "s").values())
+    assert {check(path.read_bytes()) for path in files} == {(edge, edge)}
+
+
+def test_the_imagenet_sample_has_its_classes_and_sizes(tmp_path: Path) -> None:
+    *_, last = sample(tmp_path / "s", shape="imagenet", images_per_class=1)
+    assert last == f"1000 images of 1000 classes in {tmp_path / 's'}"
+    edges = [check(path.read_bytes()) for path in (tmp_path / "s").rglob("*.JPEG")]
+    assert 0.8 < sum(min(edge) <= 480 for edge in edges) / len(edges) < 0.92
+    assert max(max(edge) for edge in edges) == 2592
 
 
 def test_every_image_is_packed_once_with_its_class(tmp_path: Path) -> None:
@@ -64,7 +80,7 @@ def test_every_image_is_packed_once_with_its_class(tmp_path: Path) -> None:
     ]
     assert (tmp_path / "t_rec" / "labels.txt").read_text() == "0\tcat\n1\tdog\n"
     packed = [unpack(payload, "") for shard in found[:2] for _, payload in records(shard.path)]
-    assert sorted(record.label for record in packed) == [0.0] * 7 + [1.0] * 5
+    assert sorted(record.labels for record in packed) == [(0.0,)] * 7 + [(1.0,)] * 5
     assert {min(check(record.image)) for record in packed} == {64}
 
 
@@ -74,45 +90,29 @@ def test_preparing_again_packs_nothing_again(tmp_path: Path) -> None:
     before = [shard.path.stat().st_mtime_ns for shard in first]
     assert made(root) == first
     assert [shard.path.stat().st_mtime_ns for shard in first] == before
-    other = Wanted(val_per_class=2, train_shards=2, recipe=Recipe(short_edge=32))
-    assert made(root, other)[0].bytes < first[0].bytes
+    with pytest.raises(DataError, match=r"train_0\.rec: was packed with other settings"):
+        made(root, wanted(short_edge=32))
 
 
-def test_shards_of_other_settings_are_not_read_beside_the_new_ones(tmp_path: Path) -> None:
+def test_lists_of_other_settings_are_not_packed_beside_the_new_ones(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"cat": 6, "dog": 6})
-    made(root, Wanted(val_per_class=2, train_shards=3, recipe=Recipe(short_edge=64)))
-    with pytest.raises(DataError, match=r"train_2\.rec: was packed with other settings"):
+    made(root, wanted(train_shards=3))
+    with pytest.raises(DataError, match=r"train_2\.lst: was made with other settings"):
         made(root)
 
 
-def test_the_split_is_seeded_disjoint_and_done_once(tmp_path: Path) -> None:
-    root = tree(tmp_path / "t", {"cat": 9, "dog": 7})
-    assert split(root, images_per_class=2, seed=1) == 4
-    train, val = classes(root), classes(tmp_path / "t_val")
-    assert {name: len(paths) for name, paths in train.items()} == {"cat": 7, "dog": 5}
-    names = {path.name for path in val["cat"]}
-    assert not names & {path.name for path in train["cat"]}
-    assert split(root, images_per_class=2, seed=1) == 4
-    assert {path.name for path in classes(tmp_path / "t_val")["cat"]} == names
-
-
-def test_an_interrupted_split_goes_on_where_it_was(tmp_path: Path) -> None:
-    root, same = (tree(tmp_path / name, {"cat": 9}) for name in ("t", "u"))
-    split(same, images_per_class=3)
-    chosen = sorted(path.name for path in classes(tmp_path / "u_val")["cat"])
-    (tmp_path / "t_val" / "cat").mkdir(parents=True)
-    (root / "cat" / chosen[0]).rename(tmp_path / "t_val" / "cat" / chosen[0])
-    assert split(root, images_per_class=3) == 3
-    assert sorted(path.name for path in classes(tmp_path / "t_val")["cat"]) == chosen
-
-
-def test_a_class_that_validation_would_empty_is_refused_before_anything_moves(
+def test_a_validation_tree_of_its_own_is_packed_with_the_labels_of_training(
     tmp_path: Path,
 ) -> None:
-    root = tree(tmp_path / "t", {"cat": 9, "dog": 2})
-    with pytest.raises(DataError, match="dog: has 2 images; expected more than the 2 "):
-        split(root, images_per_class=2)
-    assert len(classes(root)["cat"]) == 9
+    root = tree(tmp_path / "t", {"ant": 4, "cat": 4})
+    tree(tmp_path / "t_val", {"cat": 3})
+    found = made(root, wanted(val=0))
+    assert [(one.path.name, one.images, one.labels) for one in found[2:]] == [
+        ("val.rec", 3, {(1.0,): 3})
+    ]
+    tree(tmp_path / "t_val" / "..", {"t_val/elk": 1})
+    with pytest.raises(DataError, match="elk: is not a class of"):
+        made(root, wanted(val=0))
 
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
@@ -123,42 +123,101 @@ def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
             made(root)
 
 
-def test_verify_finds_one_flipped_byte(tmp_path: Path) -> None:
-    root = tree(tmp_path / "t", {"cat": 5})
-    path = made(root, Wanted(val_per_class=1, train_shards=1))[0].path
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(DataError, match=r"train\.rec"):
+def damaged(data: bytearray, damage: str) -> bytes:
+    half = len(data) // 2
+    if damage == "a flipped bit":
+        data[half] ^= 1
+    elif damage == "cut off":
+        del data[half:]
+    elif damage == "a label changed":
+        data[12:16] = b"\0\0\x80\x3f"
+    else:
+        data += bytes(8)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("damage", ["a flipped bit", "cut off", "a label changed", "a tail"])
+def test_verify_names_what_is_wrong(tmp_path: Path, damage: str) -> None:
+    path = made(tree(tmp_path / "t", {"cat": 5}), wanted(val=1, train_shards=1))[0].path
+    path.write_bytes(damaged(bytearray(path.read_bytes()), damage))
+    with pytest.raises(DataError, match=r"train\.rec: (damaged at byte|record \d|differs)"):
+        verify(path)
+
+
+@pytest.mark.parametrize("damage", ["swapped", "short", "gone"])
+def test_verify_names_a_wrong_index(tmp_path: Path, damage: str) -> None:
+    path = made(tree(tmp_path / "t", {"cat": 5}), wanted(val=1, train_shards=1))[0].path
+    index = path.with_suffix(".idx")
+    first, second, *rest = index.read_text().splitlines(keepends=True)
+    index.write_text("".join({"swapped": [second, first, *rest], "short": [first]}.get(damage, [])))
+    with pytest.raises(DataError, match=r"train\.rec: record \d"):
         verify(path)
 
 
 paths = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1)
 
 
-@given(st.builds(Entry, index=st.integers(0), label=st.integers(0, 21840).map(float), path=paths))
+@given(
+    st.builds(
+        Entry,
+        index=st.integers(0),
+        labels=st.lists(st.integers(0, 21840).map(float), min_size=1, max_size=3).map(tuple),
+        path=paths,
+    )
+)
 def test_a_list_entry_survives_its_line(entry: Entry) -> None:
     assert listing.parse(listing.emit(entry), "here") == entry
 
 
+@pytest.mark.parametrize("line", ["", "1", "1\t2", "x\t2\ta.jpg", "1\tx\ta.jpg"])
+def test_a_line_that_is_no_entry_is_refused_with_its_place(tmp_path: Path, line: str) -> None:
+    (tmp_path / "x.lst").write_text(f"0\t0.000000\ta.jpg\n{line or ' x'}\n")
+    with pytest.raises(DataError, match=r"x\.lst:2: expected 'index<TAB>label<TAB>path'"):
+        list(listing.read(tmp_path / "x.lst"))
+
+
 @given(st.integers(1, 200), st.integers(1, 16))
 def test_chunks_are_whole_and_even(count: int, parts: int) -> None:
-    everything = [Entry(index=n, label=0, path=str(n)) for n in range(count)]
-    found = listing.chunks(everything, parts)
-    assert [entry for chunk in found for entry in chunk] == everything
+    found = listing.even(count, parts)
+    assert [at for run in found for at in run] == list(range(count))
     assert len(found) == parts
     assert max(map(len, found)) - min(map(len, found)) <= 1
 
 
+def test_lists_come_by_number_or_by_size_with_their_labels(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 6, "dog": 5})
+    given = {"prefix": str(tmp_path / "a"), "root": str(root), "chunks": "3"}
+    lines(LIST.planned(given))
+    assert [listing.count(tmp_path / f"a_{n}.lst") for n in range(3)] == [3, 4, 4]
+    lines(
+        LIST.planned(
+            {
+                **given,
+                "prefix": f"{tmp_path}/b",
+                "chunks": "1",
+                "background": True,
+                "images_per_shard": "4",
+            }
+        )
+    )
+    assert [path.name for path in listing.found(tmp_path / "b")] == [
+        "b_0.lst",
+        "b_1.lst",
+        "b_2.lst",
+    ]
+    assert (tmp_path / "b_labels.txt").read_text() == "0\tbackground\n1\tcat\n2\tdog\n"
+    labels = {entry.labels for entry in listing.read(tmp_path / "b_0.lst")}
+    assert labels <= {(1.0,), (2.0,)}
+    with pytest.raises(DataError, match="expected one of them, got both"):
+        LIST.planned({**given, "images_per_shard": "4"})
+
+
 @pytest.mark.parametrize("name", [b"x\ty.jpg", b"x\ry.jpg", b"x\ny.jpg", b"x\xff.jpg"])
-def test_a_name_that_a_list_cannot_hold_is_refused_before_anything_moves(
-    tmp_path: Path, name: bytes
-) -> None:
+def test_a_name_that_a_list_cannot_hold_is_refused(tmp_path: Path, name: bytes) -> None:
     root = tree(tmp_path / "t", {"cat": 9})
     Path(os.fsdecode(bytes(root / "cat") + b"/" + name)).write_bytes(jpeg(70, 90))
     with pytest.raises(DataError, match="cannot hold this name"):
-        made(root)
-    assert len(list((root / "cat").iterdir())) == 10
+        made(root, wanted(val=8))
 
 
 def test_names_with_spaces_and_other_scripts_are_packed(tmp_path: Path) -> None:
@@ -172,21 +231,17 @@ def test_hidden_folders_are_no_classes(tmp_path: Path) -> None:
     assert list(classes(root)) == ["cat"]
 
 
-@pytest.mark.program
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_packing_ends_with_the_process_that_packs(tmp_path: Path, number: int) -> None:
-    root = tree(tmp_path / "t", {"cat": 1000})
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from im2rec_tools.prepare import Wanted, prepare\n"
-        "for update in prepare(Path(sys.argv[1]), Wanted(val_per_class=2, train_shards=2)):\n"
-        "    if update[1].done > 0: print(flush=True)\n"
+def test_headers_tell_labels_and_sizes_without_reading_images(tmp_path: Path) -> None:
+    path = made(tree(tmp_path / "t", {"cat": 5, "dog": 5}))[0].path
+    found = list(recordio.headers(path))
+    whole = [unpack(payload, "") for _, payload in records(path)]
+    assert [(one.index, one.labels, size) for one, size in found] == [
+        (one.index, one.labels, len(one.image)) for one in whole
+    ]
+
+
+def test_progress_ends_with_all_images_done(tmp_path: Path) -> None:
+    *_, last = (
+        one for one in sample(tmp_path / "s", images_per_class=3) if not isinstance(one, str)
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(root)], cwd=ROOT, stdout=subprocess.PIPE
-    ) as packing:
-        assert packing.stdout is not None
-        assert packing.stdout.readline() == b"\n"
-        packing.send_signal(number)
-    assert until(lambda: left_over() == [], 10)
-    assert sum(shard.images for shard in made(root)) == 1000
+    assert last == Progress(step="drawing", done=30, total=30)

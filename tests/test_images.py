@@ -91,9 +91,11 @@ def test_every_kind_of_image_becomes_a_jpeg_that_looks_like_it(
     assert check(encoded) == (200, 300)
     assert encoded.startswith(b"\xff\xd8")
     flag = cv2.IMREAD_GRAYSCALE if kind == "grey" else cv2.IMREAD_COLOR
-    found = cv2.imdecode(np.frombuffer(encoded, np.uint8), flag).astype(float)
-    wanted = cv2.imdecode(np.frombuffer(data, np.uint8), flag).astype(float)
-    assert np.abs(found - wanted).mean() < 6
+    found, wanted = (
+        cv2.blur(cv2.imdecode(np.frombuffer(image, np.uint8), flag), (9, 9)).astype(float)
+        for image in (encoded, data)
+    )
+    assert np.abs(found - wanted).mean() < 4
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

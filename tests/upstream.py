@@ -4,24 +4,38 @@
 Only what NumPy 2 took away is put back: names that the package looks up, and `tostring`.
 """
 
+import numbers
 import runpy
+import struct
 from pathlib import Path
 from typing import Any
 
 import cv2
+import numpy as np
 
 from bench.mxnet_import import mx
 
 
-def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") -> Any:
+def pack(header: Any, payload: bytes) -> bytes:
+    """As mxnet/recordio.py has it, but for `tobytes`."""
+    if isinstance(header.label, numbers.Number):
+        header = header._replace(flag=0)
+    else:
+        labels = np.asarray(header.label, dtype=np.float32)
+        header = header._replace(flag=labels.size, label=0)
+        payload = labels.tobytes() + payload
+    return struct.pack("IfQQ", *header) + payload
+
+
+def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
     """As mxnet/recordio.py has it, but for `tobytes`."""
     jpeg = img_fmt.lower() in {".jpg", ".jpeg"}
     kind = cv2.IMWRITE_JPEG_QUALITY if jpeg else cv2.IMWRITE_PNG_COMPRESSION
     _, encoded = cv2.imencode(img_fmt, img, [kind, quality])
-    return mx.recordio.pack(header, encoded.tobytes())
+    return pack(header, encoded.tobytes())
 
 
 if __name__ == "__main__":
-    mx.recordio.pack_img = pack_img
+    mx.recordio.pack, mx.recordio.pack_img = pack, pack_img
     path = Path(mx.__file__).parent / "tools" / "im2rec.py"
     runpy.run_path(str(path), run_name="__main__")

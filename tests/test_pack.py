@@ -1,0 +1,261 @@
+"""Lists to shards: what is in them, what is left out, and what stops packing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from multiprocessing import forkserver
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from im2rec_tools import listing, manifest
+from im2rec_tools.errors import DataError
+from im2rec_tools.listing import Entry
+from im2rec_tools.pack import COMMAND, pack_lists
+from im2rec_tools.recipe import Recipe
+from im2rec_tools.recordio import headers, read_index, records, unpack
+from im2rec_tools.work import Work
+from tests.jobs import left_over, until
+from tests.trees import jpeg, lines, tree
+
+pytestmark = pytest.mark.program
+ROOT = Path(__file__).parent.parent
+
+
+def listed(folder: Path, entries: list[Entry], name: str = "x") -> Path:
+    path = folder / f"{name}.lst"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{listing.emit(entry)}\n" for entry in entries), encoding="utf-8")
+    return path
+
+
+def pack(lst: Path, root: Path, out: Path, max_bad: float = 1, **recipe: object) -> Path:
+    work = Work(lists=[lst], source=root, folder=out, recipe=Recipe(**recipe), processes=2)  # type: ignore[arg-type]
+    list(pack_lists(work, max_bad))
+    return out / f"{lst.stem}.rec"
+
+
+def entries_of(root: Path) -> list[Entry]:
+    files = sorted(path for path in root.rglob("*") if path.suffix and not path.is_dir())
+    return [
+        Entry(index=n, labels=(float(n % 3),), path=str(path.relative_to(root)))
+        for n, path in enumerate(files)
+    ]
+
+
+def hostile(root: Path) -> dict[str, bool]:
+    """A tree of what trees should not hold, and whether each can be packed."""
+    folder = tree(root, {"cat": 40}) / "cat"
+    for file in folder.iterdir():
+        file.rename(folder / f"good {file.name}")
+    (folder / "empty.jpg").touch()
+    (folder / "cut.jpg").write_bytes(jpeg(100, 120)[:-300])
+    (folder / "text.jpg").write_text("hello")
+    (folder / "thin.png").write_bytes(cv2.imencode(".png", np.zeros((500, 1, 3), np.uint8))[1])
+    (folder / "wide.jpg").write_bytes(jpeg(100, 20_000))
+    (folder / "gone.jpg").symlink_to(root / "nothing")
+    (folder / "self.jpg").symlink_to(folder / "self.jpg")
+    (folder / "loop").symlink_to(folder)
+    os.mkfifo(folder / "pipe.jpg")
+    (folder / "secret.jpg").write_bytes(jpeg(90, 90))
+    (folder / "secret.jpg").chmod(0)
+    can_read = os.access(folder / "secret.jpg", os.R_OK)
+    good = {"thin.png": True, "wide.jpg": True, "secret.jpg": can_read}
+    bad = ("empty.jpg", "cut.jpg", "text.jpg", "gone.jpg", "self.jpg", "pipe.jpg")
+    return {**good, **dict.fromkeys(bad, False)}
+
+
+def test_hostile_images_are_left_out_with_their_reasons(tmp_path: Path) -> None:
+    fates = hostile(tmp_path / "t")
+    plan = COMMAND.planned(
+        {"prefix": str(tmp_path / "x"), "root": str(tmp_path / "t"), "max_bad": "50"}
+    )
+    said = lines(plan)
+    left_out = sorted(f"cat/{name}" for name, good in fates.items() if not good)
+    rows = (tmp_path / "x.bad.tsv").read_text().splitlines()
+    assert sorted(line.split("\t")[1] for line in rows) == left_out
+    assert all(line.split("\t")[2] for line in rows)
+    packed = 40 + sum(fates.values())
+    assert sum(1 for _ in headers(tmp_path / "x.rec")) == packed
+    assert said[-1].startswith(f"{packed} images in 1 shards, ")
+    assert f"{len(left_out)} bad" in said[-1]
+
+
+def test_too_many_bad_images_are_a_failure_that_keeps_what_is_packed(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 9})
+    (root / "cat" / "text.jpg").write_text("hello")
+    given = {"prefix": str(tmp_path / "x"), "root": str(root)}
+    with pytest.raises(DataError, match=r"1 bad: .* more are bad than --max-bad 0\.1 % allows"):
+        lines(COMMAND.planned(given))
+    before = (tmp_path / "x.rec").stat().st_mtime_ns
+    assert "1 bad" in lines(COMMAND.planned({**given, "max_bad": "10 %"}))[-1]
+    assert (tmp_path / "x.rec").stat().st_mtime_ns == before
+
+
+def test_a_shard_without_a_readable_image_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "a.jpg").write_text("hello")
+    lst = listed(tmp_path, entries_of(tmp_path))
+    with pytest.raises(DataError, match=r"none of its images could be read; cat/a\.jpg: not an im"):
+        pack(lst, tmp_path, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_same_list_makes_the_same_bytes_with_any_number_of_processes(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 70})
+    (root / "cat" / "bad.jpg").touch()
+    shards = []
+    for processes in (1, 2, 5):
+        given = {"prefix": f"{tmp_path}/{processes}/x", "root": str(root), "max_bad": "10"}
+        lines(COMMAND.planned({**given, "processes": str(processes), "chunks": "3"}))
+        names = [f"x_{n}.{end}" for n in range(3) for end in ("rec", "idx", "lst")]
+        shards.append([(tmp_path / str(processes) / name).read_bytes() for name in names])
+    assert shards[0] == shards[1] == shards[2]
+
+
+labels = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=5)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(
+            labels,
+            st.text(st.characters(codec="utf-8", exclude_characters="/\\\0"), min_size=1).map(
+                lambda text: "".join(c for c in text if c.isprintable())[:40]
+            ),
+        ),
+        min_size=1,
+        max_size=8,
+        unique_by=lambda pair: pair[1],
+    )
+)
+def test_any_tree_with_any_labels_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, images: list[tuple[list[float], str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    entries = []
+    for number, (values, name) in enumerate(images):
+        path = f"d{number % 2}/{number}{name}.jpg"
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(jpeg(40 + number, 50, number))
+        entries.append(Entry(index=number * 7, labels=tuple(values), path=path))
+    rec = pack(listed(folder, entries), folder, folder / "out", keep_bytes="small")
+    read = list(listing.read(folder / "x.lst"))
+    found = [unpack(payload, "here") for _, payload in records(rec)]
+    assert [record.index for record in found] == [entry.index for entry in entries]
+    for record, entry in zip(found, read, strict=True):
+        assert record.labels == pytest.approx(entry.labels, rel=1e-6, abs=1e-6)
+        assert record.image == (folder / entry.path).read_bytes()
+
+
+def test_a_changed_recipe_or_list_is_noticed_and_not_mixed(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 5})
+    lst = listed(tmp_path, entries_of(root))
+    rec = pack(lst, root, tmp_path, short_edge=64)
+    before = rec.read_bytes()
+    with pytest.raises(DataError, match=r"other settings \(short_edge 64, now 32\); move it away"):
+        pack(lst, root, tmp_path, short_edge=32)
+    lst.write_text(lst.read_text().replace("1.000000", "2.000000"))
+    with pytest.raises(DataError, match="another list"):
+        pack(lst, root, tmp_path, short_edge=64)
+    rec.with_suffix(".json").unlink()
+    with pytest.raises(DataError, match="without a manifest"):
+        pack(lst, root, tmp_path, short_edge=64)
+    assert rec.read_bytes() == before
+
+
+def test_the_manifest_says_what_is_there(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 5})
+    rec = pack(listed(tmp_path, entries_of(root)), root, tmp_path, short_edge=64)
+    made = manifest.read(rec)
+    assert made is not None
+    assert (made.images, made.bad, made.bytes) == (5, 0, rec.stat().st_size)
+    assert made.recipe["short_edge"] == 64
+    assert set(made.versions) == {"simplejpeg", "opencv-python-headless"}
+    assert [key for key, _ in read_index(rec.with_suffix(".idx"))] == [0, 1, 2, 3, 4]
+    old = json.loads(rec.with_suffix(".json").read_text()) | {"schema": 1}
+    rec.with_suffix(".json").write_text(json.dumps(old))
+    with pytest.raises(DataError, match="has schema 1, expected 2"):
+        manifest.read(rec)
+
+
+def test_a_packing_process_that_dies_ends_the_run_with_its_file(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    root.mkdir()
+    (root / "big.jpg").write_bytes(jpeg(6000, 8000))
+    entries = [Entry(index=n, labels=(0.0,), path="big.jpg") for n in range(200)]
+    lst = listed(tmp_path, entries)
+
+    def kill() -> None:
+        assert until(lambda: len(encoders()) == 2, 10)
+        time.sleep(1)
+        os.kill(encoders()[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(DataError, match=r"a process has died \(SIGKILL\) on big\.jpg; .* run it a"):
+        pack(lst, root, tmp_path / "out")
+    killer.join()
+    assert until(lambda: encoders() == [], 5)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def encoders() -> list[int]:
+    """Pids of our packing processes: children of this process's fork server."""
+    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    children = Path(f"/proc/{server}/task/{server}/children")
+    return [int(pid) for pid in children.read_text().split()] if server else []
+
+
+def packing(prefix: Path, root: Path) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "im2rec_tools.pack", str(prefix), str(root), "--chunks", "4"]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def killed_at_moments(tmp_path: Path, moments: list[float]) -> None:
+    root = tree(tmp_path / "t", {"cat": 300, "dog": 300})
+    whole, torn = tmp_path / "whole" / "x", tmp_path / "torn" / "x"
+    with packing(whole, root) as done:
+        assert done.wait(60) == 0
+    for seconds in moments:
+        with packing(torn, root) as process:
+            time.sleep(seconds)
+            process.kill()
+        assert until(lambda: left_over() == [], 10)
+    with packing(torn, root) as done:
+        _, said = done.communicate(timeout=60)
+    assert (done.returncode, b"Traceback" in said) == (0, False)
+    names = sorted(path.name for path in whole.parent.iterdir())
+    assert names == sorted(path.name for path in torn.parent.iterdir())
+    for name in names:
+        assert (whole.parent / name).read_bytes() == (torn.parent / name).read_bytes()
+
+
+def test_a_killed_run_goes_on_and_makes_the_same_bytes(tmp_path: Path) -> None:
+    killed_at_moments(tmp_path, [0.4, 0.55, 0.7])
+
+
+@pytest.mark.slow
+def test_a_run_killed_twenty_times_goes_on_and_makes_the_same_bytes(tmp_path: Path) -> None:
+    killed_at_moments(tmp_path, [0.3 + 0.03 * n for n in range(20)])
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 2000})
+    with packing(tmp_path / "x", root) as process:
+        assert until(lambda: len(list(tmp_path.glob("*.json"))) > 0, 20)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert said.splitlines()[-1].startswith(b"interrupted; what is finished is kept")
+    assert until(lambda: left_over() == [], 10)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

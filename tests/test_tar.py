@@ -1,0 +1,217 @@
+"""Tars of class tars: unpacked safely, or packed as they are."""
+
+import gzip
+import io
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from im2rec_tools.errors import DataError
+from im2rec_tools.list import COMMAND as LIST
+from im2rec_tools.pack import COMMAND as PACK
+from im2rec_tools.prepare import COMMAND as PREPARE
+from im2rec_tools.tars import Member, members, read_at
+from im2rec_tools.tree import classes
+from im2rec_tools.untar import COMMAND as UNTAR
+from tests.jobs import until
+from tests.trees import lines, tree
+
+ROOT = Path(__file__).parent.parent
+FORMATS = {"gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT, "ustar": tarfile.USTAR_FORMAT}
+
+
+def inner(files: dict[str, bytes], form: int = tarfile.GNU_FORMAT) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form) as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return file.getvalue()
+
+
+def tar_of_tars(path: Path, root: Path, form: int = tarfile.GNU_FORMAT) -> Path:
+    """The tree as ImageNet comes: a tar for each class, in a tar."""
+    found = {
+        f"{name}.tar": inner({file: (root / name / file).read_bytes() for file in files}, form)
+        for name, files in reversed(classes(root).items())
+    }
+    path.write_bytes(inner(found, form))
+    return path
+
+
+def untar(tar: Path, root: Path, **given: str) -> list[str]:
+    return lines(UNTAR.planned({"tar": str(tar), "root": str(root), **given}))
+
+
+def same(first: Path, second: Path) -> bool:
+    found = [
+        {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.*")}
+        for root in (first, second)
+    ]
+    return found[0] == found[1]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_tar_of_class_tars_becomes_class_folders(tmp_path: Path, form: str) -> None:
+    root = tree(tmp_path / "t", {"n01": 5, "n02": 3})
+    (root / "n01" / f"{'long' * 20}.jpg").write_bytes(b"x" * 1000)
+    tar = tar_of_tars(tmp_path / "a.tar", root, FORMATS[form])
+    said = untar(tar, tmp_path / "full")
+    assert said == [f"9 files in 2 classes unpacked to {tmp_path / 'full'}, none refused"]
+    assert same(root, tmp_path / "full")
+    assert [path.name for path in sorted((tmp_path / "full").iterdir())] == ["n01", "n02"]
+
+
+def test_unpacking_goes_on_where_it_was(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"n01": 5, "n02": 3})
+    tar = tar_of_tars(tmp_path / "a.tar", root)
+    untar(tar, tmp_path / "full")
+    before = (tmp_path / "full" / "n01").stat().st_ino
+    for path in (tmp_path / "full" / "n02").iterdir():
+        path.unlink()
+    (tmp_path / "full" / "n02").rmdir()
+    assert untar(tar, tmp_path / "full")[0] == "1 of 2 are there already"
+    assert same(root, tmp_path / "full")
+    assert (tmp_path / "full" / "n01").stat().st_ino == before
+
+
+@pytest.mark.program
+def test_a_killed_run_leaves_no_half_class_under_its_name(tmp_path: Path) -> None:
+    big = {f"{n}.jpg": b"x" * 100 for n in range(20_000)}
+    tar = tmp_path / "a.tar"
+    tar.write_bytes(inner({f"n0{n}.tar": inner(big) for n in range(3)}))
+    command = [sys.executable, "-m", "im2rec_tools.untar", str(tar), str(tmp_path / "full")]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        assert until((tmp_path / "full").is_dir, 20)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGKILL)
+    for path in (tmp_path / "full").glob("n*"):
+        assert len(list(path.iterdir())) == 20_000
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert [len(list(path.iterdir())) for path in (tmp_path / "full").iterdir()] == [20_000] * 3
+
+
+def hostile() -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name in ("../out.jpg", "/abs.jpg", "a/../../out.jpg", "good.jpg", "good.jpg"):
+            member = tarfile.TarInfo(name)
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"abc"))
+        for name, kind in (
+            ("link.jpg", tarfile.SYMTYPE),
+            ("hard.jpg", tarfile.LNKTYPE),
+            ("device.jpg", tarfile.CHRTYPE),
+            ("pipe.jpg", tarfile.FIFOTYPE),
+        ):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd"
+            archive.addfile(member)
+        within = tarfile.TarInfo("link.jpg/inside.jpg")
+        within.size = 3
+        archive.addfile(within, io.BytesIO(b"abc"))
+    return file.getvalue()
+
+
+def test_nothing_leaves_the_folder_and_what_is_refused_is_listed(tmp_path: Path) -> None:
+    tar = tmp_path / "in" / "a.tar"
+    tar.parent.mkdir()
+    tar.write_bytes(inner({"n01.tar": hostile(), "../evil.tar": inner({"x.jpg": b"1"})}))
+    full = tmp_path / "in" / "full"
+    with pytest.raises(DataError, match=r"2 files in 1 classes .*, 9 refused: .*bad\.tsv; --max"):
+        untar(tar, full)
+    files = (path for path in tmp_path.rglob("*.jpg") if path.is_file())
+    found = sorted(str(path.relative_to(tmp_path)) for path in files)
+    assert found == ["in/full/n01/good.jpg", "in/full/n01/link.jpg/inside.jpg"]
+    rows = (tmp_path / "in" / "full.bad.tsv").read_text().splitlines()
+    assert len(rows) == 9
+    assert "../evil.tar\tits name leads out of the folder" in rows
+    assert "n01.tar/link.jpg\ta link, a device or a sparse file" in rows
+
+
+def test_a_flat_tar_is_unpacked_as_it_is(tmp_path: Path) -> None:
+    tar = tmp_path / "val.tar"
+    tar.write_bytes(inner({"a.JPEG": b"1", "b.JPEG": b"22"}))
+    untar(tar, tmp_path / "val")
+    assert sorted(path.name for path in (tmp_path / "val").iterdir()) == ["a.JPEG", "b.JPEG"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "end", "text", "gone", "gzip", "inner", "header"])
+def test_a_damaged_tar_is_refused(tmp_path: Path, damage: str) -> None:
+    tar = tar_of_tars(tmp_path / "a.tar", tree(tmp_path / "t", {"n01": 5, "n02": 5}))
+    whole = tar.read_bytes()
+    header = bytearray(whole)
+    header[whole.index(b"2.jpg") + 100] ^= 1
+    changed = {
+        "cut": whole[: len(whole) // 2],
+        "end": whole.rstrip(b"\0"),
+        "text": b"hello",
+        "gzip": gzip.compress(whole),
+        "inner": inner({"n01.tar": b"no tar in here" * 100}),
+        "header": bytes(header),
+    }
+    if damage == "gone":
+        tar.unlink()
+    else:
+        tar.write_bytes(changed[damage])
+    with pytest.raises(DataError, match=r"a\.tar"):
+        untar(tar, tmp_path / "full")
+    assert not list((tmp_path / "full").glob("n*"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(
+        st.text("abc/. \u00e9\u732b", min_size=1, max_size=120), st.binary(max_size=600)
+    ),
+    st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
+)
+def test_every_member_is_found_where_it_lies(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], form: int
+) -> None:
+    tar = tmp_path_factory.mktemp("tar") / "a.tar"
+    tar.write_bytes(inner(files, form))
+    with tar.open("rb") as file:
+        for member in members(tar):
+            if isinstance(member, Member):
+                data = read_at(file.fileno(), member.offset, member.size)
+                assert data in files.values()
+                assert ".." not in member.name.split("/")
+
+
+def test_packing_from_the_tar_makes_the_same_bytes_as_from_the_tree(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"n01": 40, "n02": 30})
+    (root / "n01" / "zero.jpg").touch()
+    (root / "n01" / "notes.txt").write_text("no image")
+    tar = tar_of_tars(tmp_path / "a.tar", root)
+    given = {"chunks": "3", "max_bad": "5"}
+    lines(PACK.planned({"prefix": f"{tmp_path}/x/x", "root": str(tar), "from_tar": True, **given}))
+    lines(LIST.planned({"prefix": f"{tmp_path}/y/x", "root": str(root), "chunks": "3"}))
+    lines(PACK.planned({"prefix": f"{tmp_path}/y/x", "root": str(root), **given}))
+    assert same(tmp_path / "x", tmp_path / "y")
+    assert len(list((tmp_path / "x").glob("*.rec"))) == 3
+    lst = tmp_path / "x" / "x_0.lst"
+    lst.write_text(lst.read_text() + "99\t0.000000\tn01/other.jpg\n")
+    (tmp_path / "x" / "x_0.rec").unlink()
+    with pytest.raises(DataError, match=r"a\.tar: has no n01/other\.jpg, which a list names"):
+        lines(PACK.planned({"prefix": f"{tmp_path}/x/x", "root": str(tar), "from_tar": True}))
+
+
+def test_prepare_goes_from_the_tar_to_shards_and_on_where_it_was(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"n01": 9, "n02": 3, "n03": 8})
+    tar = tar_of_tars(tmp_path / "full.tar", root)
+    given = {"dir": str(tar), "min_images": "5", "val_per_class": "2", "train_shards": "2"}
+    first = lines(PREPARE.planned(given))
+    assert first[-1].startswith("17 images in 3 shards, ")
+    assert (tmp_path / "full_filtered" / "n02").is_dir()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.rec")}
+    assert lines(PREPARE.planned(given))[-1] == first[-1]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.rec")} == before
