@@ -7,8 +7,9 @@ two of them close to each other have come out wrong.
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
-from im2rec_tools.recordio import MAGIC_BYTES
+from im2rec_tools.recordio import MAGIC_BYTES, ImageRecord, frame, is_whole, pack
 
 
 def aligned_magic(image: bytes) -> bool:
@@ -19,6 +20,14 @@ def aligned_magic(image: bytes) -> bool:
             return True
         found = image.find(MAGIC_BYTES, found + 1)
     return False
+
+
+def framed(record: ImageRecord) -> bytes:
+    """The bytes of a record in the file: in one part, where the image's format allows it."""
+    whole = frame(pack(record))
+    if is_whole(whole):
+        return whole
+    return frame(pack(replace(record, image=in_one_part(record.image))))
 
 
 def in_one_part(image: bytes) -> bytes:

@@ -17,6 +17,7 @@ _SCALED_DECODING_FROM = 2.8
 _AREA_FROM = 2.0
 _LONGEST_EDGE = 65_500  # libjpeg's
 _ORIENTATION = 0x0112  # of EXIF
+_START_OF_SCAN, _APP1 = 0xDA, 0xE1
 _PROBLEMS = (ValueError, MemoryError, OverflowError, OSError, SyntaxError, cv2.error)
 # How to turn an image upright by its EXIF orientation, after Exchangeable image file format 2.3.
 _FLIPS = {2: 1, 3: -1, 4: 0, 5: None, 6: 1, 7: -1, 8: 0}
@@ -40,7 +41,7 @@ def encode(data: bytes, recipe: Recipe) -> bytes:
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), _READ[recipe.color])
         if pixels is None:
             raise DataError("not an image that OpenCV can decode")
-        return _encoded(_resized(pixels, recipe), recipe)
+        return encoded(resized(pixels, recipe), recipe)
     except _PROBLEMS as error:
         raise DataError(f"cannot be decoded or encoded: {_line(error)}") from error
 
@@ -70,26 +71,36 @@ def _line(error: BaseException) -> str:
 
 def _from_jpeg(data: bytes, recipe: Recipe) -> bytes:
     height, width, color, _ = simplejpeg.decode_jpeg_header(data)
-    upright = recipe.color == "unchanged"
-    turn = 1 if upright or b"Exif\0\0" not in data[:65536] else _orientation(data)
-    if (
-        recipe.keep_bytes == "small"
-        and turn == 1
-        and color in {"YCbCr", "Gray"}
-        and (not recipe.short_edge or min(height, width) <= recipe.short_edge)
-    ):
+    turn = _orientation(data) if recipe.color != "unchanged" and _has_exif(data) else 1
+    is_small = not recipe.short_edge or min(height, width) <= recipe.short_edge
+    if recipe.keep_bytes == "small" and turn == 1 and is_small and color in {"YCbCr", "Gray"}:
         check(data)
         return data
+    return encoded(_turned(resized(decoded(data, recipe), recipe), turn), recipe)
+
+
+def decoded(data: bytes, recipe: Recipe) -> Any:
+    """Pixels (H, W, 3 or 1) of a JPEG, BGR or grey, uint8; large ones may come scaled down."""
+    height, width, color, _ = simplejpeg.decode_jpeg_header(data)
     least: dict[str, int] = {}
     if recipe.short_edge and min(height, width) >= recipe.short_edge * _SCALED_DECODING_FROM:
         least = {"min_height": recipe.short_edge, "min_width": recipe.short_edge}
     grey = recipe.color == "grey" or (recipe.color == "unchanged" and color == "Gray")
-    # OpenCV's JPEG decoder is slower, and passes over faults: it is not asked.
     wanted = "GRAY" if grey and color in {"YCbCr", "Gray"} else "BGR"
     pixels = simplejpeg.decode_jpeg(data, colorspace=wanted, strict=True, **least)
     if grey and wanted == "BGR":
         pixels = cv2.cvtColor(pixels, cv2.COLOR_BGR2GRAY)
-    return _encoded(_turned(_resized(pixels, recipe), turn), recipe)
+    return pixels
+
+
+def _has_exif(data: bytes) -> bool:
+    """Whether a JPEG has an EXIF segment before its scan."""
+    at = 2
+    while data[at : at + 1] == b"\xff" and data[at + 1] != _START_OF_SCAN:
+        if data[at + 1] == _APP1 and data[at + 4 : at + 10] == b"Exif\0\0":
+            return True
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return False
 
 
 def _orientation(data: bytes) -> int:
@@ -106,7 +117,8 @@ def _turned(pixels: Any, orientation: int) -> Any:
     return pixels if flip is None else cv2.flip(pixels, flip)
 
 
-def _resized(pixels: Any, recipe: Recipe) -> Any:
+def resized(pixels: Any, recipe: Recipe) -> Any:
+    """The pixels at the recipe's short edge; the other as upstream rounds it, down."""
     if recipe.center_crop:
         edge = min(pixels.shape[:2])
         top, left = (pixels.shape[0] - edge) // 2, (pixels.shape[1] - edge) // 2
@@ -122,7 +134,8 @@ def _resized(pixels: Any, recipe: Recipe) -> Any:
     return cv2.resize(pixels, size, interpolation=method)
 
 
-def _encoded(pixels: Any, recipe: Recipe) -> bytes:
+def encoded(pixels: Any, recipe: Recipe) -> bytes:
+    """The pixels in the recipe's format."""
     if pixels.ndim == 2:
         pixels = pixels[:, :, np.newaxis]
     plain = pixels.dtype == np.uint8 and pixels.shape[2] in {1, 3}

@@ -13,13 +13,13 @@ from typing import Any
 import cv2
 from google_crc32c import extend
 
-from im2rec_tools.alignment import in_one_part
+from im2rec_tools.alignment import framed
 from im2rec_tools.codec import encode
 from im2rec_tools.errors import DataError
 from im2rec_tools.listing import Entry
 from im2rec_tools.messages import Answer, Block, Done, Encoded, Message, Write
 from im2rec_tools.recipe import Recipe
-from im2rec_tools.recordio import ImageRecord, frame, pack
+from im2rec_tools.recordio import ImageRecord
 from im2rec_tools.tars import read_at
 
 
@@ -54,7 +54,7 @@ class Encoder:
             self._position[:] = (block.number, at)
             try:
                 data = self._read(entry.path, block.places[at] if block.places else None)
-                image = in_one_part(encode(data, self._recipe))
+                image = encode(data, self._recipe)
             except DataError as error:
                 bad.append((entry, str(error)))
             except OSError as error:
@@ -63,7 +63,7 @@ class Encoder:
                 index.append((entry.index, len(records)))
                 labels = entry.labels if self._recipe.labels == "all" else entry.labels[:1]
                 record = ImageRecord(index=entry.index, labels=labels, image=image)
-                records += frame(pack(record))
+                records += framed(record)
         self._held[block.number] = records
         return Encoded(
             number=block.number,

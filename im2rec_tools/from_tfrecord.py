@@ -7,13 +7,13 @@ from pathlib import Path
 from google_crc32c import extend
 
 from im2rec_tools import manifest, tfrecord
-from im2rec_tools.alignment import in_one_part
+from im2rec_tools.alignment import framed
 from im2rec_tools.command import Command, Option, main, path
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, size, whole, write_whole
 from im2rec_tools.manifest import Manifest
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.recordio import ImageRecord, frame, pack
+from im2rec_tools.recordio import ImageRecord
 from im2rec_tools.shards import sets
 from im2rec_tools.to_tfrecord import OFFSET
 
@@ -47,8 +47,7 @@ def _records(source: Path, first: int, offset: int) -> Iterator[ImageRecord]:
         except DataError as error:
             raise DataError(f"{where}: {error}") from error
         label = float(example.label - offset)
-        image = in_one_part(example.image)
-        yield ImageRecord(index=first + number, labels=(label,), image=image)
+        yield ImageRecord(index=first + number, labels=(label,), image=example.image)
 
 
 def _convert(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
@@ -57,11 +56,11 @@ def _convert(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
     crc, at = 0, 0
     with whole(rec) as file:
         for record in _records(source, first, offset):
-            framed = frame(pack(record))
-            file.write(framed)
-            crc = extend(crc, framed)
+            data = framed(record)
+            file.write(data)
+            crc = extend(crc, data)
             index.append(f"{record.index}\t{at}\n")
-            at += len(framed)
+            at += len(data)
             yield len(index)
         if not index:
             raise DataError(f"{source}: expected images, found none")

@@ -68,16 +68,23 @@ def _parts(payload: bytes) -> list[bytes]:
 
 def frame(payload: bytes) -> bytes:
     """The bytes of one record in the file, padding included."""
+    if MAGIC_BYTES not in payload:
+        return _part(_WHOLE, payload)
     parts = _parts(payload)
-    framed = bytearray()
-    for number, part in enumerate(parts):
-        if len(parts) == 1:
-            kind = _WHOLE
-        else:
-            kind = _FIRST if number == 0 else _LAST if number == len(parts) - 1 else _MIDDLE
-        framed += struct.pack("<II", MAGIC, kind << _LENGTH_BITS | len(part)) + part
-        framed += bytes(-len(part) % 4)
-    return bytes(framed)
+    if len(parts) == 1:
+        return _part(_WHOLE, payload)
+    middle = (_part(_MIDDLE, part) for part in parts[1:-1])
+    return b"".join((_part(_FIRST, parts[0]), *middle, _part(_LAST, parts[-1])))
+
+
+def is_whole(framed: bytes) -> bool:
+    """Whether a framed record is in one part."""
+    return framed[7] >> (_LENGTH_BITS - 24) == _WHOLE
+
+
+def _part(kind: int, data: bytes) -> bytes:
+    head = struct.pack("<II", MAGIC, kind << _LENGTH_BITS | len(data))
+    return b"".join((head, data, bytes(-len(data) % 4)))
 
 
 class _Parts:

@@ -13,14 +13,14 @@ import pytest
 from im2rec_tools import im2rec
 from im2rec_tools.codec import check
 from im2rec_tools.recordio import ImageRecord, read_index, records, unpack
-from tests.trees import jpeg, tree
+from tests.trees import encoded, jpeg, pixels, tree
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore"}
 
 
 def upstream(*args: str) -> None:
-    command = [sys.executable, "-m", "tests.upstream", *args]
+    command = [sys.executable, "-m", "benchmarks.upstream", *args]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=ENVIRONMENT)
 
 
@@ -34,12 +34,12 @@ def read(rec: Path) -> list[ImageRecord]:
 def mixed(root: Path) -> Path:
     """Classes at two depths, images of many kinds and sizes."""
     tree(root, {"cat": 9, "dog": 7, "dog/poodle": 3, "b c": 2})
-    pixels = cv2.imdecode(np.frombuffer(jpeg(90, 60), np.uint8), cv2.IMREAD_COLOR)
-    (root / "cat" / "a.png").write_bytes(cv2.imencode(".png", pixels)[1])
-    alpha = cv2.cvtColor(pixels, cv2.COLOR_BGR2BGRA)
-    (root / "cat" / "alpha.png").write_bytes(cv2.imencode(".png", alpha)[1])
-    grey = cv2.cvtColor(pixels, cv2.COLOR_BGR2GRAY)
-    (root / "dog" / "grey.JPEG").write_bytes(cv2.imencode(".jpg", grey)[1])
+    picture = pixels(jpeg(90, 60))
+    (root / "cat" / "a.png").write_bytes(encoded(".png", picture))
+    alpha = cv2.cvtColor(picture, cv2.COLOR_BGR2BGRA)
+    (root / "cat" / "alpha.png").write_bytes(encoded(".png", alpha))
+    grey = cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY)
+    (root / "dog" / "grey.JPEG").write_bytes(encoded(".jpg", grey))
     (root / "dog" / "large.jpg").write_bytes(jpeg(700, 901))
     (root / "dog" / "notes.txt").write_text("no image")
     (root / "at the root.jpg").write_bytes(jpeg(101, 77))
@@ -105,7 +105,7 @@ def test_records_have_upstreams_labels_and_sizes(tmp_path: Path, options: list[s
     flag = cv2.IMREAD_UNCHANGED
     for one, other in zip(first, second, strict=True):
         assert (one.index, one.labels) == (other.index, other.labels)
-        pictures = [cv2.imdecode(np.frombuffer(rec.image, np.uint8), flag) for rec in (one, other)]
+        pictures = [pixels(record.image, flag) for record in (one, other)]
         assert pictures[0].shape == pictures[1].shape
         if "--pass-through" in options:
             assert one.image == other.image

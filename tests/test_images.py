@@ -5,6 +5,7 @@ import io
 import random
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Literal
 
 import cv2
@@ -19,7 +20,7 @@ from im2rec_tools.alignment import aligned_magic, in_one_part
 from im2rec_tools.codec import check, encode
 from im2rec_tools.errors import DataError
 from im2rec_tools.recipe import Recipe
-from tests.trees import jpeg
+from tests.trees import jpeg, pixels
 
 
 def test_larger_images_are_scaled_down_and_smaller_ones_kept() -> None:
@@ -55,7 +56,7 @@ def test_an_image_that_is_too_large_is_bad_and_no_more() -> None:
             encode(data, Recipe(short_edge=64, smaller="enlarge"))
 
 
-PIXELS = cv2.imdecode(np.frombuffer(jpeg(200, 300), np.uint8), cv2.IMREAD_COLOR)
+PIXELS = pixels(jpeg(200, 300))
 
 
 def pillow(mode: str, kind: str) -> bytes:
@@ -68,7 +69,7 @@ def sixteen_bits() -> bytes:
     return cv2.imencode(".png", PIXELS.astype(np.uint16) * 257)[1].tobytes()
 
 
-KINDS = {
+KINDS: dict[str, Callable[[], bytes]] = {
     "CMYK": lambda: pillow("CMYK", "JPEG"),
     "grey": lambda: pillow("L", "JPEG"),
     "16 bits": sixteen_bits,
@@ -92,8 +93,7 @@ def test_every_kind_of_image_becomes_a_jpeg_that_looks_like_it(
     assert encoded.startswith(b"\xff\xd8")
     flag = cv2.IMREAD_GRAYSCALE if kind == "grey" else cv2.IMREAD_COLOR
     found, wanted = (
-        cv2.blur(cv2.imdecode(np.frombuffer(image, np.uint8), flag), (9, 9)).astype(float)
-        for image in (encoded, data)
+        cv2.blur(pixels(image, flag), (9, 9)).astype(float) for image in (encoded, data)
     )
     assert np.abs(found - wanted).mean() < 4
 
@@ -104,9 +104,9 @@ def test_every_orientation_stands_as_opencv_shows_it(orientation: int) -> None:
     exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"
     exif += bytes([orientation]) + b"\0\0\0\0\0\0"
     data = plain[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + plain[2:]
-    upright = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR).astype(float)
+    upright = pixels(data).astype(float)
     encoded = encode(data, Recipe(short_edge=0, quality=98, keep_bytes="small"))
-    found = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR).astype(float)
+    found = pixels(encoded).astype(float)
     assert found.shape == upright.shape
     assert np.abs(found - upright).mean() < 4
 
@@ -123,7 +123,7 @@ def test_small_jpegs_keep_their_bytes_when_asked_and_only_whole_ones() -> None:
 def test_raw_pixels_come_back_as_they_were() -> None:
     recipe = Recipe(short_edge=0, encoding="raw")
     raw = encode(cv2.imencode(".png", PIXELS)[1].tobytes(), recipe)
-    assert np.array_equal(cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR), PIXELS)
+    assert np.array_equal(pixels(raw), PIXELS)
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"]))
@@ -171,5 +171,4 @@ def test_a_picture_with_the_magic_in_it_stays_the_same_picture(ending: str) -> N
     assert aligned_magic(data)
     moved = in_one_part(data)
     assert not aligned_magic(moved)
-    pictures = [cv2.imdecode(np.frombuffer(one, np.uint8), 1) for one in (data, moved)]
-    assert np.array_equal(*pictures)
+    assert np.array_equal(pixels(data), pixels(moved))

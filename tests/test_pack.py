@@ -2,15 +2,8 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import threading
-import time
-from multiprocessing import forkserver
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,11 +16,9 @@ from im2rec_tools.pack import COMMAND, pack_lists
 from im2rec_tools.recipe import Recipe
 from im2rec_tools.recordio import headers, read_index, records, unpack
 from im2rec_tools.work import Work
-from tests.jobs import left_over, until
-from tests.trees import jpeg, lines, tree
+from tests.trees import encoded, jpeg, lines, tree
 
 pytestmark = pytest.mark.program
-ROOT = Path(__file__).parent.parent
 
 
 def listed(folder: Path, entries: list[Entry], name: str = "x") -> Path:
@@ -59,7 +50,7 @@ def hostile(root: Path) -> dict[str, bool]:
     (folder / "empty.jpg").touch()
     (folder / "cut.jpg").write_bytes(jpeg(100, 120)[:-300])
     (folder / "text.jpg").write_text("hello")
-    (folder / "thin.png").write_bytes(cv2.imencode(".png", np.zeros((500, 1, 3), np.uint8))[1])
+    (folder / "thin.png").write_bytes(encoded(".png", np.zeros((500, 1, 3), np.uint8)))
     (folder / "wide.jpg").write_bytes(jpeg(100, 20_000))
     (folder / "gone.jpg").symlink_to(root / "nothing")
     (folder / "self.jpg").symlink_to(folder / "self.jpg")
@@ -186,76 +177,3 @@ def test_the_manifest_says_what_is_there(tmp_path: Path) -> None:
     rec.with_suffix(".json").write_text(json.dumps(old))
     with pytest.raises(DataError, match="has schema 1, expected 2"):
         manifest.read(rec)
-
-
-def test_a_packing_process_that_dies_ends_the_run_with_its_file(tmp_path: Path) -> None:
-    root = tmp_path / "t"
-    root.mkdir()
-    (root / "big.jpg").write_bytes(jpeg(6000, 8000))
-    entries = [Entry(index=n, labels=(0.0,), path="big.jpg") for n in range(200)]
-    lst = listed(tmp_path, entries)
-
-    def kill() -> None:
-        assert until(lambda: len(encoders()) == 2, 10)
-        time.sleep(1)
-        os.kill(encoders()[0], signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    with pytest.raises(DataError, match=r"a process has died \(SIGKILL\) on big\.jpg; .* run it a"):
-        pack(lst, root, tmp_path / "out")
-    killer.join()
-    assert until(lambda: encoders() == [], 5)
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def encoders() -> list[int]:
-    """Pids of our packing processes: children of this process's fork server."""
-    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-    children = Path(f"/proc/{server}/task/{server}/children")
-    return [int(pid) for pid in children.read_text().split()] if server else []
-
-
-def packing(prefix: Path, root: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "im2rec_tools.pack", str(prefix), str(root), "--chunks", "4"]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-
-def killed_at_moments(tmp_path: Path, moments: list[float]) -> None:
-    root = tree(tmp_path / "t", {"cat": 300, "dog": 300})
-    whole, torn = tmp_path / "whole" / "x", tmp_path / "torn" / "x"
-    with packing(whole, root) as done:
-        assert done.wait(60) == 0
-    for seconds in moments:
-        with packing(torn, root) as process:
-            time.sleep(seconds)
-            process.kill()
-        assert until(lambda: left_over() == [], 10)
-    with packing(torn, root) as done:
-        _, said = done.communicate(timeout=60)
-    assert (done.returncode, b"Traceback" in said) == (0, False)
-    names = sorted(path.name for path in whole.parent.iterdir())
-    assert names == sorted(path.name for path in torn.parent.iterdir())
-    for name in names:
-        assert (whole.parent / name).read_bytes() == (torn.parent / name).read_bytes()
-
-
-def test_a_killed_run_goes_on_and_makes_the_same_bytes(tmp_path: Path) -> None:
-    killed_at_moments(tmp_path, [0.4, 0.55, 0.7])
-
-
-@pytest.mark.slow
-def test_a_run_killed_twenty_times_goes_on_and_makes_the_same_bytes(tmp_path: Path) -> None:
-    killed_at_moments(tmp_path, [0.3 + 0.03 * n for n in range(20)])
-
-
-def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
-    root = tree(tmp_path / "t", {"cat": 2000})
-    with packing(tmp_path / "x", root) as process:
-        assert until(lambda: len(list(tmp_path.glob("*.json"))) > 0, 20)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=10)
-    assert process.returncode == 130
-    assert said.splitlines()[-1].startswith(b"interrupted; what is finished is kept")
-    assert until(lambda: left_over() == [], 10)
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

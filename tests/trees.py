@@ -1,6 +1,7 @@
 """Small labelled trees of images for tests, and shards made of them."""
 
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -24,6 +25,16 @@ def wanted(val: int = 2, train_shards: int = 2, short_edge: int = 64, max_bad: f
 def jpeg(height: int, width: int, seed: int = 0) -> bytes:
     noise = np.random.default_rng(seed).integers(0, 255, (8, 8, 3), dtype=np.uint8)
     return cv2.imencode(".jpg", cv2.resize(noise, (width, height)))[1].tobytes()
+
+
+def pixels(image: bytes, flag: int = cv2.IMREAD_COLOR) -> Any:
+    found = cv2.imdecode(np.frombuffer(image, np.uint8), flag)
+    assert found is not None
+    return found
+
+
+def encoded(ending: str, picture: Any) -> bytes:
+    return cv2.imencode(ending, picture)[1].tobytes()
 
 
 def tree(root: Path, counts: dict[str, int]) -> Path:

@@ -1,6 +1,6 @@
 """Upstream's im2rec.py as a program, under a NumPy that it was not written for.
 
-`python -m tests.upstream PREFIX ROOT ...` runs the file of the installed mxnet package as it is.
+`python -m benchmarks.upstream PREFIX ROOT ...` runs the file of the installed mxnet package.
 Only what NumPy 2 took away is put back: names that the package looks up, and `tostring`.
 """
 

@@ -1,0 +1,1 @@
+"""Measurements side by side; each is a program, none is a test."""

@@ -1,0 +1,234 @@
+"""Packing against upstream's im2rec.py: `python -m benchmarks.pack`.
+
+One run over the same images, alternating, medians; whole processes, and with the start-up of each
+taken off, which is the same command over one image. docs/data.md has figures.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import cv2
+import simplejpeg
+from tabulate import tabulate
+
+from im2rec_tools import listing
+from im2rec_tools.checking import verify
+from im2rec_tools.codec import decoded, encoded, resized
+from im2rec_tools.list import COMMAND as LIST
+from im2rec_tools.recipe import Recipe
+from im2rec_tools.recordio import records, unpack
+from im2rec_tools.sample import sample
+
+ROOT = Path(__file__).parent.parent
+PACK = [sys.executable, "-m", "im2rec_tools.pack", "--processes", "2"]
+STAND_IN = [sys.executable, "-m", "im2rec_tools.im2rec", "--quality", "90", "--num-thread", "2"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A program that packs, and whose speed it is compared with."""
+
+    command: list[str]
+    against: str = ""
+
+
+def ways(upstream: list[str]) -> dict[str, Way]:
+    """What is compared, in the order in which it runs."""
+    theirs = [*upstream, "--quality", "90", "--num-thread", "2", "--resize"]
+    return {
+        "upstream, 480": Way(command=[*theirs, "480"]),
+        "480": Way(command=[*PACK, "--short-edge", "480"], against="upstream, 480"),
+        "480, pass-through": Way(
+            command=[*PACK, "--short-edge", "480", "--pass-through-small"],
+            against="upstream, 480",
+        ),
+        "stand-in, 480": Way(command=[*STAND_IN, "--resize", "480"], against="upstream, 480"),
+        "upstream, 256": Way(command=[*theirs, "256"]),
+        "256": Way(command=[*PACK, "--short-edge", "256"], against="upstream, 256"),
+    }
+
+
+class Memory:
+    """The largest resident size of any process below this one, in bytes, while it is watched."""
+
+    def __init__(self) -> None:
+        self.most, self._over = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.05):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    is_ours = b"forkserver" in path.read_bytes()
+                    status = (path.parent / "status").read_text() if is_ours else ""
+                except OSError:
+                    continue
+                peaks = [line.split() for line in status.splitlines() if line.startswith("VmHWM")]
+                self.most = max([self.most, *(int(words[1]) * 1024 for words in peaks)])
+
+    def stop(self) -> int:
+        """Ends watching; the most that was seen."""
+        self._over.set()
+        self._thread.join()
+        return self.most
+
+
+def seconds(way: Way, lst: Path, images: Path, work: Path) -> float:
+    """How long the program takes over a list, into a new folder."""
+    with tempfile.TemporaryDirectory(dir=work) as out:
+        prefix = Path(out) / "x"
+        prefix.with_suffix(".lst").write_bytes(lst.read_bytes())
+        began = time.perf_counter()
+        subprocess.run(
+            [*way.command, str(prefix), str(images)], cwd=ROOT, check=True, capture_output=True
+        )
+        took = time.perf_counter() - began
+        packed = sum(1 for _ in records(prefix.with_suffix(".rec")))
+        if packed != listing.count(lst):
+            raise SystemExit(f"{way.command}: packed {packed} of {listing.count(lst)} images")
+        return took
+
+
+def steps(files: list[Path], recipe: Recipe, out: Path) -> dict[str, float]:
+    """Seconds of each step of packing over these files, in a plain loop without anything else."""
+    cv2.setNumThreads(1)
+    spent = dict.fromkeys(("read", "decode", "resize", "encode", "write"), 0.0)
+    with out.open("wb") as target:
+
+        def timed(step: str, act: Callable[[], Any]) -> Any:
+            began = time.perf_counter()
+            result = act()
+            spent[step] += time.perf_counter() - began
+            return result
+
+        for file in files:
+            data = timed("read", file.read_bytes)
+            pixels = timed("decode", lambda data=data: decoded(data, recipe))
+            small = timed("resize", lambda pixels=pixels: resized(pixels, recipe))
+            jpeg = timed("encode", lambda small=small: encoded(small, recipe))
+            timed("write", lambda jpeg=jpeg: target.write(jpeg))
+    out.unlink()
+    return spent
+
+
+def limit(files: list[Path], recipe: Recipe, work: Path) -> dict[str, float]:
+    """Seconds of each step over all files with two processes at once, half of the files each."""
+    with ProcessPoolExecutor(2, get_context("forkserver")) as pool:
+        list(pool.map(time.sleep, [0.1, 0.1]))
+        futures = [pool.submit(steps, files[n::2], recipe, work / f"steps{n}") for n in (0, 1)]
+        spent = [future.result() for future in futures]
+    return {step: (spent[0][step] + spent[1][step]) / 2 for step in spent[0]}
+
+
+def plain_decoding(rec: Path) -> float:
+    """Seconds to decode every image of a shard, its records read before."""
+    images = [unpack(payload, "").image for _, payload in records(rec)]
+    began = time.perf_counter()
+    for image in images:
+        simplejpeg.decode_jpeg(image, colorspace="BGR")
+    return time.perf_counter() - began
+
+
+def verifying(rec: Path) -> float:
+    """Seconds to read a shard back in one process."""
+    began = time.perf_counter()
+    verify(rec)
+    return time.perf_counter() - began
+
+
+def measure(images: Path, work: Path, upstream: list[str], repeats: int) -> None:
+    """Runs everything in turn and prints the table."""
+    for _ in LIST.planned({"prefix": str(work / "all"), "root": str(images)}).work():
+        pass
+    lst, one = work / "all.lst", work / "one.lst"
+    one.write_text(lst.read_text().splitlines(keepends=True)[0])
+    files = [images / entry.path for entry in listing.read(lst)]
+    compared = ways(upstream)
+    whole: dict[str, list[float]] = {name: [] for name in compared}
+    start: dict[str, list[float]] = {name: [] for name in compared}
+    bounds: dict[str, list[dict[str, float]]] = {"480": [], "256": []}
+    memory = Memory()
+    for _ in range(repeats):
+        for name, way in compared.items():
+            whole[name].append(seconds(way, lst, images, work))
+            start[name].append(seconds(way, one, images, work))
+            if name in bounds:
+                bounds[name].append(limit(files, Recipe(short_edge=int(name)), work))
+    most = memory.stop()
+    middle = {name: statistics.median(times) for name, times in whole.items()}
+    net = {name: middle[name] - statistics.median(start[name]) for name in compared}
+    rows = []
+    for name, way in compared.items():
+        against = way.against or name
+        spread = (max(whole[name]) - min(whole[name])) / middle[name]
+        rows.append(
+            [
+                name,
+                f"{len(files) / middle[name]:.0f}",
+                f"{len(files) / net[name]:.0f}",
+                f"{middle[against] / middle[name]:.2f}" if way.against else "",
+                f"{net[against] / net[name]:.2f}" if way.against else "",
+                f"{spread:.0%}",
+            ]
+        )
+    headings = ["way", "images/s", "start-up off", "x whole", "x start-up off", "spread"]
+    print(tabulate(rows, headings, tablefmt="github", disable_numparse=True), "\n")
+    for name, found in bounds.items():
+        total = statistics.median(sum(steps.values()) for steps in found)
+        each = {step: statistics.median(one[step] for one in found) for step in found[0]}
+        told = ", ".join(f"{step} {spent / len(files) * 2e3:.2f}" for step, spent in each.items())
+        print(f"{name}: {total / net[name]:.2f} of the limit; ms an image and process: {told}")
+    print(f"most memory of a packing process: {most / 1e6:.0f} MB")
+    _verifying(compared["256"], lst, images, work, repeats)
+
+
+def _verifying(way: Way, lst: Path, images: Path, work: Path, repeats: int) -> None:
+    prefix = work / "shard" / "x"
+    prefix.parent.mkdir()
+    prefix.with_suffix(".lst").write_bytes(lst.read_bytes())
+    subprocess.run(
+        [*way.command, str(prefix), str(images)], cwd=ROOT, check=True, capture_output=True
+    )
+    rec = prefix.with_suffix(".rec")
+    pairs = [(plain_decoding(rec), verifying(rec)) for _ in range(repeats)]
+    ratio = statistics.median(plain / checked for plain, checked in pairs)
+    print(f"verify: {ratio:.2f} x the speed of plain decoding, one process each")
+
+
+def main() -> None:
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images-per-class", type=int, default=3, help="of 1,000 classes")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--work", type=Path, help="folder that stays, with the images")
+    parser.add_argument(
+        "--upstream",
+        nargs="+",
+        default=[sys.executable, "-m", "benchmarks.upstream"],
+        help="how to run upstream's im2rec.py with another interpreter and its OpenCV",
+    )
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        place = (given.work or Path(temporary)).absolute()
+        for _ in sample(
+            place / "images", shape="imagenet", images_per_class=given.images_per_class
+        ):
+            pass
+        with tempfile.TemporaryDirectory(dir=place) as work:
+            measure(place / "images", Path(work), given.upstream, given.repeats)
+
+
+if __name__ == "__main__":
+    main()
