@@ -11,12 +11,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import cv2
 import simplejpeg
@@ -24,12 +24,13 @@ from tabulate import tabulate
 
 from im2rec_tools import listing
 from im2rec_tools.checking import verify
-from im2rec_tools.codec import decoded, encoded, resized
+from im2rec_tools.codec import decoded, encoded, resized, size_of
 from im2rec_tools.list import COMMAND as LIST
 from im2rec_tools.recipe import Recipe
 from im2rec_tools.recordio import records, unpack
 from im2rec_tools.sample import sample
 
+_STEPS = ("read", "decode", "resize", "encode", "write")
 ROOT = Path(__file__).parent.parent
 PACK = [sys.executable, "-m", "im2rec_tools.pack", "--processes", "2"]
 STAND_IN = [sys.executable, "-m", "im2rec_tools.im2rec", "--quality", "90", "--num-thread", "2"]
@@ -104,23 +105,25 @@ def seconds(way: Way, lst: Path, images: Path, work: Path) -> float:
 def steps(files: list[Path], recipe: Recipe, out: Path) -> dict[str, float]:
     """Seconds of each step of packing over these files, in a plain loop without anything else."""
     cv2.setNumThreads(1)
-    spent = dict.fromkeys(("read", "decode", "resize", "encode", "write"), 0.0)
+    spent: Counter[str] = Counter()
     with out.open("wb") as target:
-
-        def timed(step: str, act: Callable[[], Any]) -> Any:
-            began = time.perf_counter()
-            result = act()
-            spent[step] += time.perf_counter() - began
-            return result
-
         for file in files:
-            data = timed("read", file.read_bytes)
-            pixels = timed("decode", lambda data=data: decoded(data, recipe))
-            small = timed("resize", lambda pixels=pixels: resized(pixels, recipe))
-            jpeg = timed("encode", lambda small=small: encoded(small, recipe))
-            timed("write", lambda jpeg=jpeg: target.write(jpeg))
+            clock = [time.perf_counter()]
+            data = file.read_bytes()
+            clock.append(time.perf_counter())
+            pixels = decoded(data, recipe)
+            clock.append(time.perf_counter())
+            height, width, *_ = simplejpeg.decode_jpeg_header(data)
+            small = resized(pixels, size_of(height, width, recipe), recipe)
+            clock.append(time.perf_counter())
+            jpeg = encoded(small, recipe)
+            clock.append(time.perf_counter())
+            target.write(jpeg)
+            clock.append(time.perf_counter())
+            for step, (start, end) in zip(_STEPS, pairwise(clock), strict=True):
+                spent[step] += end - start
     out.unlink()
-    return spent
+    return dict(spent)
 
 
 def limit(files: list[Path], recipe: Recipe, work: Path) -> dict[str, float]:

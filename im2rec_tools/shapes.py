@@ -120,7 +120,7 @@ def _internet_photograph(number: int, draw: random.Random) -> tuple[Any, list[in
     image = cv2.add(image, np.full(image.shape, tint, np.uint8))
     cv2.setRNGSeed(draw.randrange(2**31))
     noise = np.empty(image.shape, np.int16)
-    spread = draw.uniform(2, 10)
+    spread = draw.uniform(0, 3)
     cv2.randn(noise, np.zeros(3), np.full(3, spread))
     return cv2.add(image, noise, dtype=cv2.CV_8U), _quality(draw)
 

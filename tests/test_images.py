@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from im2rec_tools.alignment import aligned_magic, in_one_part
-from im2rec_tools.codec import check, encode
+from im2rec_tools.codec import check, encode, size_of
 from im2rec_tools.errors import DataError
 from im2rec_tools.recipe import Recipe
 from tests.trees import jpeg, pixels
@@ -172,3 +172,21 @@ def test_a_picture_with_the_magic_in_it_stays_the_same_picture(ending: str) -> N
     moved = in_one_part(data)
     assert not aligned_magic(moved)
     assert np.array_equal(pixels(data), pixels(moved))
+
+
+@given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 600))
+def test_sizes_are_upstreams_whatever_the_decoder_scales(
+    height: int, width: int, edge: int
+) -> None:
+    size = (edge, height * edge // width)
+    if height <= width:
+        size = (width * edge // height, edge)
+    recipe = Recipe(short_edge=edge, smaller="enlarge")
+    with contextlib.suppress(DataError):
+        assert size_of(height, width, recipe) == size
+
+
+def test_a_large_image_has_the_size_that_its_own_size_says() -> None:
+    for height, width in ((999, 777), (1234, 1777), (901, 3001)):
+        encoded = encode(jpeg(height, width), Recipe(short_edge=64))
+        assert check(encoded)[::-1] == size_of(height, width, Recipe(short_edge=64))

@@ -1,0 +1,62 @@
+"""docs/tutorial.md: its commands, in its order, on a small tar of tars."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from im2rec_tools.checking import verify
+from im2rec_tools.recordio import headers
+from tests.test_tar import tar_of_tars
+
+pytestmark = pytest.mark.program
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs" / "tutorial.md").read_text()
+
+
+def blocks(heading: str) -> str:
+    """The shell commands under a heading."""
+    section = re.split(r"^## ", TEXT, flags=re.MULTILINE)
+    mine = next(part for part in section if part.startswith(heading))
+    return "\n".join(re.findall(r"^```sh\n(.*?)^```", mine, re.MULTILINE | re.DOTALL))
+
+
+def collection(folder: Path) -> Path:
+    """Three classes of 53, 57 and 3 images as fall11_whole.tar has them."""
+    noise = np.random.default_rng(0)
+    for name, count in (("n00004475", 53), ("n00005787", 57), ("n00006024", 3)):
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            picture = cv2.resize(noise.integers(0, 255, (8, 8, 3), dtype=np.uint8), (120, 90))
+            cv2.imwrite(str(folder / name / f"{name}_{number}.JPEG"), picture)
+    return folder
+
+
+@pytest.mark.parametrize("heading", ["By these tools", "By upstream's commands"])
+def test_the_commands_lead_from_the_tar_to_train_and_val(tmp_path: Path, heading: str) -> None:
+    tar_of_tars(tmp_path / "fall11_whole.tar", collection(tmp_path / "made"))
+    script = blocks(heading).replace("500", "50")
+    assert "im2rec_tools" in script
+    bin_folder = Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-eu", "-c", f'PATH="{bin_folder}:$PATH"; PYTHONPATH={ROOT}\n{script}'],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    shards = {name: sorted((tmp_path / name).glob("*.rec")) for name in ("train", "val")}
+    counts = {
+        name: sum(sum(1 for _ in headers(rec)) for rec in recs) for name, recs in shards.items()
+    }
+    assert counts == {"train": 10, "val": 100}
+    assert len(shards["train"]) == 8
+    assert sorted(path.name for path in (tmp_path / "full_filtered").iterdir()) == ["n00006024"]
+    for rec in [*shards["train"], *shards["val"]]:
+        assert verify(rec).images > 0
