@@ -25,11 +25,13 @@ def similarities(data: bytes, recipe: Recipe) -> tuple[float, float] | None:
     whole: Any = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
     if min(whole.shape[:2]) <= recipe.short_edge:
         return None
-    size = size_of(*whole.shape[:2], recipe)
+    height, width = whole.shape[:2]
+    size = size_of(height, width, recipe)
     ours = resized(decoded(data, recipe), size, recipe)
     best = cv2.resize(whole, size, interpolation=cv2.INTER_AREA)
     theirs = cv2.resize(whole, size)
-    found = [structural_similarity(best, one, channel_axis=2) for one in (ours, theirs)]
+    ssim: Any = structural_similarity
+    found = [ssim(best, one, channel_axis=2) for one in (ours, theirs)]
     return found[0], found[1]
 
 

@@ -27,34 +27,36 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What a shard holds: images of each label or labels."""
+    """What a shard holds: images of each label or labels; what was missing to compare it with."""
 
     path: Path
     images: int
     labels: dict[tuple[float, ...], int]
+    missing: tuple[str, ...] = ()
 
 
 def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> Contents:
     """Checks one shard: framing, index, count, every image decoded, labels, checksum.
 
-    Calls `at` with the number of each record before it is looked at.
+    Calls `at` with the number of each record before it is looked at. What is not there, index or
+    manifest, is not compared.
     Raises DataError naming the file and the record that is wrong.
     """
     from im2rec_tools.codec import check  # noqa: PLC0415 - the codecs are for the processes only
 
     made = manifest.read(rec)
-    if made is None:
-        raise DataError(f"{rec.with_suffix('.json')}: no such manifest; pack {rec.name} again")
-    index = read_index(rec.with_suffix(".idx"))
+    beside = rec.with_suffix(".idx")
+    index = read_index(beside) if beside.is_file() else None
     labels: Counter[tuple[float, ...]] = Counter()
     crc, number = 0, -1
     for number, (offset, payload) in enumerate(records(rec)):
         at(number)
         where = f"{rec}: record {number} at byte {offset}"
         record = unpack(payload, where)
-        if number >= len(index) or index[number] != (record.index, offset):
-            listed = index[number] if number < len(index) else "nothing"
-            raise DataError(f"{where}: has key {record.index}, its index lists {listed}")
+        listed = (index or [])[number : number + 1]
+        if index is not None and listed != [(record.index, offset)]:
+            found = f"key {listed[0][0]} at {listed[0][1]}" if listed else "nothing more"
+            raise DataError(f"{where}: has key {record.index}, its index lists {found}")
         if not all(label == label for label in record.labels):  # noqa: PLR0124 - NaN
             raise DataError(f"{where}: its label is not a number")
         try:
@@ -63,14 +65,14 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> Contents:
             raise DataError(f"{where} (key {record.index}): {error}") from error
         crc = extend(crc, frame(payload))
         labels[record.labels] += 1
-    if number + 1 != len(index) or number + 1 != made.images:
-        raise DataError(
-            f"{rec}: holds {number + 1} records, its index lists {len(index)}, its manifest says "
-            f"{made.images}"
-        )
-    if f"{crc:08x}" != made.crc32c:
+    counts = [("index", index and len(index)), ("manifest", made and made.images)]
+    for name, count in counts:
+        if count is not None and count != number + 1:
+            raise DataError(f"{rec}: holds {number + 1} records, its {name} says {count}")
+    if made and f"{crc:08x}" != made.crc32c:
         raise DataError(f"{rec}: differs from what was packed (checksum); pack it again")
-    return Contents(path=rec, images=number + 1, labels=dict(labels))
+    missing = tuple(name for name, count in counts if count is None)
+    return Contents(path=rec, images=number + 1, labels=dict(labels), missing=missing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +93,7 @@ def server(position: Any) -> Callable[[Check], Checked]:
 
         try:
             return Checked(number=check.number, contents=verify(check.rec, at))
-        except DataError as error:
+        except (DataError, OSError) as error:
             return Checked(number=check.number, problem=str(error))
 
     return answer

@@ -40,8 +40,8 @@ def encode(data: bytes, recipe: Recipe) -> bytes:
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), _READ[recipe.color])
         if pixels is None:
             raise DataError("not an image that OpenCV can decode")
-        size = size_of(*pixels.shape[:2], recipe)
-        return encoded(resized(pixels, size, recipe), recipe)
+        height, width = pixels.shape[:2]
+        return encoded(resized(pixels, size_of(height, width, recipe), recipe), recipe)
     except _PROBLEMS as error:
         raise DataError(f"cannot be decoded or encoded: {_line(error)}") from error
 

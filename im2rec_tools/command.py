@@ -68,8 +68,17 @@ class Command:
         )
 
 
-def follow(plan: Plan, *, dry_run: bool) -> None:
-    """Does a plan, or says what it would do."""
+def follow(make: Callable[[], Plan], *, dry_run: bool) -> None:
+    """Does a plan, or says what it would do; what the system refuses is a DataError too."""
+    try:
+        _follow(make(), dry_run)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DataError(f"{error.filename or 'a file'}: {error.strerror or error}") from error
+
+
+def _follow(plan: Plan, dry_run: bool) -> None:
     if dry_run:
         print(*plan.says, sep="\n")
         return
@@ -97,7 +106,7 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
             parser.add_argument(f"--{option.name}", default=option.default, help=option.told)
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
     given = vars(parser.parse_args(argv))
-    return ended(lambda: follow(command.planned(given), dry_run=given["dry_run"]))
+    return ended(lambda: follow(lambda: command.planned(given), dry_run=given["dry_run"]))
 
 
 def ended(work: Callable[[], None]) -> int:

@@ -197,7 +197,7 @@ def _plan(given: argparse.Namespace) -> Plan:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the stand-in; exit codes as those of every command."""
     given = parser().parse_args(plain(sys.argv[1:] if argv is None else argv))
-    return ended(lambda: follow(_plan(given), dry_run=given.dry_run))
+    return ended(lambda: follow(lambda: _plan(given), dry_run=given.dry_run))
 
 
 if __name__ == "__main__":

@@ -106,11 +106,19 @@ def paths(prefix: Path, count: int) -> list[Path]:
 
 
 def found(prefix: Path) -> list[Path]:
-    """The lists of a prefix that are there, in the order of their numbers."""
+    """The lists of a prefix that are there, in the order of their numbers.
+
+    Raises DataError where there is one list of all images beside those of parts.
+    """
     pattern = re.compile(re.escape(prefix.name) + r"(?:_([0-9]{1,9}))?\.lst")
     names = sorted(prefix.parent.iterdir()) if prefix.parent.is_dir() else []
     matches = [(match, path) for path in names if (match := pattern.fullmatch(path.name))]
-    return [path for _, path in sorted(matches, key=lambda pair: int(pair[0][1] or -1))]
+    lists = [path for _, path in sorted(matches, key=lambda pair: int(pair[0][1] or -1))]
+    if len(lists) > 1 and lists[0].stem == prefix.name:
+        raise DataError(
+            f"{lists[0]}: stands beside {lists[1]}; move the one that is not meant away"
+        )
+    return lists
 
 
 def write(prefix: Path, images: Images, indices: Sequence[int], count: int) -> list[Path]:

@@ -72,7 +72,10 @@ def prepare(root: Path, wanted: Wanted) -> Iterator[Update | Contents]:
         _refuse_strangers(work)
         yield from (_named(update, name) for update in pack_lists(work, wanted.max_bad))
         shards += [shard_of(lst, work.folder) for lst in lists]
-    yield from verify_all(shards, wanted.processes)
+    for update in verify_all(shards, wanted.processes):
+        if isinstance(update, Contents) and update.missing:
+            raise DataError(f"{update.path}: has no {update.missing[0]}; move it away, pack again")
+        yield update
 
 
 def _listed(

@@ -49,11 +49,15 @@ def _plan(path: Path, *, processes: int) -> Plan:
                 yield update
             else:
                 found.append(update)
-                yield f"{update.path}: {update.images} images of {len(update.labels)} labels"
+                lacks = f", no {' and no '.join(update.missing)}" if update.missing else ""
+                yield f"{update.path}: {update.images} images of {len(update.labels)} labels{lacks}"
         labels = {label for contents in found for label in contents.labels}
+        compared = "all as they were packed"
+        if any(one.missing for one in found):
+            compared = "all whole; nothing to compare some of them with"
         yield (
             f"{sum(one.images for one in found)} images of {len(labels)} labels in {len(found)} "
-            f"shards, {size(sum(rec.stat().st_size for rec in shards))}: all as they were packed"
+            f"shards, {size(sum(rec.stat().st_size for rec in shards))}: {compared}"
         )
 
     says = (f"would read back {rec}, {size(rec.stat().st_size)}" for rec in shards)

@@ -38,7 +38,7 @@ def task_of(command: Command) -> "Task[Any]":
 
     @door
     def body(c: Context, dry_run: bool = False, **given: Any) -> None:
-        follow(command.planned(given), dry_run=dry_run)
+        follow(lambda: command.planned(given), dry_run=dry_run)
 
     body.__name__ = command.name.replace("-", "_")
     body.__doc__ = command.help
@@ -62,4 +62,4 @@ def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Par
 
 def run(name: str, **given: Any) -> None:
     """Runs a command from another task."""
-    follow(command(name).planned(given), dry_run=False)
+    follow(lambda: command(name).planned(given), dry_run=False)

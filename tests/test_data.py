@@ -14,7 +14,6 @@ from im2rec_tools.codec import check
 from im2rec_tools.errors import DataError
 from im2rec_tools.list import COMMAND as LIST
 from im2rec_tools.listing import Entry
-from im2rec_tools.progress import Progress
 from im2rec_tools.recordio import records, unpack
 from im2rec_tools.sample import sample
 from im2rec_tools.shapes import PHOTOGRAPHS
@@ -154,6 +153,17 @@ def test_verify_names_a_wrong_index(tmp_path: Path, damage: str) -> None:
         verify(path)
 
 
+def test_shards_of_others_are_read_back_without_a_manifest_or_an_index(tmp_path: Path) -> None:
+    path = made(tree(tmp_path / "t", {"cat": 5}), wanted(val=1, train_shards=1))[0].path
+    path.with_suffix(".json").unlink()
+    assert verify(path).missing == ("manifest",)
+    path.with_suffix(".idx").unlink()
+    assert verify(path).missing == ("index", "manifest")
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(DataError, match=r"train\.rec: damaged at byte"):
+        verify(path)
+
+
 paths = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1)
 
 
@@ -238,10 +248,3 @@ def test_headers_tell_labels_and_sizes_without_reading_images(tmp_path: Path) ->
     assert [(one.index, one.labels, size) for one, size in found] == [
         (one.index, one.labels, len(one.image)) for one in whole
     ]
-
-
-def test_progress_ends_with_all_images_done(tmp_path: Path) -> None:
-    *_, last = (
-        one for one in sample(tmp_path / "s", images_per_class=3) if not isinstance(one, str)
-    )
-    assert last == Progress(step="drawing", done=30, total=30)

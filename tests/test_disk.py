@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from launch.errors import LaunchError
 from results.store import Store, read
 from tests.jobs import left_over, measured, trial
 from tests.test_fabfile import ROOT, refusal, sweep_file
+from tests.trees import tree
 
 fabfile: Any = _fabfile
 FAB = Path(sys.executable).parent / "fab"
@@ -129,3 +131,38 @@ def test_a_second_sweep_in_the_same_folder_is_told_who_has_it(tmp_path: Path) ->
 def test_a_run_that_cannot_be_is_exit_code_2(tmp_path: Path, name: str) -> None:
     assert refusal(fabfile.bench_sweep, sweep_file(tmp_path), [], run=name)[0] == 2
     assert refusal(fabfile.report_show, run=name)[0] == 2
+
+
+def packing(root: Path, disk: Path) -> str:
+    return f"{sys.executable} -m im2rec_tools.pack {root.parent}/x {root} --out {disk}"
+
+
+def test_packing_onto_a_disk_that_is_too_small_says_what_it_needs(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 100})
+    pack = packing(root, tmp_path / "disk")
+    said = on_a_disk_of_its_own(f"{pack} 2>&1; echo $?; ls -A {tmp_path}/disk", tmp_path / "disk")
+    assert re.search(r"disk: needs about \d+ kB, its disk has [\d.]+ kB free; pack into", said[-2])
+    assert said[-1] == "2"
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_shard_costs_that_shard_only(
+    tmp_path: Path,
+) -> None:
+    root = tree(tmp_path / "t", {"cat": 60})
+    for path in sorted((root / "cat").iterdir())[:30]:
+        path.write_bytes(b"not yet")
+    disk = tmp_path / "disk"
+    pack = f"{packing(root, disk)} --chunks 2 --max-bad 60"
+    full = f"head -c 9500 /dev/zero >{disk}/other"
+    whole = tmp_path / "whole"
+    said = on_a_disk_of_its_own(
+        f"({pack}) >/dev/null 2>&1; {full}; rm {disk}/x_1*; {pack} 2>&1 | tail -n 1; ls -A {disk};"
+        f"mount -o remount,size=2m {disk}; {pack} >/dev/null 2>&1; echo $?;"
+        f"{packing(root, whole)} --max-bad 60 >/dev/null 2>&1; cmp {disk}/x_1.rec {whole}/x_1.rec",
+        disk,
+    )
+    assert re.search(r"error: .*(cannot be written \(No space left|needs about)", said[0])
+    assert not [name for name in said if name.endswith(".part")]
+    assert "x_0.rec" in said
+    assert "x_1.rec" not in said
+    assert said[-1] == "0"

@@ -18,7 +18,7 @@ BELOW: dict[str, set[str]] = {
     "bench": {"im2rec_tools"},
     "results": {"bench", "im2rec_tools"},
     "launch": {"bench", "results"},
-    "plots": {"bench", "results"},
+    "plots": {"bench", "im2rec_tools", "results"},
     "tasks": {"bench", "im2rec_tools", "launch", "plots", "results"},
 }
 AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage"}

@@ -26,6 +26,8 @@ payloads = st.lists(st.one_of(st.just(MAGIC_BYTES), st.binary(max_size=9)), max_
     b"".join
 )
 
+payloads_of_a_file = st.lists(payloads, max_size=8)
+
 
 def write(path: Path, contents: Sequence[bytes]) -> Path:
     offset, lines = 0, []
@@ -37,7 +39,7 @@ def write(path: Path, contents: Sequence[bytes]) -> Path:
     return path
 
 
-@given(contents=st.lists(payloads, max_size=8))
+@given(contents=payloads_of_a_file)
 def test_records_come_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]
 ) -> None:
@@ -57,22 +59,6 @@ def test_records_come_back_as_they_were(
 )
 def test_an_image_record_survives_packing(record: ImageRecord) -> None:
     assert unpack(pack(record), "here") == record
-
-
-@pytest.mark.mxnet
-@pytest.mark.pythons
-def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path: Path) -> None:
-    from bench.mxnet_import import mx  # noqa: PLC0415
-
-    contents = [b"", MAGIC_BYTES * 3, b"x" + MAGIC_BYTES, b"abcd" + MAGIC_BYTES + b"e", b"12345"]
-    ours = write(tmp_path / "ours.rec", contents)
-    theirs = tmp_path / "theirs.rec"
-    writer = mx.recordio.MXIndexedRecordIO(str(theirs.with_suffix(".idx")), str(theirs), "w")
-    for key, payload in enumerate(contents):
-        writer.write_idx(key, payload)
-    writer.close()
-    assert ours.read_bytes() == theirs.read_bytes()
-    assert ours.with_suffix(".idx").read_bytes() == theirs.with_suffix(".idx").read_bytes()
 
 
 def three(tmp_path: Path) -> Path:
