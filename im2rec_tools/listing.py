@@ -4,6 +4,7 @@ import random
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -108,17 +109,22 @@ def paths(prefix: Path, count: int) -> list[Path]:
 def found(prefix: Path) -> list[Path]:
     """The lists of a prefix that are there, in the order of their numbers.
 
+    None where the first is missing: it is written last, so that making them was interrupted.
     Raises DataError where there is one list of all images beside those of parts.
     """
+    lists = _numbered(prefix)
+    if not lists or lists[0] not in {paths(prefix, 1)[0], paths(prefix, 2)[0]}:
+        return []
+    if len(lists) > 1 and lists[0].stem == prefix.name:
+        raise DataError(f"{lists[0]}: stands beside {lists[1]}; move away what is not meant")
+    return lists
+
+
+def _numbered(prefix: Path) -> list[Path]:
     pattern = re.compile(re.escape(prefix.name) + r"(?:_([0-9]{1,9}))?\.lst")
     names = sorted(prefix.parent.iterdir()) if prefix.parent.is_dir() else []
     matches = [(match, path) for path in names if (match := pattern.fullmatch(path.name))]
-    lists = [path for _, path in sorted(matches, key=lambda pair: int(pair[0][1] or -1))]
-    if len(lists) > 1 and lists[0].stem == prefix.name:
-        raise DataError(
-            f"{lists[0]}: stands beside {lists[1]}; move the one that is not meant away"
-        )
-    return lists
+    return [path for _, path in sorted(matches, key=lambda pair: int(pair[0][1] or -1))]
 
 
 def write(prefix: Path, images: Images, indices: Sequence[int], count: int) -> list[Path]:
@@ -129,15 +135,17 @@ def write(prefix: Path, images: Images, indices: Sequence[int], count: int) -> l
     if len(images) < count:
         raise DataError(f"{prefix}: {len(images)} images cannot fill {count} shards")
     wanted = paths(prefix, count)
-    for path in set(found(prefix)) - set(wanted):
+    for path in set(_numbered(prefix)) - set(wanted):
         raise DataError(
             f"{path}: was made with other settings and would be packed beside the new lists; move "
             f"it away and run the same command again"
         )
-    for path, run in zip(wanted, even(len(images), count), strict=True):
-        with whole(path) as file:
+    with ExitStack() as stack:  # which ends the first list last
+        for path, run in zip(wanted, even(len(images), count), strict=True):
+            file = stack.enter_context(whole(path))
             for at in run:
                 file.write(f"{emit(images.entry(indices[at]))}\n".encode())
+            file.flush()
     return wanted
 
 

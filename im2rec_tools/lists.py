@@ -28,7 +28,7 @@ def gather(
     for name, files in folders:
         if name not in known:
             if not grow:
-                raise DataError(f"{name}: is not a class of the labels file")
+                raise DataError(f"{name}: is not a class of the training tree, by its labels")
             known[name] = len(known)
         for file in files:
             images.add(known[name], file if name == "." else f"{name}/{file}")

@@ -124,11 +124,12 @@ def _plan(
     def says() -> Iterator[str]:
         known = Work(lists=lists, source=root, folder=folder, recipe=recipe)
         left = unfinished(known)
-        if not lists:
-            yield f"would list the images of {root}: {prefix}*.lst"
         count = sum(listing.count(lst) for lst in left)
-        yield f"would pack {count or 'them:'} images of {root} into {len(left) or ''} shards"
-        yield f"{len(lists) - len(left)} shards are there already; recipe: {recipe}"
+        there = f"{len(lists) - len(left)} are there already; {recipe}"
+        if lists:
+            yield f"would pack {count} images of {root}: {len(left)} shards in {folder}; {there}"
+        else:
+            yield f"would list the images of {root} in {parts}, and pack them in {folder}; {recipe}"
 
     return Plan(says=says(), work=work)
 

@@ -49,6 +49,9 @@ def _plan(path: Path, out: Path, *, set: str, labels: Path | None, label_offset:
     targets = [out / f"{set}-{n:05}-of-{len(shards):05}" for n in range(len(shards))]
 
     def work() -> Iterator[Update]:
+        for rec, target in zip(shards, targets, strict=True):
+            if target.exists() and target.stat().st_mtime_ns < rec.stat().st_mtime_ns:
+                raise DataError(f"{target}: is older than {rec}; move it away")
         left = [pair for pair in zip(shards, targets, strict=True) if not pair[1].exists()]
         counts = {rec: count_records(rec) for rec, _ in left}
         check_space(out, sum(rec.stat().st_size for rec, _ in left), "name another folder")
