@@ -135,7 +135,7 @@ def write(prefix: Path, images: Images, indices: Sequence[int], count: int) -> l
     if len(images) < count:
         raise DataError(f"{prefix}: {len(images)} images cannot fill {count} shards")
     wanted = paths(prefix, count)
-    for path in set(_numbered(prefix)) - set(wanted):
+    for path in sorted(set(_numbered(prefix)) - set(wanted)):
         raise DataError(
             f"{path}: was made with other settings and would be packed beside the new lists; move "
             f"it away and run the same command again"

@@ -21,7 +21,7 @@ from im2rec_tools.work import Work, bad_of, shard_of
 _IMAGES_A_BLOCK = 16
 _PIXELS_A_BLOCK = 4  # images, where they are kept as pixels: blocks are held in memory
 _BLOCKS_AHEAD = 3  # for each process, of the first that is not written
-_ESTIMATE_FROM = 64  # images
+_ESTIMATES = (1, 256)  # from how many images on the space for all is estimated
 _WAIT_SECONDS = 0.2
 _MODULE = "im2rec_tools.encoder"
 
@@ -92,7 +92,7 @@ class _Line:
         self._encoded: dict[int, Encoded] = {}
         self._next = 0
         self._bytes = self._done = self._bad = 0
-        self._is_checked = False
+        self._estimates = list(_ESTIMATES)
         self.outstanding = 0
 
     @property
@@ -138,6 +138,7 @@ class _Line:
 
     def _commit(self, block: Encoded) -> None:
         shard, count = self._owners[block.number]
+        self._check_space(block, count)
         place = Write(number=block.number, path=part_of(shard.rec), offset=shard.offset)
         self._pool.give_same(block.number, place)
         lines = (f"{key}\t{shard.offset + offset}\n" for key, offset in block.index)
@@ -153,12 +154,13 @@ class _Line:
         self._bytes += block.length
         self._done += count
         self._bad += len(block.bad)
-        self._check_space()
 
-    def _check_space(self) -> None:
-        if not self._is_checked and self._done >= min(_ESTIMATE_FROM, self._total):
-            self._is_checked = True
-            needed = self._bytes * self._total // self._done - self._bytes
+    def _check_space(self, block: Encoded, count: int) -> None:
+        """Before a block is written: whether all that is left will fit, by those so far."""
+        done, size = self._done + count, self._bytes + block.length
+        if self._estimates and done >= self._estimates[0]:
+            self._estimates.pop(0)
+            needed = size * self._total // done - self._bytes
             check_space(self._work.folder, needed, "pack into a folder on another disk")
 
     def _go_on(self, answer: Done) -> None:
@@ -203,8 +205,9 @@ class _Line:
     def forget(self) -> None:
         """Removes what is not whole."""
         for shard in self._shards:
-            shard.index.close()
-            shard.bad_list.close()
+            for file in (shard.index, shard.bad_list):
+                with contextlib.suppress(OSError):  # a full disk, which is told already
+                    file.close()
             for part in shard.parts:
                 part.unlink(missing_ok=True)
 

@@ -1,6 +1,7 @@
 """From a labelled tree to shards that read back, and what is refused on the way."""
 
 import os
+import random
 from pathlib import Path
 
 import cv2
@@ -12,7 +13,7 @@ from im2rec_tools.codec import check
 from im2rec_tools.errors import DataError
 from im2rec_tools.recordio import records, unpack
 from im2rec_tools.sample import sample
-from im2rec_tools.shapes import PHOTOGRAPHS
+from im2rec_tools.shapes import PHOTOGRAPHS, shape
 from im2rec_tools.tree import classes, sizes
 from tests.trees import jpeg, made, tree, wanted
 
@@ -44,11 +45,11 @@ def test_a_sample_never_overwrites_something_else(tmp_path: Path) -> None:
         list(sample(tmp_path / "mine", images_per_class=1))
 
 
-@pytest.mark.parametrize(("shape", "edge", "train"), [("mnist", 28, 600), ("cifar-10", 32, 500)])
+@pytest.mark.parametrize(("name", "edge", "train"), [("mnist", 28, 600), ("cifar-10", 32, 500)])
 def test_samples_have_the_shape_of_known_data_sets(
-    tmp_path: Path, shape: str, edge: int, train: int
+    tmp_path: Path, name: str, edge: int, train: int
 ) -> None:
-    list(sample(tmp_path / "s", shape=shape, share=0.01))
+    list(sample(tmp_path / "s", shape=name, share=0.01))
     assert len(sizes(tmp_path / "s")) == 10
     assert sum(sizes(tmp_path / "s").values()) == pytest.approx(train, abs=2)
     assert sum(sizes(tmp_path / "s_val").values()) == pytest.approx(100, abs=2)
@@ -57,12 +58,15 @@ def test_samples_have_the_shape_of_known_data_sets(
     assert {check(path.read_bytes()) for path in files} == {(edge, edge)}
 
 
-def test_the_imagenet_sample_has_its_classes_and_sizes(tmp_path: Path) -> None:
-    *_, last = sample(tmp_path / "s", shape="imagenet", images_per_class=1)
-    assert last == f"1000 images of 1000 classes in {tmp_path / 's'}"
-    edges = [check(path.read_bytes()) for path in (tmp_path / "s").rglob("*.JPEG")]
-    assert 0.8 < sum(min(edge) <= 480 for edge in edges) / len(edges) < 0.92
-    assert max(max(edge) for edge in edges) == 2592
+def test_the_imagenet_sample_has_its_classes_counts_and_sizes() -> None:
+    wanted = shape("imagenet")
+    assert (len(wanted.train), len(wanted.val)) == (1000, 1000)
+    assert (sum(wanted.train.values()), sum(wanted.val.values())) == (1_281_167, 50_000)
+    assert (min(wanted.train.values()), max(wanted.train.values())) == (732, 1300)
+    draw = random.Random(0)
+    edges = [min(wanted.draw(number, draw)[0].shape[:2]) for number in range(150)]
+    assert 0.75 < sum(edge <= 480 for edge in edges) / len(edges) < 0.95
+    assert max(edges) >= 1200
 
 
 def test_every_image_is_packed_once_with_its_class(tmp_path: Path) -> None:

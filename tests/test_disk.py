@@ -17,7 +17,7 @@ from launch.errors import LaunchError
 from results.store import Store, read
 from tests.jobs import left_over, measured, trial
 from tests.test_fabfile import ROOT, refusal, sweep_file
-from tests.trees import tree
+from tests.trees import jpeg, tree
 
 fabfile: Any = _fabfile
 FAB = Path(sys.executable).parent / "fab"
@@ -148,21 +148,19 @@ def test_packing_onto_a_disk_that_is_too_small_says_what_it_needs(tmp_path: Path
 def test_a_disk_that_fills_up_in_the_middle_of_a_shard_costs_that_shard_only(
     tmp_path: Path,
 ) -> None:
-    root = tree(tmp_path / "t", {"cat": 60})
-    for path in sorted((root / "cat").iterdir())[:30]:
-        path.write_bytes(b"not yet")
-    disk = tmp_path / "disk"
-    pack = f"{packing(root, disk)} --chunks 2 --max-bad 60"
-    full = f"head -c 9500 /dev/zero >{disk}/other"
-    whole = tmp_path / "whole"
+    root = tree(tmp_path / "t", {"ant": 40})
+    (root / "bee").mkdir()
+    for number in range(40):
+        (root / "bee" / f"{number}.jpg").write_bytes(jpeg(900, 1200, number))
+    disk, whole = tmp_path / "disk", tmp_path / "whole"
+    listing = f"{sys.executable} -m im2rec_tools.list {tmp_path}/x {root} --no-shuffle"
+    pack = f"{packing(root, disk)} --short-edge 0"
     said = on_a_disk_of_its_own(
-        f"({pack}) >/dev/null 2>&1; {full}; rm {disk}/x_1*; {pack} 2>&1 | tail -n 1; ls -A {disk};"
-        f"mount -o remount,size=2m {disk}; {pack} >/dev/null 2>&1; echo $?;"
-        f"{packing(root, whole)} --max-bad 60 >/dev/null 2>&1; cmp {disk}/x_1.rec {whole}/x_1.rec",
+        f"mount -o remount,size=400k {disk}; {listing} >/dev/null;"
+        f"{pack} 2>&1 | tail -n 1; ls -A {disk} | wc -l;"
+        f"mount -o remount,size=8m {disk}; {pack} >/dev/null 2>&1; echo $?;"
+        f"{packing(root, whole)} --short-edge 0 >/dev/null 2>&1; cmp {disk}/x.rec {whole}/x.rec",
         disk,
     )
-    assert re.search(r"error: .*(cannot be written \(No space left|needs about)", said[0])
-    assert not [name for name in said if name.endswith(".part")]
-    assert "x_0.rec" in said
-    assert "x_1.rec" not in said
-    assert said[-1] == "0"
+    assert said[0].startswith(f"error: {disk}/.x.rec.part: cannot be written (No space left")
+    assert said[1:] == ["0", "0"]
