@@ -28,7 +28,6 @@ PHOTOGRAPHS = {
 _CIFAR = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 _MNIST_TRAIN = (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
 _MNIST_TEST = (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009)
-_IMAGENET_TRAIN, _IMAGENET_CLASSES = 1_281_167, 1000
 # Width and height of ImageNet's images, with the share of each range: docs/data.md.
 _SIZES: tuple[tuple[float, tuple[int, int], tuple[int, int]], ...] = (
     (0.62, (500, 500), (333, 480)),
@@ -126,9 +125,8 @@ def _internet_photograph(number: int, draw: random.Random) -> tuple[Any, list[in
 
 
 def _imagenet_counts() -> dict[str, int]:
-    """Classes of 732 to 1,300 images, most with 1,300, as in ILSVRC 2012; 1,281,167 in all."""
-    counts = [1300] * 895 + [732 + (n * 568) // 105 for n in range(105)]
-    counts[0] += _IMAGENET_TRAIN - sum(counts)
+    """Most classes of ILSVRC 2012 have 1,300 images, the smallest 732; 1,281,167 in all."""
+    counts = [1300] * 895 + [1125] * 39 + [1124] * 65 + [732]
     return {f"n{number:08}": count for number, count in enumerate(counts, 1)}
 
 
