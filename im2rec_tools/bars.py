@@ -67,17 +67,19 @@ class Bars:
 
     def _plain(self, name: str, line: str, done: int, total: int) -> None:
         now = time.monotonic()
+        is_new = name not in self._said
         since = now - self._said.setdefault(name, now)
-        # What takes less than ten seconds from its first step to its last says no line.
         last = done == total and name in self._begun
-        if done > 0 and since < _LINE_SECONDS and not last:
+        # What takes less than ten seconds from its first step to its last says no line.
+        begins = is_new and done == 0 and total > 0
+        if not (begins or last or since >= _LINE_SECONDS):
             return
         if last:
             self._begun.discard(name)
             self._said[name] = math.inf
         else:
-            self._said[name] = now
             self._begun.add(name)
+            self._said[name] = now
         print(line, file=sys.stderr, flush=True)
 
     def line(self, text: str) -> None:

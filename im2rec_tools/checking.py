@@ -63,7 +63,10 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> Contents:
             check(record.image)
         except DataError as error:
             raise DataError(f"{where} (key {record.index}): {error}") from error
-        crc = extend(crc, frame(payload))
+        framed = frame(payload)
+        if made and made.records_crc32c[8 * number : 8 * number + 8] != f"{extend(0, framed):08x}":
+            raise DataError(f"{where} (key {record.index}): differs from what was packed")
+        crc = extend(crc, framed)
         labels[record.labels] += 1
     counts = [("index", index and len(index)), ("manifest", made and made.images)]
     for name, count in counts:

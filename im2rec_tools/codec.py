@@ -16,8 +16,9 @@ _JPEG = b"\xff\xd8\xff"
 _BOX_FROM = 1.75
 _LONGEST_EDGE = 65_500  # libjpeg's
 _ORIENTATION = 0x0112  # of EXIF
-_START_OF_SCAN, _APP1 = 0xDA, 0xE1
-_PROBLEMS = (ValueError, MemoryError, OverflowError, OSError, SyntaxError, cv2.error)
+_MARKER, _START_OF_SCAN, _APP1 = 0xFF, 0xDA, 0xE1
+Image.MAX_IMAGE_PIXELS = None  # nothing but EXIF is read with it
+_PROBLEMS = (ValueError, MemoryError, OverflowError, OSError, SyntaxError, LookupError, cv2.error)
 # How to turn an image upright by its EXIF orientation, after Exchangeable image file format 2.3.
 _FLIPS = {2: 1, 3: -1, 4: 0, 5: None, 6: 1, 7: -1, 8: 0}
 _READ = {
@@ -100,7 +101,10 @@ def decoded(data: bytes, recipe: Recipe) -> Any:
 def _has_exif(data: bytes) -> bool:
     """Whether a JPEG has an EXIF segment before its scan."""
     at = 2
-    while data[at : at + 1] == b"\xff" and data[at + 1] != _START_OF_SCAN:
+    while len(data) > at + 10 and data[at] == _MARKER and data[at + 1] != _START_OF_SCAN:
+        if data[at + 1] == _MARKER:  # a fill byte
+            at += 1
+            continue
         if data[at + 1] == _APP1 and data[at + 4 : at + 10] == b"Exif\0\0":
             return True
         at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")

@@ -140,6 +140,7 @@ def whole(least: int, most: int = 2**53) -> Parse:
 
 def tree_root(called: str, text: str) -> Path:
     """A folder whose name others are made from: ROOT_val, ROOT_rec."""
+    _refuse_option(called, text)
     path = Path(os.path.normpath(text))
     if path.name in {"", ".", ".."}:
         raise DataError(f"{called}: expected a folder with a name of its own, got {text!r}")
@@ -148,9 +149,16 @@ def tree_root(called: str, text: str) -> Path:
 
 def path(called: str, text: str) -> Path:
     """A path; an empty one is refused."""
+    _refuse_option(called, text)
     if not text or "\0" in text:
         raise DataError(f"{called}: expected a path, got {text!r}")
     return Path(text)
+
+
+def _refuse_option(called: str, text: str) -> None:
+    """DataError for what was meant as an option: Invoke takes `--help` for a path."""
+    if text.startswith("--"):
+        raise DataError(f"{called}: expected a path, got {text!r} ('fab --help data.NAME' helps)")
 
 
 def path_or_none(called: str, text: str) -> Path | None:

@@ -50,26 +50,29 @@ class Encoder:
         records = bytearray()
         index: list[tuple[int, int]] = []
         bad: list[tuple[Entry, str]] = []
+        crcs: list[int] = []
         for at, entry in enumerate(block.entries):
             self._position[:] = (block.number, at)
             try:
                 data = self._read(entry.path, block.places[at] if block.places else None)
                 image = encode(data, self._recipe)
+                labels = entry.labels if self._recipe.labels == "all" else entry.labels[:1]
+                data = framed(ImageRecord(index=entry.index, labels=labels, image=image))
             except DataError as error:
                 bad.append((entry, str(error)))
             except OSError as error:
                 bad.append((entry, f"cannot be read ({error.strerror})"))
             else:
                 index.append((entry.index, len(records)))
-                labels = entry.labels if self._recipe.labels == "all" else entry.labels[:1]
-                record = ImageRecord(index=entry.index, labels=labels, image=image)
-                records += framed(record)
+                crcs.append(extend(0, data))
+                records += data
         self._held[block.number] = records
         return Encoded(
             number=block.number,
             length=len(records),
             crc32c=extend(0, bytes(records)),
             index=tuple(index),
+            records_crc32c=tuple(crcs),
             bad=tuple(bad),
         )
 

@@ -1,5 +1,6 @@
 """Files that are there whole or not at all, and whether they will fit."""
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -36,6 +37,23 @@ def write_whole(path: Path, text: str) -> None:
     """Writes a text file whole."""
     with whole(path) as file:
         file.write(text.encode(errors="backslashreplace"))
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keeps other runs out of a folder; DataError where one works there already."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise DataError(f"{folder}: another run works there; wait for its end") from error
+    finally:
+        os.close(descriptor)
 
 
 def existing(path: Path) -> Path:

@@ -47,7 +47,8 @@ def filter_tree(root: Path, *, least: int) -> Plan:
         )
 
     says = [f"would move {root / name}, {counts[name]} images, to {target}" for name in moves]
-    return Plan(says=[*says, f"{stay} of {len(counts)} classes stay"], work=work)
+    says.append(f"{stay} of {len(counts)} classes stay")
+    return Plan(says=says, work=work, moves=len(moves))
 
 
 def _move(source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ from im2rec_tools import manifest, tfrecord
 from im2rec_tools.alignment import framed
 from im2rec_tools.command import Command, Option, main, path
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space, size, whole, write_whole
+from im2rec_tools.files import check_space, held, size, whole, write_whole
 from im2rec_tools.manifest import Manifest
 from im2rec_tools.progress import Plan, Progress, Update
 from im2rec_tools.recordio import ImageRecord
@@ -53,12 +53,14 @@ def _records(source: Path, first: int, offset: int) -> Iterator[ImageRecord]:
 def _convert(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
     """Writes one shard; yields its number of images so far."""
     index: list[str] = []
+    crcs: list[str] = []
     crc, at = 0, 0
     with whole(rec) as file:
         for record in _records(source, first, offset):
             data = framed(record)
             file.write(data)
             crc = extend(crc, data)
+            crcs.append(f"{extend(0, data):08x}")
             index.append(f"{record.index}\t{at}\n")
             at += len(data)
             yield len(index)
@@ -67,12 +69,13 @@ def _convert(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
         made = Manifest(
             schema=manifest.SCHEMA,
             list_sha256=manifest.digest(source),
-            recipe={"from": source.name},
+            recipe={"from": source.name, "label_offset": offset},
             versions=manifest.versions(),
             images=len(index),
             bad=0,
             bytes=at,
             crc32c=f"{crc:08x}",
+            records_crc32c="".join(crcs),
         )
         write_whole(rec.with_suffix(".idx"), "".join(index))
         write_whole(rec.with_suffix(".json"), manifest.text(made))
@@ -84,15 +87,24 @@ def _plan(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
     targets = [out / name for name in names]
 
     def work() -> Iterator[Update]:
+        with held(out):
+            yield from converting()
+
+    def converting() -> Iterator[Update]:
         check_space(out, sum(source.stat().st_size for source in sources), "name another folder")
         done = 0
         for source, rec in zip(sources, targets, strict=True):
             made = manifest.read(rec) if rec.exists() else None
-            if made is not None and made.list_sha256 == manifest.digest(source):
+            known = {"from": source.name, "label_offset": label_offset}
+            is_same = made is not None and made.recipe == known
+            if made and is_same and made.list_sha256 == manifest.digest(source):
                 done += made.images
                 continue
             if rec.exists():
-                raise DataError(f"{rec}: is there already, not made of {source}; move it away")
+                raise DataError(
+                    f"{rec}: is there already, not made of {source} with --label-offset "
+                    f"{label_offset}; move it away"
+                )
             count = 0
             for count in _convert(source, rec, done, label_offset):
                 if count % _SAY_EVERY == 0:

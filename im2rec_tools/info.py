@@ -11,6 +11,7 @@ from im2rec_tools import manifest
 from im2rec_tools.command import Command, Option, main, path
 from im2rec_tools.files import size
 from im2rec_tools.progress import Plan, Progress, Update
+from im2rec_tools.recipe import told
 from im2rec_tools.recordio import headers
 from im2rec_tools.shards import recs
 
@@ -38,9 +39,13 @@ def _recipe(rec: Path) -> str:
     made = manifest.read(rec)
     if made is None:
         return "no manifest: not packed by this program, or its .json is missing"
-    changed = ", ".join(f"{name} {value}" for name, value in made.recipe.items())
     by = ", ".join(f"{name} {value}" for name, value in made.versions.items())
-    return f"{made.bad} bad left out; {changed}; {by}"
+    return f"{told(made.recipe)}; {by}"
+
+
+def _bad(rec: Path) -> str:
+    made = manifest.read(rec)
+    return f", {made.bad} bad left out" if made and made.bad else ""
 
 
 def _plan(path: Path) -> Plan:
@@ -57,7 +62,7 @@ def _plan(path: Path) -> Plan:
             recipes[_recipe(rec)] = None
             yield (
                 f"{rec.name}: {len(one.sizes)} images of {len(one.labels)} labels, "
-                f"{size(rec.stat().st_size)}"
+                f"{size(rec.stat().st_size)}{_bad(rec)}"
             )
             yield Progress(step="reading headers", done=len(sizes))
         yield from (f"recipe: {recipe}" for recipe in recipes)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from im2rec_tools import listing
-from im2rec_tools.command import Command, Option, main, path, path_or_none, whole
+from im2rec_tools.command import Command, Option, main, path, path_or_none, tree_root, whole
 from im2rec_tools.errors import DataError
 from im2rec_tools.listing import Images
 from im2rec_tools.lists import Parts, gather, labels_of, write_lists
@@ -57,7 +57,7 @@ COMMAND = Command(
     name="list",
     help="Lists the images of a tree, shuffled as upstream does, a list a shard.",
     options=(
-        Option(name="prefix", help="lists are PREFIX.lst, or PREFIX_0.lst ...", parse=path),
+        Option(name="prefix", help="lists are PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
         Option(name="root", help="labelled tree: a folder of images a class", parse=path),
         CHUNKS,
         PER_SHARD,

@@ -1,10 +1,10 @@
 """Lists of images, as upstream's .lst files: index, labels and path, joined by tabs."""
 
+import hashlib
 import random
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,8 @@ from im2rec_tools.tree import listable
 
 _SHUFFLE_SEED = 100  # upstream's
 BACKGROUND = "background"
+_BLANK = " \t\r\n"
+_LARGEST_LABEL = 3.4e38  # of a 32-bit float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,9 +40,13 @@ def parse(line: str, where: str) -> Entry:
         index, first, *others = line.split("\t")
         *more, path = others
         labels = tuple(float(label) for label in (first, *more))
-        return Entry(index=int(index), labels=labels, path=path)
+        entry = Entry(index=int(index), labels=labels, path=path)
     except ValueError:
         raise DataError(f"{where}: expected 'index<TAB>label<TAB>path', got {line!r}") from None
+    fits = all(abs(label) < _LARGEST_LABEL for label in labels)  # which NaN is not
+    if not (0 <= entry.index < 2**64 and fits and "\0" not in path):
+        raise DataError(f"{where}: expected index and labels that a record holds, got {line!r}")
+    return entry
 
 
 def read(path: Path) -> Iterator[Entry]:
@@ -48,7 +54,7 @@ def read(path: Path) -> Iterator[Entry]:
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file, 1):
-                if line.strip():
+                if line.strip(_BLANK):
                     yield parse(line.rstrip("\r\n"), f"{path}:{number}")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected a list in UTF-8, found {error.reason}") from error
@@ -59,7 +65,7 @@ def read(path: Path) -> Iterator[Entry]:
 def count(path: Path) -> int:
     """How many entries a .lst file has."""
     with path.open("rb") as file:
-        return sum(1 for line in file if line.strip())
+        return sum(1 for line in file if line.strip(_BLANK.encode()))
 
 
 class Images:
@@ -140,13 +146,29 @@ def write(prefix: Path, images: Images, indices: Sequence[int], count: int) -> l
             f"{path}: was made with other settings and would be packed beside the new lists; move "
             f"it away and run the same command again"
         )
-    with ExitStack() as stack:  # which ends the first list last
-        for path, run in zip(wanted, even(len(images), count), strict=True):
-            file = stack.enter_context(whole(path))
-            for at in run:
-                file.write(f"{emit(images.entry(indices[at]))}\n".encode())
-            file.flush()
+    parts = list(zip(wanted, even(len(images), count), strict=True))
+    for path, run in reversed(parts):  # the first list last: `found` relies on it
+        with whole(path) as file:
+            for line in lines(images, indices, run):
+                file.write(line)
     return wanted
+
+
+def same(there: Sequence[Path], images: Images, indices: Sequence[int]) -> bool:
+    """Whether these lists hold just these images in this order."""
+    for path, run in zip(there, even(len(images), len(there)), strict=True):
+        digest = hashlib.sha256()
+        for line in lines(images, indices, run):
+            digest.update(line)
+        with path.open("rb") as file:
+            if digest.digest() != hashlib.file_digest(file, "sha256").digest():
+                return False
+    return True
+
+
+def lines(images: Images, indices: Sequence[int], run: range) -> Iterator[bytes]:
+    """The lines of the list that holds this run of the order."""
+    return (f"{emit(images.entry(indices[at]))}\n".encode() for at in run)
 
 
 def write_labels(path: Path, names: Iterable[str]) -> None:
@@ -163,7 +185,7 @@ def read_labels(path: Path) -> dict[str, int]:
     labels = {}
     for number, line in enumerate(lines, 1):
         label, tab, name = line.partition("\t")
-        if not (label.isdecimal() and tab and name) or name in labels:
+        if not (label.isdecimal() and len(label) < 10 and tab and name) or name in labels:
             raise DataError(f"{path}:{number}: expected 'label<TAB>class', got {line!r}")
         labels[name] = int(label)
     return labels

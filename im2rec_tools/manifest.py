@@ -17,7 +17,7 @@ _DECIDING = ("simplejpeg", "opencv-python-headless")
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """NAME.json of NAME.rec; `crc32c` is of the whole .rec, eight hex digits."""
+    """NAME.json of NAME.rec; CRCs are eight hex digits: of the whole .rec, of each record in it."""
 
     schema: int
     list_sha256: str
@@ -27,6 +27,7 @@ class Manifest:
     bad: int
     bytes: int
     crc32c: str
+    records_crc32c: str
 
 
 def read(rec: Path) -> Manifest | None:
@@ -41,8 +42,8 @@ def read(rec: Path) -> Manifest | None:
                 f"{path}: has schema {made['schema']}, expected {SCHEMA}; it was packed by another "
                 f"version of this program: move the shard away and pack it again"
             )
-        return Manifest(**made)
-    except (ValueError, TypeError, KeyError) as error:
+        return Manifest(**made | {"recipe": dict(made["recipe"]), "bad": int(made["bad"])})
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"{path}: not a manifest of a shard: {error}") from error
 
 

@@ -27,6 +27,7 @@ class Encoded:
     length: int
     crc32c: int
     index: tuple[tuple[int, int], ...]
+    records_crc32c: tuple[int, ...]
     bad: tuple[tuple[Entry, str], ...]
 
 

@@ -8,15 +8,24 @@ from pathlib import Path
 from typing import Literal
 
 from im2rec_tools import listing, manifest
-from im2rec_tools.command import Command, Option, main, path, path_or_none, percent, whole
+from im2rec_tools.command import (
+    Command,
+    Option,
+    main,
+    path,
+    path_or_none,
+    percent,
+    tree_root,
+    whole,
+)
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import size
+from im2rec_tools.files import held, size
 from im2rec_tools.list import CHUNKS, PER_SHARD
 from im2rec_tools.listing import Images
 from im2rec_tools.lists import Parts, gather, write_lists
 from im2rec_tools.packing import packed
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.recipe import Recipe
+from im2rec_tools.recipe import Recipe, told
 from im2rec_tools.tars import TarImages
 from im2rec_tools.tree import SUFFIXES, walk
 from im2rec_tools.work import Work, bad_of, shard_of, unfinished
@@ -31,11 +40,12 @@ def pack_lists(work: Work, max_bad: float) -> Iterator[Update]:
     for lst, count in totals.items():
         if not count:
             raise DataError(f"{lst}: expected images, found none")
-    left = unfinished(work)
-    if len(left) < len(totals):
-        yield f"{len(totals) - len(left)} of {len(totals)} shards are there already"
-    if left:
-        yield from packed(work, left, totals)
+    with held(work.folder):
+        left = unfinished(work)
+        if len(left) < len(totals):
+            yield f"{len(totals) - len(left)} of {len(totals)} shards are there already"
+        if left:
+            yield from packed(work, left, totals)
     yield from _totals(work, sum(totals.values()), max_bad)
 
 
@@ -125,11 +135,12 @@ def _plan(
         known = Work(lists=lists, source=root, folder=folder, recipe=recipe)
         left = unfinished(known)
         count = sum(listing.count(lst) for lst in left)
-        there = f"{len(lists) - len(left)} are there already; {recipe}"
+        there = f"{len(lists) - len(left)} are there already; {told(recipe)}"
         if lists:
             yield f"would pack {count} images of {root}: {len(left)} shards in {folder}; {there}"
         else:
-            yield f"would list the images of {root} in {parts}, and pack them in {folder}; {recipe}"
+            yield f"would list the images of {root} in {parts}"
+            yield f"and pack them in {folder}; {told(recipe)}"
 
     return Plan(says=says(), work=work)
 
@@ -174,7 +185,7 @@ COMMAND = Command(
     name="pack",
     help="Packs listed images into RecordIO shards; without lists, lists them first.",
     options=(
-        Option(name="prefix", help="lists: PREFIX.lst, or PREFIX_0.lst ...", parse=path),
+        Option(name="prefix", help="lists: PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
         Option(
             name="root", help="what the lists' paths begin at; with --from-tar a tar", parse=path
         ),

@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -41,6 +41,7 @@ class _Shard:
     crc32c: int = 0
     images: int = 0
     first_bad: str = ""
+    records: list[str] = field(default_factory=list)
 
     @property
     def parts(self) -> dict[Path, Path]:
@@ -69,6 +70,7 @@ def packed(work: Work, lists: Sequence[Path], totals: dict[Path, int]) -> Iterat
             for answer in pool.answers(_WAIT_SECONDS):
                 line.take(answer)
             yield line.progress
+        line.check_end()
 
 
 def _blocks(work: Work, lists: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
@@ -142,6 +144,7 @@ class _Line:
         place = Write(number=block.number, path=part_of(shard.rec), offset=shard.offset)
         self._pool.give_same(block.number, place)
         lines = (f"{key}\t{shard.offset + offset}\n" for key, offset in block.index)
+        shard.records += (f"{crc:08x}" for crc in block.records_crc32c)
         with _writing(shard.rec):
             shard.index.write("".join(lines).encode())
             for entry, why in block.bad:
@@ -190,6 +193,7 @@ class _Line:
             bad=bad,
             bytes=shard.offset,
             crc32c=f"{shard.crc32c:08x}",
+            records_crc32c="".join(shard.records),
         )
         write_whole(shard.rec.with_suffix(".json"), manifest.text(made))
         with _writing(shard.rec):
@@ -197,10 +201,16 @@ class _Line:
                 file.flush()
                 os.fsync(file.fileno())
                 file.close()
-            for part, name in shard.parts.items():
-                part.replace(name)
             if not bad:
-                bad_of(shard.rec).unlink()
+                part_of(bad_of(shard.rec)).unlink()
+            for part, name in shard.parts.items():
+                if bad or name != bad_of(shard.rec):
+                    part.replace(name)
+
+    def check_end(self) -> None:
+        """DataError where a shard is not whole: its list changed while it was packed."""
+        for shard in self._shards:
+            raise DataError(f"{shard.lst}: expected {shard.total} images, found {shard.seen}")
 
     def forget(self) -> None:
         """Removes what is not whole."""

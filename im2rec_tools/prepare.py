@@ -2,106 +2,20 @@
 
 import os
 import sys
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
-from im2rec_tools import listing
 from im2rec_tools.checking import Contents
 from im2rec_tools.command import Command, Option, main, tree_root, whole
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import size
 from im2rec_tools.filter import filter_tree, filtered_root
-from im2rec_tools.listing import Images
-from im2rec_tools.lists import gather
-from im2rec_tools.pack import ENCODING, PACKING, Encoding, pack_lists
-from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.recipe import Recipe
+from im2rec_tools.pack import ENCODING, PACKING, Encoding
+from im2rec_tools.preparing import Wanted, prepare, shards_root
+from im2rec_tools.progress import Plan, Update
+from im2rec_tools.recipe import told
 from im2rec_tools.split import SMALL, Small, Split, split, validation_root
-from im2rec_tools.tree import sizes, walk
 from im2rec_tools.untar import untar
-from im2rec_tools.verify import verify_all
-from im2rec_tools.work import Work, shard_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What to make of a tree: which classes, validation images, numbers of shards, encoding."""
-
-    min_images: int = 0
-    split: Split = field(default_factory=Split)
-    train_shards: int = 8
-    val_shards: int = 1
-    recipe: Recipe = field(default_factory=Recipe)
-    processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
-    max_bad: float = 0.001
-
-
-def shards_root(root: Path) -> Path:
-    """Where the shards of the tree at `root` go: 'images' -> 'images_rec'."""
-    return root.with_name(f"{root.name}_rec")
-
-
-def prepare(root: Path, wanted: Wanted) -> Iterator[Update | Contents]:
-    """Makes ROOT_rec/train and ROOT_rec/val of a tree; yields each shard that was read back.
-
-    Run again, it goes on where it was and repeats nothing but the reading back.
-    """
-    if wanted.min_images:
-        yield from filter_tree(root, least=wanted.min_images).work()
-    if wanted.split.images:
-        yield from split(root, wanted.split).work()
-    out = shards_root(root)
-    labels = {name: label for label, name in enumerate(sizes(root))}
-    listing.write_labels(out / "labels.txt", labels)
-    shards: list[Path] = []
-    for name, tree, count in (
-        ("train", root, wanted.train_shards),
-        ("val", validation_root(root), wanted.val_shards),
-    ):
-        if not tree.is_dir():
-            continue
-        lists = yield from _listed(tree, out / "lists" / name, labels, count)
-        work = Work(
-            lists=lists,
-            source=tree,
-            folder=out / name,
-            recipe=wanted.recipe,
-            processes=wanted.processes,
-        )
-        _refuse_strangers(work)
-        yield from (_named(update, name) for update in pack_lists(work, wanted.max_bad))
-        shards += [shard_of(lst, work.folder) for lst in lists]
-    for update in verify_all(shards, wanted.processes):
-        if isinstance(update, Contents) and update.missing:
-            raise DataError(f"{update.path}: has no {update.missing[0]}; move it away, pack again")
-        yield update
-
-
-def _listed(
-    tree: Path, prefix: Path, labels: dict[str, int], count: int
-) -> Generator[Progress, None, list[Path]]:
-    images = Images()
-    yield from gather(walk(tree), dict(labels), images, grow=False)
-    return listing.write(prefix, images, listing.order(len(images)), count)
-
-
-def _named(update: Update, name: str) -> Update:
-    if isinstance(update, str):
-        return f"{name}: {update}"
-    return Progress(
-        step=f"{update.step} {name}", done=update.done, total=update.total, bad=update.bad
-    )
-
-
-def _refuse_strangers(work: Work) -> None:
-    """DataError where the folder holds shards of other lists: they would be read too."""
-    ours = {shard_of(lst, work.folder) for lst in work.lists}
-    for path in sorted(set(work.folder.glob("*.rec")) - ours):
-        raise DataError(
-            f"{path}: was packed with other settings and would be read beside the new shards; "
-            f"move it away and run the same command again"
-        )
 
 
 def _plan(
@@ -129,7 +43,13 @@ def _plan(
     )
     tree = tree_root("--root", root or str(dir.with_suffix("") if dir.is_file() else dir))
     first = (
-        untar(dir, tree, scratch=tree, max_bad=max_bad, also_in=filtered_root(tree))
+        untar(
+            dir,
+            tree,
+            scratch=tree,
+            max_bad=max_bad,
+            also_in=(filtered_root(tree), validation_root(tree)),
+        )
         if dir.is_file()
         else None
     )
@@ -144,13 +64,16 @@ def _plan(
     def says() -> Iterator[str]:
         if first:
             yield from first.says
+            yield f"would then move {val_per_class} images of each class to {validation_root(tree)}"
+            if min_images:
+                yield f"and classes with fewer than {min_images} images to {filtered_root(tree)}"
         elif min_images:
             yield from filter_tree(tree, least=min_images).says
         if tree.is_dir() and val_per_class:
             yield from split(tree, wanted.split).says
         yield (
             f"would list and pack {tree} into {train_shards} shards for training and {val_shards} "
-            f"for validation in {shards_root(tree)}, and read them back; {wanted.recipe}"
+            f"for validation in {shards_root(tree)}, and read them back; {told(wanted.recipe)}"
         )
 
     return Plan(says=says(), work=work)

@@ -21,7 +21,11 @@ Update = Progress | str
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Work that is checked and described, not begun: `says` is what a dry run prints."""
+    """Work that is checked and described, not begun.
+
+    `says` is what a dry run prints; `moves` how many images or classes it would move.
+    """
 
     says: Iterable[str]
     work: Callable[[], Iterator[Update]]
+    moves: int = 0

@@ -1,7 +1,8 @@
 """What becomes of an image on its way into a record."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,3 +23,9 @@ class Recipe:
     color: Literal["color", "grey", "unchanged"] = "color"
     center_crop: bool = False
     labels: Literal["all", "first"] = "all"
+
+
+def told(recipe: Recipe | Mapping[str, Any]) -> str:
+    """The recipe as people read it, also one that a manifest holds."""
+    fields = asdict(recipe) if isinstance(recipe, Recipe) else recipe
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in fields.items())

@@ -19,7 +19,7 @@ MAGIC_BYTES = struct.pack("<I", MAGIC)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _LENGTH_BITS = 29
 _WHOLE_NUMBER = re.compile("[0-9]{1,20}")
-_FIRST_BYTES = 4096  # more than an image's labels
+_FIRST_BYTES = 1 << 16  # more than an image's labels
 _IMAGE_HEADER = struct.Struct("<IfQQ")
 
 
@@ -83,6 +83,8 @@ def is_whole(framed: bytes) -> bool:
 
 
 def _part(kind: int, data: bytes) -> bytes:
+    if len(data) >> _LENGTH_BITS:
+        raise DataError(f"{len(data)} bytes are too many for a record; it holds 2**29 - 1")
     head = struct.pack("<II", MAGIC, kind << _LENGTH_BITS | len(data))
     return b"".join((head, data, bytes(-len(data) % 4)))
 
@@ -123,14 +125,15 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
         payload: bytearray | None = None
         while offset < parts.size:
             kind, length = parts.header(offset)
-            if (payload is None) != (kind in {_WHOLE, _FIRST}):
+            if kind > _LAST or (payload is None) != (kind in {_WHOLE, _FIRST}):
                 raise parts.fail(offset, "the parts of a record are out of order")
             if payload is None:
                 start, payload = offset, bytearray()
             else:
                 payload += MAGIC_BYTES
             payload += file.read(length)
-            file.seek(-length % 4, 1)
+            if any(file.read(-length % 4)):
+                raise parts.fail(offset, "the zeros after a record are none")
             offset += 8 + length + (-length % 4)
             if kind in {_WHOLE, _LAST}:
                 yield start, bytes(payload)

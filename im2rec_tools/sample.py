@@ -117,7 +117,7 @@ def _plan(root: Path, *, shape: str, images_per_class: int, percent: float, seed
             root, shape=shape, images_per_class=images_per_class, share=percent, seed=seed
         )
 
-    many = f"{images_per_class} images a class" if images_per_class else "its own counts"
+    many = f"{images_per_class} images a class" if images_per_class else "by its own counts"
     return Plan(says=[f"would make {root}, shaped like {shape}, {many}"], work=work)
 
 

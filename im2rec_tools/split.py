@@ -9,8 +9,9 @@ from typing import Literal
 
 from im2rec_tools.command import Command, Option, main, one_of, tree_root, whole
 from im2rec_tools.errors import DataError
+from im2rec_tools.files import held
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.tree import classes, listable
+from im2rec_tools.tree import classes, listable, walk
 
 Small = Literal["stay", "move", "refuse"]
 _SAY_EVERY = 1000
@@ -40,7 +41,7 @@ def split(root: Path, wanted: Split) -> Plan:
     """
     target = validation_root(root)
     train = classes(root) if root.is_dir() else {}
-    val = classes(target) if target.is_dir() and any(target.iterdir()) else {}
+    val = _images(target)
     names = sorted({*train, *val})
     if not names:
         classes(root)
@@ -48,12 +49,15 @@ def split(root: Path, wanted: Split) -> Plan:
     small: list[str] = []
     for name in names:
         moved = set(val.get(name, ()))
+        both = moved & set(train.get(name, ()))
+        if both:
+            raise DataError(f"{root / name / min(both)}: is in {target} too; move one away")
         everything = sorted({*train.get(name, ()), *moved})
         chosen = _chosen(name, everything, wanted)
         if moved - chosen:
             raise DataError(
                 f"{target / name}: holds images that this split does not choose; it was made with "
-                f"other settings. Put them back (--undo) and split again"
+                f"other settings. Put them back (data.split {root} --undo) and split again"
             )
         if len(everything) <= wanted.images:
             small.append(f"{name} ({len(everything)})")
@@ -65,8 +69,25 @@ def split(root: Path, wanted: Split) -> Plan:
     last = f"{total} validation images of {len(names)} classes in {target}"
     return Plan(
         says=[*notes, f"would move {len(moves)} images from {root} to {target}"],
-        work=lambda: _moved(root, target, moves, [*notes], last),
+        work=lambda: _moved(root, (root, target), moves, [*notes, last]),
+        moves=len(moves),
     )
+
+
+def _images(root: Path) -> dict[str, list[str]]:
+    """Images of each class, of a tree that need not be there or may be of empty folders."""
+    return dict(walk(root)) if root.is_dir() else {}
+
+
+def _remove_empty(root: Path) -> None:
+    """Removes the class folders that are empty, and the root where nothing else is in it."""
+    if not root.is_dir():
+        return
+    for folder in [one for one in root.iterdir() if one.is_dir()]:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+    if not any(root.iterdir()):
+        root.rmdir()
 
 
 def _chosen(name: str, everything: list[str], wanted: Split) -> set[str]:
@@ -90,37 +111,44 @@ def unsplit(root: Path) -> Plan:
     """Moves every image of `validation_root(root)` back; DataError where one is in both trees."""
     source = validation_root(root)
     moves = []
-    for name, files in classes(source).items():
+    if not source.is_dir():
+        raise DataError(f"{source}: no such folder; nothing was split off {root}")
+    for name, files in _images(source).items():
         for file in files:
             if (root / name / file).exists():
                 raise DataError(f"{root / name / file}: is in {source} too; move one away")
             moves.append(f"{name}/{file}")
+    last = f"{len(moves)} images are back in {root}"
     return Plan(
         says=[f"would move {len(moves)} images from {source} back to {root}"],
-        work=lambda: _moved(source, root, moves, [], f"{len(moves)} images are back in {root}"),
+        work=lambda: _moved(root, (source, root), moves, [last]),
     )
 
 
 def _moved(
-    source: Path, target: Path, moves: list[str], notes: list[str], last: str
+    root: Path, places: tuple[Path, Path], moves: list[str], says: list[str]
 ) -> Iterator[Update]:
+    """Moves from one place to the other; `says` ends with what is true then."""
+    *notes, last = says
+    source, target = places
     yield from notes
-    step = f"moving to {target.name}"
+    with held(root):
+        yield from _move_all(source, target, moves)
+        _remove_empty(validation_root(root))
+    yield last
+
+
+def _move_all(source: Path, target: Path, moves: list[str]) -> Iterator[Progress]:
+    step = f"moving to {target}"
     try:
         for done, name in enumerate(moves):
             if done % _SAY_EVERY == 0:
                 yield Progress(step=step, done=done, total=len(moves))
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).rename(target / name)
-        for folder in {(source / name).parent for name in moves}:
-            if not any(folder.iterdir()):
-                folder.rmdir()
-        if source.is_dir() and not any(source.iterdir()):
-            source.rmdir()
     except OSError as error:
         raise DataError(f"{target}: cannot be written ({error.strerror})") from error
     yield Progress(step=step, done=len(moves), total=len(moves))
-    yield last
 
 
 def _plan(root: Path, *, images: int, seed: int, small: Small, undo: bool) -> Plan:

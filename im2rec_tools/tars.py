@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.tree import is_image
 
 _BLOCK = 512
+_DEEPEST = 100  # folders
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +55,13 @@ def members(tar: Path, within: Member | None = None) -> Iterator[Member | Refuse
                 yield from _members(archive, end, where)
                 # tarfile takes a damaged header for the end.
                 if archive.offset >= end or any(read_at(file.fileno(), archive.offset, _BLOCK)):
-                    raise DataError(
+                    raise DamagedTarError(
                         f"{where}: is damaged or cut off at byte {archive.offset}; get it again"
                     )
     except tarfile.TarError as error:
-        raise DataError(f"{where}: not a whole uncompressed tar ({error})") from error
+        raise DamagedTarError(f"{where}: not a whole uncompressed tar ({error})") from error
     except OSError as error:
-        raise DataError(f"{where}: cannot be read ({error.strerror})") from error
+        raise DamagedTarError(f"{where}: cannot be read ({error.strerror})") from error
 
 
 def _size(tar: Path) -> int:
@@ -79,10 +80,10 @@ def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member 
             continue
         if not member.isreg() or member.issparse():
             yield Refused(name=member.name, why="a link, a device or a sparse file")
-        elif not _is_safe(member.name):
+        elif not _is_safe(member.name) or PurePosixPath(member.name).stem in {"", ".."}:
             yield Refused(name=member.name, why="its name leads out of the folder")
         elif member.offset_data + member.size > end:
-            raise DataError(f"{where}: is cut off in {member.name}; get it again")
+            raise DamagedTarError(f"{where}: is cut off in {member.name}; get it again")
         else:
             yield Member(
                 name=str(PurePosixPath(member.name)), offset=member.offset_data, size=member.size
@@ -91,7 +92,8 @@ def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member 
 
 def _is_safe(name: str) -> bool:
     path = PurePosixPath(name)
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+    outside = path.is_absolute() or ".." in path.parts
+    return bool(path.parts) and not outside and "\0" not in name and len(path.parts) < _DEEPEST
 
 
 class TarImages:
@@ -104,9 +106,16 @@ class TarImages:
 
     def folders(self, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
         """Classes and the names of their images, sorted as in the unpacked tree."""
-        outer = [one for one in members(self.tar) if isinstance(one, Member) and one.is_class]
-        if not outer:
-            raise DataError(f"{self.tar}: expected a tar of class tars (n01440764.tar ...)")
+        outer = [one for one in members(self.tar) if isinstance(one, Member)]
+        check_names(self.tar, outer)
+        loose = [one.name for one in outer if not one.is_class]
+        if loose or not outer:
+            found = loose[0] if loose else "nothing"
+            raise DataError(
+                f"{self.tar}: expected class tars (n01440764.tar ...) and no more, found {found}; "
+                f"unpack it (untar)"
+            )
+        outer = [one for one in outer if not one.class_name.startswith(".")]
         for one in sorted(outer, key=lambda member: member.class_name):
             yield from self._classes(one, endings)
 
@@ -135,6 +144,24 @@ class TarImages:
         return self._offsets[number], self._sizes[number]
 
 
+def check_names(tar: Path, found: list[Member]) -> None:
+    """DataError where two members of a tar would stand in one place."""
+    seen: set[str] = set()
+    for one in found:
+        name = one.class_name if one.is_class else one.name
+        if name in seen:
+            raise DataError(f"{tar}: holds {name} twice")
+        seen.add(name)
+    folders = {
+        str(parent)
+        for one in found
+        if not one.is_class
+        for parent in PurePosixPath(one.name).parents
+    }
+    for name in sorted(folders & seen):
+        raise DataError(f"{tar}: holds {name} as a file or class, and as a folder")
+
+
 def _is_listed(name: str, endings: tuple[str, ...]) -> bool:
     path = PurePosixPath(name)
     return is_image(path.name, endings) and not any(part.startswith(".") for part in path.parts)
@@ -146,7 +173,7 @@ def read_at(descriptor: int, offset: int, size: int) -> bytes:
     while size:
         piece = os.pread(descriptor, size, offset)
         if not piece:
-            raise DataError("the tar ends in the middle of it")
+            raise DamagedTarError("the tar ends in the middle of it")
         pieces.append(piece)
         offset, size = offset + len(piece), size - len(piece)
     return b"".join(pieces)

@@ -1,13 +1,15 @@
 """Command `to-tfrecord`: RecordIO shards to TFRecord shards of ImageNet's Examples."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from im2rec_tools import listing, tfrecord
+from im2rec_tools import listing, manifest, tfrecord
 from im2rec_tools.command import Command, Option, main, path, path_or_none, whole
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space, size
+from im2rec_tools.files import check_space, held, size, write_whole
 from im2rec_tools.files import whole as whole_file
 from im2rec_tools.progress import Plan, Progress, Update
 from im2rec_tools.recordio import count_records, records, unpack
@@ -22,7 +24,7 @@ def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> 
     from im2rec_tools.codec import check  # noqa: PLC0415
 
     record = unpack(payload, where)
-    if len(record.labels) != 1 or record.labels[0] != int(record.labels[0]):
+    if len(record.labels) != 1 or not record.labels[0].is_integer():
         raise DataError(f"{where}: expected one whole label, got {record.labels}")
     label = int(record.labels[0])
     try:
@@ -42,6 +44,30 @@ def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> 
     )
 
 
+def _convert(rec: Path, target: Path, names: dict[int, str], offset: int) -> Iterator[None]:
+    with whole_file(target) as file:
+        for number, (at, payload) in enumerate(records(rec)):
+            where = f"{rec}: record {number} at byte {at}"
+            example = _example(payload, where, names, offset)
+            file.write(tfrecord.frame(tfrecord.emit(example)))
+            yield
+
+
+def _check_settings(
+    path: Path, shards: list[Path], targets: list[Path], options: list[Any]
+) -> None:
+    """Keeps what files are made of; DataError where those that are there were made of other."""
+    sources: list[list[Any]] = []
+    for rec in shards:
+        made = manifest.read(rec)
+        sources.append([rec.name, made.crc32c if made else rec.stat().st_mtime_ns])
+    text = json.dumps({"sources": sources, "options": options}, indent=1) + "\n"
+    there = [target for target in targets if target.exists()]
+    if there and not (path.is_file() and path.read_text(encoding="utf-8") == text):
+        raise DataError(f"{there[0]}: was made of other shards or with other options; move it away")
+    write_whole(path, text)
+
+
 def _plan(path: Path, out: Path, *, set: str, labels: Path | None, label_offset: int) -> Plan:
     shards = recs(path)
     found = listing.read_labels(labels) if labels else {}
@@ -49,22 +75,17 @@ def _plan(path: Path, out: Path, *, set: str, labels: Path | None, label_offset:
     targets = [out / f"{set}-{n:05}-of-{len(shards):05}" for n in range(len(shards))]
 
     def work() -> Iterator[Update]:
-        for rec, target in zip(shards, targets, strict=True):
-            if target.exists() and target.stat().st_mtime_ns < rec.stat().st_mtime_ns:
-                raise DataError(f"{target}: is older than {rec}; move it away")
-        left = [pair for pair in zip(shards, targets, strict=True) if not pair[1].exists()]
-        counts = {rec: count_records(rec) for rec, _ in left}
-        check_space(out, sum(rec.stat().st_size for rec, _ in left), "name another folder")
-        done = 0
-        for rec, target in left:
-            with whole_file(target) as file:
-                for number, (at, payload) in enumerate(records(rec)):
-                    where = f"{rec}: record {number} at byte {at}"
-                    example = _example(payload, where, names, label_offset)
-                    file.write(tfrecord.frame(tfrecord.emit(example)))
+        with held(out):
+            _check_settings(out / f"to_tfrecord_{set}.json", shards, targets, [names, label_offset])
+            left = [pair for pair in zip(shards, targets, strict=True) if not pair[1].exists()]
+            total = sum(count_records(rec) for rec, _ in left)
+            check_space(out, sum(rec.stat().st_size for rec, _ in left), "name another folder")
+            done = 0
+            for rec, target in left:
+                for _ in _convert(rec, target, names, label_offset):
                     done += 1
                     if done % _SAY_EVERY == 0:
-                        yield Progress(step="converting", done=done, total=sum(counts.values()))
+                        yield Progress(step="converting", done=done, total=total)
         yield (
             f"{done} images in {len(left)} TFRecord files, {len(targets) - len(left)} were there: "
             f"{out}/{set}-*-of-{len(shards):05}, "

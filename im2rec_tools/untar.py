@@ -1,5 +1,6 @@
 """Command `untar`: a tar of class tars to class folders."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -7,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from im2rec_tools.command import Command, Option, main, path, path_or_none, percent
-from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space, existing, row, size, write_whole
+from im2rec_tools.errors import DamagedTarError, DataError
+from im2rec_tools.files import check_space, existing, held, row, size, write_whole
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.tars import Member, Refused, members, read_at
+from im2rec_tools.tars import Member, Refused, check_names, members, read_at
 
 _SAY_EVERY = 200
 
@@ -23,7 +24,8 @@ class _Count:
     files: int = 0
     bytes: int = 0
     classes: int = 0
-    bad: list[tuple[str, str]] = field(default_factory=list)
+    bad: dict[str, str] = field(default_factory=dict)
+    damaged: int = 0
 
     @property
     def progress(self) -> Progress:
@@ -38,7 +40,7 @@ def bad_of(root: Path) -> Path:
 
 
 def untar(
-    tar: Path, root: Path, *, scratch: Path, max_bad: float, also_in: Path | None = None
+    tar: Path, root: Path, *, scratch: Path, max_bad: float, also_in: tuple[Path, ...] = ()
 ) -> Plan:
     """Unpacks each class tar to ROOT/CLASS, and files that are in no class tar to ROOT.
 
@@ -48,10 +50,8 @@ def untar(
     """
     outer = list(members(tar))
     found = [one for one in outer if isinstance(one, Member)]
-    twice = _twice(found)
-    if twice:
-        raise DataError(f"{tar}: holds {twice} twice")
-    places = [root, also_in] if also_in else [root]
+    check_names(tar, found)
+    places = (root, *also_in)
     left = [one for one in found if not any(_target(at, one).exists() for at in places)]
     needed = sum(one.size for one in left)
 
@@ -61,13 +61,14 @@ def untar(
         if left and _device(scratch) != _device(root):
             check_space(scratch, max(one.size for one in left), "name another --scratch")
         count = _Count(tar=tar, bytes=sum(one.size for one in found) - needed)
-        count.bad += [(one.name, one.why) for one in outer if isinstance(one, Refused)]
+        count.bad = _known(root) | {one.name: one.why for one in outer if isinstance(one, Refused)}
         if len(left) < len(found):
             yield f"{len(found) - len(left)} of {len(found)} are there already"
         yield count.progress
-        for member in left:
-            yield from _unpack(member, root, scratch, count)
-        yield from _totals(root, count, max_bad)
+        with held(root):
+            for member in left:
+                yield from _unpack(member, root, scratch, count)
+            yield from _totals(root, count, max_bad)
 
     return Plan(
         says=[
@@ -75,15 +76,6 @@ def untar(
             f"{size(needed)}"
         ],
         work=work,
-    )
-
-
-def _twice(found: list[Member]) -> str:
-    names = [one.class_name if one.is_class else one.name for one in found]
-    return (
-        next((name for name in set(names) if names.count(name) > 1), "")
-        if (len(set(names)) < len(names))
-        else ""
     )
 
 
@@ -102,6 +94,7 @@ def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterato
         _remove(work)
         work.parent.mkdir(parents=True, exist_ok=True)
         target.parent.mkdir(parents=True, exist_ok=True)
+        before = len(count.bad)
         with count.tar.open("rb") as file:
             if member.is_class:
                 work.mkdir()
@@ -111,7 +104,13 @@ def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterato
                 work.write_bytes(read_at(file.fileno(), member.offset, member.size))
                 count.files += 1
                 count.bytes += member.size
+        if len(count.bad) > before:
+            _write_bad(root, count)
         _settle(work, target)
+        count.bad.pop(member.name, None)  # what an earlier run found damaged
+    except DamagedTarError as error:  # the other classes may be whole
+        count.damaged += 1
+        count.bad[member.name] = str(error)
     except OSError as error:
         raise DataError(f"{target}: cannot be written ({error.strerror})") from error
     finally:
@@ -125,11 +124,11 @@ def _unpack_class(
 ) -> Iterator[Progress]:
     for member in members(count.tar, outer):
         if isinstance(member, Refused):
-            count.bad.append((f"{outer.name}/{member.name}", member.why))
+            count.bad[f"{outer.name}/{member.name}"] = member.why
             continue
         file = folder / member.name
-        if file.exists() or (file.parent != folder and file.parent.is_file()):
-            count.bad.append((f"{outer.name}/{member.name}", "is in it twice"))
+        if file.exists() or any(part.is_file() for part in file.parents):
+            count.bad[f"{outer.name}/{member.name}"] = "is in it twice"
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(read_at(descriptor, member.offset, member.size))
@@ -156,14 +155,29 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def _known(root: Path) -> dict[str, str]:
+    """What earlier runs refused."""
+    if not bad_of(root).is_file():
+        return {}
+    rows = (line.split("\t") for line in bad_of(root).read_text(encoding="utf-8").splitlines())
+    return {cells[0]: cells[-1] for cells in rows if len(cells) == 2}
+
+
+def _write_bad(root: Path, count: _Count) -> None:
+    write_whole(bad_of(root), "".join(row(name, why) for name, why in count.bad.items()))
+
+
 def _totals(root: Path, count: _Count, max_bad: float) -> Iterator[str]:
-    text = f"{count.files} files in {count.classes} classes unpacked to {root}"
+    text = f"{count.files} files, {count.classes} classes unpacked to {root}"
     if not count.bad:
         yield f"{text}, none refused"
         return
-    write_whole(bad_of(root), "".join(row(name, why) for name, why in count.bad))
-    text = f"{text}, {len(count.bad)} refused: {bad_of(root)}"
-    if len(count.bad) > max_bad * (count.files + len(count.bad)):
+    _write_bad(root, count)
+    there = sum(len(files) for _, _, files in os.walk(root))
+    text = f"{text}, {len(count.bad)} refused so far: {bad_of(root)}"
+    if count.damaged:
+        raise DataError(f"{text}; {count.damaged} class tars are damaged")
+    if len(count.bad) > max_bad * (there + len(count.bad)):
         raise DataError(f"{text}; --max-bad allows {max_bad * 100:g} %")
     yield text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from im2rec_tools.command import Command, Option, main, path, path_or_none, whole
 from im2rec_tools.errors import DataError
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.tree import classes, is_image
+from im2rec_tools.tree import classes, is_image, walk
 
 _CLASS = re.compile(r"[^\s/\\.][^\s/\\]*")
 _SAY_EVERY = 1000
@@ -19,7 +19,8 @@ def read_synsets(file: Path) -> list[tuple[str, str]]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: cannot be read ({error})") from error
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise DataError(f"{file}: cannot be read ({why})") from error
     pairs = []
     for number, line in enumerate(lines, 1):
         words = line.split()
@@ -48,7 +49,7 @@ def _wanted(root: Path, synsets: Path) -> dict[str, str]:
 
 
 def _placed(root: Path) -> dict[str, list[str]]:
-    return classes(root) if any(one.is_dir() for one in root.iterdir()) else {}
+    return {name: files for name, files in walk(root) if name != "."}
 
 
 def val_tree(root: Path, synsets: Path, *, expected: int, train: Path | None) -> Plan:
@@ -68,11 +69,11 @@ def val_tree(root: Path, synsets: Path, *, expected: int, train: Path | None) ->
         missing = [name for name in known if name not in set(names)]
         for which, why in ((strange, f"is not in {train}"), (missing, f"is not in {synsets}")):
             if which:
-                raise DataError(f"{which[0]}: {why}, nor are {len(which) - 1} other classes")
+                raise DataError(f"class {which[0]} {why}; {len(which)} classes are not")
     moves = [name for name, synset in wanted.items() if not (root / synset / name).is_file()]
     absent = [name for name in moves if not (root / name).is_file()]
     if absent:
-        raise DataError(f"{root / absent[0]}: no such image, nor {len(absent) - 1} others")
+        raise DataError(f"{root / absent[0]}: no such image; {len(absent)} are missing")
 
     def work() -> Iterator[Update]:
         step = f"moving to class folders of {root.name}"

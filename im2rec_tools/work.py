@@ -45,9 +45,11 @@ def unfinished(work: Work) -> list[Path]:
 
 def _is_packed(lst: Path, work: Work) -> bool:
     rec = shard_of(lst, work.folder)
-    if not rec.exists():
-        return False
     made = manifest.read(rec)
+    if not rec.exists():
+        if made is None and rec.with_suffix(".idx").exists():
+            raise DataError(f"{rec.with_suffix('.idx')}: is there already; move it away")
+        return False
     if made is None:
         raise DataError(f"{rec}: is there already, without a manifest; move it away")
     found = rec.stat().st_size

@@ -51,7 +51,7 @@ def door(body: Body) -> Body:
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one has nothing left to end
             raise Exit(
-                "interrupted; what was measured is kept, run it again to go on", 130
+                "interrupted; what is finished is kept, run it again to go on", 130
             ) from None
 
     return wrapped

@@ -9,8 +9,8 @@ import pytest
 from im2rec_tools.command import Option
 from tasks import data
 from tests.test_tar import tar_of_tars
-from tests.test_tree_commands import snapshot, validation
-from tests.trees import lines, made, tree, wanted
+from tests.test_tree_commands import validation
+from tests.trees import lines, made, snapshot, tree, wanted
 
 pytestmark = pytest.mark.program
 ROOT = Path(__file__).parent.parent
@@ -55,7 +55,7 @@ def situations(folder: Path) -> dict[str, list[str]]:
 
 
 TOTALS = {
-    "untar": "9 files in 2 classes unpacked to ",
+    "untar": "9 files, 2 classes unpacked to ",
     "val-tree": "2 images in 2 class folders of ",
     "filter": "1 classes with 3 images moved to ",
     "split": "4 validation images of 2 classes in ",

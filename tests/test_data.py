@@ -2,6 +2,8 @@
 
 import os
 import random
+from bisect import bisect
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -14,8 +16,9 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.recordio import records, unpack
 from im2rec_tools.sample import sample
 from im2rec_tools.shapes import PHOTOGRAPHS, shape
+from im2rec_tools.split import Split
 from im2rec_tools.tree import classes, sizes
-from tests.trees import jpeg, made, tree, wanted
+from tests.trees import jpeg, made, snapshot, tree, wanted
 
 
 def test_the_sample_has_ten_classes_and_700_photographs(tmp_path: Path) -> None:
@@ -96,8 +99,19 @@ def test_preparing_again_packs_nothing_again(tmp_path: Path) -> None:
 def test_lists_of_other_settings_are_not_packed_beside_the_new_ones(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"cat": 6, "dog": 6})
     made(root, wanted(train_shards=3))
-    with pytest.raises(DataError, match=r"train_2\.lst: was made with other settings"):
-        made(root)
+    before = snapshot(tmp_path)
+    for other in (wanted(), wanted(val=3, train_shards=3), wanted(train_shards=3, short_edge=32)):
+        with pytest.raises(DataError, match=r"with other settings"):
+            made(root, other)
+    tree(root / "..", {"t/eel": 4})
+    with pytest.raises(DataError, match=r"with other settings, or the images have changed"):
+        made(root, wanted(train_shards=3))
+    assert (tmp_path / "t_rec" / "labels.txt").read_text() == "0\tcat\n1\tdog\n"
+    for path in (root / "eel").iterdir():
+        path.unlink()
+    (root / "eel").rmdir()
+    assert snapshot(tmp_path) == before
+    made(root, wanted(train_shards=3))
 
 
 def test_a_validation_tree_of_its_own_is_packed_with_the_labels_of_training(
@@ -112,6 +126,17 @@ def test_a_validation_tree_of_its_own_is_packed_with_the_labels_of_training(
     tree(tmp_path / "t_val" / "..", {"t_val/elk": 1})
     with pytest.raises(DataError, match="elk: is not a class of the training tree"):
         made(root, wanted(val=0))
+
+
+def test_a_class_that_went_to_validation_whole_keeps_its_label(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"ant": 2, "cat": 6})
+    asked = replace(wanted(), split=Split(images=2, small="move"))
+    assert [one.labels for one in made(root, asked)] == [
+        {(1.0,): 2},
+        {(1.0,): 2},
+        {(0.0,): 2, (1.0,): 2},
+    ]
+    assert len(made(root, asked)) == 3
 
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
@@ -133,6 +158,28 @@ def damaged(data: bytearray, damage: str) -> bytes:
     else:
         data += bytes(8)
     return bytes(data)
+
+
+@pytest.mark.parametrize("at", range(0, 4000, 23))
+def test_verify_names_the_record_of_any_changed_byte(shard: Path, at: int) -> None:
+    data = bytearray(shard.read_bytes())
+    at %= len(data)
+    number = (
+        bisect([offset for _, offset in recordio.read_index(shard.with_suffix(".idx"))], at) - 1
+    )
+    data[at] ^= 1 << at % 8
+    copy = shard.with_name("copy.rec")
+    for ending in (".idx", ".json"):
+        copy.with_suffix(ending).write_bytes(shard.with_suffix(ending).read_bytes())
+    copy.write_bytes(data)
+    with pytest.raises(DataError, match=rf"copy\.rec: (record {number} at|damaged at byte)"):
+        verify(copy)
+
+
+@pytest.fixture(scope="session")
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tree(tmp_path_factory.mktemp("shard") / "t", {"cat": 5})
+    return made(root, wanted(val=1, train_shards=1))[0].path
 
 
 @pytest.mark.parametrize("damage", ["a flipped bit", "cut off", "a label changed", "a tail"])

@@ -57,7 +57,7 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
         said = master.stderr.read()
     assert "Traceback" not in said
     if number == signal.SIGINT:
-        assert "interrupted; what was measured is kept, run it again to go on" in said
+        assert "interrupted; what is finished is kept, run it again to go on" in said
     assert [record.status for record in read(run)] == ["ok", "ok"]
     sweep.write_text(SWEEP)
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

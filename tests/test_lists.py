@@ -18,7 +18,7 @@ paths = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_s
 @given(
     st.builds(
         Entry,
-        index=st.integers(0),
+        index=st.integers(0, 2**64 - 1),
         labels=st.lists(st.integers(0, 21840).map(float), min_size=1, max_size=3).map(tuple),
         path=paths,
     )
@@ -27,10 +27,24 @@ def test_a_list_entry_survives_its_line(entry: Entry) -> None:
     assert listing.parse(listing.emit(entry), "here") == entry
 
 
-@pytest.mark.parametrize("line", ["", "1", "1\t2", "x\t2\ta.jpg", "1\tx\ta.jpg"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1",
+        "1\t2",
+        "x\t2\ta.jpg",
+        "1\tx\ta.jpg",
+        "\u00a0",
+        "-1\t0\ta.jpg",
+        "1\t1e39\ta.jpg",
+        "1\tnan\ta.jpg",
+        f"{2**64}\t0\ta.jpg",
+        "1\t0\ta\0.jpg",
+    ],
+)
 def test_a_line_that_is_no_entry_is_refused_with_its_place(tmp_path: Path, line: str) -> None:
-    (tmp_path / "x.lst").write_text(f"0\t0.000000\ta.jpg\n{line or ' x'}\n")
-    with pytest.raises(DataError, match=r"x\.lst:2: expected 'index<TAB>label<TAB>path'"):
+    (tmp_path / "x.lst").write_text(f"0\t0.000000\ta.jpg\n{line}\n")
+    with pytest.raises(DataError, match=r"x\.lst:2: expected '?index"):
         list(listing.read(tmp_path / "x.lst"))
 
 

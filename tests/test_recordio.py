@@ -117,3 +117,8 @@ def test_a_damaged_index_is_refused_with_its_line(tmp_path: Path) -> None:
     path.with_suffix(".idx").write_text("0\t0\nrubbish\n")
     with pytest.raises(DataError, match=r"x\.idx:2: expected 'key<TAB>offset', got 'rubbish'"):
         count_records(path)
+
+
+def test_a_payload_that_no_record_can_hold_is_refused() -> None:
+    with pytest.raises(DataError, match=r"536870912 bytes are too many for a record"):
+        frame(bytes(1 << 29))

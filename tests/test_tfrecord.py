@@ -77,7 +77,7 @@ def converted(tmp_path: Path) -> tuple[Path, Path]:
 def test_there_and_back_keeps_images_and_labels(tmp_path: Path) -> None:
     source, target = converted(tmp_path)
     names = ["train-00000-of-00002", "train-00001-of-00002"]
-    assert sorted(path.name for path in target.iterdir()) == names
+    assert sorted(path.name for path in target.glob("train*")) == names
     examples = [
         tfrecord.parse(data, "") for name in names for data in tfrecord.records(target / name)
     ]
@@ -98,11 +98,18 @@ def test_there_and_back_keeps_images_and_labels(tmp_path: Path) -> None:
 def test_converting_again_makes_nothing_again(tmp_path: Path) -> None:
     source, target = converted(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in target.iterdir()}
-    lines(TO.planned({"path": str(source), "out": str(target)}))
+    labels = str(tmp_path / "t_rec" / "labels.txt")
+    lines(TO.planned({"path": str(source), "out": str(target), "labels": labels}))
+    with pytest.raises(DataError, match="of other shards or with other options; move it away"):
+        lines(TO.planned({"path": str(source), "out": str(target)}))
     lines(FROM.planned({"path": str(target), "out": str(tmp_path / "back")}))
     shards = {path: path.stat().st_mtime_ns for path in (tmp_path / "back").iterdir()}
+    zero = {"path": str(target), "out": str(tmp_path / "back"), "label_offset": "0"}
+    with pytest.raises(DataError, match=r"is there already, not made of .* --label-offset 0"):
+        lines(FROM.planned(zero))
     lines(FROM.planned({"path": str(target), "out": str(tmp_path / "back")}))
-    assert {path: path.stat().st_mtime_ns for path in target.iterdir()} == before
+    made = {path: path.stat().st_mtime_ns for path in target.glob("train*")}
+    assert made.items() <= before.items()
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "back").iterdir()} == shards
 
 

@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 
 from im2rec_tools.errors import DataError
+from im2rec_tools.files import held
 from im2rec_tools.filter import COMMAND as FILTER
 from im2rec_tools.shard import COMMAND as SHARD
 from im2rec_tools.split import COMMAND as SPLIT
 from im2rec_tools.split import Split, split
 from im2rec_tools.tree import classes, sizes
 from im2rec_tools.val_tree import COMMAND as VAL_TREE
-from tests.trees import lines, tree
-
-
-def snapshot(root: Path) -> dict[str, int]:
-    return {str(path.relative_to(root)): path.lstat().st_ino for path in root.rglob("*")}
+from tests.trees import lines, snapshot, tree
 
 
 def test_the_split_is_seeded_disjoint_and_done_once(tmp_path: Path) -> None:
@@ -53,6 +50,28 @@ def test_a_split_of_other_settings_is_refused_and_undone(tmp_path: Path) -> None
     assert said == [f"10 images are back in {root}"]
     assert snapshot(root) == before
     assert not (tmp_path / "t_val").exists()
+
+
+def test_an_interrupted_undo_goes_on(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 30, "dog": 7})
+    before = snapshot(root)
+    lines(split(root, Split(images=5)))
+    for path in (tmp_path / "t_val" / "cat").iterdir():
+        path.rename(root / "cat" / path.name)
+    lines(SPLIT.planned({"root": str(root), "undo": True}))
+    assert snapshot(root) == before
+    assert not (tmp_path / "t_val").exists()
+    (tmp_path / "t_val" / "cat").mkdir(parents=True)
+    lines(split(root, Split(images=5)))
+    assert sizes(tmp_path / "t_val") == {"cat": 5, "dog": 5}
+
+
+def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 30, "dog": 7})
+    with held(root), pytest.raises(DataError, match="t: another run works there"):
+        lines(split(root, Split(images=5)))
+    assert sizes(root) == {"cat": 30, "dog": 7}
+    lines(split(root, Split(images=5)))
 
 
 def test_what_happens_to_small_classes_is_said_first(tmp_path: Path) -> None:
@@ -117,6 +136,7 @@ def test_validation_images_go_to_their_classes(tmp_path: Path) -> None:
     root, synsets = validation(tmp_path / "val", 12), tmp_path / "synsets.txt"
     synsets.write_text("\n".join(names) + "\n")
     given = {"root": str(root), "synsets": str(synsets), "classes": str(len(set(names)))}
+    (root / names[0]).mkdir()  # all that an interrupted run has done
     assert lines(VAL_TREE.planned(given)) == [
         f"12 images in {len(set(names))} class folders of {root}"
     ]
@@ -136,7 +156,7 @@ def test_validation_images_by_name_and_with_a_training_tree(tmp_path: Path) -> N
     synsets.write_text("ILSVRC2012_val_00000002.JPEG cat\nILSVRC2012_val_00000001.JPEG dog\n")
     train = tree(tmp_path / "train", {"cat": 1, "dog": 1, "elk": 1})
     given = {"root": str(root), "synsets": str(synsets), "classes": "2", "train": str(train)}
-    with pytest.raises(DataError, match=r"elk: is not in .*synsets\.txt"):
+    with pytest.raises(DataError, match=r"class elk is not in .*synsets\.txt; 1 classes are not"):
         VAL_TREE.planned(given)
     lines(VAL_TREE.planned({**given, "train": ""}))
     assert (root / "cat" / "ILSVRC2012_val_00000002.JPEG").exists()

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 
 from im2rec_tools.checking import Contents
-from im2rec_tools.prepare import Wanted, prepare
+from im2rec_tools.preparing import Wanted, prepare
 from im2rec_tools.progress import Plan
 from im2rec_tools.recipe import Recipe
 from im2rec_tools.split import Split
@@ -55,3 +55,7 @@ def made(root: Path, asked: Wanted | None = None) -> list[Contents]:
 def lines(plan: Plan) -> list[str]:
     """What a plan says while it is done."""
     return [update for update in plan.work() if isinstance(update, str)]
+
+
+def snapshot(root: Path) -> dict[str, int]:
+    return {str(path.relative_to(root)): path.lstat().st_ino for path in root.rglob("*")}
