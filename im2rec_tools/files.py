@@ -4,7 +4,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -41,7 +41,11 @@ def write_whole(path: Path, text: str) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keeps other runs out of a folder; DataError where one works there already."""
+    """Keeps other runs out of a folder; DataError where one works there already.
+
+    A folder that was not there is made, and goes again where nothing came into it.
+    """
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)
@@ -53,6 +57,9 @@ def held(folder: Path) -> Iterator[None]:
     except BlockingIOError as error:
         raise DataError(f"{folder}: another run works there; wait for its end") from error
     finally:
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
         os.close(descriptor)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from im2rec_tools import listing
 from im2rec_tools.checking import Contents
 from im2rec_tools.errors import DataError
+from im2rec_tools.files import held
 from im2rec_tools.filter import filter_tree
 from im2rec_tools.listing import Images
 from im2rec_tools.lists import gather
@@ -44,7 +45,11 @@ def prepare(root: Path, wanted: Wanted) -> Iterator[Update | Contents]:
     Run again, it goes on where it was and repeats nothing but the reading back. Raises DataError,
     before anything changes, where shards are there that are not of these images and settings.
     """
-    out = shards_root(root)
+    with held(shards_root(root)):
+        yield from _prepare(root, shards_root(root), wanted)
+
+
+def _prepare(root: Path, out: Path, wanted: Wanted) -> Iterator[Update | Contents]:
     has_shards = any(out.glob("*/*.rec"))
     if wanted.min_images:
         yield from _moving(filter_tree(root, least=wanted.min_images), out, has_shards)

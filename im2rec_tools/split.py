@@ -56,8 +56,9 @@ def split(root: Path, wanted: Split) -> Plan:
         chosen = _chosen(name, everything, wanted)
         if moved - chosen:
             raise DataError(
-                f"{target / name}: holds images that this split does not choose; it was made with "
-                f"other settings. Put them back (data.split {root} --undo) and split again"
+                f"{target / name}: holds images that this split does not choose: they come from "
+                f"elsewhere (data.prepare --val-per-class 0 keeps them), or from other settings "
+                f"(data.split {root} --undo puts them back)"
             )
         if len(everything) <= wanted.images:
             small.append(f"{name} ({len(everything)})")

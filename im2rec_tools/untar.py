@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from im2rec_tools.command import Command, Option, main, path, path_or_none, percent
 from im2rec_tools.errors import DamagedTarError, DataError
@@ -127,7 +127,8 @@ def _unpack_class(
             count.bad[f"{outer.name}/{member.name}"] = member.why
             continue
         file = folder / member.name
-        if file.exists() or any(part.is_file() for part in file.parents):
+        above = [folder / part for part in PurePosixPath(member.name).parents]
+        if file.exists() or any(part.is_file() for part in above):
             count.bad[f"{outer.name}/{member.name}"] = "is in it twice"
             continue
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ def test_a_split_of_other_settings_is_refused_and_undone(tmp_path: Path) -> None
     root = tree(tmp_path / "t", {"cat": 30, "dog": 7})
     before = snapshot(root)
     lines(SPLIT.planned({"root": str(root), "images": "5"}))
-    with pytest.raises(DataError, match=r"images that this split does not choose.*--undo"):
+    with pytest.raises(DataError, match=r"images that this split does not choose: .*--undo"):
         SPLIT.planned({"root": str(root), "images": "5", "seed": "1"})
     said = lines(SPLIT.planned({"root": str(root), "undo": True}))
     assert said == [f"10 images are back in {root}"]
