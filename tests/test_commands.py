@@ -18,8 +18,7 @@ FAB = Path(sys.executable).parent / "fab"
 
 
 def program(name: str, *args: str) -> "subprocess.CompletedProcess[str]":
-    module = f"im2rec_tools.{name.replace('-', '_')}"
-    command = [sys.executable, "-m", module, *args]
+    command = [sys.executable, "-m", f"im2rec_tools.{name}", *args]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -111,6 +110,11 @@ def test_help_names_every_option(name: str) -> None:
         for option in data.command(name).options:
             assert _shown(option) in said
     assert "--dry-run" in said
+
+
+@pytest.mark.parametrize("name", [name for name in data.NAMES if "-" in name])
+def test_a_program_is_called_with_an_underscore_too(name: str) -> None:
+    assert program(name.replace("-", "_"), "--help").stdout == program(name, "--help").stdout
 
 
 def _shown(option: Option) -> str:

@@ -1,0 +1,1 @@
+from_tfrecord.py

@@ -1,0 +1,1 @@
+to_tfrecord.py

@@ -1,0 +1,1 @@
+val_tree.py
