@@ -12,7 +12,7 @@ from im2rec_tools.list import COMMAND as LIST
 from im2rec_tools.listing import Entry
 from tests.trees import lines, tree
 
-paths = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1)
+paths = st.text(st.characters(codec="utf-8", exclude_characters="\0\t\n\r"), min_size=1)
 
 
 @given(
