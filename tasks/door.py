@@ -62,11 +62,3 @@ def whole(option: str, text: str, least: int = 1) -> int:
     if not is_whole(text) or int(text) < least:
         raise SpecError(f"{option}: expected a whole number, {least} or more, got {text!r}")
     return int(text)
-
-
-def folder_of(text: str) -> Path:
-    """A folder whose name others are made from: DIR_val, DIR_rec."""
-    folder = Path(os.path.normpath(text))
-    if folder.name in {"", ".", ".."}:
-        raise SpecError(f"expected a folder with a name of its own, got {text!r}")
-    return folder
