@@ -42,7 +42,7 @@ class _Worker:
 
 
 class Pool:
-    """Processes that run `serve` of a module; as a context it ends them."""
+    """Processes that answer by `server` of a module; as a context it ends them."""
 
     def __init__(self, processes: int, module: str, *args: Any) -> None:
         # A progress bar's thread forbids a plain fork; the server loads the codecs once for all.
