@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from google_crc32c import extend
+
 from im2rec_tools.errors import DataError
 
 # 2: crc32c in place of sha256, versions, bad images counted here and listed in NAME.bad.tsv.
@@ -28,6 +30,10 @@ class Manifest:
     bytes: int
     crc32c: str
     records_crc32c: str
+
+    def has(self, number: int, framed: bytes) -> bool:
+        """Whether these are the bytes of the shard's record of this number, its frame included."""
+        return self.records_crc32c[8 * number : 8 * number + 8] == f"{extend(0, framed):08x}"
 
 
 def read(rec: Path) -> Manifest | None:

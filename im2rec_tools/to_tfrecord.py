@@ -12,7 +12,7 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, held, size, write_whole
 from im2rec_tools.files import whole as whole_file
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.recordio import count_records, records, unpack
+from im2rec_tools.recordio import count_records, frame, records, unpack
 from im2rec_tools.shards import recs
 
 _SAY_EVERY = 500
@@ -45,9 +45,12 @@ def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> 
 
 
 def _convert(rec: Path, target: Path, names: dict[int, str], offset: int) -> Iterator[None]:
+    made = manifest.read(rec)
     with whole_file(target) as file:
         for number, (at, payload) in enumerate(records(rec)):
             where = f"{rec}: record {number} at byte {at}"
+            if made and not made.has(number, frame(payload)):
+                raise DataError(f"{where}: differs from what was packed")
             example = _example(payload, where, names, offset)
             file.write(tfrecord.frame(tfrecord.emit(example)))
             yield

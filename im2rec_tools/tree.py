@@ -43,26 +43,29 @@ def walk(root: Path, endings: Collection[str] = SUFFIXES) -> Iterator[tuple[str,
     """
     if not root.is_dir():
         raise DataError(f"{root}: no such folder; expected one with a folder of images a class")
-    yield from _walk(str(root), ".", frozenset(endings), ())
+    top, wanted = str(root), frozenset(endings)
+    left: list[tuple[str, tuple[tuple[int, int], ...]]] = [(".", ())]
+    while left:
+        below, above = left.pop()
+        folder = top if below == "." else f"{top}/{below}"
+        status = os.stat(folder)  # noqa: PTH116 - one call, no objects: a tree has millions of files
+        here = (status.st_dev, status.st_ino)
+        if here in above:
+            continue
+        found = _entries(folder)
+        images = sorted(entry.name for entry in found if _is_file(entry, wanted))
+        if images:
+            yield below, images
+        folders = sorted((entry.name for entry in found if _is_folder(entry)), reverse=True)
+        within = "" if below == "." else f"{below}/"
+        left += [(within + name, (*above, here)) for name in folders]
 
 
-def _walk(
-    top: str, below: str, endings: frozenset[str], above: tuple[tuple[int, int], ...]
-) -> Iterator[tuple[str, list[str]]]:
-    folder = top if below == "." else f"{top}/{below}"
-    status = os.stat(folder)  # noqa: PTH116 - one call, no objects: a tree has millions of files
-    here = (status.st_dev, status.st_ino)
-    if here in above:
-        return
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
-        found = list(os.scandir(folder))
+        return list(os.scandir(folder))
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror})") from error
-    images = sorted(entry.name for entry in found if _is_file(entry, endings))
-    if images:
-        yield below, images
-    for name in sorted(entry.name for entry in found if _is_folder(entry)):
-        yield from _walk(top, name if below == "." else f"{below}/{name}", endings, (*above, here))
 
 
 def _is_file(entry: os.DirEntry[str], endings: frozenset[str]) -> bool:

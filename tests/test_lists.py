@@ -1,5 +1,6 @@
 """Lists of images: their lines, their number, their labels."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from im2rec_tools import listing
 from im2rec_tools.errors import DataError
 from im2rec_tools.list import COMMAND as LIST
 from im2rec_tools.listing import Entry
+from im2rec_tools.tree import walk
 from tests.trees import lines, tree
 
 paths = st.text(st.characters(codec="utf-8", exclude_characters="\0\t\n\r"), min_size=1)
@@ -54,6 +56,16 @@ def test_chunks_are_whole_and_even(count: int, parts: int) -> None:
     assert [at for run in found for at in run] == list(range(count))
     assert len(found) == parts
     assert max(map(len, found)) - min(map(len, found)) <= 1
+
+
+def test_a_tree_may_be_as_deep_as_the_file_system_allows(tmp_path: Path) -> None:
+    # mkdir, because Python's own ways of making and removing folders call themselves.
+    folder = tmp_path / "t" / ("a/" * 1500)
+    subprocess.run(["mkdir", "-p", folder], check=True)
+    (folder / "0.jpg").write_bytes(b"x")
+    found = [(len(below), images) for below, images in walk(tmp_path / "t")]
+    subprocess.run(["rm", "-r", tmp_path / "t"], check=True)
+    assert found == [(2999, ["0.jpg"])]
 
 
 def test_lists_come_by_number_or_by_size_with_their_labels(tmp_path: Path) -> None:

@@ -125,6 +125,17 @@ def test_a_flipped_bit_is_found_by_its_checksum(tmp_path: Path, at: int) -> None
     assert not list((tmp_path / "back").glob("*.rec"))
 
 
+def test_a_shard_that_is_not_what_was_packed_is_not_converted(tmp_path: Path) -> None:
+    made(tree(tmp_path / "t", {"cat": 9, "dog": 7}))
+    source, target = tmp_path / "t_rec" / "train", tmp_path / "tf"
+    with (source / "train_0.rec").open("r+b") as file:
+        file.seek(8 + 4)  # the label of the first record: the image is whole
+        file.write(b"\0\0\0\x40")
+    with pytest.raises(DataError, match=r"train_0\.rec: record 0 at byte 0: differs from what was"):
+        lines(TO.planned({"path": str(source), "out": str(target)}))
+    assert not list(target.glob("train-*"))
+
+
 @pytest.mark.parametrize("cut", [1, 4, 13, 200])
 def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "train-00000-of-00001"
