@@ -64,7 +64,7 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> Contents:
         except DataError as error:
             raise DataError(f"{where} (key {record.index}): {error}") from error
         framed = frame(payload)
-        if made and not made.has(number, framed):
+        if made and not manifest.is_packed(made, number, framed):
             raise DataError(f"{where} (key {record.index}): differs from what was packed")
         crc = extend(crc, framed)
         labels[record.labels] += 1

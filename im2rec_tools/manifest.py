@@ -31,10 +31,6 @@ class Manifest:
     crc32c: str
     records_crc32c: str
 
-    def has(self, number: int, framed: bytes) -> bool:
-        """Whether these are the bytes of the shard's record of this number, its frame included."""
-        return self.records_crc32c[8 * number : 8 * number + 8] == f"{extend(0, framed):08x}"
-
 
 def read(rec: Path) -> Manifest | None:
     """The manifest of a shard, None where there is none; DataError where it is not one."""
@@ -51,6 +47,11 @@ def read(rec: Path) -> Manifest | None:
         return Manifest(**made | {"recipe": dict(made["recipe"]), "bad": int(made["bad"])})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"{path}: not a manifest of a shard: {error}") from error
+
+
+def is_packed(made: Manifest, number: int, framed: bytes) -> bool:
+    """Whether these are the bytes of the shard's record of this number, its frame included."""
+    return made.records_crc32c[8 * number : 8 * number + 8] == f"{extend(0, framed):08x}"
 
 
 def text(manifest: Manifest) -> str:

@@ -49,7 +49,7 @@ def _convert(rec: Path, target: Path, names: dict[int, str], offset: int) -> Ite
     with whole_file(target) as file:
         for number, (at, payload) in enumerate(records(rec)):
             where = f"{rec}: record {number} at byte {at}"
-            if made and not made.has(number, frame(payload)):
+            if made and not manifest.is_packed(made, number, frame(payload)):
                 raise DataError(f"{where}: differs from what was packed")
             example = _example(payload, where, names, offset)
             file.write(tfrecord.frame(tfrecord.emit(example)))
