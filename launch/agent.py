@@ -4,9 +4,10 @@ Standard library only and Python 3.8 or newer: it is sent over the channel and r
 of ours is installed there. It speaks lines of JSON, both ways.
 
     to it    {"do": "start", "id", "argv", "env", "cwd", "cores"} | {"do": "beat"} | {"do": "stop"}
+             | {"do": "lease", "who"} | {"do": "port", "address", "wanted"}
     from it  {"say": "hello", "pid"} | "beat" stopped | "started" id pid | "refused" id why
              | "event" id lines | "output" id lines | "exit" id code | "exit" id signal | "stopped"
-             | "ending" why
+             | "port" port | "port" why | "ending" why
 
 `stopped` lists the ids of processes that are held, by SIGSTOP or a debugger.
 It ends every process it started, and all their descendants, when it is told to stop, when its
@@ -24,6 +25,9 @@ import subprocess
 import time
 from typing import Any
 
+from launch import lease
+from launch.errors import LaunchError
+from launch.ports import free_port
 from launch.processes import Child, Lines, adopt_orphans, signal_all, start
 
 _BEAT_SECONDS = 1.0
@@ -42,6 +46,7 @@ class Agent:
         self.master = Lines(0)
         self.heard = self.beaten = time.monotonic()
         self.over = ""
+        self.lease = -1
 
     def run(self) -> None:
         """Serves the master until it stops this agent, closes the channel or falls silent."""
@@ -115,6 +120,10 @@ class Agent:
                 self._start(message)
             elif message["do"] == "stop":
                 self._stop()
+            elif message["do"] == "lease":
+                self._lease(message["who"])
+            elif message["do"] == "port":
+                self._port(message["address"], message["wanted"])
             self.heard = time.monotonic()  # to start hundreds of processes takes longer
         self.over = self.over or ("its channel closed" if closed else "")
 
@@ -126,6 +135,18 @@ class Agent:
                 self._pass_on(*key.data)
         if ended:
             self.say(say="stopped")
+
+    def _lease(self, who: dict[str, Any]) -> None:
+        """Keeps the host for this master alone, as long as this process lives."""
+        self.lease, other = lease.take(who)
+        if self.lease < 0:
+            self.over = f"another master has this host: {lease.described(other)}"
+
+    def _port(self, address: str, wanted: int | None) -> None:
+        try:
+            self.say(say="port", port=free_port(address, wanted))
+        except LaunchError as error:
+            self.say(say="port", port=0, why=str(error))
 
     def _start(self, message: dict[str, Any]) -> None:
         try:

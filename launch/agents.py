@@ -1,15 +1,23 @@
 """Agents: the open channels of a sweep, kept from one job to the next."""
 
+import getpass
+import os
 import queue
+import socket
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
+from launch import ports
+from launch.channel import Channel, Message
+from launch.errors import LaunchError
 from launch.hosts import Host
-from launch.transport import Channel, Message, connect
+from launch.transport import Start, here
 
 # Longer than an agent takes to end what does not want to end.
 _STOP_SECONDS = 6.0
+_ANSWER_SECONDS = 10.0
 # What an agent says last.
 GONE = frozenset({"lost", "ending"})
 Take = Callable[[Message], None]
@@ -18,23 +26,55 @@ Take = Callable[[Message], None]
 class Agents:
     """One agent a host, started when a job first needs it and replaced when it is gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Start = here) -> None:
+        self._start = start
         self._inbox: queue.Queue[Message] = queue.Queue()
         self._channels: dict[str, Channel] = {}
         self._at_work: set[str] = set()
         self._gone: set[str] = set()
 
     def begin_job(self, hosts: Iterable[Host]) -> None:
-        """Sees to it that every host has an agent; all start side by side."""
+        """Sees to it that every host has an agent; all start side by side.
+
+        Raises LaunchError where a host cannot be reached; those that can be keep their agents.
+        """
         self._drop_gone(lambda _: None)
-        for host in hosts:
-            if host.name not in self._channels:
-                self._channels[host.name] = connect(host, self._inbox)
-            self._at_work.add(host.name)
+        wanted = {host.name: host for host in hosts}
+        missing = [host for name, host in wanted.items() if name not in self._channels]
+        with ThreadPoolExecutor(max(1, len(missing))) as pool:
+            opening = [(host, pool.submit(self._opened, host)) for host in missing]
+        failed = [f"{one.exception()}" for _, one in opening if one.exception()]
+        made = {host.name: one.result() for host, one in opening if not one.exception()}
+        self._channels.update(made)
+        if failed:
+            raise LaunchError("; ".join(failed))
+        self._at_work.update(wanted)
+
+    def _opened(self, host: Host) -> Channel:
+        channel = Channel(host, self._start, self._inbox)
+        if host.login is not None:  # this machine may play many hosts
+            channel.send({"do": "lease", "who": _who()})
+        return channel
 
     def send(self, host: Host, message: dict[str, object]) -> None:
         """Sends a command to the host's agent."""
         self._channels[host.name].send(message)
+
+    def free_port(self, host: Host, wanted: int | None) -> int:
+        """A port that can be bound on a host now: `wanted`, or any; LaunchError where it is not."""
+        if host.login is None:
+            return ports.free_port(host.address, wanted)
+        self.begin_job([host])
+        self.send(host, {"do": "port", "address": host.address, "wanted": wanted})
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while (message := self.receive(deadline - time.monotonic())) is not None:
+            if message.host.name == host.name and message.say in {"port", *GONE}:
+                port = int(message.values.get("port", 0))
+                if port:
+                    return port
+                why = message.values.get("why", "its agent is gone")
+                raise LaunchError(f"{host.name}: {why}")
+        raise LaunchError(f"{host.name}: its agent said nothing for {_ANSWER_SECONDS:.0f} s")
 
     def receive(self, seconds: float) -> Message | None:
         """What some agent said, or None where none said anything for so long."""
@@ -86,3 +126,13 @@ def _close(channels: list[Channel]) -> None:
     if channels:
         with ThreadPoolExecutor(len(channels)) as pool:
             list(pool.map(lambda channel: channel.close(), channels))
+
+
+def _who() -> dict[str, object]:
+    """This master, as others are told whose a host is."""
+    return {
+        "user": getpass.getuser(),
+        "master": socket.gethostname(),
+        "process": os.getpid(),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

@@ -14,6 +14,33 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True, kw_only=True)
+class Login:
+    """How a host is reached over SSH; what is empty is as ssh's own configuration says.
+
+    host is a name that configuration may know, jump the gateways on the way, as in ProxyJump.
+    """
+
+    host: str
+    user: str = ""
+    port: int | None = None
+    jump: str = ""
+
+    @staticmethod
+    def read(target: str, port: int | None = None, jump: str = "") -> "Login":
+        """Of 'host', 'user@host' and, where it is no IPv6 address, 'host:port'."""
+        user, _, host = target.rpartition("@")
+        name, colon, number = host.rpartition(":")
+        if colon and port is None and ":" not in name and is_whole(number):
+            host, port = name, int(number)
+        return Login(host=host.strip("[]"), user=user, port=port, jump=jump)
+
+    @property
+    def target(self) -> str:
+        """The host as a person names it."""
+        return self.host if self.port is None else f"{self.host} port {self.port}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Host:
     """One machine.
 
@@ -22,6 +49,7 @@ class Host:
     cores       the processors a job may use, for pinning; empty where they are not known
     python      interpreter there, relative to `tree` where it lies within
     tree        the checkout there
+    login       how it is reached; None for this machine
     """
 
     name: str
@@ -31,6 +59,7 @@ class Host:
     cores: tuple[int, ...] = ()
     python: str = ".venv/bin/python"
     tree: str = "."
+    login: Login | None = None
 
     def devices(self, kind: str) -> int:
         """How many devices of the kind, 'cpu' or 'gpu', it has."""

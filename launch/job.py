@@ -9,9 +9,9 @@ from typing import IO
 from bench import events
 from bench.events import Event
 from launch.agents import GONE, Agents
+from launch.channel import Message
 from launch.errors import LaunchError
 from launch.plan import Process
-from launch.transport import Message
 from launch.watch import Verdict, Watch
 
 _TURN_SECONDS = 0.2
@@ -64,7 +64,10 @@ def run(watch: Watch, agents: Agents, logs: Path) -> Generator[Event, None, Verd
     except OSError as error:
         raise LaunchError(f"{logs}: cannot be made ({error.strerror})") from error
     try:
-        agents.begin_job(process.host for process in watch.processes)
+        try:
+            agents.begin_job(process.host for process in watch.processes)
+        except LaunchError as error:
+            return Verdict(status="lost", message=str(error))
         for process in watch.processes:
             agents.send(process.host, _start(process))
         return (yield from _follow(watch, agents, writer.write))

@@ -1,4 +1,9 @@
-"""The scheduler's port: the one that is fixed before a job starts."""
+"""The scheduler's port: the one that is fixed before a job starts.
+
+Standard library only and Python 3.8 or newer: agents look for it on their hosts.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
 import random
 import socket

@@ -21,8 +21,9 @@ from launch.hosts import ROOT, Host
 from launch.identity import identity
 from launch.judge import accuracy, judge
 from launch.plan import emulated, plan
-from launch.ports import free_port, is_taken
+from launch.ports import free_port
 from launch.seen import Seen
+from launch.transport import Start, here
 from launch.watch import Deadlines, Verdict, Watch
 from results.record import Identity, Rank, Record, Started
 from results.store import Store
@@ -33,11 +34,15 @@ _RETRIES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """The hosts a sweep runs on, the scheduler's port (None: a free one) and its patience."""
+    """The hosts a sweep runs on, the scheduler's port (None: a free one) and its patience.
+
+    `start` is how a program of ours is started on a host.
+    """
 
     hosts: tuple[Host, ...]
     port: int | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
+    start: Start = here
 
 
 Point = tuple[Trial, Identity]
@@ -51,7 +56,8 @@ def points(what: Sweep, where: Where) -> list[Point]:
     for trial in what.trials:
         _check_devices(trial, where)
         plan(trial, where.hosts, where.port or 0)
-    free_port(where.hosts[0].address, where.port)
+    if where.hosts[0].login is None:
+        free_port(where.hosts[0].address, where.port)
     return [
         (trial, identity(trial, repeat, where.hosts))
         for repeat in range(what.repeats)
@@ -72,7 +78,9 @@ def sweep(
     if left:
         store.write("sweep.toml", what.text)
         store.write("environment.json", json.dumps(_environment(what), indent=1) + "\n")
-    with closing(Agents()) as agents:
+    with closing(Agents(where.start)) as agents:
+        if left:
+            agents.begin_job(host for host in where.hosts if host.login is not None)
         for number, (trial, name) in enumerate(left, len(wanted) - len(left) + 1):
             yield Started(trial=trial, identity=name, number=number, total=len(wanted))
             yield from _point(trial, name, where, store, agents)
@@ -121,17 +129,25 @@ def _job(
     trial: Trial, where: Where, agents: Agents, logs: Path
 ) -> Generator[Event, None, tuple[Watch, Verdict]]:
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
-    first = where.hosts[0].address
     windows = trial.warmup_windows + trial.windows if trial.windows else 0
     for _ in range(1 if where.port else 1 + _RETRIES):
-        port = free_port(first, where.port)
+        port = agents.free_port(where.hosts[0], where.port)
         processes = plan(trial, where.hosts, port)
         watch = Watch(processes, where.deadlines, time.monotonic(), windows)
         verdict = yield from job.run(watch, agents, logs)
-        if not (watch.scheduler_failed() and is_taken(first, port)):
+        if not (watch.scheduler_failed() and _is_taken(agents, where.hosts[0], port)):
             return watch, verdict
+    first = where.hosts[0].address
     why = f"port {port} on {first} was taken before the scheduler listened: {verdict.message}"
     return watch, Verdict(status=verdict.status, message=why)
+
+
+def _is_taken(agents: Agents, host: Host, port: int) -> bool:
+    try:
+        agents.free_port(host, port)
+    except LaunchError:
+        return True
+    return False
 
 
 def _rank(worker: Seen) -> Rank:

@@ -1,128 +1,118 @@
-"""Transport: one agent on one host, reached over one channel of JSON lines."""
+"""Transport: a program of ours on a host, its source sent over the line that it is reached by."""
 
 import contextlib
 import json
-import queue
 import signal
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from launch.hosts import Host
 
-_BEAT_SECONDS = 1.0
-_CLOSE_SECONDS = 8.0
-# Reads the agent's length and sources from the channel itself: nothing has to be installed there.
-BOOT = (
-    "import json, sys, types; s = sys.stdin.buffer.raw; n = b''\n"
+# What a host is asked to run: one line without quotes of its own, whatever the shell there.
+LOADER = "exec(__import__('sys').stdin.buffer.raw.readline())"
+# Reads length and sources from the line itself: nothing has to be installed there. The empty line
+# ends what a shell's start-up files may have printed.
+_BOOT = (
+    "import json, os, sys, types; s = sys.stdin.buffer.raw; n = b''\n"
     "while not n.endswith(b'\\n'): n += s.read(1) or sys.exit(1)\n"
     "b = b''\n"
     "while len(b) < int(n): b += s.read(int(n) - len(b)) or sys.exit(1)\n"
+    "os.write(1, b'\\n')\n"
     "for name, source in json.loads(b):\n"
     "    m = sys.modules[name] = types.ModuleType(name); m.__path__ = []\n"
     "    exec(compile(source, 'mxscale ' + name, 'exec'), m.__dict__)\n"
     "m.main()"
 )
 _HERE = Path(__file__).parent
+_LAST_WORDS = 2000
 
 
-def sources() -> bytes:
-    """The agent's modules as `BOOT` reads them, the one to run last."""
-    modules = [["launch", ""]]
-    for name in ("processes", "agent"):
-        modules.append([f"launch.{name}", (_HERE / f"{name}.py").read_text(encoding="utf-8")])
-    data = json.dumps(modules).encode()
-    return b"%d\n" % len(data) + data
+class Line(Protocol):
+    """An open line to a program on a host: its stdin and its stdout."""
+
+    def write(self, data: bytes) -> None:
+        """Sends bytes; a line that is gone takes them silently."""
+
+    def lines(self) -> Iterator[bytes]:
+        """What the program says, line by line, until it ends or the line is gone."""
+
+    def close(self, seconds: float) -> None:
+        """Closes the program's stdin and waits so long for it to go; then leaves or ends it."""
+
+    def last_words(self) -> str:
+        """What it last wrote to stderr, or why the line is gone."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Message:
-    """What the agent on a host said; `say` is 'lost' once when its channel has closed."""
-
-    host: Host
-    say: str
-    values: dict[str, Any]
+# Starts the modules of this package, the last one's `main`, on a host.
+Start = Callable[[Host, tuple[str, ...]], Line]
 
 
-class Channel(Protocol):
-    """An open line to an agent. Its messages arrive in the inbox it was opened with."""
+def sources(modules: tuple[str, ...]) -> bytes:
+    """What a started loader reads first: the modules of this package, the one to run last."""
+    named = [["launch", ""]]
+    for name in modules:
+        named.append([f"launch.{name}", (_HERE / f"{name}.py").read_text(encoding="utf-8")])
+    data = json.dumps(named).encode()
+    return b"exec(%r)\n%d\n" % (_BOOT, len(data)) + data
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Sends one command; a channel that is gone takes it silently and says 'lost'."""
 
-    def close(self) -> None:
-        """Closes the line, upon which the agent ends everything; waits for it to go."""
+class LocalLine:
+    """A program on this machine, over two pipes."""
 
-
-class LocalChannel:
-    """An agent on this machine, over two pipes."""
-
-    def __init__(self, host: Host, inbox: "queue.Queue[Message]") -> None:
-        # Its own session: Ctrl-C in the terminal reaches the master, which then closes the channel.
-        self._agent = subprocess.Popen(
-            [sys.executable, "-u", "-c", BOOT],
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        # Its own session: Ctrl-C in the terminal reaches the master, which then closes the line.
+        self._program = subprocess.Popen(
+            [sys.executable, "-u", "-c", LOADER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self._agent.stdin is not None
-        assert self._agent.stdout is not None
-        self._stdin = self._agent.stdin
+        assert self._program.stdin is not None
+        assert self._program.stdout is not None
+        self._stdin, self._stdout = self._program.stdin, self._program.stdout
         self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._write(sources())
-        self._threads = (
-            threading.Thread(target=_listen, args=(self._agent.stdout, host, inbox), daemon=True),
-            threading.Thread(target=self._beat, daemon=True),
-        )
-        for thread in self._threads:
-            thread.start()
+        self.write(sources(modules))
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Sends one command."""
-        self._write((json.dumps(message) + "\n").encode())
-
-    def close(self) -> None:
-        """Closes the line and waits until the agent has ended everything and gone."""
-        self._closed.set()
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            self._stdin.close()
-        try:
-            self._agent.send_signal(signal.SIGCONT)  # one that is held cannot notice
-            self._agent.wait(_CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._agent.kill()
-            self._agent.wait()
-        for thread in self._threads:
-            thread.join(_BEAT_SECONDS)
-        assert self._agent.stdout is not None
-        self._agent.stdout.close()
-
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Sends bytes."""
         with self._lock, contextlib.suppress(BrokenPipeError, ValueError):
             self._stdin.write(data)
             self._stdin.flush()
 
-    def _beat(self) -> None:
-        while not self._closed.wait(_BEAT_SECONDS):
-            self.send({"do": "beat"})
+    def lines(self) -> Iterator[bytes]:
+        """What the program says; to be read to its end, which closes the pipe."""
+        with self._stdout:
+            yield from self._stdout
 
-
-def _listen(stream: IO[bytes], host: Host, inbox: "queue.Queue[Message]") -> None:
-    """Puts whole messages into the inbox; what a host prints beside them is passed over."""
-    for line in stream:
+    def close(self, seconds: float) -> None:
+        """Closes stdin and waits; a program that does not go is killed."""
+        with self._lock, contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
         try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict) and "say" in values:
-            inbox.put(Message(host=host, say=values.pop("say"), values=values))
-    inbox.put(Message(host=host, say="lost", values={}))
+            self._program.send_signal(signal.SIGCONT)  # one that is held cannot notice
+            self._program.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._program.kill()
+            self._program.wait()
+
+    def last_words(self) -> str:
+        """Nothing: its stderr is this terminal's."""
+        return ""
 
 
-def connect(host: Host, inbox: "queue.Queue[Message]") -> Channel:
-    """Starts the agent on a host."""
-    return LocalChannel(host, inbox)
+def here(host: Host, modules: tuple[str, ...]) -> Line:
+    """Starts a program on this machine, whatever host it plays."""
+    return LocalLine(modules)
+
+
+def said(line: bytes) -> dict[str, Any] | None:
+    """The message on a line; None for what a host prints beside messages."""
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) and "say" in values else None

@@ -12,7 +12,7 @@ _LAST_WORDS_SECONDS = 0.3
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
 # Agents say something every second, however busy their hosts are.
-_AGENT_SECONDS = 15.0
+_AGENT_SECONDS = 7.0
 
 
 @dataclass(frozen=True, kw_only=True)

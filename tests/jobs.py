@@ -104,7 +104,7 @@ def pid_of(role: str, index: int = 0) -> int:
 def agents() -> list[int]:
     """Pids of this test's agents."""
     commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left_over()}
-    return [int(pid) for pid, command in commands.items() if b"exec(compile(" in command]
+    return [int(pid) for pid, command in commands.items() if b"exec(__import__(" in command]
 
 
 def until(condition: Callable[[], bool], seconds: float) -> bool:

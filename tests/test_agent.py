@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from launch.channel import _MODULES, Channel, Message
 from launch.hosts import Host
-from launch.transport import BOOT, LocalChannel, Message, sources
+from launch.transport import LOADER, here, sources
 from tests.test_house import imports
 
 pytestmark = pytest.mark.program
@@ -28,7 +29,7 @@ class Talk:
 
     def __init__(self) -> None:
         self.inbox: queue.Queue[Message] = queue.Queue()
-        self.channel = LocalChannel(HOST, self.inbox)
+        self.channel = Channel(HOST, here, self.inbox)
 
     def start(
         self, name: str, code: str, env: dict[str, str] | None = None, cores: Sequence[int] = ()
@@ -177,7 +178,7 @@ def test_a_killed_agent_takes_its_processes_with_it() -> None:
 
 def test_a_silent_master_is_not_waited_for() -> None:
     """A master that is stopped, or behind a cut link, holds the channel open and says nothing."""
-    impatient = sources().replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
+    impatient = sources(_MODULES).replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
     start = {
         "do": "start",
         "id": "w",
@@ -187,12 +188,12 @@ def test_a_silent_master_is_not_waited_for() -> None:
         "cores": [],
     }
     with subprocess.Popen(
-        [sys.executable, "-u", "-c", BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-u", "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:
         agent.stdin.write(impatient + json.dumps(start).encode() + b"\n")
         agent.stdin.flush()
         began = time.monotonic()
-        lines = [json.loads(line) for line in agent.stdout]
+        lines = [json.loads(line) for line in agent.stdout if line.strip()]
         agent.wait(10)
     pid = next(line["pid"] for line in lines if line["say"] == "started")
     assert gone([pid], 0.5)
@@ -226,9 +227,10 @@ def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
     assert talk.until("beat")[-1][1] == {"stopped": ["w"]}
 
 
-@pytest.mark.parametrize("module", ["agent", "processes"])
+@pytest.mark.parametrize("module", _MODULES)
 def test_the_agent_needs_nothing_but_an_old_python(module: str) -> None:
     source = (ROOT / "launch" / f"{module}.py").read_text()
     ast.parse(source, feature_version=(3, 8))
-    names = {name for name in imports(source) if not name.startswith("launch.processes")}
+    sent = {"launch", *(f"launch.{name}" for name in _MODULES)}
+    names = {name for name in imports(source) if name not in sent}
     assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names

@@ -39,9 +39,9 @@ def at(watch: Watch, now: float) -> Verdict | None:
 def test_a_host_whose_agent_falls_silent_is_lost() -> None:
     watch = watching()
     watch.alive("host01", 20.0)
-    assert watch.late(15.0) is None
+    assert watch.late(7.0) is None
     assert watch.late(20.0) == Verdict(
-        status="lost", message="host02: its agent has said nothing for 15 s"
+        status="lost", message="host02: its agent has said nothing for 7 s"
     )
 
 
