@@ -11,8 +11,9 @@ from invoke.tasks import task
 
 from bench.sweep import load_sweep
 from tasks import data
-from tasks.bench import bench_io, bench_plan, bench_sweep, measure
+from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
 from tasks.door import door
+from tasks.hosts import hosts_check
 from tasks.report import report_build, report_show, stamped
 
 
@@ -20,7 +21,7 @@ from tasks.report import report_build, report_show, stamped
 @door
 def smoke(c, run=""):  # type: ignore[no-untyped-def]
     """Train a tiny network here with and without servers, in under a minute; for CI."""
-    measure(load_sweep("smoke"), run or stamped("smoke"))
+    measure_here(load_sweep("smoke"), run or stamped("smoke"))
 
 
 @task
@@ -29,12 +30,13 @@ def demo(c):  # type: ignore[no-untyped-def]
     """Go the whole way on this machine: photographs, shards, training, scaling, report."""
     data.run("sample", root="data/sample")
     data.run("prepare", dir="data/sample", val_per_class="12", train_shards="2")
-    measure(load_sweep("demo"), "")
+    measure_here(load_sweep("demo"), "")
 
 
 namespace = Collection(
     Collection("data", **{name: data.task_of(data.command(name)) for name in data.NAMES}),
     Collection("bench", plan=bench_plan, io=bench_io),
+    Collection("hosts", check=hosts_check),
     Collection("report", build=report_build, show=report_show),
     smoke,
     demo,

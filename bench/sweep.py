@@ -19,6 +19,7 @@ from bench import trial as trials
 from bench.engines import ENGINES
 from bench.errors import SpecError, is_whole, unknown
 from bench.networks import describe, named
+from bench.spread import spread
 from bench.trial import FIELDS, Trial
 
 SHIPPED = Path(__file__).parent / "sweeps"
@@ -47,10 +48,14 @@ def path_of(name: str) -> Path:
     raise unknown("sweep", name, sorted(file.stem for file in SHIPPED.glob("*.toml")))
 
 
-def load_sweep(name: str, *, engine: str | None = None) -> Sweep:
+def load_sweep(
+    name: str, *, engine: str | None = None, hosts: int = 0, fields: dict[str, Any] | None = None
+) -> Sweep:
     """The sweep of a name or path; raises SpecError naming file, field, expected and found.
 
-    `engine` replaces the one that the file asks for.
+    `engine` and `fields` replace what the file says for all points. With `hosts`, of
+    fields["devices_per_host"] devices each, points that name device counts get those of such a
+    cluster (`spread`).
     """
     if engine is not None and engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
@@ -65,7 +70,9 @@ def load_sweep(name: str, *, engine: str | None = None) -> Sweep:
     if engine is not None:
         data["engine"] = engine
     try:
-        return _sweep(path, text, data)
+        if hosts:
+            data = spread(data, hosts, (fields or {})["devices_per_host"])
+        return _sweep(path, text, data | (fields or {}))
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from error
 

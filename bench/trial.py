@@ -14,11 +14,7 @@ from bench.kvstores import checked_kvstore, is_async, is_distributed
 from bench.networks import NETWORKS, describe
 from bench.networks.catalogue import checked_layers
 from bench.values import checked
-
-MODES = ("synthetic", "real", "test-io")
-DEVICE_KINDS = ("cpu", "gpu")
-DTYPES = ("float32", "float16")
-MOST_DEVICES = 10_000
+from bench.whole_trial import check
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +23,9 @@ class Trial:
 
     devices             in the whole job; each of `workers` processes has `devices_per_worker`
     devices_per_host    how many a full host has in this sweep
+    servers_per_host    server processes of a host; 0: one beside each worker
+    server_hosts        hosts, after those of the workers, that run the servers alone
+    env                 "NAME=VALUE" of every process of the job
     batch_per_device    images a step on one device; worker and global batch follow from it
     windows             measured windows of `steps_per_window` steps, after `warmup_windows`
                         (0: as many as `num_epochs` hold)
@@ -46,6 +45,9 @@ class Trial:
     devices: int = 1
     devices_per_worker: int
     devices_per_host: int
+    servers_per_host: int = 0
+    server_hosts: int = 0
+    env: tuple[str, ...] = ()
     batch_per_device: int
     dtype: str = "float32"
     lr: float = 0.01
@@ -85,13 +87,21 @@ class Trial:
 
     @property
     def hosts(self) -> int:
-        """Hosts the job takes, filled one after another."""
+        """Hosts the job takes, filled one after another, then those of servers alone."""
+        return self.worker_hosts + (self.server_hosts if is_distributed(self.kvstore) else 0)
+
+    @property
+    def worker_hosts(self) -> int:
+        """Hosts with workers."""
         return -(-self.devices // self.devices_per_host)
 
     @property
     def servers(self) -> int:
-        """Server processes: one beside each worker where the store is distributed."""
-        return self.workers if is_distributed(self.kvstore) else 0
+        """Server processes where the store is distributed."""
+        if not is_distributed(self.kvstore):
+            return 0
+        hosts = self.server_hosts or self.worker_hosts
+        return hosts * self.servers_per_host or self.server_hosts or self.workers
 
     @property
     def worker_batch(self) -> int:
@@ -135,11 +145,6 @@ class Trial:
 FIELDS = {field.name: field for field in dataclasses.fields(Trial)}
 
 
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise SpecError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-
-
 def make(fields: dict[str, Any]) -> Trial:
     """A Trial of these fields, the rest filled in; raises SpecError for what cannot be."""
     given = {name: checked(name, FIELDS[name].type, value) for name, value in fields.items()}
@@ -157,83 +162,8 @@ def make(fields: dict[str, Any]) -> Trial:
     if "batch_per_device" not in given:
         raise SpecError("batch_per_device: expected a number of images, it is missing")
     trial = Trial(**given)
-    _check_values(trial)
+    check(trial)
     return trial
-
-
-def _check_values(trial: Trial) -> None:
-    _one_of("mode", trial.mode, MODES)
-    _one_of("device", trial.device, DEVICE_KINDS)
-    _one_of("dtype", trial.dtype, DTYPES)
-    at_least_one = (
-        "devices devices_per_worker devices_per_host batch_per_device steps_per_window "
-        "num_classes num_epochs data_nthreads"
-    )
-    for name in at_least_one.split():
-        if getattr(trial, name) < 1:
-            raise SpecError(f"{name}: expected 1 or more, got {getattr(trial, name)}")
-    for name in ("warmup_windows", "windows", "num_examples", "lr", "momentum", "weight_decay"):
-        if getattr(trial, name) < 0:
-            raise SpecError(f"{name}: expected 0 or more, got {getattr(trial, name)}")
-    if trial.devices > MOST_DEVICES:
-        raise SpecError(f"devices: expected {MOST_DEVICES} or fewer, got {trial.devices}")
-    if trial.dtype == "float16" and trial.device == "cpu":
-        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use float32 or device = 'gpu'")
-    _check_images(trial)
-    _check_layout(trial)
-    _check_data(trial)
-    if (trial.faults or trial.fake_seconds) and trial.engine != "fake":
-        raise SpecError("fake_seconds and fake_faults need engine = 'fake' (--engine fake)")
-    if any(seconds <= 0 for seconds in trial.fake_seconds):
-        raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake_seconds)}")
-
-
-def _check_images(trial: Trial) -> None:
-    if min(trial.rgb_std, default=0) <= 0:
-        raise SpecError(f"rgb_std: expected numbers above 0, got {list(trial.rgb_std)}")
-    if len(trial.image_shape) != 3 or min(trial.image_shape) < 1:
-        raise SpecError(f"image_shape: expected channels, height, width, got {trial.image_shape}")
-    for name in ("rgb_mean", "rgb_std"):
-        if len(getattr(trial, name)) != 3:
-            raise SpecError(f"{name}: expected 3 numbers, got {len(getattr(trial, name))}")
-
-
-def _check_layout(trial: Trial) -> None:
-    if trial.devices % trial.devices_per_worker:
-        raise SpecError(
-            f"devices: {trial.devices} cannot be shared by workers of {trial.devices_per_worker} "
-            f"devices; expected a multiple"
-        )
-    if trial.devices_per_worker > trial.devices_per_host:
-        raise SpecError(
-            f"devices_per_worker: {trial.devices_per_worker} is more than a host's "
-            f"{trial.devices_per_host} (devices_per_host)"
-        )
-    if trial.devices_per_host % trial.devices_per_worker:
-        raise SpecError(
-            f"devices_per_worker: {trial.devices_per_worker} does not divide a host's "
-            f"{trial.devices_per_host} devices"
-        )
-    if trial.workers > 1 and not is_distributed(trial.kvstore):
-        raise SpecError(
-            f"devices: {trial.devices} need {trial.workers} workers, and kvstore "
-            f"{trial.kvstore!r} has one; use a dist_ store or at most {trial.devices_per_worker}"
-        )
-
-
-def _check_data(trial: Trial) -> None:
-    if trial.mode == "synthetic" and (trial.data_train or trial.data_val):
-        raise SpecError("data_train, data_val: synthetic mode reads no data; use mode = 'real'")
-    if trial.mode != "synthetic" and not trial.data_train:
-        raise SpecError(f"data_train: mode {trial.mode!r} expects .rec files, it is missing")
-    if trial.mode == "synthetic" and trial.windows == 0:
-        raise SpecError("windows: synthetic data has no epochs to end by; expected 1 or more")
-    if trial.mode == "test-io" and is_distributed(trial.kvstore):
-        raise SpecError(f"kvstore: test-io reads in one process, got {trial.kvstore!r}")
-    if trial.mode == "test-io" and trial.devices != 1:
-        raise SpecError(
-            f"devices: test-io is measured on one host's processors, got {trial.devices}"
-        )
 
 
 def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:

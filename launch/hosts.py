@@ -1,6 +1,5 @@
 """Hosts: the machines of a cluster and what each has."""
 
-import ipaddress
 import os
 import socket
 import sys
@@ -8,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.errors import is_whole
-from launch.errors import LaunchError
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -97,41 +95,3 @@ def rehearse(count: int, devices: int) -> tuple[Host, ...]:
         replace(here, name=f"host{n:02}", cpus=devices, gpus=devices, cores=())
         for n in range(1, count + 1)
     )
-
-
-def read_hostfile(path: Path) -> tuple[Host, ...]:
-    """The hosts of a file with lines 'ADDRESS slots=N' and comments from '#'.
-
-    Raises LaunchError naming the line that is wrong.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise LaunchError(f"{path}: cannot be read as text: {error}") from error
-    hosts: dict[str, Host] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        where = f"{path}:{number}"
-        slots = words[1].removeprefix("slots=") if len(words) == 2 else ""
-        if not is_whole(slots) or int(slots) < 1:
-            raise LaunchError(f"{where}: expected 'ADDRESS slots=N', got {line.strip()!r}")
-        if words[0] in hosts:
-            raise LaunchError(f"{where}: {words[0]} stands here a second time")
-        hosts[words[0]] = Host(
-            name=words[0],
-            address=_address(words[0], where),
-            cpus=int(slots),
-            gpus=int(slots),
-        )
-    if not hosts:
-        raise LaunchError(f"{path}: expected lines 'ADDRESS slots=N', found none")
-    return tuple(hosts.values())
-
-
-def _address(text: str, where: str) -> str:
-    try:
-        return str(ipaddress.IPv4Address(text))
-    except ValueError:
-        raise LaunchError(f"{where}: expected a numeric IPv4 address, got {text!r}") from None

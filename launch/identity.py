@@ -9,20 +9,15 @@ from pathlib import Path
 from bench.errors import SpecError
 from bench.shards import count_images, shards
 from bench.trial import Trial
+from launch.code import code_hash
 from launch.hosts import ROOT, Host
 from results.record import Identity
 
-_MEASURING = ("bench/**/*.py", "launch/**/*.py", "im2rec_tools/recordio.py", "requirements.lock")
-
 
 @cache
-def code_hash() -> str:
-    """Twelve hex digits over every file that decides a number."""
-    digest = hashlib.sha256()
-    files = {file for pattern in _MEASURING for file in ROOT.glob(pattern)}
-    for file in sorted(files):
-        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:12]
+def own_code() -> str:
+    """The hash of this checkout's code."""
+    return code_hash(ROOT)
 
 
 def data_manifest(trial: Trial) -> str:
@@ -68,7 +63,7 @@ def identity(trial: Trial, repeat: int, hosts: Sequence[Host]) -> Identity:
         name=trial.name,
         key=trial.key,
         repeat=repeat,
-        code_hash=code_hash(),
+        code_hash=own_code(),
         data_manifest=data_manifest(trial),
         hosts=tuple(host.name for host in hosts[: trial.hosts]),
     )

@@ -30,28 +30,29 @@ class Process:
 def plan(trial: Trial, hosts: Sequence[Host], port: int) -> list[Process]:
     """The job's processes in the order of their start: scheduler, servers, workers.
 
-    Hosts are filled one after another. `port` is the scheduler's, on the first host. Server i
-    stands beside worker i and, where devices are cores, on the same cores.
+    Hosts are filled one after another. `port` is the scheduler's, on the first host. Servers stand
+    beside the workers, on the same cores where devices are cores, or on hosts of their own.
     """
     if trial.hosts > len(hosts):
+        alone = f" and {trial.server_hosts} for servers alone" if trial.server_hosts else ""
         raise LaunchError(
-            f"{trial.name} needs {trial.hosts} hosts of {trial.devices_per_host} devices, "
-            f"there are {len(hosts)}"
+            f"{trial.name} needs {trial.worker_hosts} hosts of {trial.devices_per_host} devices"
+            f"{alone}, there are {len(hosts)}"
         )
     processes = []
     if trial.servers:
         processes.append(_process(trial, hosts, port, "scheduler", 0))
     for role in ("server",) * bool(trial.servers) + ("worker",):
-        for index in range(trial.workers):
+        for index in range(trial.servers if role == "server" else trial.workers):
             processes.append(_process(trial, hosts, port, role, index))
     return processes
 
 
 def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: int) -> Process:
-    host = hosts[index * trial.devices_per_worker // trial.devices_per_host]
-    env = {}
+    host = hosts[_host(trial, role, index)]
+    env = dict(setting.split("=", 1) for setting in trial.env)
     if trial.servers:
-        env = {
+        env |= {
             "DMLC_ROLE": role,
             "DMLC_PS_ROOT_URI": hosts[0].address,
             "DMLC_PS_ROOT_PORT": str(port),
@@ -69,14 +70,30 @@ def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: i
         index=index,
         argv=(host.python, *ENGINES[trial.engine](trial, role, index)),
         env=env,
-        cores=() if role == "scheduler" else _cores(trial, host, index),
+        cores=_cores(trial, host, role, index),
     )
 
 
-def _cores(trial: Trial, host: Host, index: int) -> tuple[int, ...]:
-    """One core a CPU device; where a host has fewer, devices share them (and are emulated)."""
-    if trial.device == "gpu" or trial.mode == "test-io" or not host.cores:
+def _host(trial: Trial, role: str, index: int) -> int:
+    """The place in the list of hosts of a process."""
+    if role == "scheduler":
+        return 0
+    if role == "server" and trial.server_hosts:
+        return trial.worker_hosts + index % trial.server_hosts
+    if role == "server" and trial.servers_per_host:
+        return index // trial.servers_per_host
+    return index * trial.devices_per_worker // trial.devices_per_host
+
+
+def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
+    """One core a CPU device; where a host has fewer, devices share them (and are emulated).
+
+    A server has the cores of the worker it stands beside, or all that the host's devices have.
+    """
+    if trial.device == "gpu" or trial.mode == "test-io" or not host.cores or role == "scheduler":
         return ()
+    if role == "server" and (trial.server_hosts or trial.servers_per_host):
+        return () if trial.server_hosts else host.cores[: trial.devices_per_host]
     first = index * trial.devices_per_worker % trial.devices_per_host
     slots = range(first, first + trial.devices_per_worker)
     return tuple(sorted({host.cores[slot % len(host.cores)] for slot in slots}))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import environment
+from bench.environment import describe
 from bench.events import Event
 from bench.sweep import Sweep
 from bench.trial import Trial
@@ -36,13 +36,14 @@ _RETRIES = 3
 class Where:
     """The hosts a sweep runs on, the scheduler's port (None: a free one) and its patience.
 
-    `start` is how a program of ours is started on a host.
+    `start` is how a program of ours is started on a host; `facts` is what each was found to be.
     """
 
     hosts: tuple[Host, ...]
     port: int | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     start: Start = here
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 Point = tuple[Trial, Identity]
@@ -77,7 +78,8 @@ def sweep(
     left = [(trial, name) for trial, name in wanted if name not in done]
     if left:
         store.write("sweep.toml", what.text)
-        store.write("environment.json", json.dumps(_environment(what), indent=1) + "\n")
+        environment = _environment(what, where)
+        store.write("environment.json", json.dumps(environment, indent=1) + "\n")
     with closing(Agents(where.start)) as agents:
         if left:
             agents.begin_job(host for host in where.hosts if host.login is not None)
@@ -86,17 +88,15 @@ def sweep(
             yield from _point(trial, name, where, store, agents)
 
 
-def _environment(what: Sweep) -> dict[str, Any]:
-    return {
-        "description": what.description,
-        **environment.describe(ROOT),
-    }
+def _environment(what: Sweep, where: Where) -> dict[str, Any]:
+    master = {"description": what.description, **describe(ROOT)}
+    return master | ({"hosts": where.facts} if where.facts else {})
 
 
 def _check_devices(trial: Trial, where: Where) -> None:
     if trial.device == "gpu" and not all(host.gpus for host in where.hosts):
         raise LaunchError(
-            f"{trial.name} needs GPUs, and this machine has none; measure with device = 'cpu', or "
+            f"{trial.name} needs GPUs, and not every host has one; measure with device = 'cpu', or "
             f"see the processes it would start with 'fab bench.plan'"
         )
 

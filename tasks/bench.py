@@ -1,8 +1,11 @@
 """bench.*: what a sweep needs and what it measures."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from invoke.tasks import task
 
@@ -12,27 +15,29 @@ from bench.faults import KINDS
 from bench.rehearsal import with_fault
 from bench.sweep import Sweep, load_sweep
 from bench.trial import chosen, make
-from launch.watch import Deadlines
+from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
 from tasks.door import door, whole
 from tasks.report import build_report, run_folder, stamped
+from tasks.where import addressed, cluster_of, on_hosts, on_this_machine
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from launch.hosts import Host
+    from launch.sweep import Where
 
 
-def measure(what: Sweep, run: str, port: str = "", deadlines: Deadlines | None = None) -> None:
+def measure_here(what: Sweep, run: str) -> None:
+    """Measures a sweep on this machine."""
+    with on_this_machine(what) as where:
+        measure(what, run, where)
+
+
+def measure(what: Sweep, run: str, where: Where) -> None:
     """Runs what is left of a sweep into its run folder and reports it."""
     from im2rec_tools.bars import Bars
-    from launch.hosts import rehearse, this_machine
-    from launch.sweep import Where, points, sweep
+    from launch.sweep import points, sweep
     from plots.screen import SweepScreen
     from results.store import Store
 
-    fake = all(trial.engine == "fake" for trial in what.trials)
-    most = max(what.trials, key=lambda trial: trial.hosts)
-    hosts = rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),)
-    where = Where(
-        hosts=hosts,
-        port=whole("--port", port) if port else None,
-        deadlines=deadlines or Deadlines(),
-    )
     wanted = points(what, where)
     store = Store(run_folder(run or what.name))
     try:
@@ -45,24 +50,36 @@ def measure(what: Sweep, run: str, port: str = "", deadlines: Deadlines | None =
     build_report(store.folder)
 
 
-@task(
+@hosts_task(
     help={
         "sweep": "name of a shipped sweep, or a file",
-        "hostfile": "lines 'ADDRESS slots=N'",
         "port": "the scheduler's",
         "point": "only points whose name has these words: 'resnet-152 x32'",
+        "servers_per_host": "server processes of a host; default: one beside each worker",
+        "server_hosts": "how many of the hosts run servers alone",
+        "x": "NAME=VALUE in the environment of every process",
     },
+    iterable=["x"],
 )
-@door
-def bench_plan(c, sweep, hostfile="", port="9091", point=""):  # type: ignore[no-untyped-def]
+def bench_plan(  # type: ignore[no-untyped-def]
+    c,
+    sweep,
+    x=None,
+    asked=NOT_ASKED,
+    port="9091",
+    point="",
+    servers_per_host="0",
+    server_hosts="0",
+):
     """Print every process of a sweep: host, role, environment, command."""
-    from launch.hosts import pretend, read_hostfile, this_machine
+    from launch.hosts import pretend, this_machine
     from launch.plan import describe, plan
 
-    what = load_sweep(sweep)
+    hosts = listed_hosts(asked)
+    what = spread_over(hosts, sweep, fields_of(x, servers_per_host, server_hosts), "")
     most = max(what.trials, key=lambda trial: trial.hosts)
-    if hostfile:
-        hosts = read_hostfile(Path(hostfile))
+    if hosts:
+        hosts = tuple(addressed(host) for host in hosts)
     elif most.hosts > 1 or most.device == "gpu":
         hosts = pretend(most.hosts, most.devices_per_host)
         print(f"# no --hostfile: {len(hosts)} made-up hosts of {most.devices_per_host} devices")
@@ -77,7 +94,7 @@ def bench_plan(c, sweep, hostfile="", port="9091", point=""):  # type: ignore[no
         print(describe(plan(trial, hosts, whole("--port", port))))
 
 
-@task(
+@hosts_task(
     help={
         "sweep": "name of a shipped sweep, or a file",
         "run": "name below results/runs, or a path; default: the sweep's name",
@@ -87,34 +104,72 @@ def bench_plan(c, sweep, hostfile="", port="9091", point=""):  # type: ignore[no
         "rendezvous": "seconds until all processes of a job have met",
         "first_window": "seconds from the rendezvous to the end of the first window",
         "progress": "seconds between windows (or 10 times the slowest, where that is more)",
+        "servers_per_host": "server processes of a host; default: one beside each worker",
+        "server_hosts": "how many of the hosts run servers alone",
+        "x": "NAME=VALUE in the environment of every process",
     },
-    iterable=["fault"],
+    iterable=["fault", "x"],
 )
-@door
 def bench_sweep(  # type: ignore[no-untyped-def]
     c,
     sweep,
-    fault,
+    fault=None,
+    x=None,
+    asked=NOT_ASKED,
     run="",
     port="",
     engine="",
     rendezvous="120",
     first_window="600",
     progress="60",
+    servers_per_host="0",
+    server_hosts="0",
 ):
-    """Measure what is not measured yet of a sweep, and report it."""
-    what = load_sweep(sweep, engine=engine or None)
+    """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
+    from launch.watch import Deadlines
+
+    hosts = cluster_of(asked, only_named=engine == "fake")
+    what = spread_over(hosts, sweep, fields_of(x, servers_per_host, server_hosts), engine)
     if not fault and {"--fault", "-f"} & set(sys.argv):
         # fab takes an option that may be repeated, and has no value, for none at all
         raise SpecError("--fault: expected POINT:ROLE:KIND, got nothing")
-    for text in fault:
+    for text in fault or ():
         what = replace(what, trials=with_fault(what.trials, text))
     deadlines = Deadlines(
         rendezvous=whole("--rendezvous", rendezvous),
         first_window=whole("--first-window", first_window),
         progress=whole("--progress", progress),
     )
-    measure(what, run, port, deadlines)
+    number = whole("--port", port) if port else None
+    with on_hosts(hosts, asked, what) if hosts else on_this_machine(what) as where:
+        measure(what, run, replace(where, port=number, deadlines=deadlines))
+
+
+def fields_of(
+    settings: list[str] | None, servers_per_host: str, server_hosts: str
+) -> dict[str, Any]:
+    """What options say for every point of a sweep."""
+    fields: dict[str, Any] = {"env": list(settings)} if settings else {}
+    for option, text in (("servers_per_host", servers_per_host), ("server_hosts", server_hosts)):
+        if text != "0":
+            fields[option] = whole(f"--{option.replace('_', '-')}", text)
+    return fields
+
+
+def spread_over(hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engine: str) -> Sweep:
+    """The sweep as it is, or with the device counts of these hosts."""
+    if not hosts:
+        return load_sweep(sweep, engine=engine or None, fields=fields)
+    if not hosts[0].cpus:
+        raise SpecError(
+            "how many devices has a host? Add slots=N to the lines of the hosts file, or give "
+            "--devices-per-node N"
+        )
+    workers = len(hosts) - fields.get("server_hosts", 0)
+    if workers < 1:
+        raise SpecError(f"--server-hosts: {len(hosts)} hosts leave none for workers")
+    fields["devices_per_host"] = hosts[0].cpus
+    return load_sweep(sweep, engine=engine or None, fields=fields, hosts=workers)
 
 
 @task(help={"data": "a .rec file, a folder of them, or files joined by ';'"})
@@ -137,4 +192,4 @@ def bench_io(  # type: ignore[no-untyped-def]
     )
     description = f"reading {data} in {nthreads} threads"
     what = Sweep(name="io", description=description, repeats=1, trials=(trial,), text="")
-    measure(what, stamped("io"))
+    measure_here(what, stamped("io"))

@@ -14,7 +14,7 @@ from invoke.exceptions import Exit
 
 from bench.errors import SpecError, is_whole
 from im2rec_tools.errors import DataError
-from launch.errors import LaunchError
+from launch.errors import LaunchError, PreflightError
 from launch.hosts import ROOT
 from results.errors import StoreError
 
@@ -42,6 +42,8 @@ def door(body: Body) -> Body:
             check_place(c)
             body(c, *args, **kwargs)
             sys.stdout.flush()
+        except PreflightError as error:
+            raise Exit(f"error: {error}", code=3) from error
         except (SpecError, DataError, LaunchError, StoreError) as error:
             raise Exit(f"error: {error}", code=2) from error
         except BrokenPipeError:

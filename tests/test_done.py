@@ -53,7 +53,7 @@ def test_everything_runs_again_where_the_code_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran(tmp_path, ONE, TWO)
-    monkeypatch.setattr(launch.identity, "code_hash", lambda: "another")
+    monkeypatch.setattr(launch.identity, "own_code", lambda: "another")
     assert ran(tmp_path, ONE, TWO) == ALL
     assert ran(tmp_path, ONE, TWO) == []
 

@@ -217,10 +217,14 @@ def test_the_plan_of_the_study_shows_every_process_of_sixteen_hosts(
     assert text.count("DMLC_ROLE=scheduler") == 1
     assert "batch 32 a device, 512 a worker, 8192 in all" in text
     few = tmp_path / "hosts"
-    few.write_text("192.0.2.1 slots=16\n")
-    code, line = refusal(fabfile.bench_plan, "seed", hostfile=str(few))
-    assert code == 2
-    assert "needs 2 hosts of 16 devices, there are 1" in line
+    few.write_text("192.0.2.1 slots=3\n192.0.2.2 slots=3\n192.0.2.3 slots=3\n")
+    fabfile.bench_plan.body(Context(), "seed", hostfile=str(few), point="alexnet")
+    points = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# alex")]
+    names = [line.partition(":")[0] for line in points]
+    assert names == [
+        *(f"# alexnet device x{count}" for count in (1, 2, 3)),
+        *(f"# alexnet dist_device_sync x{count}" for count in (6, 9)),
+    ]
 
 
 def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None:
@@ -229,7 +233,7 @@ def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None
     text = SWEEP.replace("fake", "mxnet") + POINT.replace("2]", "2]\ndevice = 'gpu'")
     code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
     assert code == 2
-    assert "needs GPUs, and this machine has none" in line
+    assert "needs GPUs, and not every host has one" in line
 
 
 @pytest.mark.program

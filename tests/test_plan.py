@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.sweep import load_sweep
 from bench.trial import Trial, make
 from launch.errors import LaunchError
-from launch.hosts import Host, pretend, read_hostfile, rehearse
+from launch.hosts import Host, pretend, rehearse
 from launch.plan import describe, emulated, plan
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -104,31 +104,6 @@ def test_a_printed_plan_is_stable() -> None:
 def test_no_secret_and_no_dmlc_variable_stands_on_a_command_line() -> None:
     for process in plan(distributed(2, 2), pretend(2, 2), 9091):
         assert not any("DMLC" in word for word in process.argv)
-
-
-def test_hosts_files_are_read_and_mistakes_named(tmp_path: Path) -> None:
-    path = tmp_path / "hosts"
-    path.write_text("# mine\n192.0.2.7 slots=4  # first\n\n192.0.2.8 slots=2\n")
-    assert [(host.name, host.cpus) for host in read_hostfile(path)] == [
-        ("192.0.2.7", 4),
-        ("192.0.2.8", 2),
-    ]
-    wrong = {
-        "192.0.2.7\n": "hosts:1: expected 'ADDRESS slots=N', got '192.0.2.7'",
-        "192.0.2.7 slots=x\n": "hosts:1: expected 'ADDRESS slots=N'",
-        "node01 slots=2\n": "hosts:1: expected a numeric IPv4 address, got 'node01'",
-        "192.0.2.7 slots=1\n192.0.2.7 slots=1\n": "hosts:2: 192.0.2.7 stands here a second time",
-        "# none\n": "found none",
-    }
-    for text, said in wrong.items():
-        path.write_text(text)
-        with pytest.raises(LaunchError, match=r"hosts") as caught:
-            read_hostfile(path)
-        assert said in str(caught.value)
-
-
-def test_the_example_hosts_file_is_read() -> None:
-    assert len(read_hostfile(Path(__file__).parent.parent / "hosts.example")) == 16
 
 
 def test_rehearsed_hosts_have_names_of_their_own() -> None:

@@ -1,0 +1,114 @@
+"""What has to hold of a trial as a whole."""
+
+from typing import TYPE_CHECKING
+
+from bench.errors import SpecError
+from bench.kvstores import is_distributed
+
+if TYPE_CHECKING:
+    from bench.trial import Trial
+
+MODES = ("synthetic", "real", "test-io")
+DEVICE_KINDS = ("cpu", "gpu")
+DTYPES = ("float32", "float16")
+MOST_DEVICES = 10_000
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SpecError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
+
+
+def check(trial: "Trial") -> None:
+    """Raises SpecError naming the field that cannot be, what was expected and what it is."""
+    _one_of("mode", trial.mode, MODES)
+    _one_of("device", trial.device, DEVICE_KINDS)
+    _one_of("dtype", trial.dtype, DTYPES)
+    at_least_one = (
+        "devices devices_per_worker devices_per_host batch_per_device steps_per_window "
+        "num_classes num_epochs data_nthreads"
+    )
+    for name in at_least_one.split():
+        if getattr(trial, name) < 1:
+            raise SpecError(f"{name}: expected 1 or more, got {getattr(trial, name)}")
+    for name in (
+        "servers_per_host",
+        "server_hosts",
+        "warmup_windows",
+        "windows",
+        "num_examples",
+        "lr",
+        "momentum",
+        "weight_decay",
+    ):
+        if getattr(trial, name) < 0:
+            raise SpecError(f"{name}: expected 0 or more, got {getattr(trial, name)}")
+    if trial.devices > MOST_DEVICES:
+        raise SpecError(f"devices: expected {MOST_DEVICES} or fewer, got {trial.devices}")
+    if trial.dtype == "float16" and trial.device == "cpu":
+        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use float32 or device = 'gpu'")
+    for setting in trial.env:
+        _check_setting(setting)
+    _check_images(trial)
+    _check_layout(trial)
+    _check_data(trial)
+    if (trial.faults or trial.fake_seconds) and trial.engine != "fake":
+        raise SpecError("fake_seconds and fake_faults need engine = 'fake' (--engine fake)")
+    if any(seconds <= 0 for seconds in trial.fake_seconds):
+        raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake_seconds)}")
+
+
+def _check_setting(text: str) -> None:
+    name, equals, _ = text.partition("=")
+    if not equals or not name.isidentifier() or "\0" in text:
+        raise SpecError(f"env: expected NAME=VALUE, got {text!r}")
+    if name.startswith("DMLC_"):
+        raise SpecError(f"env: {name} is set by what starts the job; leave it out")
+
+
+def _check_images(trial: "Trial") -> None:
+    if min(trial.rgb_std, default=0) <= 0:
+        raise SpecError(f"rgb_std: expected numbers above 0, got {list(trial.rgb_std)}")
+    if len(trial.image_shape) != 3 or min(trial.image_shape) < 1:
+        raise SpecError(f"image_shape: expected channels, height, width, got {trial.image_shape}")
+    for name in ("rgb_mean", "rgb_std"):
+        if len(getattr(trial, name)) != 3:
+            raise SpecError(f"{name}: expected 3 numbers, got {len(getattr(trial, name))}")
+
+
+def _check_layout(trial: "Trial") -> None:
+    if trial.devices % trial.devices_per_worker:
+        raise SpecError(
+            f"devices: {trial.devices} cannot be shared by workers of {trial.devices_per_worker} "
+            f"devices; expected a multiple"
+        )
+    if trial.devices_per_worker > trial.devices_per_host:
+        raise SpecError(
+            f"devices_per_worker: {trial.devices_per_worker} is more than a host's "
+            f"{trial.devices_per_host} (devices_per_host)"
+        )
+    if trial.worker_hosts > 1 and trial.devices_per_host % trial.devices_per_worker:
+        raise SpecError(
+            f"devices_per_worker: {trial.devices_per_worker} does not divide a host's "
+            f"{trial.devices_per_host} devices"
+        )
+    if trial.workers > 1 and not is_distributed(trial.kvstore):
+        raise SpecError(
+            f"devices: {trial.devices} need {trial.workers} workers, and kvstore "
+            f"{trial.kvstore!r} has one; use a dist_ store or at most {trial.devices_per_worker}"
+        )
+
+
+def _check_data(trial: "Trial") -> None:
+    if trial.mode == "synthetic" and (trial.data_train or trial.data_val):
+        raise SpecError("data_train, data_val: synthetic mode reads no data; use mode = 'real'")
+    if trial.mode != "synthetic" and not trial.data_train:
+        raise SpecError(f"data_train: mode {trial.mode!r} expects .rec files, it is missing")
+    if trial.mode == "synthetic" and trial.windows == 0:
+        raise SpecError("windows: synthetic data has no epochs to end by; expected 1 or more")
+    if trial.mode == "test-io" and is_distributed(trial.kvstore):
+        raise SpecError(f"kvstore: test-io reads in one process, got {trial.kvstore!r}")
+    if trial.mode == "test-io" and trial.devices != 1:
+        raise SpecError(
+            f"devices: test-io is measured on one host's processors, got {trial.devices}"
+        )

@@ -1,0 +1,144 @@
+"""Looks at every host side by side: what it has, and why a job could not run there."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from launch.addresses import address_of
+from launch.errors import LaunchError
+from launch.findings import Examined, Wanted, marked, problems
+from launch.hosts import ROOT, Host, this_machine
+from launch.talk import Talk
+from launch.transport import Start
+
+_MODULES = ("errors", "lease", "code", "machine", "interpreter", "probe")
+# To import MXNet for the first time, from a cold disk, takes long.
+_LOOK_SECONDS, _SECONDS = 150.0, 20.0
+
+
+def examine(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examined]:
+    """Every host as it is found, in the order given; what is wrong with one stands in it."""
+    probes = [_Probe(host, start, wanted) for host in hosts]
+    with ThreadPoolExecutor(max(1, len(probes))) as pool:
+        try:
+            list(pool.map(_Probe.look, probes))
+            list(pool.map(_Probe.listen, probes))
+            targets = {one.host.name: [one.host.address, one.port] for one in probes if one.port}
+            list(pool.map(lambda one: one.reach(targets), probes))
+            if wanted.bandwidth:  # one pair after another: they would share a switch
+                for one in probes:
+                    one.measure(targets)
+        finally:
+            list(pool.map(_Probe.close, probes))
+    return marked([one.examined() for one in probes])
+
+
+class _Probe:
+    """The probe of one host, and what it found; a host that fails is not asked again."""
+
+    def __init__(self, host: Host, start: Start, wanted: Wanted) -> None:
+        self.host, self.port = host, 0
+        self._start, self._wanted = start, wanted
+        self._talk: Talk | None = None
+        self._facts: dict[str, Any] = {}
+        self._problems: list[str] = []
+        self._reach: dict[str, dict[str, float]] = {}
+
+    def examined(self) -> Examined:
+        return Examined(
+            host=self.host,
+            facts=self._facts,
+            problems=tuple(self._problems),
+            reach=self._reach,
+        )
+
+    def look(self) -> None:
+        """Connects, and asks what the host has."""
+        trees = [self._wanted.tree] if self._wanted.tree else ["~/mxscale", str(ROOT)]
+        python = this_machine().python
+        ask = {"do": "look", "trees": trees, "python": python, "folder": trees[0]}
+        began = 0.0
+        try:
+            self._talk = Talk(self.host, self._start, _MODULES)
+            began = time.time()
+            facts = self._talk.ask(ask, _LOOK_SECONDS)
+        except LaunchError as error:
+            self._fail(error)
+            return
+        facts["clock_skew"] = _skew(began, facts["time"], time.time())
+        self._facts = facts
+        self._problems += problems(facts, self._wanted)
+        self.host = replace(
+            self.host,
+            address=self._address(),
+            cpus=len(facts["cores"]),
+            gpus=len(facts["gpus"]),
+            cores=tuple(facts["cores"]),
+            python=python,
+            tree=facts["tree"],
+        )
+
+    def _address(self) -> str:
+        if self.host.login is None:
+            return self.host.address
+        try:
+            reached = "".join(self._facts["reached"])
+            return address_of(self._facts["addresses"], reached, self._wanted.interface)
+        except LaunchError as error:
+            self._problems.append(str(error))
+            return ""
+
+    def listen(self) -> None:
+        """Has the host take connections at a random port, as the processes of a job do."""
+        if self._facts and self.host.address:
+            answer = self._ask({"do": "listen", "address": self.host.address})
+            self.port = answer.get("port", 0)
+            if "why" in answer:
+                self._problems.append(f"cannot listen on {self.host.address}: {answer['why']}")
+
+    def reach(self, targets: dict[str, list[Any]]) -> None:
+        """Has the host connect to every other."""
+        others = {name: where for name, where in targets.items() if name != self.host.name}
+        if self._facts and others:
+            failed = self._ask({"do": "reach", "targets": others}).get("failed", {})
+            self._problems += [_unreached(name, others[name], why) for name, why in failed.items()]
+
+    def measure(self, targets: dict[str, list[Any]]) -> None:
+        """Has the host measure latency and bandwidth to every other, one after another."""
+        for name, where in targets.items():
+            if name == self.host.name or not self._facts:
+                continue
+            answer = self._ask({"do": "measure", "target": where})
+            if "ms" in answer:
+                self._reach[name] = {"ms": answer["ms"], "mb_s": answer["mb_s"]}
+
+    def close(self) -> None:
+        """Ends the probe."""
+        if self._talk is not None:
+            self._talk.close()
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        assert self._talk is not None
+        try:
+            return self._talk.ask(message, _SECONDS)
+        except LaunchError as error:
+            self._fail(error)
+            self._facts = {}
+            return {}
+
+    def _fail(self, error: LaunchError) -> None:
+        self._problems.append(str(error).removeprefix(f"{self.host.name}: "))
+
+
+def _unreached(name: str, where: list[Any], why: str) -> str:
+    return (
+        f"cannot connect to {name} ({where[0]} port {where[1]}: {why}); MXNet needs every port "
+        f"open between hosts: mend the firewall, or choose another network with --interface"
+    )
+
+
+def _skew(began: float, there: float, ended: float) -> float:
+    """Seconds that a clock is ahead at least, given when the answer that it stamped was awaited."""
+    return there - ended if there > ended else min(0.0, there - began)

@@ -1,0 +1,169 @@
+"""What is wrong with a host that was looked at, and in what it differs from the others. Pure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from launch.hosts import Host
+from launch.lease import described
+
+# Windows of asynchronous jobs are compared by the hosts' clocks.
+_SKEW_SECONDS = 1.0
+_FREE_BYTES = 1 << 30
+# The lowest and highest compute capability that MXNet 1.9.1's wheels hold code for.
+_LOWEST_CODE, _NO_CODE = 5.0, 9.0
+_INSTALL = "'fab hosts.install' with the same hosts puts it there"
+# In these a job's hosts have to be alike, or are slowed by the one that is not.
+_ALIKE = {
+    "system": "system",
+    "python": "Python",
+    "mxnet": "MXNet",
+    "code": "code",
+    "cores": "cores",
+    "gpus": "GPUs",
+    "memory": "memory",
+}
+_MUST = ("python", "mxnet", "code")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What the hosts are looked at for.
+
+    tree       the checkout there; empty: ~/mxscale, or else where this one is
+    interface  the network interface whose address is used
+    code       the hash of the master's code, empty where it does not matter
+    mxnet      whether MXNet is needed; device: 'cpu' or 'gpu'
+    bandwidth  whether to measure between all pairs
+    """
+
+    tree: str = ""
+    interface: str = ""
+    code: str = ""
+    mxnet: bool = True
+    device: str = "cpu"
+    bandwidth: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """A host as it was found, with its own address; what its probe said; what keeps it from a job.
+
+    reach   milliseconds (ms) and 10^6 bytes a second (mb_s) to other hosts, where asked for
+    differs names of what it has unlike most others
+    """
+
+    host: Host
+    facts: dict[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    reach: dict[str, dict[str, float]] = field(default_factory=dict)
+    differs: tuple[str, ...] = ()
+
+
+def problems(facts: dict[str, Any], wanted: Wanted) -> list[str]:
+    """Why no job can run on a host that was looked at, each with what to do."""
+    found = [*_of_code(facts, wanted), *_of_disk(facts)]
+    if wanted.mxnet and not found:
+        found += _of_mxnet(facts, wanted)
+    if abs(facts["clock_skew"]) > _SKEW_SECONDS:
+        found.append(
+            f"its clock is {facts['clock_skew']:+.1f} s off this machine's; set up NTP (chrony)"
+        )
+    if facts["holder"]:
+        found.append(
+            f"another master has it: {described(facts['holder'])}; wait for it, or end it with "
+            f"'fab hosts.stop'"
+        )
+    return found
+
+
+def _of_code(facts: dict[str, Any], wanted: Wanted) -> list[str]:
+    if not facts["tree"]:
+        return [f"has no checkout at {wanted.tree or '~/mxscale'}; {_INSTALL}"]
+    if wanted.code and facts["code"] != wanted.code:
+        return [
+            f"{facts['tree']} has other code ({facts['code']}) than this machine "
+            f"({wanted.code}); {_INSTALL}"
+        ]
+    if facts["python_problem"] and wanted.mxnet:
+        return [
+            f"the Python of {facts['tree']} cannot be used ({facts['python_problem']}); {_INSTALL}"
+        ]
+    return []
+
+
+def _of_disk(facts: dict[str, Any]) -> list[str]:
+    if facts["disk_problem"]:
+        return [f"cannot write to {facts['disk']} ({facts['disk_problem']}); make room there"]
+    if facts["free_bytes"] < _FREE_BYTES:
+        return [f"has {facts['free_bytes'] / 1e9:.1f} GB free at {facts['disk']}, needs 1 GB"]
+    return []
+
+
+def _of_mxnet(facts: dict[str, Any], wanted: Wanted) -> list[str]:
+    if not facts["dist_kvstore"]:
+        return [f"its MXNet {facts['mxnet']} was built without DIST_KVSTORE; {_INSTALL}"]
+    if wanted.device != "gpu":
+        return []
+    if facts["gpu_problem"]:
+        return [facts["gpu_problem"]]
+    if not facts["gpus"]:
+        return ["has no GPU that its driver shows; measure with device = 'cpu'"]
+    if found := [said for gpu in facts["gpus"] if (said := no_code(gpu))]:
+        return found[:1]
+    return [] if facts["cuda"] else [f"its MXNet has no CUDA; {_INSTALL}"]
+
+
+def no_code(gpu: dict[str, str]) -> str:
+    """Why MXNet 1.9.1 cannot compute on a GPU; empty where it can."""
+    try:
+        capability = float(gpu["compute_cap"])
+    except ValueError:
+        return ""
+    if _LOWEST_CODE <= capability < _NO_CODE:
+        return ""
+    return (
+        f"GPU {gpu['index']} ({gpu['name']}) has compute capability {gpu['compute_cap']}; MXNet "
+        f"1.9.1's wheels hold code for 5.0 to 8.9 (Maxwell to Ada) and nothing to compile other "
+        f"code from: measure on CPU here, use hosts with such GPUs, or build MXNet from source"
+    )
+
+
+def value(examined: Examined, name: str) -> str:
+    """What is compared between hosts and shown, in short."""
+    facts = examined.facts
+    if not facts:
+        return ""
+    if name == "cores":
+        return str(len(facts["cores"]))
+    if name == "gpus":
+        kinds = Counter(gpu["name"] for gpu in facts["gpus"])
+        return ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "none"
+    if name == "memory":
+        return f"{facts['memory_mib'] / 1024:.0f} GiB"
+    if name == "python":
+        return ".".join(facts["python"].split(".")[:2])
+    return str(facts[name])
+
+
+def marked(found: Sequence[Examined]) -> list[Examined]:
+    """The hosts with what differs from most of the others; in code and versions none may."""
+    for name, called in _ALIKE.items():
+        counts = Counter(value(one, name) for one in found if one.facts)
+        if len(counts) < 2:
+            continue
+        most, _ = counts.most_common(1)[0]
+        found = [_compared(one, name, called, most) for one in found]
+    return list(found)
+
+
+def _compared(one: Examined, name: str, called: str, most: str) -> Examined:
+    if not one.facts or value(one, name) == most:
+        return one
+    differs = (*one.differs, name)
+    told = f"{called} {value(one, name) or 'none'}, most have {most or 'none'}"
+    if name in _MUST and not one.problems:
+        return replace(one, differs=differs, problems=(f"differs from the others: {told}",))
+    return replace(one, differs=differs, notes=(*one.notes, told))

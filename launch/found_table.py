@@ -1,0 +1,72 @@
+"""Hosts that were looked at, as a table: a column a host would not fit, so a row a host."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from launch.findings import Examined, value
+
+_COLUMNS = {
+    "host": "",
+    "address": "right",
+    "cores": "right",
+    "memory": "right",
+    "GPUs": "",
+    "free": "right",
+    "load": "right",
+    "Python": "",
+    "MXNet": "",
+    "code": "",
+}
+_MARK = "*"
+
+
+def show(found: Sequence[Examined], console: Console | None = None) -> None:
+    """Prints the table, then what is wrong and what should be known, a line each."""
+    console = console or Console(highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for name, side in _COLUMNS.items():
+        table.add_column(name, justify="right" if side else "left", overflow="fold")
+    for one in found:
+        table.add_row(*map(escape, _row(one)))
+    console.print(table)
+    for line in lines(found):
+        console.print(escape(line), soft_wrap=True)
+
+
+def _row(one: Examined) -> list[str]:
+    if not one.facts:
+        return [one.host.name, *["-"] * (len(_COLUMNS) - 1)]
+    facts = one.facts
+
+    def cell(name: str) -> str:
+        return (value(one, name) or "-") + (_MARK if name in one.differs else "")
+
+    return [
+        one.host.name,
+        one.host.address or "-",
+        cell("cores"),
+        cell("memory"),
+        cell("gpus"),
+        f"{facts['free_bytes'] / 1e9:.0f} GB",
+        f"{facts['load']:.1f}",
+        cell("python"),
+        cell("mxnet"),
+        cell("code"),
+    ]
+
+
+def lines(found: Sequence[Examined]) -> list[str]:
+    """A line a problem, a note, a pair that was measured; the last one sums up."""
+    said = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
+    said += [f"{one.host.name}: note: {note}" for one in found for note in one.notes]
+    said += [
+        f"{one.host.name} to {name}: {pair['ms']:.2f} ms, {pair['mb_s']:.0f} MB/s"
+        for one in found
+        for name, pair in one.reach.items()
+    ]
+    bad = sum(bool(one.problems) for one in found)
+    ready = f"{len(found) - bad} of {len(found)} hosts are ready"
+    return [*said, ready if bad else f"all {len(found)} ready" if len(found) > 1 else "ready"]

@@ -1,0 +1,108 @@
+"""What the checkout and the Python of a host are, and the MXNet that this Python has.
+
+Standard library only and Python 3.8 or newer: it is sent to hosts.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import hashlib
+import json
+import os
+import pwd
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from launch.code import code_hash
+
+_SECONDS, _IMPORT_SECONDS = 10, 120
+_WHICH = "command -v python3 && python3 -V"
+_FIND = (
+    "import importlib.util as u, json, sys; s = u.find_spec('mxnet'); "
+    "print(json.dumps([sys.version.split()[0], s.origin if s else '']))"
+)
+
+
+def facts(trees: list[str], python: str) -> dict[str, Any]:
+    """Of the first of these trees that has an environment, or that is there; and of the shells."""
+    found = [tree for tree in map(os.path.expanduser, trees) if os.path.isdir(tree)]  # noqa: PTH112
+    ready = [tree for tree in found if os.access(os.path.join(tree, python), os.X_OK)]  # noqa: PTH118
+    tree = (ready or found or [""])[0]
+    told = {
+        "tree": tree,
+        "code": code_hash(Path(tree)) if tree else "",
+        "shell": _said(["/bin/sh", "-c", _WHICH]),
+        "login_shell": _said([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
+    }
+    nothing = {"python": "", "mxnet": "", "dist_kvstore": False, "cuda": False}
+    if not ready:
+        return {**told, **nothing, "python_problem": "there is none"}
+    try:
+        return {**told, **nothing, "python_problem": "", **_of_python(tree, python)}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return {**told, **nothing, "python_problem": _last_line(error)}
+
+
+def _said(command: list[str]) -> str:
+    """Path and version, or why not."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"failed: {error}"
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    return " ".join(lines[-2:]).replace("Python ", "") if done.returncode == 0 else "none"
+
+
+def _of_python(tree: str, python: str) -> dict[str, Any]:
+    path = os.path.join(tree, python)  # noqa: PTH118
+    version, origin = json.loads(_run([path, "-c", _FIND], tree, _SECONDS))
+    if not origin:
+        return {"python": version, "python_problem": "it has no mxnet"}
+    return {"python": version, **_mxnet(tree, path, origin)}
+
+
+def _mxnet(tree: str, path: str, origin: str) -> dict[str, Any]:
+    """What is learned by importing it, from a cache keyed by the library's file."""
+    library = os.path.join(os.path.dirname(origin), "libmxnet.so")  # noqa: PTH118,PTH120
+    status = os.stat(library)  # noqa: PTH116
+    key = f"{library} {status.st_size} {status.st_mtime_ns}"
+    name = hashlib.sha256(key.encode()).hexdigest()[:16]
+    cache = Path.home() / ".cache" / "mxscale" / f"mxnet-{name}.json"
+    try:
+        told: dict[str, Any] = json.loads(cache.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        told = json.loads(_run([path, "-m", "bench.mxnet_import"], tree, _IMPORT_SECONDS))
+        try:
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            cache.write_text(json.dumps(told), encoding="utf-8")
+        except OSError:
+            pass  # a home that cannot be written costs time, no more
+    return told
+
+
+def _run(command: list[str], tree: str, seconds: float) -> str:
+    """The last line that it printed."""
+    done = subprocess.run(
+        command,
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": tree, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    return done.stdout.strip().splitlines()[-1]
+
+
+def _last_line(error: Exception) -> str:
+    said = getattr(error, "stderr", None)
+    lines = said.strip().splitlines() if isinstance(said, str) else []
+    return lines[-1][:300] if lines else str(error)[:300]

@@ -1,0 +1,102 @@
+"""What a machine has and is busy with, read without anything of ours installed.
+
+Standard library only and Python 3.8 or newer: it is sent to hosts.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import fcntl
+import getpass
+import os
+import platform
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+from typing import Any
+
+_SIOCGIFADDR = 0x8915
+_ASKED = "index,name,memory.total,memory.used,compute_cap,mig.mode.current,driver_version"
+_PROBE_BYTES = 1 << 20
+
+
+def facts(folder: str) -> dict[str, Any]:
+    """Of this machine, with the disk of a folder that is there or could be made."""
+    memory = _memory()
+    return {
+        "hostname": socket.gethostname(),
+        "user": getpass.getuser(),
+        "system": f"{platform.system()} {platform.release()}",
+        "architecture": platform.machine(),
+        "cores": sorted(os.sched_getaffinity(0)),
+        "load": round(os.getloadavg()[0], 2),
+        "memory_mib": memory.get("MemTotal", 0) // 1024,
+        "available_mib": memory.get("MemAvailable", 0) // 1024,
+        "addresses": addresses(),
+        "reached": os.environ.get("SSH_CONNECTION", "").split()[2:3],
+        **_disk(folder),
+        **gpus(),
+    }
+
+
+def _memory() -> dict[str, int]:
+    """/proc/meminfo, in KiB."""
+    with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123
+        lines = [line.split() for line in file]
+    return {words[0].rstrip(":"): int(words[1]) for words in lines}
+
+
+def addresses() -> dict[str, str]:
+    """The IPv4 address of each network interface that has one."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                packed = struct.pack("256s", name.encode()[:15])
+                found[name] = socket.inet_ntoa(
+                    fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, packed)[20:24]
+                )
+            except OSError:
+                continue
+    return found
+
+
+def _disk(folder: str) -> dict[str, Any]:
+    """Free bytes where the folder is or would be, and whether a file can be written there."""
+    place = os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100,PTH111
+    while not os.path.isdir(place):  # noqa: PTH112
+        place = os.path.dirname(place)  # noqa: PTH120
+    told: dict[str, Any] = {"disk": place, "free_bytes": shutil.disk_usage(place).free}
+    try:
+        # Without fsync a full disk takes what is written.
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return {**told, "disk_problem": error.strerror or str(error)}
+    return {**told, "disk_problem": ""}
+
+
+def gpus() -> dict[str, Any]:
+    """What nvidia-smi says of each GPU and of the processes on them."""
+    if not os.path.isdir("/proc/driver/nvidia/gpus"):  # noqa: PTH112
+        return {"gpus": [], "gpu_problem": "", "gpu_processes": []}
+    try:
+        rows = _nvidia_smi("--query-gpu=" + _ASKED)
+        processes = _nvidia_smi("--query-compute-apps=pid,used_memory")
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"gpus": [], "gpu_problem": f"nvidia-smi failed: {error}", "gpu_processes": []}
+    names = [name.partition(".")[0] for name in _ASKED.split(",")]
+    return {
+        "gpus": [dict(zip(names, row)) for row in rows],  # noqa: B905 - Python 3.8
+        "gpu_problem": "",
+        "gpu_processes": [int(row[0]) for row in processes if row[0].isdigit()],
+    }
+
+
+def _nvidia_smi(query: str) -> list[list[str]]:
+    command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]

@@ -1,0 +1,125 @@
+"""The probe: looks at one host, and at which others it can reach, for the master that asks.
+
+Standard library only and Python 3.8 or newer, sent over a line as the agent is. One JSON line each:
+
+    to it    {"do": "look", "trees", "python", "folder"} | {"do": "listen", "address"}
+             | {"do": "reach", "targets": {name: [address, port]}} | {"do": "measure", "target"}
+    from it  {"say": "facts", ...} | "listening" port | "reached" failed | "measured" mb_s, ms
+             | "failed" why
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from launch import interpreter, lease, machine
+
+_REACH_SECONDS, _BLOCK, _ROUNDS = 3.0, 1 << 20, 20
+_MEASURE_SECONDS = 1.0
+_ECHO, _SINK = b"e", b"s"
+
+
+def _look(asked: dict[str, Any]) -> dict[str, Any]:
+    with ThreadPoolExecutor(1) as pool:  # the other's programs take their time
+        code = pool.submit(interpreter.facts, asked["trees"], asked["python"])
+        found = machine.facts(asked["folder"])
+        return {
+            "say": "facts",
+            **found,
+            **code.result(),
+            "holder": lease.holder(),
+            "time": time.time(),
+        }
+
+
+def _listen(asked: dict[str, Any]) -> dict[str, Any]:
+    """Takes connections on a random port, as the servers and workers of a job do."""
+    try:
+        server = socket.create_server((asked["address"], 0), backlog=256)
+    except OSError as error:
+        return {"say": "failed", "why": error.strerror or str(error)}
+    threading.Thread(target=_serve, args=(server,), daemon=True).start()
+    return {"say": "listening", "port": server.getsockname()[1]}
+
+
+def _serve(server: socket.socket) -> None:
+    while True:
+        connection, _ = server.accept()
+        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+
+
+def _answer(connection: socket.socket) -> None:
+    with connection:
+        kind = connection.recv(1)
+        while kind and (data := connection.recv(_BLOCK)):
+            if kind == _ECHO:
+                connection.sendall(data)
+        if kind == _SINK:
+            connection.sendall(b"!")
+
+
+def _reach(asked: dict[str, Any]) -> dict[str, Any]:
+    targets = asked["targets"]
+    with ThreadPoolExecutor(max(1, min(32, len(targets)))) as pool:
+        whys = dict(zip(targets, pool.map(_why_not, targets.values())))  # noqa: B905 - Python 3.8
+    return {"say": "reached", "failed": {name: why for name, why in whys.items() if why}}
+
+
+def _why_not(target: list[Any]) -> str:
+    try:
+        with socket.create_connection((target[0], target[1]), _REACH_SECONDS):
+            return ""
+    except TimeoutError:
+        return f"no answer within {_REACH_SECONDS:.0f} s"
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _measure(asked: dict[str, Any]) -> dict[str, Any]:
+    """Median round trip of a byte in milliseconds; bytes a second, 10^6, in one TCP connection."""
+    address, port = asked["target"]
+    try:
+        with socket.create_connection((address, port), _REACH_SECONDS) as line:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            line.sendall(_ECHO)
+            trips = sorted(_trip(line) for _ in range(_ROUNDS))
+        with socket.create_connection((address, port), _REACH_SECONDS) as line:
+            line.settimeout(30.0)
+            began, sent = time.perf_counter(), 0
+            line.sendall(_SINK)
+            while time.perf_counter() - began < _MEASURE_SECONDS:
+                line.sendall(bytes(_BLOCK))
+                sent += _BLOCK
+            line.shutdown(socket.SHUT_WR)
+            line.recv(1)
+            seconds = time.perf_counter() - began
+    except OSError as error:
+        return {"say": "failed", "why": error.strerror or str(error)}
+    return {"say": "measured", "ms": 1e3 * trips[_ROUNDS // 2], "mb_s": sent / seconds / 1e6}
+
+
+def _trip(line: socket.socket) -> float:
+    began = time.perf_counter()
+    line.sendall(b".")
+    line.recv(1)
+    return time.perf_counter() - began
+
+
+_DOES = {"look": _look, "listen": _listen, "reach": _reach, "measure": _measure}
+
+
+def main() -> None:
+    """Answers the master until it closes the line."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        answer = _DOES[asked["do"]](asked)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    os._exit(0)  # threads may wait for others still

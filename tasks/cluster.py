@@ -1,0 +1,105 @@
+"""The options by which a task is told its hosts, and how it reaches them."""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from invoke.tasks import Task, task
+
+from tasks.door import Body, door, whole
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from launch.hosts import Host
+    from launch.ssh import Ssh
+
+_OPTIONS = {
+    "hostfile": "a host a line; see hosts.example",
+    "hosts": "in place of a file: 'HOST:DEVICES,HOST:DEVICES'",
+    "hosts_format": "what N is in a file's 'HOST:N': dmlc (SSH port) or mpich (devices)",
+    "devices_per_node": "training devices of each host, in place of what the file says",
+    "interface": "the network that jobs use, by the name of the hosts' interface: ib0",
+    "tree": "the checkout on the hosts; default: ~/mxscale there, or else where this one is",
+    "ssh_config": "in place of ~/.ssh/config",
+    "accept_new": "take the keys of hosts that are not in known_hosts yet",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a person said of the hosts, as typed."""
+
+    hostfile: str = ""
+    hosts: str = ""
+    hosts_format: str = ""
+    devices_per_node: str = ""
+    interface: str = ""
+    tree: str = ""
+    ssh_config: str = ""
+    accept_new: bool = False
+
+
+NOT_ASKED = Asked()
+
+
+def hosts_task(help: dict[str, str] | None = None, **options: Any) -> Callable[[Body], "Task[Any]"]:
+    """As Invoke's `task`, of a body that takes `asked`: its options are added to the task's own."""
+
+    def make(body: Body) -> "Task[Any]":
+        own = [one for one in inspect.signature(body).parameters.values() if one.name != "asked"]
+        added = [_option(name) for name in _OPTIONS]
+
+        @door
+        def wrapped(c: Any, *args: Any, **given: Any) -> None:
+            hosts = {name: given.pop(name) for name in _OPTIONS if name in given}
+            body(c, *args, asked=Asked(**hosts), **given)
+
+        wrapped.__name__, wrapped.__doc__ = body.__name__, body.__doc__
+        wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Invoke reads it
+            [one.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in [*own, *added]]
+        )
+        made: Task[Any] = task(help={**_OPTIONS, **(help or {})}, **options)(wrapped)
+        return made
+
+    return make
+
+
+def _option(name: str) -> inspect.Parameter:
+    default = False if name == "accept_new" else ""
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+
+
+def listed_hosts(asked: Asked) -> "tuple[Host, ...]":
+    """The hosts that a person or the environment listed; none where neither did.
+
+    Says what should be known of the list.
+    """
+    from launch import hostfile
+    from launch.hosts import Host, Login
+
+    listed = hostfile.find(asked.hostfile, asked.hosts, asked.hosts_format, os.environ)
+    devices = asked.devices_per_node
+    count = whole("--devices-per-node", devices) if devices else None
+    if listed and (count is not None or any(one.slots is not None for one in listed)):
+        listed, notes = hostfile.with_devices(listed, count)
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+    return tuple(
+        Host(
+            name=one.target if one.port is None else f"{one.target}:{one.port}",
+            address="",
+            cpus=one.slots or 0,
+            gpus=one.slots or 0,
+            login=Login.read(one.target, one.port),
+        )
+        for one in listed
+    )
+
+
+def ssh_of(asked: Asked) -> "Ssh":
+    """The SSH by which those hosts are reached; nothing is connected yet."""
+    from launch.ssh import Settings, Ssh
+
+    return Ssh(Settings(config=asked.ssh_config, accept_new=asked.accept_new))

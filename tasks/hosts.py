@@ -1,0 +1,56 @@
+"""hosts.*: what the hosts of a cluster are, and what of ours runs on them."""
+
+import json
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any
+
+from invoke.exceptions import Exit
+
+from tasks.cluster import Asked, hosts_task, listed_hosts, ssh_of
+
+_PROBLEMS = 3
+
+
+@hosts_task(
+    help={
+        "json": "print JSON in place of the table",
+        "bandwidth": "measure latency and bandwidth between every two hosts: two seconds a pair",
+        "gpu": "the hosts have to train on GPUs",
+    }
+)
+def hosts_check(
+    c: Any, asked: Asked, json: bool = False, bandwidth: bool = False, gpu: bool = False
+) -> None:
+    """Look at hosts side by side, or at this machine where none is listed; exit 3: problems."""
+    from launch.check import examine
+    from launch.findings import Wanted
+    from launch.hosts import this_machine
+    from launch.identity import own_code
+    from launch.transport import here
+
+    wanted = Wanted(
+        tree=asked.tree,
+        interface=asked.interface,
+        code=own_code(),
+        device="gpu" if gpu else "cpu",
+        bandwidth=bandwidth,
+    )
+    hosts = listed_hosts(asked)
+    if not hosts:
+        found = examine([this_machine()], here, wanted)
+    else:
+        with closing(ssh_of(asked)) as ssh:
+            found = examine(hosts, ssh.start, wanted)
+    if json:
+        print(_as_json(found))
+    else:
+        from launch.found_table import show
+
+        show(found)
+    if any(one.problems for one in found):
+        raise Exit(code=_PROBLEMS)
+
+
+def _as_json(found: list[Any]) -> str:
+    return json.dumps([asdict(one) for one in found], indent=1)

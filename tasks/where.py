@@ -1,0 +1,74 @@
+"""Where a sweep runs: this machine, hosts it plays, or the hosts of a cluster, looked at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bench.sweep import Sweep
+from launch.errors import PreflightError
+from tasks.cluster import Asked, listed_hosts, ssh_of
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from launch.findings import Examined
+    from launch.hosts import Host
+    from launch.sweep import Where
+
+
+@contextmanager
+def on_this_machine(what: Sweep) -> Iterator[Where]:
+    """This machine alone, or playing all the hosts that a rehearsal needs."""
+    from launch.hosts import rehearse, this_machine
+    from launch.sweep import Where
+
+    fake = all(trial.engine == "fake" for trial in what.trials)
+    most = max(what.trials, key=lambda trial: trial.hosts)
+    yield Where(hosts=rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),))
+
+
+@contextmanager
+def on_hosts(hosts: tuple[Host, ...], asked: Asked, what: Sweep) -> Iterator[Where]:
+    """The hosts of a cluster, each found fit for the sweep; PreflightError where one is not.
+
+    Connections are closed at the end.
+    """
+    from launch.check import examine
+    from launch.findings import Wanted
+    from launch.identity import own_code
+    from launch.sweep import Where
+
+    wanted = Wanted(
+        tree=asked.tree,
+        interface=asked.interface,
+        code=own_code(),
+        mxnet=any(trial.engine == "mxnet" for trial in what.trials),
+        device="gpu" if any(trial.device == "gpu" for trial in what.trials) else "cpu",
+    )
+    with closing(ssh_of(asked)) as ssh:
+        found = examine(hosts, ssh.start, wanted)
+        check(found)
+        facts = {one.host.name: one.facts for one in found}
+        yield Where(hosts=tuple(one.host for one in found), start=ssh.start, facts=facts)
+
+
+def check(found: list[Examined]) -> None:
+    """Raises PreflightError with every problem of hosts that were looked at."""
+    said = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
+    if said:
+        bad = sum(bool(one.problems) for one in found)
+        raise PreflightError("\n  ".join([f"{bad} of {len(found)} hosts are not ready:", *said]))
+
+
+def addressed(host: Host) -> Host:
+    """The host by the address that it was listed with, or by its name, to look at a plan with."""
+    assert host.login is not None
+    return replace(host, address=host.login.host, tree="~/mxscale")
+
+
+def cluster_of(asked: Asked, *, only_named: bool) -> tuple[Host, ...]:
+    """The hosts that were listed; without `only_named` also those that the environment names."""
+    if only_named and not (asked.hostfile or asked.hosts):
+        return ()
+    return listed_hosts(asked)
