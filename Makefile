@@ -32,7 +32,10 @@ lock:
 	echo "numpy>=2" >.override.txt && \
 	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --override .override.txt \
 	    --group pyproject.toml:dev pyproject.toml --generate-hashes --no-emit-index-url \
-	    --no-header --no-annotate --quiet --output-file requirements.lock; \
+	    --no-header --no-annotate --quiet --output-file requirements.lock && \
+	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --no-deps --generate-hashes \
+	    --no-emit-index-url --no-header --no-annotate --quiet \
+	    --output-file requirements-gpu.lock requirements-gpu.in; \
 	rm -f .override.txt
 
 clean:

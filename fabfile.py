@@ -13,7 +13,7 @@ from bench.sweep import load_sweep
 from tasks import data
 from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
 from tasks.door import door
-from tasks.hosts import hosts_check
+from tasks.hosts import hosts_check, hosts_stop
 from tasks.report import report_build, report_show, stamped
 
 
@@ -36,7 +36,7 @@ def demo(c):  # type: ignore[no-untyped-def]
 namespace = Collection(
     Collection("data", **{name: data.task_of(data.command(name)) for name in data.NAMES}),
     Collection("bench", plan=bench_plan, io=bench_io),
-    Collection("hosts", check=hosts_check),
+    Collection("hosts", check=hosts_check, stop=hosts_stop),
     Collection("report", build=report_build, show=report_show),
     smoke,
     demo,

@@ -13,7 +13,7 @@ from launch.hosts import ROOT, Host, this_machine
 from launch.talk import Talk
 from launch.transport import Start
 
-_MODULES = ("errors", "lease", "code", "machine", "interpreter", "probe")
+MODULES = ("errors", "lease", "code", "machine", "interpreter", "probe")
 # To import MXNet for the first time, from a cold disk, takes long.
 _LOOK_SECONDS, _SECONDS = 150.0, 20.0
 
@@ -61,7 +61,7 @@ class _Probe:
         ask = {"do": "look", "trees": trees, "python": python, "folder": trees[0]}
         began = 0.0
         try:
-            self._talk = Talk(self.host, self._start, _MODULES)
+            self._talk = Talk(self.host, self._start, MODULES)
             began = time.time()
             facts = self._talk.ask(ask, _LOOK_SECONDS)
         except LaunchError as error:
@@ -78,6 +78,7 @@ class _Probe:
             cores=tuple(facts["cores"]),
             python=python,
             tree=facts["tree"],
+            libraries=tuple(facts["libraries"]),
         )
 
     def _address(self) -> str:

@@ -47,6 +47,7 @@ class Host:
     cores       the processors a job may use, for pinning; empty where they are not known
     python      interpreter there, relative to `tree` where it lies within
     tree        the checkout there
+    libraries   folders of CUDA's libraries, for processes that load MXNet
     login       how it is reached; None for this machine
     """
 
@@ -57,6 +58,7 @@ class Host:
     cores: tuple[int, ...] = ()
     python: str = ".venv/bin/python"
     tree: str = "."
+    libraries: tuple[str, ...] = ()
     login: Login | None = None
 
     def devices(self, kind: str) -> int:

@@ -34,7 +34,7 @@ def facts(trees: list[str], python: str) -> dict[str, Any]:
         "shell": _said(["/bin/sh", "-c", _WHICH]),
         "login_shell": _said([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
     }
-    nothing = {"python": "", "mxnet": "", "dist_kvstore": False, "cuda": False}
+    nothing = {"python": "", "mxnet": "", "dist_kvstore": False, "cuda": False, "libraries": []}
     if not ready:
         return {**told, **nothing, "python_problem": "there is none"}
     try:
@@ -62,13 +62,17 @@ def _said(command: list[str]) -> str:
 
 def _of_python(tree: str, python: str) -> dict[str, Any]:
     path = os.path.join(tree, python)  # noqa: PTH118
-    version, origin = json.loads(_run([path, "-c", _FIND], tree, _SECONDS))
+    version, origin = json.loads(_run([path, "-c", _FIND], tree, _SECONDS, []))
     if not origin:
         return {"python": version, "python_problem": "it has no mxnet"}
-    return {"python": version, **_mxnet(tree, path, origin)}
+    # CUDA's, as wheels bring them; nothing else on the host is to find these.
+    folders = Path(origin).parent.parent.glob("nvidia/*/lib")
+    libraries = sorted(str(folder) for folder in folders)
+    told = _mxnet(tree, path, origin, libraries)
+    return {"python": version, "libraries": libraries, **told}
 
 
-def _mxnet(tree: str, path: str, origin: str) -> dict[str, Any]:
+def _mxnet(tree: str, path: str, origin: str, libraries: list[str]) -> dict[str, Any]:
     """What is learned by importing it, from a cache keyed by the library's file."""
     library = os.path.join(os.path.dirname(origin), "libmxnet.so")  # noqa: PTH118,PTH120
     status = os.stat(library)  # noqa: PTH116
@@ -78,7 +82,9 @@ def _mxnet(tree: str, path: str, origin: str) -> dict[str, Any]:
     try:
         told: dict[str, Any] = json.loads(cache.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        told = json.loads(_run([path, "-m", "bench.mxnet_import"], tree, _IMPORT_SECONDS))
+        told = json.loads(
+            _run([path, "-m", "bench.mxnet_import"], tree, _IMPORT_SECONDS, libraries)
+        )
         try:
             cache.parent.mkdir(parents=True, exist_ok=True)
             cache.write_text(json.dumps(told), encoding="utf-8")
@@ -87,12 +93,13 @@ def _mxnet(tree: str, path: str, origin: str) -> dict[str, Any]:
     return told
 
 
-def _run(command: list[str], tree: str, seconds: float) -> str:
+def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) -> str:
     """The last line that it printed."""
+    found = {"LD_LIBRARY_PATH": os.pathsep.join(libraries)} if libraries else {}
     done = subprocess.run(
         command,
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": tree, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, **found, "PYTHONPATH": tree, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=seconds,

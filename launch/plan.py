@@ -1,5 +1,6 @@
 """The plan of a job: every process with its host, role, environment and command. Pure."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -62,6 +63,8 @@ def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: i
         }
     if trial.device == "cpu" and trial.mode != "test-io":
         env["OMP_NUM_THREADS"] = "1"
+    if host.libraries:
+        env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
     if trial.device == "gpu" and role != "worker":
         env["CUDA_VISIBLE_DEVICES"] = ""
     return Process(

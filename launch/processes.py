@@ -139,8 +139,8 @@ def _status(pid: int) -> tuple[bytes, int]:
     return state, int(parent)
 
 
-def descendants() -> list[int]:
-    """Pids of all processes below this one that are not zombies; orphans were adopted by it."""
+def descendants(of: int) -> list[int]:
+    """Pids of all processes below one that are not zombies."""
     below: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -148,7 +148,7 @@ def descendants() -> list[int]:
             if state not in (b"", b"Z"):
                 below.setdefault(parent, []).append(int(entry.name))
     found: list[int] = []
-    frontier = [os.getpid()]
+    frontier = [of]
     while frontier:
         frontier = [pid for parent in frontier for pid in below.get(parent, [])]
         found += frontier
@@ -157,7 +157,7 @@ def descendants() -> list[int]:
 
 def signal_all(number: int) -> None:
     """Sends a signal to every descendant; a stopped one is woken so that it can end."""
-    for pid in descendants():
+    for pid in descendants(os.getpid()):  # orphans were adopted by it
         try:
             os.kill(pid, number)
             os.kill(pid, signal.SIGCONT)

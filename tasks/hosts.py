@@ -52,5 +52,22 @@ def hosts_check(
         raise Exit(code=_PROBLEMS)
 
 
+@hosts_task()
+def hosts_stop(c: Any, asked: Asked) -> None:
+    """End whatever a master of this program runs on the hosts, or on this machine."""
+    from launch.hosts import this_machine
+    from launch.stopping import stop
+    from launch.transport import here
+
+    hosts = listed_hosts(asked)
+    if not hosts:
+        failed = stop([this_machine()], here, print)
+    else:
+        with closing(ssh_of(asked)) as ssh:
+            failed = stop(hosts, ssh.start, print)
+    if failed:
+        raise Exit(code=_PROBLEMS)
+
+
 def _as_json(found: list[Any]) -> str:
     return json.dumps([asdict(one) for one in found], indent=1)

@@ -39,7 +39,9 @@ else
     }
 fi
 
-wanted="$found $(cksum <requirements.lock)"
+# MXSCALE_GPU=1: MXNet for GPUs, with the CUDA libraries that it is linked with.
+gpu=${MXSCALE_GPU:+requirements-gpu.lock}
+wanted="$found $(cat requirements.lock $gpu | cksum)"
 if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
     say "setting up $folder with Python ${found%% *} from requirements.lock (about a minute) ..."
     "$interpreter" -m venv --clear "$folder" >&2 || {
@@ -52,6 +54,14 @@ if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
         say "pip could not install requirements.lock into $folder; its message stands above. Mend the cause and run the same command again."
         exit 2
     }
+    if [ -n "$gpu" ]; then
+        "$folder/bin/python" -m pip uninstall --quiet --yes mxnet >&2 &&
+            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+                --only-binary :all: --require-hashes -r "$gpu" >&2 || {
+            say "pip could not install $gpu into $folder; its message stands above. Mend the cause and run the same command again."
+            exit 2
+        }
+    fi
     missing=$("$folder/bin/python" -c '
 import ctypes
 for name in "libgomp.so.1", "libquadmath.so.0":

@@ -1,0 +1,40 @@
+"""Ends what any master started on hosts."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from launch.errors import LaunchError
+from launch.hosts import Host
+from launch.talk import Talk
+from launch.transport import Start
+
+_MODULES = ("errors", "lease", "processes", "ending")
+_SECONDS = 15.0
+
+
+def stop(hosts: Sequence[Host], start: Start, say: Callable[[str], None]) -> int:
+    """Ends on every host, side by side, what is found by its lease; how many hosts could not be."""
+    with ThreadPoolExecutor(max(1, len(hosts))) as pool:
+        told = list(pool.map(lambda host: _stopped(host, start), hosts))
+    for host, (line, _) in zip(hosts, told, strict=True):
+        say(f"{host.name}: {line}")
+    return sum(not done for _, done in told)
+
+
+def _stopped(host: Host, start: Start) -> tuple[str, bool]:
+    try:
+        talk = Talk(host, start, _MODULES)
+        try:
+            answer = talk.ask({"do": "end"}, _SECONDS)
+        finally:
+            talk.close()
+    except LaunchError as error:
+        return str(error).removeprefix(f"{host.name}: "), False
+    who = answer["who"]
+    if answer["say"] == "failed":
+        return f"not ended: it belongs to {who}, and only they or root may end it", False
+    if not who:
+        return "nothing of this program runs there", True
+    if answer["left"]:
+        return f"not ended within {_SECONDS:.0f} s: what {who} runs there", False
+    return f"ended what {who} ran there", True
