@@ -1,0 +1,48 @@
+"""Makes the environment of a checkout on a host, by the checkout's own tools/environment.sh.
+
+Standard library only and Python 3.8 or newer, sent over a line as the agent is.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+
+def main() -> None:
+    """Does what one line asks and says how it went; ends everything when the line closes."""
+    asked = json.loads(sys.stdin.readline())
+    tree = os.path.expanduser(asked["tree"])  # noqa: PTH111
+    env = {**os.environ, **asked["env"]}
+    if asked["wheels"]:
+        wheels = os.path.expanduser(asked["wheels"])  # noqa: PTH111
+        env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels)
+    child = subprocess.Popen(
+        ["/bin/sh", "tools/environment.sh"],
+        cwd=tree,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    threading.Thread(target=_end_with_line, args=(child,), daemon=True).start()
+    _, said = child.communicate()
+    print(json.dumps(_told(child.returncode, said)), flush=True)
+    os._exit(0)  # the thread waits for the line still
+
+
+def _told(code: int, said: bytes) -> dict[str, Any]:
+    lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    return {"say": "done", "code": code, "lines": lines[-5:]}
+
+
+def _end_with_line(child: subprocess.Popen[bytes]) -> None:
+    sys.stdin.read()
+    os.killpg(child.pid, signal.SIGKILL)
+    os._exit(1)

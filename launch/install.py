@@ -1,0 +1,140 @@
+"""Puts this checkout and its environment on hosts."""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launch.check import MODULES
+from launch.errors import LaunchError
+from launch.findings import no_code
+from launch.hosts import ROOT, Host, this_machine
+from launch.talk import Talk
+from launch.transport import Start
+
+_LOOK_SECONDS, _SETUP_SECONDS = 150.0, 3600.0
+_AT_ONCE = 8
+# An environment's size: with MXNet for CPUs, and for GPUs with the CUDA libraries.
+_CPU_BYTES, _GPU_BYTES = 2 << 30, 8 << 30
+_WHEELS = "~/.cache/mxscale/wheels"
+_LEFT_OUT = {".git", ".venv", "data", "runs", "__pycache__", ".mypy_cache", ".ruff_cache"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installing:
+    """Where to on each host, and the folder of wheels for hosts without a package index."""
+
+    tree: str = "~/mxscale"
+    wheelhouse: Path | None = None
+
+
+def install(
+    hosts: Sequence[Host], start: Start, what: Installing, say: Callable[[str], None]
+) -> int:
+    """Installs side by side, does nothing where all is up to date; how many hosts failed."""
+    wheels = _wheels(what.wheelhouse)
+    files = code_files(ROOT)
+
+    def one(host: Host) -> bool:
+        try:
+            say(f"{host.name}: {_installed(host, start, what, files, wheels)}")
+        except LaunchError as error:
+            say(f"{host.name}: {str(error).removeprefix(f'{host.name}: ')}")
+            return False
+        return True
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return sum(not done for done in pool.map(one, hosts))
+
+
+def code_files(root: Path) -> list[Path]:
+    """What a checkout is made of: what git would keep, or without git all but what was made."""
+    listed = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z", "-co", "--exclude-standard"],
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode == 0:
+        names = {name.decode("utf-8", "surrogateescape") for name in listed.stdout.split(b"\0")}
+        return [path for name in sorted(names - {""}) if (path := root / name).is_file()]
+    return [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not _LEFT_OUT & set(path.relative_to(root).parts)
+    ]
+
+
+def _wheels(folder: Path | None) -> list[Path]:
+    if folder is None:
+        return []
+    found = sorted(folder.glob("*.whl"))
+    if not found:
+        raise LaunchError(
+            f"--wheelhouse {folder}: expected wheels, found none; fill it on a machine with a "
+            f"package index, a Python like the hosts' and the same processor: python -m pip "
+            f"download --no-deps --only-binary :all: -d {folder} -r requirements.lock"
+        )
+    return found
+
+
+def _installed(
+    host: Host, start: Start, what: Installing, files: list[Path], wheels: list[Path]
+) -> str:
+    """What was done, in words."""
+    facts = _facts(host, start, what)
+    on_gpu = _wants_gpu(facts)
+    moved = _push(host, start, files, ROOT, what.tree, exact=True)
+    if wheels:
+        _push(host, start, wheels, wheels[0].parent, _WHEELS, exact=False)
+    code = "the code was up to date" if not moved else f"{moved} files of code brought"
+    return f"{code}; {_environment(host, start, what, on_gpu=on_gpu, wheels=bool(wheels))}"
+
+
+def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
+    talk = Talk(host, start, MODULES)
+    try:
+        ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
+        facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS)
+    finally:
+        talk.close()
+    needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES
+    if facts["disk_problem"]:
+        raise LaunchError(f"cannot write to {facts['disk']} ({facts['disk_problem']})")
+    if not facts["mxnet"] and facts["free_bytes"] < needed:
+        raise LaunchError(
+            f"needs {needed / 1e9:.1f} GB at {facts['disk']} and has "
+            f"{facts['free_bytes'] / 1e9:.1f} GB free; make room there, or name another place "
+            f"with --tree"
+        )
+    if facts["architecture"] != "x86_64":
+        raise LaunchError(f"is {facts['architecture']}; MXNet 1.9.1's wheels are for x86_64")
+    return facts
+
+
+def _wants_gpu(facts: dict[str, Any]) -> bool:
+    """Whether the host gets MXNet for GPUs; LaunchError for a GPU that it has no code for."""
+    for gpu in facts["gpus"]:
+        if why := no_code(gpu):
+            raise LaunchError(why)
+    return bool(facts["gpus"])
+
+
+def _environment(
+    host: Host, start: Start, what: Installing, *, on_gpu: bool, wheels: bool
+) -> str:
+    env = {"MXSCALE_GPU": "1"} if on_gpu else {}
+    folder = this_machine().python.split("/")[0]
+    if folder.startswith(".venv-"):
+        env["PYTHON"] = folder.removeprefix(".venv-")
+    talk = Talk(host, start, ("environment",))
+    try:
+        ask = {"do": "environment", "tree": what.tree, "env": env}
+        done = talk.ask({**ask, "wheels": _WHEELS if wheels else ""}, _SETUP_SECONDS)
+    finally:
+        talk.close()
+    last = done["lines"][-1] if done["lines"] else ""
+    if done["code"]:
+        raise LaunchError(f"its environment could not be made: {last}")
+    return last or "the environment was up to date"

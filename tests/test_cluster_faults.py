@@ -1,0 +1,89 @@
+"""What can go wrong on a cluster: each is told in time, with who and why, and cleaned up."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from bench.trial import Trial
+from launch.practice.cluster import Cluster, cut, inside, mend
+from tests.clusters import empty_within, fault, pid_on, running_on
+from tests.jobs import trial
+from results.record import Record
+
+pytestmark = pytest.mark.cluster
+
+
+def over_hosts(*faults: str) -> Trial:
+    """Four hosts of two workers and two servers each; long enough to be disturbed."""
+    return trial(*faults, devices=8, devices_per_host=2, windows=12, fake_seconds=[0.4])
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("worker-5:kill@1", "worker 5 (rank 5) on node03 was killed by SIGKILL"),
+        ("server-2:kill", "server 2 on node02 was killed by SIGKILL"),
+        ("scheduler:kill", "scheduler 0 on node01 was killed by SIGKILL"),
+        ("worker-7:raise@1", "worker 7 (rank 7) on node04"),
+    ],
+)
+def test_a_process_that_fails_is_named_and_the_sweep_goes_on(
+    practice: Cluster, tmp_path: Path, kind: str, said: str
+) -> None:
+    faulty, whole = over_hosts(kind), over_hosts()
+    with running_on(practice, tmp_path, faulty, whole) as updates:
+        records = [update for update in updates if isinstance(update, Record)]
+    assert [record.status for record in records] == ["failed", "ok"]
+    assert said in records[0].message
+    assert empty_within(practice, 3.0)
+
+
+def test_an_agent_that_is_killed_is_told_within_a_second(practice: Cluster, tmp_path: Path) -> None:
+    def kill() -> None:
+        pid = pid_on(practice, "node03", "exec(__import__(")
+        inside(practice, "node03", ["kill", "-KILL", pid])
+
+    lost, seconds, after = fault(practice, tmp_path, over_hosts(), kill)
+    assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
+    assert "node03: its agent is gone" in lost.message
+    assert seconds < 1.5  # of which finding the agent by ps takes a part
+    assert empty_within(practice, 3.0)
+
+
+def test_an_ssh_server_that_is_killed_is_told_within_a_second(
+    practice: Cluster, tmp_path: Path
+) -> None:
+    def kill() -> None:
+        inside(practice, "node02", ["pkill", "-KILL", "-f", "sshd: bench"], user="root")
+
+    lost, seconds, after = fault(practice, tmp_path, over_hosts(), kill)
+    assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
+    assert "node02: its agent is gone" in lost.message
+    assert seconds < 1.5
+    assert empty_within(practice, 8.0)
+
+
+def test_a_link_that_is_cut_is_told_within_eight_seconds(
+    practice: Cluster, tmp_path: Path
+) -> None:
+    with running_on(practice, tmp_path, over_hosts("worker:hang@1")) as updates:
+        from tests.jobs import disturbed
+
+        lost, seconds = disturbed(updates, lambda: cut(practice, "node03"))
+    try:
+        assert lost.status == "lost"
+        assert "node03: its agent has said nothing for 7 s" in lost.message
+        assert seconds < 8.5
+        assert empty_within(practice, 10.0)  # the cut host too
+    finally:
+        mend(practice, "node03")
+
+
+def test_a_worker_that_is_held_is_told_as_such(practice: Cluster, tmp_path: Path) -> None:
+    with running_on(practice, tmp_path, over_hosts("worker-4:stop@1")) as updates:
+        records = [update for update in updates if isinstance(update, Record)]
+    assert records[0].status == "hung"
+    assert "worker 4 (rank 4) on node03, which is stopped (SIGSTOP)" in records[0].message
+    assert empty_within(practice, 3.0)
+    assert signal.SIGSTOP
