@@ -90,8 +90,11 @@ class LocalLine:
 
     def close(self, seconds: float) -> None:
         """Closes stdin and waits; a program that does not go is killed."""
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            self._stdin.close()
+        # Who writes to a program that reads nothing has the lock until that program is killed.
+        if self._lock.acquire(timeout=seconds):
+            with contextlib.suppress(BrokenPipeError):
+                self._stdin.close()
+            self._lock.release()
         try:
             self._program.send_signal(signal.SIGCONT)  # one that is held cannot notice
             self._program.wait(seconds)
