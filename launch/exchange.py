@@ -16,6 +16,7 @@ _SILENCE_SECONDS = 15.0
 _BEAT_SECONDS = 1.0
 _CLOSE_SECONDS = 3.0
 _AHEAD = 8
+_AGAIN = "run it again, it goes on where it stopped"
 
 
 class Exchange:
@@ -62,23 +63,19 @@ class Exchange:
         self._closed = True
         closing = threading.Thread(target=self._line.close, args=(_CLOSE_SECONDS,), daemon=True)
         closing.start()
-        closing.join(2 * _CLOSE_SECONDS)
+        closing.join(4 * _CLOSE_SECONDS)
 
     def _check(self, message: dict[str, Any]) -> None:
         if message["say"] == "failed":
             raise LaunchError(f"{self._host.name}: {message['why']}")
         if message["say"] == "lost":
             why = self._line.last_words() or "the program there ended, or the line was cut"
-            raise LaunchError(
-                f"{self._host.name}: {why}; run it again, it goes on where it stopped"
-            )
+            raise LaunchError(f"{self._host.name}: {why}; {_AGAIN}")
 
     def _check_silence(self) -> None:
         if time.monotonic() - self._heard > _SILENCE_SECONDS:
-            raise LaunchError(
-                f"{self._host.name}: said nothing for {_SILENCE_SECONDS:.0f} s; run it again when "
-                f"it answers, it goes on from there"
-            )
+            why = f"said nothing for {_SILENCE_SECONDS:.0f} s"
+            raise LaunchError(f"{self._host.name}: {why}; {_AGAIN}")
 
     def _speak(self) -> None:
         while not self._closed:
