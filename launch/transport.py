@@ -90,14 +90,21 @@ class LocalLine:
 
     def close(self, seconds: float) -> None:
         """Closes stdin and waits; a program that does not go is killed."""
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            self._stdin.close()
+        self._program.send_signal(signal.SIGCONT)  # one that is held cannot notice
+        self._close_stdin(seconds)
         try:
-            self._program.send_signal(signal.SIGCONT)  # one that is held cannot notice
             self._program.wait(seconds)
         except subprocess.TimeoutExpired:
             self._program.kill()
             self._program.wait()
+            self._close_stdin(seconds)
+
+    def _close_stdin(self, seconds: float) -> None:
+        # Who writes to a program that reads nothing has the lock until that program is killed.
+        if self._lock.acquire(timeout=seconds):
+            with contextlib.suppress(BrokenPipeError):
+                self._stdin.close()
+            self._lock.release()
 
     def last_words(self) -> str:
         """Nothing: its stderr is this terminal's."""

@@ -1,0 +1,232 @@
+"""Files of the master into folders of hosts: only what is missing there, side by side."""
+
+import os
+import queue
+import stat
+import threading
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from launch.errors import LaunchError
+from launch.exchange import Exchange
+from launch.hosts import Host
+from launch.transport import Start
+
+_RECEIVER = ("errors", "paths", "pushed", "incoming", "receive")
+_LOOK = ("errors", "paths", "incoming", "look")
+_CHUNK = 1 << 20
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A file to copy: where it is here, its name below the folder there, and how it was listed.
+
+    `size` in bytes; `mode` its permissions; `link` the target where it is to be a link.
+    """
+
+    path: Path
+    name: str
+    size: int
+    mtime_ns: int
+    mode: int
+    link: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """How far a host's push is: bytes of `files` files that are compared or copied."""
+
+    host: str
+    step: Literal["comparing", "copying"]
+    files: int
+    done: int
+    total: int
+
+
+Pushing = Generator[Moved]
+
+
+def contents(path: Path, name: str) -> Piece:
+    """A file to copy under a name; of a link, what it leads to. LaunchError where it is none."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise LaunchError(f"{path}: cannot be read ({error.strerror})") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise LaunchError(f"{path}: expected a file, found something else")
+    return Piece(
+        path=path,
+        name=name,
+        size=found.st_size,
+        mtime_ns=found.st_mtime_ns,
+        mode=found.st_mode & 0o777,
+    )
+
+
+def in_tree(root: Path, name: str) -> Piece:
+    """A file of a tree that is copied; a link that stays within the tree stays a link."""
+    path = root / name
+    if path.is_symlink():
+        target = str(path.readlink())
+        leads = os.path.normpath(Path(name).parent / target)
+        if leads.split("/")[0] not in {"", ".."}:
+            return Piece(path=path, name=name, size=0, mtime_ns=0, mode=0, link=target)
+    return contents(path, name)
+
+
+def push(
+    pieces: Sequence[Piece], host: Host, start: Start, into: str, *, exact: bool = False
+) -> Pushing:
+    """Copies what a folder of a host lacks; what is cut off goes on there at the next push.
+
+    `into` is relative to the host's checkout. With `exact`, files that a push put there, and that
+    are not among these, are removed. Raises LaunchError, naming the host.
+    """
+    with closing(Exchange(host, start, _RECEIVER)) as exchange:
+        listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
+        folder = str(PurePosixPath(host.tree, into))
+        exchange.send({"do": "take", "into": folder, "exact": exact, "files": listed})
+        there: list[Any] = []
+        for message in exchange.hear("has"):
+            if message["say"] == "beat":
+                yield _moved(host, "comparing", 1, message["done"], message["total"])
+            there = message.get("files", [])
+        missing = yield from _missing(pieces, there, exchange, host)
+        yield from _copied(missing, exchange, host)
+        exchange.send({"do": "finish"})
+        for _ in exchange.hear("finished"):
+            yield _moved(host, "copying", len(missing), *[_bytes(missing)] * 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Missing:
+    """A file that a host lacks from byte `start` on; `crc` of what it has."""
+
+    at: int
+    piece: Piece
+    start: int = 0
+    crc: int = 0
+
+
+def _moved(
+    host: Host, step: Literal["comparing", "copying"], files: int, done: int, total: int
+) -> Moved:
+    return Moved(host=host.name, step=step, files=files, done=done, total=total)
+
+
+def _bytes(missing: Iterable[_Missing]) -> int:
+    return sum(one.piece.size - one.start for one in missing)
+
+
+def _missing(
+    pieces: Sequence[Piece], there: Sequence[Any], exchange: Exchange, host: Host
+) -> Generator[Moved, None, list[_Missing]]:
+    """What a host lacks, by the checksums of what it has."""
+    found = []
+    for at, (piece, has) in enumerate(zip(pieces, there, strict=True)):
+        if has == "same":
+            continue
+        same = bool(has) and (yield from _is_same(piece, has, host))
+        if same and "part" not in has:
+            exchange.send({"do": "keep", "at": at})
+        elif same:
+            found.append(_Missing(at=at, piece=piece, start=has["part"], crc=has["crc"]))
+        else:
+            found.append(_Missing(at=at, piece=piece))
+    return found
+
+
+def _is_same(piece: Piece, has: dict[str, int], host: Host) -> Generator[Moved, None, bool]:
+    """Whether what a host has is the beginning of a file here, or all of it."""
+    size = has.get("part", piece.size)
+    crc = done = 0
+    for data in _read(piece, 0, size):
+        crc, done = zlib.crc32(data, crc), done + len(data)
+        yield _moved(host, "comparing", 1, done, size)
+    return crc == has["crc"]
+
+
+def _read(piece: Piece, start: int, end: int) -> Iterator[bytes]:
+    """A file's bytes from start to end; LaunchError where it is not as it was listed."""
+    try:
+        with piece.path.open("rb") as file:
+            file.seek(start)
+            while start < end and (data := file.read(min(end - start, _CHUNK))):
+                yield data
+                start += len(data)
+            found = os.fstat(file.fileno())
+    except OSError as error:
+        raise LaunchError(f"{piece.path}: cannot be read ({error.strerror})") from error
+    if start < end or (found.st_size, found.st_mtime_ns) != (piece.size, piece.mtime_ns):
+        raise LaunchError(f"{piece.path}: was changed while it was copied; push again")
+
+
+def _copied(missing: Sequence[_Missing], exchange: Exchange, host: Host) -> Pushing:
+    done, total = 0, _bytes(missing)
+    yield _moved(host, "copying", len(missing), done, total)
+    for one in missing:
+        crc = one.crc
+        exchange.send({"do": "file", "at": one.at, "from": one.start})
+        for data in _read(one.piece, one.start, one.piece.size):
+            exchange.send({"do": "data", "bytes": len(data)}, data)
+            crc, done = zlib.crc32(data, crc), done + len(data)
+            yield _moved(host, "copying", len(missing), done, total)
+        exchange.send({"do": "end", "crc": crc})
+
+
+def differences(pieces: Sequence[Piece], host: Host, start: Start, into: str) -> list[str]:
+    """Which files are other ones in a folder that a host sees, a line each; nothing is copied.
+
+    Names and sizes are compared, and the contents of manifests, which hold checksums.
+    """
+    listed = [(one.name, one.size, _manifest_crc(one)) for one in pieces]
+    with closing(Exchange(host, start, _LOOK)) as exchange:
+        folder = str(PurePosixPath(host.tree, into))
+        exchange.send({"do": "look", "into": folder, "files": listed})
+        for message in exchange.hear("differs"):
+            found = message.get("files", [])
+    return [f"{host.name}: {folder}/{name} {how}" for name, how in found]
+
+
+def _manifest_crc(piece: Piece) -> int | None:
+    return zlib.crc32(piece.path.read_bytes()) if piece.path.suffix == ".json" else None
+
+
+def side_by_side(pushes: Sequence[Pushing]) -> Iterator[Moved]:
+    """How far several pushes are, eight at a time; each goes on whatever becomes of the others.
+
+    Raises LaunchError at the end, with the lines of all that failed.
+    """
+    inbox: queue.Queue[Moved | None] = queue.Queue()
+    stop = threading.Event()
+
+    def follow(one: Pushing) -> None:
+        try:
+            with closing(one):
+                for moved in one:
+                    inbox.put(moved)
+                    if stop.is_set():
+                        return
+        finally:
+            inbox.put(None)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        running = [pool.submit(follow, one) for one in pushes]
+        try:
+            for _ in running:
+                yield from iter(inbox.get, None)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    failed = [str(error) for one in running if isinstance(error := one.exception(), LaunchError)]
+    others = [error for one in running if (error := one.exception())]
+    if failed:
+        raise LaunchError("; ".join(failed))
+    if others:
+        raise others[0]

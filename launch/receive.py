@@ -1,0 +1,246 @@
+"""The receiver: takes files into a folder of a host, only those that are missing there.
+
+Standard library only and Python 3.8 or newer, as it is sent over the line. Lines of JSON, both
+ways; the bytes of a file stand between them.
+
+    to it    {"do": "take", "into", "exact", "files": [[name, size, mtime_ns, mode, link], ...]}
+             {"do": "keep", "at"} | {"do": "file", "at", "from"} | {"do": "data", "bytes"} and so
+             many bytes | {"do": "end", "crc"} | {"do": "finish"} | {"do": "beat"}
+    from it  {"say": "has", "files"}, with "same", {"crc"}, {"part", "crc"} or null for each
+             | "finished" | "failed" why | "beat" done total
+
+A file grows in a sibling until it is whole, so that what is cut off goes on where it stopped.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import sys
+import zlib
+from typing import Any, NamedTuple
+
+from launch import paths
+from launch.errors import LaunchError
+from launch.incoming import Master
+from launch.paths import encoded, shown
+from launch.pushed import STATE, Entry, Pushed, is_noted
+
+_PART = re.compile(rb"\.[0-9a-f]{16}\.part")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class File(NamedTuple):
+    """A file as the master lists it; `link` is the target where it is to be a link."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    mode: int
+    link: str
+
+
+class Receiver:
+    """Takes the files that one message lists."""
+
+    def __init__(self, master: Master, message: dict[str, Any]) -> None:
+        self.master = master
+        self.files = [File(*values) for values in message["files"]]
+        for file in self.files:
+            _check(file)
+        self.into = paths.folder(message["into"])
+        os.makedirs(self.into, exist_ok=True)
+        self.pushed = Pushed(self.into)
+        self.exact = message["exact"]
+        self.crcs: dict[int, int] = {}
+        self.folders: set[bytes] = set()
+
+    def run(self) -> None:
+        """Says what is there, then takes the rest."""
+        stale = self._stale() if self.exact else []
+        self._check_room(sum(self.pushed.entries[name].size for name in stale))
+        for name in stale:
+            self._remove(name)
+        if self.exact:
+            self._remove_parts()
+        self.master.say(say="has", files=[self._found(at) for at in range(len(self.files))])
+        while True:
+            message = self.master.message()
+            if message["do"] == "finish":
+                break
+            if message["do"] == "keep":
+                self._keep(message["at"])
+            else:
+                self._take(message["at"], message["from"])
+        for folder in self.folders:
+            paths.sync(folder)
+        self.master.say(say="finished")
+
+    def _path(self, name: str) -> bytes:
+        return os.path.join(self.into, encoded(name))
+
+    def _part(self, name: str) -> bytes:
+        # Of a length that every file system has, whatever the name's own.
+        digest = hashlib.sha256(encoded(name)).hexdigest()[:16]
+        return os.path.join(os.path.dirname(self._path(name)), f".{digest}.part".encode())
+
+    def _stale(self) -> list[str]:
+        """Files that a push put here, that nobody changed since, and that are not listed."""
+        listed = {file.name for file in self.files}
+        entries = self.pushed.entries.items()
+        return [
+            name
+            for name, entry in entries
+            if entry.put and name not in listed and is_noted(self._path(name), entry)
+        ]
+
+    def _remove(self, name: str) -> None:
+        os.unlink(self._path(name))
+        self.pushed.forget(name)
+        folder = os.path.dirname(self._path(name))
+        while folder != self.into and not os.listdir(folder):
+            os.rmdir(folder)
+            folder = os.path.dirname(folder)
+
+    def _remove_parts(self) -> None:
+        """Removes what pushes of files that are not listed any more left unfinished."""
+        parts = {self._part(file.name) for file in self.files}
+        for folder in filter(os.path.isdir, {os.path.dirname(part) for part in parts}):
+            for path in [os.path.join(folder, name) for name in os.listdir(folder)]:
+                if _PART.fullmatch(os.path.basename(path)) and path not in parts:
+                    os.unlink(path)
+
+    def _check_room(self, freed: int) -> None:
+        sizes = [
+            file.size - (paths.size(self._part(file.name)) or 0)
+            for file in self.files
+            if not file.link and paths.size(self._path(file.name)) != file.size
+        ]
+        disk = os.statvfs(self.into)
+        free = disk.f_bavail * disk.f_frsize + freed
+        if sum(sizes) > free:
+            raise LaunchError(
+                f"{shown(self.into)}: needs {sum(sizes) / 1e6:.1f} MB, its disk has "
+                f"{free / 1e6:.1f} MB free; make room there, or push into another folder"
+            )
+
+    def _found(self, at: int) -> Any:
+        """What is here of a file; what a push left as it is listed now is not read again."""
+        file = self.files[at]
+        path, part = self._path(file.name), self._part(file.name)
+        if file.link:
+            self._link(file, path, part)
+            return "same"
+        if paths.size(path) != file.size:
+            length = paths.size(part)
+            if length is None or length > file.size:
+                return None
+            self.crcs[at] = self._crc(part)
+            return {"part": length, "crc": self.crcs[at]}
+        entry = self.pushed.entries.get(file.name)
+        known = entry is not None and is_noted(path, entry)
+        self.crcs[at] = entry.crc if entry and known else self._crc(path)
+        if entry and known and entry.listed_ns == file.mtime_ns:
+            _set_mode(path, file.mode)
+            return "same"
+        return {"crc": self.crcs[at]}
+
+    def _crc(self, path: bytes) -> int:
+        """CRC-32 of a file; the beats say how far it is."""
+        self.master.done, self.master.total = 0, os.path.getsize(path)
+        crc = 0
+        for piece in paths.pieces(path):
+            crc = zlib.crc32(piece, crc)
+            self.master.done += len(piece)
+        return crc
+
+    def _keep(self, at: int) -> None:
+        """Keeps a file whose contents are as listed."""
+        name, crc = self.files[at].name, self.crcs[at]
+        entry = self.pushed.entries.get(name)
+        put = entry is not None and entry.put and entry.crc == crc
+        self._finish(self._path(name), self.files[at], crc, put=put)
+
+    def _take(self, at: int, start: int) -> None:
+        """A file's missing bytes; it takes its name once it is whole, checked and on the disk."""
+        file = self.files[at]
+        path, part = self._path(file.name), self._part(file.name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        crc = self.crcs[at] if start else 0
+        with open(part, "ab" if start else "wb") as out:
+            while (message := self.master.message())["do"] == "data":
+                for piece in self.master.data(message["bytes"]):
+                    out.write(piece)
+                    crc = zlib.crc32(piece, crc)
+            out.flush()
+            os.fsync(out.fileno())
+        if crc != message["crc"] or paths.size(part) != file.size:
+            os.unlink(part)
+            raise LaunchError(f"{shown(path)}: came damaged; push again")
+        self._finish(part, file, crc, put=True)
+        os.replace(part, path)
+        self.folders.add(os.path.dirname(path))
+
+    def _finish(self, path: bytes, file: File, crc: int, *, put: bool) -> None:
+        """Gives a whole file its mode and time, and keeps what is known of it."""
+        _set_mode(path, file.mode)
+        os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
+        mtime_ns = os.stat(path).st_mtime_ns
+        self.pushed.note(file.name, Entry(file.size, mtime_ns, file.mtime_ns, crc, put))
+
+    def _link(self, file: File, path: bytes, part: bytes) -> None:
+        if os.path.islink(path) and os.readlink(path) == encoded(file.link):
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.lexists(part):
+            os.unlink(part)
+        os.symlink(encoded(file.link), part)
+        made = os.lstat(part)
+        entry = Entry(made.st_size, made.st_mtime_ns, file.mtime_ns, crc=0, put=True)
+        self.pushed.note(file.name, entry)
+        os.replace(part, path)
+
+
+def _check(file: File) -> None:
+    """Raises LaunchError for what would lie, or lead, outside of the folder."""
+    parts = file.name.split("/")
+    if {"", ".", ".."} & set(parts) or "\0" in file.name or parts[-1] == STATE:
+        raise LaunchError(
+            f"{file.name!a}: expected the name of a file below the folder; nothing was taken"
+        )
+    leads = os.path.normpath(os.path.join(os.path.dirname(file.name), file.link))
+    if leads.split("/")[0] in {"", ".."}:
+        raise LaunchError(
+            f"{file.name!a}: leads out of the folder, to {file.link!a}; nothing was taken"
+        )
+
+
+def _set_mode(path: bytes, mode: int) -> None:
+    if os.stat(path).st_mode & 0o777 != mode:
+        os.chmod(path, mode)
+
+
+def _why(error: Exception, into: str) -> str:
+    """What a person is told, in one line."""
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.errno in _FULL:
+        return f"{shown(encoded(into))}: {error.strerror}; make room there, then push again"
+    name = error.filename if isinstance(error.filename, bytes) else encoded(into)
+    return f"{shown(name)}: cannot be written or read ({error.strerror})"
+
+
+def main() -> None:
+    """Serves one master on this process's stdin and stdout; exits 1 where files did not come."""
+    master = Master()
+    message = {"into": "."}
+    try:
+        message = master.message()
+        Receiver(master, message).run()
+    except (OSError, LaunchError) as error:
+        with contextlib.suppress(OSError):
+            master.say(say="failed", why=_why(error, message["into"]))
+        sys.exit(1)
