@@ -12,7 +12,10 @@ from launch.hosts import Host
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """One process of a job; `env` is what it gets beside its host's own environment."""
+    """One process of a job; `env` is what it gets beside its host's own environment.
+
+    cores and gpus are those of its host that it uses, empty where it is free to use any or none.
+    """
 
     host: Host
     role: str
@@ -20,6 +23,7 @@ class Process:
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
     cores: tuple[int, ...] = ()
+    gpus: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:
@@ -63,6 +67,7 @@ def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: i
         env["OMP_NUM_THREADS"] = "1"
     if trial.device == "gpu" and role != "worker":
         env["CUDA_VISIBLE_DEVICES"] = ""
+    gpus = range(trial.devices_per_worker) if trial.device == "gpu" and role == "worker" else ()
     return Process(
         host=host,
         role=role,
@@ -70,6 +75,7 @@ def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: i
         argv=(host.python, *ENGINES[trial.engine](trial, role, index)),
         env=env,
         cores=() if role == "scheduler" else _cores(trial, host, index),
+        gpus=tuple(gpus),
     )
 
 

@@ -19,7 +19,6 @@ from tasks.report import build_report, run_folder, stamped
 
 def measure(what: Sweep, run: str, port: str = "", deadlines: Deadlines | None = None) -> None:
     """Runs what is left of a sweep into its run folder and reports it."""
-    from im2rec_tools.bars import Bars
     from launch.hosts import rehearse, this_machine
     from launch.sweep import Where, points, sweep
     from plots.screen import SweepScreen
@@ -36,8 +35,7 @@ def measure(what: Sweep, run: str, port: str = "", deadlines: Deadlines | None =
     wanted = points(what, where)
     store = Store(run_folder(run or what.name))
     try:
-        with Bars() as bars:
-            screen = SweepScreen(bars)
+        with SweepScreen() as screen:
             for update in sweep(what, wanted, where, store):
                 screen.show(update)
     finally:
