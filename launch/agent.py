@@ -3,13 +3,15 @@
 Standard library only and Python 3.8 or newer: it is sent over the channel and run before anything
 of ours is installed there. It speaks lines of JSON, both ways.
 
-    to it    {"do": "start", "id", "argv", "env", "cwd", "cores"} | {"do": "beat"} | {"do": "stop"}
-             | {"do": "lease", "who"} | {"do": "port", "address", "wanted"}
-    from it  {"say": "hello", "pid"} | "beat" stopped | "started" id pid | "refused" id why
-             | "event" id lines | "output" id lines | "exit" id code | "exit" id signal | "stopped"
-             | "port" port | "port" why | "ending" why
+    to it    {"do": "start", "id", "argv", "env", "cwd", "cores", "gpus"} | {"do": "beat"}
+             | {"do": "stop"} | {"do": "lease", "who"} | {"do": "port", "address", "wanted"}
+    from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu | "started" id pid
+             | "refused" id why | "event" id lines | "output" id lines | "exit" id code
+             | "exit" id signal | "stopped" | "port" port | "port" why | "ending" why
 
-`stopped` lists the ids of processes that are held, by SIGSTOP or a debugger.
+`stopped` lists the ids of processes that are held, by SIGSTOP or a debugger; `cpu` has the CPU
+seconds of each until `at`, a time of the host's monotonic clock, `gpu` how busy each GPU is, by
+index, where some process uses GPUs and that can be known.
 It ends every process it started, and all their descendants, when it is told to stop, when its
 channel closes and when the master has been silent for five seconds.
 """
@@ -27,6 +29,7 @@ from typing import Any
 
 from launch import lease
 from launch.errors import LaunchError
+from launch.gpus import Gpus
 from launch.ports import free_port
 from launch.processes import Child, Lines, adopt_orphans, signal_all, start
 
@@ -47,6 +50,7 @@ class Agent:
         self.heard = self.beaten = time.monotonic()
         self.over = ""
         self.lease = -1
+        self.gpus = Gpus()
 
     def run(self) -> None:
         """Serves the master until it stops this agent, closes the channel or falls silent."""
@@ -105,11 +109,18 @@ class Agent:
         self._send()
         now = time.monotonic()
         if now - self.beaten >= _BEAT_SECONDS:
-            self.beaten = now
-            held = [child.name for child in self.children.values() if child.is_stopped()]
-            self.say(say="beat", stopped=held)
+            self._beat(now)
         if now - self.heard > _SILENCE_SECONDS and not select.select([0], [], [], 0)[0]:
             self.over = f"it heard nothing from the master for {_SILENCE_SECONDS:.0f} s"
+
+    def _beat(self, now: float) -> None:
+        self.beaten = now
+        looks = {child.name: child.look() for child in self.children.values()}
+        held = [name for name, (stopped, _) in looks.items() if stopped]
+        cpu = {name: seconds for name, (_, seconds) in looks.items()}
+        uses_gpus = any(child.uses_gpus for child in self.children.values())
+        busy = self.gpus.look(now) if uses_gpus else {}
+        self.say(say="beat", at=now, stopped=held, cpu=cpu, gpu=busy)
 
     def _obey(self) -> None:
         lines, closed = self.master.read()

@@ -11,7 +11,7 @@ from launch.transport import Line, Start, said
 
 _BEAT_SECONDS = 1.0
 _CLOSE_SECONDS = 8.0
-_MODULES = ("errors", "ports", "lease", "processes", "agent")
+_MODULES = ("errors", "ports", "lease", "processes", "gpus", "agent")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ def main() -> None:
     tree = os.path.expanduser(asked["tree"])  # noqa: PTH111
     env = {**os.environ, **asked["env"]}
     if asked["wheels"]:
-        wheels = os.path.expanduser(asked["wheels"])  # noqa: PTH111
+        wheels = os.path.join(tree, asked["wheels"])  # noqa: PTH118
         env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=wheels)
     child = subprocess.Popen(
         ["/bin/sh", "tools/environment.sh"],

@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from launch.check import MODULES
 from launch.errors import LaunchError
 from launch.findings import no_code
 from launch.hosts import ROOT, Host, this_machine
+from launch.push import Pushing, contents, in_tree, push
 from launch.talk import Talk
 from launch.transport import Start
 
@@ -18,7 +19,7 @@ _LOOK_SECONDS, _SETUP_SECONDS = 150.0, 3600.0
 _AT_ONCE = 8
 # An environment's size: with MXNet for CPUs, and for GPUs with the CUDA libraries.
 _CPU_BYTES, _GPU_BYTES = 2 << 30, 8 << 30
-_WHEELS = "~/.cache/mxscale/wheels"
+_WHEELS = ".wheels"
 _LEFT_OUT = {".git", ".venv", "data", "runs", "__pycache__", ".mypy_cache", ".ruff_cache"}
 
 
@@ -35,11 +36,11 @@ def install(
 ) -> int:
     """Installs side by side, does nothing where all is up to date; how many hosts failed."""
     wheels = _wheels(what.wheelhouse)
-    files = code_files(ROOT)
+    names = code_files(ROOT)
 
     def one(host: Host) -> bool:
         try:
-            say(f"{host.name}: {_installed(host, start, what, files, wheels)}")
+            say(f"{host.name}: {_installed(host, start, what, names, wheels)}")
         except LaunchError as error:
             say(f"{host.name}: {str(error).removeprefix(f'{host.name}: ')}")
             return False
@@ -49,7 +50,7 @@ def install(
         return sum(not done for done in pool.map(one, hosts))
 
 
-def code_files(root: Path) -> list[Path]:
+def code_files(root: Path) -> list[str]:
     """What a checkout is made of: what git would keep, or without git all but what was made."""
     listed = subprocess.run(
         ["git", "-C", str(root), "ls-files", "-z", "-co", "--exclude-standard"],
@@ -58,12 +59,13 @@ def code_files(root: Path) -> list[Path]:
     )
     if listed.returncode == 0:
         names = {name.decode("utf-8", "surrogateescape") for name in listed.stdout.split(b"\0")}
-        return [path for name in sorted(names - {""}) if (path := root / name).is_file()]
-    return [
-        path
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and not _LEFT_OUT & set(path.relative_to(root).parts)
-    ]
+    else:
+        names = {
+            str(path.relative_to(root))
+            for path in root.rglob("*")
+            if not _LEFT_OUT & set(path.relative_to(root).parts)
+        }
+    return [name for name in sorted(names - {""}) if (root / name).is_file()]
 
 
 def _wheels(folder: Path | None) -> list[Path]:
@@ -80,16 +82,26 @@ def _wheels(folder: Path | None) -> list[Path]:
 
 
 def _installed(
-    host: Host, start: Start, what: Installing, files: list[Path], wheels: list[Path]
+    host: Host, start: Start, what: Installing, names: list[str], wheels: list[Path]
 ) -> str:
     """What was done, in words."""
     facts = _facts(host, start, what)
     on_gpu = _wants_gpu(facts)
-    moved = _push(host, start, files, ROOT, what.tree, exact=True)
+    host = replace(host, tree=what.tree)
+    moved = _pushed(push([in_tree(ROOT, name) for name in names], host, start, "", exact=True))
     if wheels:
-        _push(host, start, wheels, wheels[0].parent, _WHEELS, exact=False)
+        _pushed(push([contents(path, path.name) for path in wheels], host, start, _WHEELS))
     code = "the code was up to date" if not moved else f"{moved} files of code brought"
     return f"{code}; {_environment(host, start, what, on_gpu=on_gpu, wheels=bool(wheels))}"
+
+
+def _pushed(moves: Pushing) -> int:
+    """How many files were copied."""
+    copied = 0
+    for move in moves:
+        if move.step == "copying":
+            copied = move.files
+    return copied
 
 
 def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
@@ -121,9 +133,7 @@ def _wants_gpu(facts: dict[str, Any]) -> bool:
     return bool(facts["gpus"])
 
 
-def _environment(
-    host: Host, start: Start, what: Installing, *, on_gpu: bool, wheels: bool
-) -> str:
+def _environment(host: Host, start: Start, what: Installing, *, on_gpu: bool, wheels: bool) -> str:
     env = {"MXSCALE_GPU": "1"} if on_gpu else {}
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):

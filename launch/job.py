@@ -1,68 +1,35 @@
 """Runs the processes of one job on their hosts' agents and watches them to the end."""
 
-import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 from bench import events
 from bench.events import Event
 from launch.agents import GONE, Agents
 from launch.channel import Message
 from launch.errors import LaunchError
+from launch.glimpse import glimpse
+from launch.logs import BUDGET_BYTES, Logs
 from launch.plan import Process
+from launch.use import Use
 from launch.watch import Verdict, Watch
+from results.glimpse import Glimpse
 
 _TURN_SECONDS = 0.2
+_GLIMPSE_SECONDS = 1.0
 
 
-class _Logs:
-    """The raw output of every process, a file each."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._files: dict[str, IO[str]] = {}
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob("*.log"):  # by an attempt that failed
-            left.unlink()
-
-    def write(self, name: str, line: str) -> None:
-        try:
-            if name not in self._files:
-                self._files[name] = (self._folder / f"{name}.log").open(
-                    "w", buffering=1, encoding="utf-8", errors="replace"
-                )
-            self._files[name].write(line + "\n")
-        except OSError as error:
-            raise LaunchError(
-                f"{self._folder}: cannot be written ({error.strerror}); make room and run the "
-                f"same command again. Nothing recorded before is lost"
-            ) from error
-
-    def write_quietly(self, message: Message) -> None:
-        """Writes what a process said while it was being ended, if it can be written."""
-        if message.say == "output":
-            with contextlib.suppress(LaunchError):
-                for line in message.values["lines"]:
-                    self.write(message.values["id"], line)
-
-    def close(self) -> None:
-        for file in self._files.values():
-            with contextlib.suppress(OSError):
-                file.close()
-
-
-def run(watch: Watch, agents: Agents, logs: Path) -> Generator[Event, None, Verdict]:
+def run(
+    watch: Watch, agents: Agents, logs: Path, log_budget: int = BUDGET_BYTES
+) -> Generator[Event | Glimpse, None, Verdict]:
     """Starts the processes of a watch, yields what they say as they say it; returns the verdict.
 
-    Whatever happens, every process is gone when this generator ends or is closed. Raises
-    LaunchError where the log folder cannot be written.
+    Once a second it yields a glimpse of the job. `log_budget` is how many bytes of what each
+    process prints are kept. Whatever happens, every process is gone when this generator ends or is
+    closed. Raises LaunchError where the log folder cannot be written.
     """
-    try:
-        writer = _Logs(logs)
-    except OSError as error:
-        raise LaunchError(f"{logs}: cannot be made ({error.strerror})") from error
+    writer = Logs(logs, watch.processes, log_budget)
     try:
         try:
             agents.begin_job(process.host for process in watch.processes)
@@ -84,13 +51,18 @@ def _start(process: Process) -> dict[str, object]:
         "env": process.env,
         "cwd": process.host.tree,
         "cores": list(process.cores),
+        "gpus": list(process.gpus),
     }
 
 
 def _follow(
-    watch: Watch, agents: Agents, log: Callable[[str, str], None]
-) -> Generator[Event, None, Verdict]:
+    watch: Watch, agents: Agents, log: Callable[[str, Sequence[str]], None]
+) -> Generator[Event | Glimpse, None, Verdict]:
+    looked = time.monotonic()
     while True:
+        if time.monotonic() - looked >= _GLIMPSE_SECONDS:
+            looked = time.monotonic()
+            yield glimpse(watch, looked)
         message = agents.receive(0.0)
         if message is None:  # only when all that was said has been heard is anyone late
             verdict = watch.late(time.monotonic())
@@ -118,17 +90,28 @@ def _no_agent(message: Message) -> Verdict:
     )
 
 
-def _take(watch: Watch, message: Message, log: Callable[[str, str], None]) -> Iterator[Event]:
+def _take(
+    watch: Watch, message: Message, log: Callable[[str, Sequence[str]], None]
+) -> Iterator[Event]:
     name, values = message.values.get("id", ""), message.values
     if message.say == "output":
+        log(name, values["lines"])
         for line in values["lines"]:
-            log(name, line)
             watch.printed(name, line)
     elif message.say == "beat":
-        watch.held(message.host.name, values["stopped"])
+        _beat(watch, message)
     elif message.say == "exit":
         watch.exited(name, values.get("code"), values.get("signal"), time.monotonic())
     elif message.say == "event":
         for event in filter(None, map(events.parse, values["lines"])):
             watch.hear(name, event, time.monotonic())
             yield event
+
+
+def _beat(watch: Watch, message: Message) -> None:
+    values = message.values
+    watch.held(message.host.name, values["stopped"])
+    for name, seconds in values["cpu"].items():
+        gpus = watch.seen[name].process.gpus if name in watch.seen else ()
+        busy = tuple(values["gpu"][str(gpu)] for gpu in gpus if str(gpu) in values["gpu"])
+        watch.used(name, Use(at=values["at"], cpu_seconds=seconds, gpus=busy))

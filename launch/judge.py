@@ -10,14 +10,15 @@ from launch.watch import Verdict
 _BUSY_BELOW = 0.95
 
 
-def judge(trial: Trial, workers: Sequence[Seen]) -> Verdict:
+def judge(trial: Trial, workers: Sequence[Seen], idle: str = "") -> Verdict:
     """The verdict on a job that ended well: failed where it was not the one asked for.
 
-    The message of a good one is what a reader of its number should know.
+    The message of a good one is what a reader of its number should know, such as who was idle.
     """
     for doubt in _doubts(trial, workers):
         return Verdict(status="failed", message=doubt)
-    return Verdict(status="ok", message=_note(trial, workers))
+    notes = filter(None, (_note(trial, workers), idle))
+    return Verdict(status="ok", message="; ".join(notes))
 
 
 def _note(trial: Trial, workers: Sequence[Seen]) -> str:

@@ -13,7 +13,10 @@ from launch.hosts import Host
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """One process of a job; `env` is what it gets beside its host's own environment."""
+    """One process of a job; `env` is what it gets beside its host's own environment.
+
+    cores and gpus are those of its host that it uses, empty where it is free to use any or none.
+    """
 
     host: Host
     role: str
@@ -21,6 +24,7 @@ class Process:
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
     cores: tuple[int, ...] = ()
+    gpus: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:
@@ -67,6 +71,7 @@ def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: i
         env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
     if trial.device == "gpu" and role != "worker":
         env["CUDA_VISIBLE_DEVICES"] = ""
+    gpus = range(trial.devices_per_worker) if trial.device == "gpu" and role == "worker" else ()
     return Process(
         host=host,
         role=role,
@@ -74,6 +79,7 @@ def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: i
         argv=(host.python, *ENGINES[trial.engine](trial, role, index)),
         env=env,
         cores=_cores(trial, host, role, index),
+        gpus=tuple(gpus),
     )
 
 

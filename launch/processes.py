@@ -19,6 +19,9 @@ _EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
 # ps-lite reads these from the environment: one left over there would join another job.
 _FOREIGN = ("DMLC_", "PS_")
 
+# Its own time and that of its children that have ended, user and system: /proc/PID/stat, proc(5).
+_CPU, _TICKS = slice(11, 15), os.sysconf("SC_CLK_TCK")
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -55,13 +58,19 @@ class Lines:
 class Child:
     """A process that was started, with its streams: 'output' and 'event'."""
 
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], output: int, events: int) -> None:
-        self.name, self.popen = name, popen
+    def __init__(
+        self, wanted: dict[str, Any], popen: subprocess.Popen[bytes], output: int, events: int
+    ) -> None:
+        self.name, self.popen = wanted["id"], popen
+        self.uses_gpus = bool(wanted.get("gpus"))
         self.streams = {"output": Lines(output), "event": Lines(events)}
 
-    def is_stopped(self) -> bool:
-        """Whether it is held, by SIGSTOP or a debugger."""
-        return _status(self.popen.pid)[0] in (b"T", b"t")
+    def look(self) -> tuple[bool, float]:
+        """Whether it is held, by SIGSTOP or a debugger, and the CPU seconds it has used."""
+        fields = _stat(self.popen.pid)
+        if len(fields) <= _CPU.stop:
+            return False, 0.0
+        return fields[0] in (b"T", b"t"), sum(map(int, fields[_CPU])) / _TICKS
 
     def ended(self, status: int) -> dict[str, int]:
         """How it ended, by what waitpid gave: the signal or the exit code."""
@@ -73,7 +82,7 @@ class Child:
 
 
 def start(wanted: dict[str, Any]) -> Child:
-    """Starts a process: id, argv, env, cwd and cores; OSError or SubprocessError where not."""
+    """Starts a process: id, argv, env, cwd, cores, gpus; OSError or SubprocessError where not."""
     output, output_end = os.pipe()
     events, events_end = os.pipe()
     try:
@@ -95,7 +104,7 @@ def start(wanted: dict[str, Any]) -> Child:
     finally:
         os.close(output_end)
         os.close(events_end)
-    return Child(wanted["id"], popen, output, events)
+    return Child(wanted, popen, output, events)
 
 
 def _environment(wanted: dict[str, Any], events_fd: int) -> dict[str, str]:
@@ -129,14 +138,12 @@ def adopt_orphans() -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _status(pid: int) -> tuple[bytes, int]:
-    """State letter and parent of a process; (b"", 0) for one that is gone."""
+def _stat(pid: int) -> list[bytes]:
+    """The fields of /proc/PID/stat from the state letter on; none of one that is gone."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
-        return b"", 0
-    state, parent = stat.rpartition(b")")[2].split()[:2]
-    return state, int(parent)
+        return []
 
 
 def descendants(of: int) -> list[int]:
@@ -144,9 +151,9 @@ def descendants(of: int) -> list[int]:
     below: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            state, parent = _status(int(entry.name))
-            if state not in (b"", b"Z"):
-                below.setdefault(parent, []).append(int(entry.name))
+            fields = _stat(int(entry.name))
+            if fields and fields[0] != b"Z":
+                below.setdefault(int(fields[1]), []).append(int(entry.name))
     found: list[int] = []
     frontier = [of]
     while frontier:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launch.plan import Process
+from launch.use import BEATS, Use
 
 _TAIL_LINES, TAIL_WIDTH = 3, 200
 
@@ -17,6 +18,7 @@ class Seen:
     process: Process
     reached: bool = False
     stopped: bool = False
+    validating: bool = False
     rank: int | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     windows: list[dict[str, Any]] = field(default_factory=list)
@@ -25,6 +27,7 @@ class Seen:
     failure: str = ""
     exit: str = ""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
+    uses: deque[Use] = field(default_factory=lambda: deque(maxlen=BEATS))
     heard: float = 0.0
 
     @property

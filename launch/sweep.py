@@ -20,11 +20,13 @@ from launch.errors import LaunchError
 from launch.hosts import ROOT, Host
 from launch.identity import identity
 from launch.judge import accuracy, judge
+from launch.logs import BUDGET_BYTES, compress
 from launch.plan import emulated, plan
 from launch.ports import free_port
 from launch.seen import Seen
 from launch.transport import Start, here
 from launch.watch import Deadlines, Verdict, Watch
+from results.glimpse import Glimpse
 from results.record import Identity, Rank, Record, Started
 from results.store import Store
 
@@ -36,7 +38,9 @@ _RETRIES = 3
 class Where:
     """The hosts a sweep runs on, the scheduler's port (None: a free one) and its patience.
 
-    `start` is how a program of ours is started on a host; `facts` is what each was found to be.
+    start       how a program of ours is started on a host
+    facts       what each host was found to be
+    log_budget  bytes that are kept of what each process prints
     """
 
     hosts: tuple[Host, ...]
@@ -44,6 +48,7 @@ class Where:
     deadlines: Deadlines = field(default_factory=Deadlines)
     start: Start = here
     facts: dict[str, Any] = field(default_factory=dict)
+    log_budget: int = BUDGET_BYTES
 
 
 Point = tuple[Trial, Identity]
@@ -68,10 +73,11 @@ def points(what: Sweep, where: Where) -> list[Point]:
 
 def sweep(
     what: Sweep, wanted: Sequence[Point], where: Where, store: Store
-) -> Generator[Started | Event | Record]:
+) -> Generator[Started | Event | Glimpse | Record]:
     """Runs the points that are not in the store yet, which is made to describe this sweep.
 
-    Yields the beginning, the events and the record of each point; a record is stored first.
+    Yields the beginning, the events, a glimpse a second and the record of each point; a record is
+    stored first.
     """
     store.write("asked.json", json.dumps([asdict(name) for _, name in wanted]) + "\n")
     done = store.done()
@@ -103,12 +109,12 @@ def _check_devices(trial: Trial, where: Where) -> None:
 
 def _point(
     trial: Trial, name: Identity, where: Where, store: Store, agents: Agents
-) -> Iterator[Event | Record]:
+) -> Iterator[Event | Glimpse | Record]:
     logs = store.folder / "logs" / trial.key / str(name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     watch, verdict = yield from _job(trial, where, agents, logs)
     if verdict.status == "ok":
-        verdict = judge(trial, watch.workers)
+        verdict = judge(trial, watch.workers, watch.idle)
     record = Record(
         trial=trial,
         identity=name,
@@ -122,19 +128,20 @@ def _point(
         commands={process.id: shlex.join(process.argv) for process in watch.processes},
     )
     store.append(record)
+    compress(logs)
     yield record
 
 
 def _job(
     trial: Trial, where: Where, agents: Agents, logs: Path
-) -> Generator[Event, None, tuple[Watch, Verdict]]:
+) -> Generator[Event | Glimpse, None, tuple[Watch, Verdict]]:
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
     windows = trial.warmup_windows + trial.windows if trial.windows else 0
     for _ in range(1 if where.port else 1 + _RETRIES):
         port = agents.free_port(where.hosts[0], where.port)
         processes = plan(trial, where.hosts, port)
         watch = Watch(processes, where.deadlines, time.monotonic(), windows)
-        verdict = yield from job.run(watch, agents, logs)
+        verdict = yield from job.run(watch, agents, logs, where.log_budget)
         if not (watch.scheduler_failed() and _is_taken(agents, where.hosts[0], port)):
             return watch, verdict
     first = where.hosts[0].address

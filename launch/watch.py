@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bench.events import Event
 from launch.plan import Process
 from launch.seen import TAIL_WIDTH, Seen, one_line, signal_name
+from launch.use import Use
 
 _LAST_WORDS_SECONDS = 0.3
 # Messages of different hosts come in any order.
@@ -53,6 +54,7 @@ class Watch:
         self.began = now
         self.met = 0.0
         self.windows = windows
+        self.idle = ""
 
     @property
     def workers(self) -> list[Seen]:
@@ -74,16 +76,24 @@ class Watch:
             if one.process.host.name == host:
                 one.stopped = one.process.id in names
 
+    def used(self, name: str, use: Use) -> None:
+        """Takes what a process has used of its host."""
+        if name in self.seen:
+            self.seen[name].uses.append(use)
+
     def hear(self, name: str, event: Event, now: float) -> None:
         """Takes an event of a process."""
         one = self.seen[name]
         one.heard = now
+        one.validating = event.kind == "validating"
         if event.kind == "reached":
             one.reached = True
         elif event.kind == "ready":
             one.rank, one.facts = event.rank, event.values
             if all(worker.rank is not None for worker in self.workers):
                 self.met = now
+                for worker in self.workers:  # what was used to start is no sign of work
+                    worker.uses.clear()
         elif event.kind == "window":
             one.windows.append(event.values)
         elif event.kind == "epoch":

@@ -1,45 +1,132 @@
 """What a person sees while a sweep goes on."""
 
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
 from bench.events import Event
-from im2rec_tools.bars import Bars
+from plots.standings import met, standings
 from plots.table import significant
+from results.glimpse import Glimpse
 from results.rates import rate_of
 from results.record import Record, Started
 
+_REFRESH_SECONDS = 0.25
+# The title, the header, the line on other workers, the sweep's bar, and where the cursor is.
+_OTHER_LINES = 5
+
 
 class SweepScreen:
-    """Follows a sweep: a bar over its points and one over the windows of the point that runs."""
+    """Follows a sweep: its workers in a table above a bar of its points.
 
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
+    Without a terminal it says a line at each change of state.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("runs {task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=self._console,
+        )
+        self._live: Live | None = None
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(
+                console=self._console, auto_refresh=False, get_renderable=self._render
+            )
         self._started: Started | None = None
-        self._windows = 0
+        self._glimpse: Glimpse | None = None
+        self._told: set[str] = set()
         self._epochs: dict[int, list[tuple[int, int]]] = {}
+        self._refreshed = 0.0
 
-    def show(self, update: Started | Event | Record) -> None:
+    def __enter__(self) -> "SweepScreen":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, update: Started | Event | Glimpse | Record) -> None:
         """Takes what the sweep yields."""
         if isinstance(update, Started):
             self._begin(update)
-        elif isinstance(update, Event):
-            self._move(update)
-        else:
+        elif isinstance(update, Glimpse):
+            self._look(update)
+        elif isinstance(update, Record):
             self._end(update)
+        elif update.kind == "epoch":
+            self._epoch(update)
+        now = time.monotonic()
+        if self._live is None or isinstance(update, Event):
+            return
+        if now - self._refreshed >= _REFRESH_SECONDS:
+            self._refreshed = now
+            self._live.refresh()
+
+    def _render(self) -> RenderableType:
+        if self._started is None:
+            return ""
+        if self._glimpse is None:
+            return self._bar
+        rows = self._console.height - _OTHER_LINES
+        return Group(standings(self._started.trial, self._glimpse, rows), self._bar)
 
     def _begin(self, started: Started) -> None:
-        self._started, self._windows, self._epochs = started, 0, {}
-        self._bars.show("runs", started.number - 1, started.total, started.trial.name)
+        self._started, self._glimpse, self._told, self._epochs = started, None, set(), {}
+        trial = started.trial
+        if not self._bar.tasks:
+            self._bar.add_task("")
+        self._move(started.number - 1, trial.name)
+        workers = f"{trial.workers} worker{'s' * (trial.workers > 1)}"
+        hosts = f"{trial.hosts} host{'s' * (trial.hosts > 1)}"
+        self._tell(f"started, {workers} on {hosts} ({started.number} of {started.total})")
 
-    def _move(self, event: Event) -> None:
+    def _move(self, done: int, name: str) -> None:
         assert self._started is not None
-        trial = self._started.trial
-        if event.kind == "epoch":
-            self._epoch(event)
-        if event.kind != "window" or event.rank != 0 or not trial.windows:
-            return
-        self._windows += 1
-        warm = " (warm-up)" if self._windows <= trial.warmup_windows else ""
-        note = f"{event.values['seconds']:.2f} s a window{warm}"
-        self._bars.show(trial.name, self._windows, trial.warmup_windows + trial.windows, note)
+        task = self._bar.task_ids[0]
+        self._bar.update(task, completed=done, total=self._started.total, description=name)
+
+    def _look(self, glimpse: Glimpse) -> None:
+        assert self._started is not None
+        self._glimpse = glimpse
+        if glimpse.idle and "idle" not in self._told:
+            self._told.add("idle")
+            self._line(glimpse.idle)
+        if glimpse.met_seconds is not None and "met" not in self._told:
+            self._told.add("met")
+            self._tell(met(self._started.trial, glimpse.met_seconds))
+        if "window" not in self._told and all(one.windows for one in glimpse.workers):
+            self._told.add("window")
+            self._tell(f"first window after {glimpse.seconds:.0f} s")
+
+    def _tell(self, text: str) -> None:
+        """Says what the table shows where there is one."""
+        if self._live is None:
+            self._line(text)
+
+    def _line(self, text: str) -> None:
+        """Says a line of the point that runs, which stays."""
+        assert self._started is not None
+        text = f"{self._started.trial.name}: {text}"
+        if self._live is None:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self._console.print(escape(text))
 
     def _epoch(self, event: Event) -> None:
         """Says the accuracy over all ranks' shares, once the last has told its own."""
@@ -47,23 +134,16 @@ class SweepScreen:
         trial, epoch = self._started.trial, event.values["epoch"]
         shares = self._epochs.setdefault(epoch, [])
         shares.append((event.values["correct"], event.values["total"]))
-        if len(shares) < trial.workers:
-            return
-        accuracy = sum(correct for correct, _ in shares) / sum(total for _, total in shares)
-        self._bars.line(f"{trial.name}: epoch {epoch}, validation accuracy {accuracy:.3f}")
-        if not trial.windows:
-            note = f"accuracy {accuracy:.3f}, until each worker's share is above "
-            note += f"{trial.stop_accuracy:g}"
-            self._bars.show(f"{trial.name} epochs", epoch + 1, trial.num_epochs, note)
+        if len(shares) == trial.workers:
+            accuracy = sum(correct for correct, _ in shares) / sum(total for _, total in shares)
+            self._line(f"epoch {epoch}, validation accuracy {accuracy:.3f}")
 
     def _end(self, record: Record) -> None:
         assert self._started is not None
-        started, name = self._started, record.trial.name
-        self._bars.remove(name)
-        self._bars.remove(f"{name} epochs")
-        self._bars.show("runs", started.number, started.total)
+        self._glimpse = None
+        self._move(self._started.number, "")
         if record.status != "ok":
-            self._bars.line(f"{name}: {record.status}: {record.message}")
+            self._line(f"{record.status}: {record.message}")
             return
         reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
-        self._bars.line(f"{name}: {significant(rate_of(record))} images/s{reached}")
+        self._line(f"{significant(rate_of(record))} images/s{reached}")

@@ -33,7 +33,6 @@ def measure_here(what: Sweep, run: str) -> None:
 
 def measure(what: Sweep, run: str, where: Where) -> None:
     """Runs what is left of a sweep into its run folder and reports it."""
-    from im2rec_tools.bars import Bars
     from launch.sweep import points, sweep
     from plots.screen import SweepScreen
     from results.store import Store
@@ -41,8 +40,7 @@ def measure(what: Sweep, run: str, where: Where) -> None:
     wanted = points(what, where)
     store = Store(run_folder(run or what.name))
     try:
-        with Bars() as bars:
-            screen = SweepScreen(bars)
+        with SweepScreen() as screen:
             for update in sweep(what, wanted, where, store):
                 screen.show(update)
     finally:

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from bench.sweep import Sweep
@@ -29,15 +30,18 @@ def listed(cluster: Cluster) -> list[Host]:
     ]
 
 
-def ssh(cluster: Cluster) -> Ssh:
-    return Ssh(Settings(config=str(cluster.ssh_config)))
+def ssh(cluster: Cluster, config: Path | None = None) -> Ssh:
+    return Ssh(Settings(config=str(config or cluster.ssh_config)))
 
 
 def looked_at(
-    cluster: Cluster, wanted: Wanted = FAKE, hosts: list[Host] | None = None
+    cluster: Cluster,
+    wanted: Wanted = FAKE,
+    hosts: list[Host] | None = None,
+    config: Path | None = None,
 ) -> dict[str, Examined]:
     """What the hosts are found to be, by name."""
-    with closing(ssh(cluster)) as connections:
+    with closing(ssh(cluster, config)) as connections:
         found = examine(hosts or listed(cluster), connections.start, wanted)
     return {one.host.name: one for one in found}
 
@@ -74,9 +78,7 @@ def fault(
 
 def replaced(trial: Trial) -> Trial:
     """The same job without faults, as another point."""
-    import dataclasses
-
-    return dataclasses.replace(trial, fake_faults=(), lr=0.5)
+    return replace(trial, fake_faults=(), lr=0.5)
 
 
 def processes(cluster: Cluster, name: str) -> list[str]:

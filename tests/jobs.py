@@ -13,13 +13,14 @@ from bench.trial import Trial, make
 from launch.hosts import Host, this_machine
 from launch.sweep import Where, points, sweep
 from launch.watch import Deadlines
+from results.glimpse import Glimpse
 from results.record import Record, Started
 from results.store import Store
 
 # Agents tell once a second who is stopped.
 SHORT = Deadlines(rendezvous=2.0, first_window=2.0, progress=2.0, progress_factor=1.5, ending=3.0)
 MARK = "MXSCALE_TEST"
-Updates = Generator[Started | Event | Record]
+Updates = Generator[Started | Event | Glimpse | Record]
 
 
 def trial(*faults: str, **fields: Any) -> Trial:

@@ -221,10 +221,10 @@ def test_a_line_without_end_is_cut_after_a_mebibyte(talk: Talk) -> None:
 def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
     talk.start("w", "import time; print('up'); time.sleep(600)")
     pid = next(values["pid"] for say, values in talk.until("output") if say == "started")
-    assert talk.until("beat")[-1][1] == {"stopped": []}
+    assert talk.until("beat")[-1][1]["stopped"] == []
     os.kill(pid, signal.SIGSTOP)
     talk.until("beat")
-    assert talk.until("beat")[-1][1] == {"stopped": ["w"]}
+    assert talk.until("beat")[-1][1]["stopped"] == ["w"]
 
 
 @pytest.mark.parametrize("module", _MODULES)

@@ -1,0 +1,61 @@
+"""What a watched job looks like at one moment."""
+
+from launch.seen import Seen
+from launch.use import cpu_share, device_shares, gpu_shares, idle
+from launch.watch import Watch
+from results.glimpse import Glimpse, Standing
+
+_RECENT_WINDOWS = 5
+
+
+def glimpse(watch: Watch, now: float) -> Glimpse:
+    """The job's workers at `now`; once some worker idles while others work, the watch knows."""
+    workers = watch.workers
+    watch.idle = watch.idle or _idle(watch)
+    return Glimpse(
+        workers=tuple(map(_standing, workers)),
+        seconds=now - watch.began,
+        met_seconds=watch.met - watch.began if watch.met else None,
+        quiet_seconds=now - max((worker.heard for worker in workers), default=watch.began),
+        idle=watch.idle,
+    )
+
+
+def _idle(watch: Watch) -> str:
+    shares: dict[str, float] = {}
+    for one in watch.workers if watch.met else []:
+        if one.done is None and not one.exit:
+            shares |= device_shares(one.who, one.uses, len(one.process.cores))
+    names = idle(shares)
+    verb = "idles" if len(names) == 1 else "idle"
+    return f"{', '.join(names)} {verb} while others work" if names else ""
+
+
+def _standing(one: Seen) -> Standing:
+    recent = one.windows[-_RECENT_WINDOWS:]
+    seconds = sum(window["seconds"] for window in recent)
+    uses = list(one.uses)
+    gpus = gpu_shares(uses[-1:])
+    return Standing(
+        worker=one.process.index,
+        host=one.process.host.name,
+        rank=one.rank,
+        state=_state(one),
+        windows=len(one.windows),
+        images_per_second=sum(window["images"] for window in recent) / seconds if seconds else None,
+        cpu=cpu_share(uses[-2:], len(one.process.cores)),
+        gpu=sum(gpus) / len(gpus) if gpus else None,
+        last_word=one.tail[-1] if one.tail else "",
+    )
+
+
+def _state(one: Seen) -> str:
+    if one.exit:
+        return "ended"
+    if one.stopped:
+        return "stopped"
+    if one.done is not None:
+        return "done"
+    if one.rank is None:
+        return "waits" if one.reached else "starts"
+    return "validates" if one.validating else "trains"

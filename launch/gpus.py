@@ -1,0 +1,76 @@
+"""How busy the GPUs of one host are, as its agent sees them; nothing where it has no nvidia-smi.
+
+Standard library only and Python 3.8 or newer, as the agent that it is sent with.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import math
+import shutil
+import subprocess
+
+from launch.processes import Lines
+
+_EVERY_SECONDS = 5.0
+_ASK = ("--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits")
+
+
+class Gpus:
+    """Asks now and then, and never waits for the answer: it comes with a later beat."""
+
+    def __init__(self) -> None:
+        self._program = shutil.which("nvidia-smi")
+        self._query: subprocess.Popen[bytes] | None = None
+        self._answer: Lines | None = None
+        self._asked = -math.inf
+        self._said: list[str] = []
+        self.busy: dict[str, float] = {}
+
+    def look(self, now: float) -> dict[str, float]:
+        """The share of time that each GPU was busy, by its index, as last told."""
+        if self._query is not None:
+            self._read(now)
+        elif self._program is not None and now - self._asked >= _EVERY_SECONDS:
+            self._ask(now)
+        return self.busy
+
+    def _ask(self, now: float) -> None:
+        self._asked, self._said = now, []
+        try:
+            self._query = subprocess.Popen(
+                [str(self._program), *_ASK],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            self._program = None
+            return
+        assert self._query.stdout is not None
+        self._answer = Lines(self._query.stdout.fileno())
+
+    def _read(self, now: float) -> None:
+        assert self._query is not None
+        assert self._query.stdout is not None
+        assert self._answer is not None
+        lines, closed = self._answer.read()
+        self._said += lines
+        if not closed and now - self._asked < _EVERY_SECONDS:
+            return
+        if closed:
+            self.busy = dict(filter(None, map(_busy, self._said)))
+        else:  # a driver that hangs is not asked again
+            self._query.kill()
+            self._program, self.busy = None, {}
+        self._query.stdout.close()
+        self._query.poll()
+        self._query = None
+
+
+def _busy(line: str) -> tuple[str, float] | None:
+    """('0', 0.97) of '0, 97'; None for '0, [N/A]', as with MIG."""
+    index, _, percent = line.partition(",")
+    try:
+        return index.strip(), float(percent) / 100
+    except ValueError:
+        return None

@@ -1,0 +1,148 @@
+"""The raw output of a job's processes: a file each, within a budget, compressed in the end.
+
+NAME.log.1 is what came before NAME.log, where there was more than half the budget holds.
+"""
+
+import contextlib
+import gzip
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedIOBase
+from pathlib import Path
+
+from launch.channel import Message
+from launch.errors import LaunchError
+from launch.plan import Process
+
+BUDGET_BYTES = 16 << 20
+_COMPRESS_ABOVE = 64 << 10
+# Which host each process was on.
+_HOSTS = "hosts.json"
+
+
+class _Log:
+    """The log of one process: two files that together hold what it printed last."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        self._path, self._most = path, most
+        self._older = path.with_name(path.name + ".1")
+        self._file = path.open("wb", buffering=0)
+        self._size = self._older_size = self._dropped = 0
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Adds lines; a line longer than a whole file is cut."""
+        pending = bytearray()
+        for line in lines:
+            data = line.encode("utf-8", "replace")[: self._most // 2] + b"\n"
+            if self._size + len(pending) + len(data) > self._most:
+                self._put(pending)
+                pending.clear()
+                self._turn()
+            pending += data
+        self._put(pending)
+
+    def _put(self, data: bytes | bytearray) -> None:
+        self._size += len(data)
+        rest = memoryview(bytes(data))
+        while rest:  # a disk that is nearly full takes a part
+            rest = rest[self._file.write(rest) :]
+
+    def _turn(self) -> None:
+        self._file.close()
+        self._dropped += self._older_size
+        self._older_size = self._size
+        self._path.replace(self._older)
+        self._file, self._size = self._path.open("wb", buffering=0), 0
+        said = f"(mxscale: {self._older.name} has what comes before this, without the first "
+        self._put(f"{said}{self._dropped} bytes, dropped for want of --log-budget)\n".encode())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Logs:
+    """The logs of one job in a folder of their own; those of an attempt before are removed."""
+
+    def __init__(self, folder: Path, processes: Sequence[Process], budget: int) -> None:
+        """Makes the folder; `budget` is in bytes a process. LaunchError where it cannot be made."""
+        self._folder, self._most = folder, budget // 2
+        self._logs: dict[str, _Log] = {}
+        hosts = {process.id: process.host.name for process in processes}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for left in folder.glob("*.log*"):
+                left.unlink()
+            (folder / _HOSTS).write_text(json.dumps(hosts), encoding="utf-8")
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> LaunchError:
+        return LaunchError(
+            f"{self._folder}: cannot be written ({error.strerror}); make room and run the same "
+            f"command again. Nothing recorded before is lost"
+        )
+
+    def write(self, name: str, lines: Iterable[str]) -> None:
+        """Adds what a process printed; LaunchError where it cannot be written."""
+        try:
+            if name not in self._logs:
+                self._logs[name] = _Log(self._folder / f"{name}.log", self._most)
+            self._logs[name].write(lines)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def write_quietly(self, message: Message) -> None:
+        """Writes what a process said while it was being ended, if it can be written."""
+        if message.say == "output":
+            with contextlib.suppress(LaunchError):
+                self.write(message.values["id"], message.values["lines"])
+
+    def close(self) -> None:
+        """Closes the files."""
+        for log in self._logs.values():
+            with contextlib.suppress(OSError):
+                log.close()
+
+
+def compress(folder: Path) -> None:
+    """Compresses the large logs of a job that is over; one that cannot be is left as it is."""
+    for path in [*folder.glob("*.log"), *folder.glob("*.log.1")]:
+        part = path.with_name(path.name + ".part")
+        try:
+            if path.stat().st_size > _COMPRESS_ABOVE:
+                with path.open("rb") as raw, gzip.open(part, "wb", compresslevel=1) as packed:
+                    shutil.copyfileobj(raw, packed, 1 << 20)
+                part.replace(path.with_name(path.name + ".gz"))
+                path.unlink()
+        except OSError:
+            part.unlink(missing_ok=True)
+
+
+def hosts_of(folder: Path) -> dict[str, str]:
+    """The host of each process of the job whose logs the folder has, by the process's name."""
+    path = folder / _HOSTS
+    known: dict[str, str] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(path.read_text(encoding="utf-8"))
+    return known
+
+
+def files_of(folder: Path, name: str) -> list[Path]:
+    """The files of a process's log, the older one first, whether they are compressed or not."""
+    older, newer = folder / f"{name}.log.1", folder / f"{name}.log"
+    packed = [(path, path.with_name(path.name + ".gz")) for path in (older, newer)]
+    found = [next((one for one in pair if one.is_file()), None) for pair in packed]
+    return [path for path in found if path is not None]
+
+
+def lines_of(folder: Path, name: str) -> Iterator[str]:
+    """What is kept of a process's log, oldest line first."""
+    for path in files_of(folder, name):
+        with _opened(path) as file:
+            for line in file:
+                yield line.decode("utf-8", "replace").rstrip("\n")
+
+
+def _opened(path: Path) -> BufferedIOBase:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")

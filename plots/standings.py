@@ -1,0 +1,117 @@
+"""Where the workers of a running job stand, as a table that fits a terminal."""
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bench.trial import Trial
+from plots.table import significant
+from results.glimpse import Glimpse, Standing
+
+# More rows than this are no longer looked at; of more workers, those that need a look are shown.
+MOST_ROWS = 20
+_FEW = 8
+_QUIET_SECONDS = 10.0
+
+
+def standings(trial: Trial, glimpse: Glimpse, rows: int = MOST_ROWS) -> RenderableType:
+    """A row a worker; where there are more than rows, the slowest few and a line on the rest."""
+    shown, rest = _divided(glimpse.workers, min(rows, MOST_ROWS))
+    has_gpus = any(one.gpu is not None for one in glimpse.workers)
+    table = Table(box=None, expand=True, pad_edge=False, header_style="bold")
+    table.add_column("rank", no_wrap=True)
+    table.add_column("host", no_wrap=True, overflow="ellipsis", max_width=20)
+    table.add_column("window", no_wrap=True)
+    for name in ("images/s", "CPU", *["GPU"] * has_gpus):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("last word", no_wrap=True, overflow="ellipsis", ratio=1)
+    for one in shown:
+        rate = "" if one.images_per_second is None else significant(one.images_per_second)
+        used = [_percent(one.cpu), *[_percent(one.gpu)] * has_gpus]
+        rank = f"worker {one.worker}" if one.rank is None else str(one.rank)
+        cells = (rank, one.host, _window(trial, one), rate, *used, one.last_word)
+        table.add_row(*map(Text, cells))
+    lines = [_line(_summary(trial, rest))] if rest else []
+    return Group(_line(title(trial, glimpse)), table, *lines)
+
+
+def title(trial: Trial, glimpse: Glimpse) -> str:
+    """The job in a line: its name, how fast it is now, what it waits for."""
+    rates = [one.images_per_second for one in glimpse.workers]
+    known = [rate for rate in rates if rate is not None]
+    parts = [f"{significant(sum(known))} images/s"] if len(known) == len(rates) else []
+    if glimpse.met_seconds is None:
+        arrived = sum(one.rank is not None for one in glimpse.workers)
+        parts.append(f"{arrived} of {len(rates)} ready after {glimpse.seconds:.0f} s")
+    elif not parts:
+        parts.append(met(trial, glimpse.met_seconds))
+    if glimpse.quiet_seconds >= _QUIET_SECONDS:
+        parts.append(f"no news for {glimpse.quiet_seconds:.0f} s")
+    return f"{trial.name}: {', '.join(parts)}"
+
+
+def met(trial: Trial, seconds: float) -> str:
+    """When the job's workers had met."""
+    return f"{'all met' if trial.workers > 1 else 'ready'} after {seconds:.1f} s"
+
+
+def _line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+def _divided(
+    workers: Sequence[Standing], rows: int
+) -> tuple[Sequence[Standing], Sequence[Standing]]:
+    """The workers to show and the others, each in the order of their ranks."""
+    ordered = sorted(workers, key=lambda one: one.worker if one.rank is None else one.rank)
+    if len(ordered) <= rows:
+        return ordered, []
+    most = max(one.windows for one in ordered)
+    stuck = [one for one in ordered if _is_stuck(one, most)]
+    slowest = sorted(
+        (one for one in ordered if one not in stuck),
+        key=lambda one: (one.images_per_second or 0.0, one.worker),
+    )
+    count = max(1, min(rows - 1, max(_FEW, len(stuck))))
+    chosen = {one.worker for one in (stuck + slowest)[:count]}
+    return (
+        [one for one in ordered if one.worker in chosen],
+        [one for one in ordered if one.worker not in chosen],
+    )
+
+
+def _is_stuck(one: Standing, most: int) -> bool:
+    """Whether it holds the others up: in a synchronous job those are one window ahead at most."""
+    return one.state in {"stopped", "ended"} or one.windows < most - 1
+
+
+def _window(trial: Trial, one: Standing) -> str:
+    if one.rank is None and one.state != "stopped":
+        return one.state
+    total = f"/{trial.warmup_windows + trial.windows}" if trial.windows else ""
+    warm = "warm-up" if one.windows <= trial.warmup_windows else ""
+    return f"{one.windows}{total} {warm if one.state == 'trains' else one.state}".rstrip()
+
+
+def _summary(trial: Trial, rest: Sequence[Standing]) -> str:
+    total = f" of {trial.warmup_windows + trial.windows}" if trial.windows else ""
+    parts = [f"window {_range([one.windows for one in rest], str)}{total}"]
+    rates = [one.images_per_second for one in rest if one.images_per_second is not None]
+    if rates:
+        parts.append(f"{_range(rates, significant)} images/s each")
+    for name, shares in (("CPU", [one.cpu for one in rest]), ("GPU", [one.gpu for one in rest])):
+        known = [share for share in shares if share is not None]
+        if known:
+            parts.append(f"{name} {_range([100 * share for share in known], '{:.0f}'.format)} %")
+    return f"and {len(rest)} others: {', '.join(parts)}"
+
+
+def _range(values: Sequence[float], shown: Callable[[float], str]) -> str:
+    least, most = shown(min(values)), shown(max(values))
+    return least if least == most else f"{least} to {most}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
