@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from launch.practice.view import View, mount, take
-from launch.practice.world import USER
+from launch.practice.world import USER, say
 
 _RUN = Path("/run/practice")
 # As few differences as can be from what a package's own configuration has.
@@ -37,7 +37,7 @@ def main() -> None:
     told = json.load(sys.stdin)
     # The machine's /proc is still in place.
     pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - the link's own text
-    print(json.dumps({"name": told["name"], "pid": pid}), flush=True)
+    say({"name": told["name"], "pid": pid})
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
     socket.sethostname(told["name"])
     mount("proc", "/proc", "proc")

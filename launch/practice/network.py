@@ -132,6 +132,6 @@ def links(cluster: Cluster) -> dict[str, Link]:
     for one in json.loads(_within(cluster.pid, "tc", "-json", "qdisc", "show")):
         rates[one["dev"]] = 8 * one["options"].get("rate", 0)  # tc prints bytes
     return {
-        link["ifname"]: Link(up="UP" in link["flags"], bits_per_second=rates[link["ifname"]])
+        link["ifname"]: Link(up="UP" in link["flags"], bits_per_second=rates.get(link["ifname"], 0))
         for link in json.loads(_within(cluster.pid, "ip", "-json", "link", "show"))
     }

@@ -27,7 +27,7 @@ def main() -> None:
     os.umask(0o022)
     # The machine's /proc is still in place, and so tells pids as the machine counts them.
     outer = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1]
-    print(json.dumps({"outer": int(outer)}), flush=True)
+    say({"outer": int(outer)})
     told = json.loads(sys.stdin.readline())
     own_etc(told["names"])
     for host in told["hosts"]:
@@ -35,6 +35,11 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away who has ended
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _stay([int(fd) for fd in sys.argv[1:]])
+
+
+def say(message: dict[str, Any]) -> None:
+    """Tells the master something, in one piece: the hosts say theirs over the same pipe."""
+    os.write(1, f"{json.dumps(message)}\n".encode())
 
 
 def own_etc(names: str) -> None:
