@@ -1,0 +1,250 @@
+"""Lists of hosts, in the formats that launchers, schedulers and clouds write."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.errors import is_whole
+from launch.errors import LaunchError
+from launch.slurm import gpus_per_node, nodelist
+
+# What N is in 'host:N': the SSH port in a file for MXNet's launcher, the devices in one for MPICH.
+DIALECTS = ("dmlc", "mpich")
+# Where Amazon's deep learning images list their hosts, unless a variable names another file.
+AMAZON = Path("/opt/deeplearning/workers")
+# More hosts, devices or bytes than these are a mistake.
+MOST = 10_000
+LARGEST_FILE = 1 << 20
+
+_LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_SIX = r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?"
+_HOST = re.compile(
+    r"(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*@)?"
+    rf"(?:\[(?P<boxed>{_SIX})\]|(?P<bare>(?=[^:]*:[^:]*:){_SIX})|(?P<name>{_NAME.pattern}))"
+    r"(?::(?P<number>[^:]+))?"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A host as it was listed: what an SSH client is told, and how many devices it has.
+
+    target  'node01', 'ubuntu@node01', '192.0.2.1', '2001:db8::1': no port, no brackets
+    port    SSH port, where said
+    slots   devices, where said
+    """
+
+    target: str
+    port: int | None = None
+    slots: int | None = None
+
+
+def find(hostfile: str, hosts: str, dialect: str, environ: Mapping[str, str]) -> tuple[Listed, ...]:
+    """The hosts of an option, or of what the environment says; none where nothing does.
+
+    In this order: --hosts or --hostfile, $DEEPLEARNING_WORKERS_PATH, the Slurm allocation that
+    this runs in, the default file of Amazon's images. Raises LaunchError.
+    """
+    _check_dialect(dialect)
+    if hosts and (hostfile or dialect):
+        other = "--hostfile" if hostfile else "--hosts-format, which is for files"
+        raise LaunchError(f"--hosts 'HOST:DEVICES,...': expected without {other}; leave one out")
+    if hosts:
+        return inline(hosts, "--hosts")
+    if hostfile:
+        return read(Path(hostfile), dialect)
+    if workers := environ.get("DEEPLEARNING_WORKERS_PATH"):
+        where = f"$DEEPLEARNING_WORKERS_PATH: {workers}"
+        return parse(_text(Path(workers), where), where, dialect)
+    if nodes := environ.get("SLURM_JOB_NODELIST"):
+        names = nodelist(nodes)
+        found = inline(",".join(names), "$SLURM_JOB_NODELIST")
+        return tuple(replace(host, slots=gpus_per_node(environ, len(names))) for host in found)
+    return read(AMAZON, dialect) if os.access(AMAZON, os.R_OK) else ()
+
+
+def read(path: Path, dialect: str = "") -> tuple[Listed, ...]:
+    """The hosts of a file. Raises LaunchError naming the line that is wrong."""
+    return parse(_text(path, str(path)), str(path), dialect)
+
+
+def parse(text: str, where: str, dialect: str = "") -> tuple[Listed, ...]:
+    """The hosts of a text with one a line; its lines are 'where:3' in messages.
+
+    Raises LaunchError naming the line that is wrong.
+    """
+    _check_dialect(dialect)
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    contents = [line.partition("#")[0].strip(" \t") for line in lines]
+    listed = [
+        (place, _line(content, place, dialect))
+        for number, content in enumerate(contents, 1)
+        if content and (place := f"{where}:{number}")
+    ]
+    if not listed:
+        raise LaunchError(
+            f"{where}: expected a host a line, as 'HOST', 'HOST slots=N' or 'HOST:N', found none"
+        )
+    return _distinct(listed)
+
+
+def inline(text: str, where: str) -> tuple[Listed, ...]:
+    """The hosts of 'h1:4,h2:4', as Horovod takes them, with their devices, or of 'h1,h2'.
+
+    Raises LaunchError naming the entry that is wrong.
+    """
+    entries = enumerate(text.split(","), 1)
+    places = [(f"{where}, host {number}", entry) for number, entry in entries]
+    return _distinct([(place, _line(entry, place, "mpich")) for place, entry in places])
+
+
+def with_devices(
+    listed: Sequence[Listed], devices_per_node: int | None
+) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
+    """The hosts with as many devices each as all of them have, and notes for a person.
+
+    `devices_per_node` overrides what was listed. Raises LaunchError where neither says a number.
+    """
+    if devices_per_node is not None:
+        return _overridden(listed, devices_per_node)
+    if missing := [host.target for host in listed if host.slots is None]:
+        raise LaunchError(
+            f"{_several(missing)}: expected a number of devices, found none; "
+            "add slots=N to the line of each host, or give --devices-per-node N"
+        )
+    counts = [(host.slots, host.target) for host in listed if host.slots is not None]
+    if len({slots for slots, _ in counts}) < 2:
+        return tuple(listed), ()
+    (fewest, poor), (most, rich) = min(counts), max(counts)
+    note = f"devices: {poor} has {fewest}, {rich} has {most}; a sweep uses {fewest} of each host"
+    return tuple(replace(host, slots=fewest) for host in listed), (note,)
+
+
+def _overridden(
+    listed: Sequence[Listed], devices: int
+) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
+    _whole(str(devices), MOST, "--devices-per-node: expected N")
+    other = [host.target for host in listed if host.slots not in {None, devices}]
+    note = f"{_several(other)}: --devices-per-node {devices} counts, not what was listed"
+    return tuple(replace(host, slots=devices) for host in listed), (note,) if other else ()
+
+
+def _several(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _text(path: Path, where: str) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise LaunchError(
+            f"{where}: expected a file with a host a line, found: {error.strerror}"
+        ) from None
+    text = content.decode("utf-8", errors="replace")
+    if "\0" in text or "\ufffd" in text or len(content) > LARGEST_FILE:
+        raise LaunchError(
+            f"{where}: expected UTF-8 text with a host a line, 1 MB at most, found something else"
+        )
+    return text
+
+
+def _check_dialect(dialect: str) -> None:
+    if dialect and dialect not in DIALECTS:
+        raise LaunchError(f"--hosts-format: expected {' or '.join(DIALECTS)}, got {dialect!r}")
+
+
+def _line(content: str, where: str, dialect: str) -> Listed:
+    word, *words = re.findall(r"[^ \t]+", content) or [""]
+    target, number = _target(word, where)
+    if ":" in target or not target.strip("0123456789."):
+        words = _without_names(words)
+    slots = _counts(words, where)
+    if number is None:
+        return Listed(target=target, slots=slots)
+    if dialect == "mpich" and slots is None:
+        return Listed(target=target, slots=_whole(number, MOST, f"{where}: expected devices"))
+    # Beside slots=N the number can only be a port.
+    if dialect == "dmlc" or (slots is not None and not dialect):
+        port = _whole(number, 65535, f"{where}: expected an SSH port")
+        return Listed(target=target, port=port, slots=slots)
+    if dialect:
+        raise LaunchError(f"{where}: expected devices once, got {content[:60]!r}")
+    raise LaunchError(
+        f"{where}: {word[:60]!r} can mean an SSH port or devices; say --hosts-format dmlc "
+        "if it is the port, --hosts-format mpich if it is the devices"
+    )
+
+
+def _target(word: str, where: str) -> tuple[str, str | None]:
+    """The target that a line begins with, and what stands after its colon."""
+    found = _HOST.fullmatch(word)
+    host = found and (found["boxed"] or found["bare"] or found["name"])
+    if found is None or host is None or not _can_be(host):
+        raise LaunchError(
+            f"{where}: expected a host, as node01, user@node01, 192.0.2.1 or [2001:db8::1], "
+            f"got {word[:60]!r}"
+        )
+    return (found["user"] or "") + host, found["number"]
+
+
+def _can_be(host: str) -> bool:
+    """Whether what looks like a host is one; 192.0.2 is not, though resolvers read 192.0.0.2."""
+    if ":" in host or not host.strip("0123456789."):
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return False
+    return len(host) <= 253
+
+
+def _without_names(words: list[str]) -> list[str]:
+    """What is left of a line as /etc/hosts has them, 'ADDRESS NAME...', after its names."""
+    while words and _NAME.fullmatch(words[0]) and _can_be(words[0]):
+        words = words[1:]
+    return words
+
+
+def _counts(words: Iterable[str], where: str) -> int | None:
+    """The N of slots=N, if there; max_slots, Open MPI's limit, is checked and not used."""
+    counts: dict[str, int] = {}
+    for word in words:
+        key, _, value = word.replace("max-slots", "max_slots").partition("=")
+        if key not in {"slots", "max_slots"} or key in counts:
+            raise LaunchError(
+                f"{where}: expected slots=N or max_slots=N, each once, got {word[:60]!r}"
+            )
+        counts[key] = _whole(value, MOST, f"{where}: expected {key}=N")
+    slots = counts.get("slots")
+    if slots is not None and counts.get("max_slots", slots) < slots:
+        raise LaunchError(
+            f"{where}: expected max_slots not below slots={slots}, got {counts['max_slots']}"
+        )
+    return slots
+
+
+def _whole(text: str, most: int, expected: str) -> int:
+    if is_whole(text) and 1 <= int(text) <= most:
+        return int(text)
+    raise LaunchError(f"{expected} from 1 to {most}, got {text[:60]!r}")
+
+
+def _distinct(listed: Iterable[tuple[str, Listed]]) -> tuple[Listed, ...]:
+    places: dict[tuple[str, int | None], str] = {}
+    hosts: list[Listed] = []
+    for where, host in listed:
+        name = host.target.rpartition("@")[2].lower()
+        name = str(ipaddress.ip_address(name)) if ":" in name else name
+        first = places.setdefault((name, host.port), where)
+        if first != where:
+            raise LaunchError(
+                f"{where}: {name} stands in {first} already; "
+                "list a host once, with slots=N for its devices"
+            )
+        hosts.append(host)
+    return tuple(hosts)
