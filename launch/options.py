@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[=:](.*))?", re.DOTALL | re.
 _FORWARDED = ("OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH")
 _MOST = 10_000
 _INSTEAD = {
-    "mpi": "a list of hosts that mpirun takes is a hosts file here, for --launcher ssh",
+    "mpi": "--launcher ssh takes the same hosts file",
     "sge": "write the hosts that the queue gave you into a file, for --launcher ssh",
     "yarn": "write the hosts into a file, for --launcher ssh",
 }
