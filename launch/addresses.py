@@ -86,5 +86,5 @@ def _answer(start: Start, host: Host) -> dict[str, Any]:
     finally:
         late.cancel()
         line.close(1.0)
-    why = line.last_words() or f"it did not answer within {_ANSWER_SECONDS:.0f} s"
+    why = line.last_words() or f"no answer within {_ANSWER_SECONDS:.0f} s"
     raise LaunchError(f"{host.name}: its addresses were not found: {why}")

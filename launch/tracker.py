@@ -100,9 +100,14 @@ def _follow(running: "_Running", agents: Agents, show: Take) -> Ending:
     while True:
         message = agents.receive(0.0)
         if message is None:  # only when all that was said has been heard is anyone late
-            ending = running.late(time.monotonic())
-            if ending is not None:
-                return ending
+            now = time.monotonic()
+            for name in (silent := running.silent(now)):
+                agents.give_up(name)
+            if silent:
+                why = f"its agent has said nothing for {_SILENCE_SECONDS:.0f} s"
+                return Ending(code=1, message=f"{', '.join(silent)}: {why}")
+            if running.is_late(now):
+                return Ending(code=0)
             message = agents.receive(_TURN_SECONDS)
         if message is not None:
             show(message)
@@ -134,15 +139,13 @@ class _Running:
                 self.done = now
         return None if self.left else Ending(code=0)
 
-    def late(self, now: float) -> Ending | None:
-        """How the job has ended, by what was not said in time."""
-        if self.done and now - self.done > _GOODBYE_SECONDS:
-            return Ending(code=0)
-        silent = [name for name, heard in self.heard.items() if now - heard > _SILENCE_SECONDS]
-        if not silent:
-            return None
-        why = f"its agent has said nothing for {_SILENCE_SECONDS:.0f} s"
-        return Ending(code=1, message=f"{', '.join(silent)}: {why}")
+    def is_late(self, now: float) -> bool:
+        """Whether servers and the scheduler have had their time since the workers were done."""
+        return bool(self.done) and now - self.done > _GOODBYE_SECONDS
+
+    def silent(self, now: float) -> list[str]:
+        """The hosts whose agents say nothing."""
+        return [name for name, heard in self.heard.items() if now - heard > _SILENCE_SECONDS]
 
 
 def _ending(process: Process, message: Message) -> Ending:

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+import launch.addresses
 from launch.addresses import address_of, located
 from launch.errors import LaunchError
-from launch.hosts import this_machine
-from launch.transport import here
+from launch.hosts import Host, this_machine
+from launch.transport import Line, here
+from tests.jobs import left_over
 
 SAID = {"ssh": "192.0.2.7", "addresses": {"lo": "127.0.0.1", "eth0": "10.0.0.7"}}
 
@@ -53,3 +55,14 @@ def test_hosts_that_share_an_address_are_refused() -> None:
     hosts = [replace(this_machine(), name=f"node0{n}") for n in (1, 2)]
     with pytest.raises(LaunchError, match=r"node01, node02: .* all have 127\.0\.0\.1"):
         located(here, hosts, "lo")
+
+
+def test_a_host_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mute(host: Host, _: tuple[str, ...]) -> Line:
+        """An agent, which waits to be told something."""
+        return here(host, ("errors", "ports", "lease", "processes", "agent"))
+
+    monkeypatch.setattr(launch.addresses, "_ANSWER_SECONDS", 1.0)
+    with pytest.raises(LaunchError, match="its addresses were not found: no answer within 1 s"):
+        located(mute, [this_machine()])
+    assert left_over() == []

@@ -167,12 +167,21 @@ def test_an_ended_launcher_leaves_nothing(tmp_path: Path, number: int, code: int
     assert said == ("" if code < 0 else f"error: {name}: every process was ended\n")
 
 
-def test_an_agent_that_is_killed_ends_the_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (signal.SIGKILL, "is gone (its channel closed)"),
+        (signal.SIGSTOP, "has said nothing for 7 s"),
+    ],
+)
+def test_an_agent_that_is_killed_or_held_ends_the_job(
+    tmp_path: Path, number: int, why: str
+) -> None:
     with launching(tmp_path, "-n", "1", *SLEEP) as launcher:
         assert until(lambda: len(left_over()) == 5, 20)
-        os.kill(agents()[0], signal.SIGKILL)
-        assert launcher.wait(5) == 1
-        assert launcher.stderr.read().endswith(": its agent is gone (its channel closed)\n")
+        os.kill(agents()[0], number)
+        assert launcher.wait(12) == 1
+        assert launcher.stderr.read() == f"error: {os.uname().nodename}: its agent {why}\n"
     assert left_over() == []
 
 
