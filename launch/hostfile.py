@@ -79,12 +79,8 @@ def parse(text: str, where: str, dialect: str = "") -> tuple[Listed, ...]:
     """
     _check_dialect(dialect)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    contents = [line.partition("#")[0].strip(" \t") for line in lines]
-    listed = [
-        (place, _line(content, place, dialect))
-        for number, content in enumerate(contents, 1)
-        if content and (place := f"{where}:{number}")
-    ]
+    contents = ((f"{where}:{n}", line.partition("#")[0]) for n, line in enumerate(lines, 1))
+    listed = [(place, _line(text, place, dialect)) for place, text in contents if text.strip(" \t")]
     if not listed:
         raise LaunchError(
             f"{where}: expected a host a line, as 'HOST', 'HOST slots=N' or 'HOST:N', found none"
@@ -97,9 +93,8 @@ def inline(text: str, where: str) -> tuple[Listed, ...]:
 
     Raises LaunchError naming the entry that is wrong.
     """
-    entries = enumerate(text.split(","), 1)
-    places = [(f"{where}, host {number}", entry) for number, entry in entries]
-    return _distinct([(place, _line(entry, place, "mpich")) for place, entry in places])
+    entries = ((f"{where}, host {n}", entry) for n, entry in enumerate(text.split(","), 1))
+    return _distinct([(place, _line(entry, place, "mpich")) for place, entry in entries])
 
 
 def with_devices(
@@ -174,7 +169,7 @@ def _line(content: str, where: str, dialect: str) -> Listed:
         port = _whole(number, 65535, f"{where}: expected an SSH port")
         return Listed(target=target, port=port, slots=slots)
     if dialect:
-        raise LaunchError(f"{where}: expected devices once, got {content[:60]!r}")
+        raise LaunchError(f"{where}: expected devices once, got {content.strip()[:60]!r}")
     raise LaunchError(
         f"{where}: {word[:60]!r} can mean an SSH port or devices; say --hosts-format dmlc "
         "if it is the port, --hosts-format mpich if it is the devices"
