@@ -26,7 +26,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a job; the exit code is 0, that of the first process that failed, or below.
+    """Runs a job; returns 0, the exit code of the first process that failed, or one of these:
 
     1 for a host that was lost, 2 for what cannot be done as asked, 128 + n for signal n.
     """
