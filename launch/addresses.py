@@ -1,10 +1,17 @@
 """The address that the other hosts of a job reach a host by."""
 
 import ipaddress
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from launch.errors import LaunchError
+from launch.hosts import Host
+from launch.talk import PROBE, Talk
+from launch.transport import Start
 
+_ANSWER_SECONDS = 15.0
 # Of the machine alone: containers and virtual machines on it.
 _INNER = ("lo", "docker", "br-", "virbr", "veth", "cni", "flannel")
 
@@ -32,3 +39,49 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
         f"it was reached as {reached or 'something unknown'}, which no other host can use; choose "
         f"one of its addresses with --interface NAME: {listed}"
     )
+
+
+def sharing(addresses: Mapping[str, str]) -> dict[str, str]:
+    """Of hosts with the address of another, by name: what is wrong."""
+    names = defaultdict(list)
+    for name, address in addresses.items():
+        names[address].append(name)
+    return {
+        name: f"has the address {address}, as {', '.join(n for n in same if n != name)}: list a "
+        f"machine once, or choose with --interface a network on which they differ"
+        for address, same in names.items()
+        for name in same
+        if len(same) > 1
+    }
+
+
+def located(start: Start, hosts: Sequence[Host], interface: str = "") -> tuple[Host, ...]:
+    """The hosts with their addresses, which all are asked for side by side.
+
+    Raises LaunchError where hosts cannot be reached, have no such address, or share one.
+    """
+    with ThreadPoolExecutor(max(1, len(hosts))) as pool:
+        asked = list(pool.map(lambda host: _asked(host, start, interface), hosts))
+    wrong = [one for one in asked if isinstance(one, LaunchError)]
+    if wrong:
+        raise LaunchError("; ".join(map(str, wrong)))
+    found = tuple(one for one in asked if isinstance(one, Host))
+    for name, why in sharing({host.name: host.address for host in found}).items():
+        raise LaunchError(f"{name}: {why}")
+    return found
+
+
+def _asked(host: Host, start: Start, interface: str) -> Host | LaunchError:
+    try:
+        talk = Talk(host, start, PROBE)
+        try:
+            said = talk.ask({"do": "where"}, _ANSWER_SECONDS)
+        finally:
+            talk.close()
+    except LaunchError as error:
+        return error
+    try:
+        address = address_of(said["addresses"], "".join(said["reached"]), interface)
+    except LaunchError as error:
+        return LaunchError(f"{host.name}: {error}")
+    return replace(host, address=address)

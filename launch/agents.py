@@ -105,6 +105,13 @@ class Agents:
         self._at_work = set()
         self._drop_gone(take)
 
+    def give_up(self, name: str) -> None:
+        """Waits no longer for a host that has fallen silent; its agent ends what is there."""
+        channel = self._channels.pop(name)
+        self._at_work.discard(name)
+        # One on this machine may only be held, and is woken; one on a cut network hears nothing.
+        channel.close() if channel.host.login is None else channel.close(0.0)
+
     def _drop_gone(self, take: Take) -> None:
         """Closes the channels of agents that are gone; `take` gets the last that was said."""
         self._drain(take)

@@ -6,14 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from launch.addresses import address_of
+from launch.addresses import address_of, sharing
 from launch.errors import LaunchError
 from launch.findings import Examined, Wanted, marked, problems
 from launch.hosts import ROOT, Host, this_machine
-from launch.talk import Talk
+from launch.talk import PROBE, Talk
 from launch.transport import Start
 
-MODULES = ("errors", "lease", "code", "machine", "interpreter", "probe")
 # To import MXNet for the first time, from a cold disk, takes long.
 _LOOK_SECONDS, _SECONDS = 150.0, 20.0
 
@@ -24,6 +23,7 @@ def examine(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examine
     with ThreadPoolExecutor(max(1, len(probes))) as pool:
         try:
             list(pool.map(_Probe.look, probes))
+            _tell_sharing(probes)
             list(pool.map(_Probe.listen, probes))
             targets = {one.host.name: [one.host.address, one.port] for one in probes if one.port}
             list(pool.map(lambda one: one.reach(targets), probes))
@@ -33,6 +33,13 @@ def examine(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examine
         finally:
             list(pool.map(_Probe.close, probes))
     return marked([one.examined() for one in probes])
+
+
+def _tell_sharing(probes: "Sequence[_Probe]") -> None:
+    found = {one.host.name: one.host.address for one in probes if one.host.address}
+    whys = sharing(found)
+    for one in probes:
+        one.tell(whys.get(one.host.name, ""))
 
 
 class _Probe:
@@ -54,6 +61,11 @@ class _Probe:
             reach=self._reach,
         )
 
+    def tell(self, problem: str) -> None:
+        """Adds a problem that was found in comparing hosts."""
+        if problem:
+            self._problems.append(problem)
+
     def look(self) -> None:
         """Connects, and asks what the host has."""
         trees = [self._wanted.tree] if self._wanted.tree else ["~/mxscale", str(ROOT)]
@@ -61,7 +73,7 @@ class _Probe:
         ask = {"do": "look", "trees": trees, "python": python, "folder": trees[0]}
         began = 0.0
         try:
-            self._talk = Talk(self.host, self._start, MODULES)
+            self._talk = Talk(self.host, self._start, PROBE)
             began = time.time()
             facts = self._talk.ask(ask, _LOOK_SECONDS)
         except LaunchError as error:

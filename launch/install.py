@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from launch.check import MODULES
 from launch.errors import LaunchError
 from launch.findings import no_code
 from launch.hosts import ROOT, Host, this_machine
 from launch.push import Pushing, contents, in_tree, push
-from launch.talk import Talk
+from launch.talk import PROBE, Talk
 from launch.transport import Start
 
 _LOOK_SECONDS, _SETUP_SECONDS = 150.0, 3600.0
@@ -105,7 +104,7 @@ def _pushed(moves: Pushing) -> int:
 
 
 def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
-    talk = Talk(host, start, MODULES)
+    talk = Talk(host, start, PROBE)
     try:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
         facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS)

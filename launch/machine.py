@@ -34,7 +34,7 @@ def facts(folder: str) -> dict[str, Any]:
         "memory_mib": memory.get("MemTotal", 0) // 1024,
         "available_mib": memory.get("MemAvailable", 0) // 1024,
         "addresses": addresses(),
-        "reached": os.environ.get("SSH_CONNECTION", "").split()[2:3],
+        "reached": reached(),
         **_disk(folder),
         **gpus(),
     }
@@ -45,6 +45,11 @@ def _memory() -> dict[str, int]:
     with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123
         lines = [line.split() for line in file]
     return {words[0].rstrip(":"): int(words[1]) for words in lines}
+
+
+def reached() -> list[str]:
+    """The address by which SSH reached this machine, if it did."""
+    return os.environ.get("SSH_CONNECTION", "").split()[2:3]
 
 
 def addresses() -> dict[str, str]:

@@ -3,9 +3,10 @@
 Standard library only and Python 3.8 or newer, sent over a line as the agent is. One JSON line each:
 
     to it    {"do": "look", "trees", "python", "folder"} | {"do": "listen", "address"}
-             | {"do": "reach", "targets": {name: [address, port]}} | {"do": "measure", "target"}
-    from it  {"say": "facts", ...} | "listening" port | "reached" failed | "measured" mb_s, ms
-             | "failed" why
+             | {"do": "where"} | {"do": "reach", "targets": {name: [address, port]}}
+             | {"do": "measure", "target"}
+    from it  {"say": "facts", ...} | "where" addresses, reached | "listening" port
+             | "reached" failed | "measured" mb_s, ms | "failed" why
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -37,6 +38,10 @@ def _look(asked: dict[str, Any]) -> dict[str, Any]:
             "holder": lease.holder(),
             "time": time.time(),
         }
+
+
+def _where(_: dict[str, Any]) -> dict[str, Any]:
+    return {"say": "where", "addresses": machine.addresses(), "reached": machine.reached()}
 
 
 def _listen(asked: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +117,7 @@ def _trip(line: socket.socket) -> float:
     return time.perf_counter() - began
 
 
-_DOES = {"look": _look, "listen": _listen, "reach": _reach, "measure": _measure}
+_DOES = {"look": _look, "where": _where, "listen": _listen, "reach": _reach, "measure": _measure}
 
 
 def main() -> None:

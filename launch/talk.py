@@ -12,6 +12,8 @@ from launch.hosts import Host
 from launch.transport import Start, said
 
 _CLOSE_SECONDS = 2.0
+# The modules of `probe`, the program that looks at a host.
+PROBE = ("errors", "lease", "code", "machine", "interpreter", "probe")
 
 
 class Talk:

@@ -1,0 +1,163 @@
+"""The tracker of a job of any script that reads DMLC_*: its processes, followed to the end."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from launch.agents import GONE, Agents, Take
+from launch.channel import Message
+from launch.errors import LaunchError
+from launch.hosts import Host
+from launch.options import Asked
+from launch.plan import Process
+from launch.seen import signal_name
+
+_TURN_SECONDS = 0.2
+# Agents say something every second, however busy their hosts are.
+_SILENCE_SECONDS = 7.0
+# What servers and the scheduler get once the workers are done.
+_GOODBYE_SECONDS = 5.0
+# As in shells: what could not be started, and what a signal ended.
+_NOT_STARTED, _BY_SIGNAL = 127, 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a job ended: an exit code, and why where it is not 0."""
+
+    code: int
+    message: str = ""
+
+
+def processes(asked: Asked, hosts: Sequence[Host], port: int) -> list[Process]:
+    """A scheduler, the servers and the workers, in the order of their start.
+
+    The scheduler is on the first host; server i and worker i are on host i % hosts.
+    """
+    counts = {"scheduler": 1, "server": asked.servers, "worker": asked.workers}
+    return [
+        _process(asked, role, index, hosts[index % len(hosts)], (hosts[0].address, port))
+        for role, count in counts.items()
+        for index in range(count)
+    ]
+
+
+def _process(
+    asked: Asked, role: str, index: int, host: Host, scheduler: tuple[str, int]
+) -> Process:
+    env = {
+        "DMLC_ROLE": role,
+        "DMLC_PS_ROOT_URI": scheduler[0],
+        "DMLC_PS_ROOT_PORT": str(scheduler[1]),
+        "DMLC_NUM_WORKER": str(asked.workers),
+        "DMLC_NUM_SERVER": str(asked.servers),
+        "DMLC_NODE_HOST": host.address,
+    }
+    return Process(
+        host=host, role=role, index=index, argv=asked.command, env=asked.variables(role) | env
+    )
+
+
+def run(job: Sequence[Process], agents: Agents, show: Take) -> Ending:
+    """Starts the processes and follows them to the end; every message goes to `show`.
+
+    Whatever happens, every process is gone when this returns or raises. Raises LaunchError where a
+    host has no agent.
+    """
+    try:
+        agents.begin_job(process.host for process in job)
+        for process in job:
+            agents.send(process.host, _start(process))
+        return _follow(_Running(job, time.monotonic()), agents, show)
+    finally:
+        agents.end_job(_quietly(show))
+
+
+def _start(process: Process) -> dict[str, object]:
+    return {
+        "do": "start",
+        "id": process.id,
+        "argv": list(process.argv),
+        "env": process.env,
+        "cwd": process.host.tree,
+        "cores": [],
+    }
+
+
+def _quietly(show: Take) -> Take:
+    """The same, where it is too late to be told that nobody takes it."""
+
+    def shown(message: Message) -> None:
+        with contextlib.suppress(LaunchError, BrokenPipeError):
+            show(message)
+
+    return shown
+
+
+def _follow(running: "_Running", agents: Agents, show: Take) -> Ending:
+    while True:
+        message = agents.receive(0.0)
+        if message is None:  # only when all that was said has been heard is anyone late
+            now = time.monotonic()
+            for name in (silent := running.silent(now)):
+                agents.give_up(name)
+            if silent:
+                why = f"its agent has said nothing for {_SILENCE_SECONDS:.0f} s"
+                return Ending(code=1, message=f"{', '.join(silent)}: {why}")
+            if running.is_late(now):
+                return Ending(code=0)
+            message = agents.receive(_TURN_SECONDS)
+        if message is not None:
+            show(message)
+            ending = running.take(message, time.monotonic())
+            if ending is not None:
+                return ending
+
+
+class _Running:
+    """What is left of a job. No clock of its own."""
+
+    def __init__(self, job: Sequence[Process], now: float) -> None:
+        self.left = {process.id: process for process in job}
+        self.heard = {process.host.name: now for process in job}
+        self.done = 0.0
+
+    def take(self, message: Message, now: float) -> Ending | None:
+        """How the job has ended, by what an agent said."""
+        name = message.host.name
+        self.heard[name] = now
+        if message.say in GONE:
+            why = message.values.get("why", "its channel closed")
+            return Ending(code=1, message=f"{name}: its agent is gone ({why})")
+        if message.say in {"refused", "exit"}:
+            ending = _ending(self.left.pop(message.values["id"]), message)
+            if ending.code:
+                return ending
+            if not self.done and not any(one.role == "worker" for one in self.left.values()):
+                self.done = now
+        return None if self.left else Ending(code=0)
+
+    def is_late(self, now: float) -> bool:
+        """Whether servers and the scheduler have had their time since the workers were done."""
+        return bool(self.done) and now - self.done > _GOODBYE_SECONDS
+
+    def silent(self, now: float) -> list[str]:
+        """The hosts whose agents say nothing."""
+        return [name for name, heard in self.heard.items() if now - heard > _SILENCE_SECONDS]
+
+
+def _ending(process: Process, message: Message) -> Ending:
+    """How one process ended."""
+    values, who = message.values, f"{process.host.name}: {process.role} {process.index}"
+    if message.say == "refused":
+        return Ending(code=_NOT_STARTED, message=f"{who} could not be started: {values['why']}")
+    number = values.get("signal")
+    if number is None:
+        code = int(values["code"])
+        return Ending(code=code, message=f"{who} exited with code {code}")
+    hint = " (out of memory?)" if number == signal.SIGKILL else ""
+    return Ending(
+        code=_BY_SIGNAL + number, message=f"{who} was killed by {signal_name(number)}{hint}"
+    )

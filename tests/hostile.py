@@ -1,0 +1,46 @@
+"""Words and values that shells, terminals and encodings trip over."""
+
+import sys
+
+HOSTILE = (
+    "",
+    " ",
+    "two  words",
+    "it's",
+    '"',
+    "$HOME",
+    "${PATH}",
+    "`id`",
+    "$(id)",
+    "\\",
+    "a\nb\n",
+    "\t\r\x1b[31m\x07",
+    "*",
+    "~",
+    "!1",
+    "a;b|c&d>e<f#g",
+    "%s {} []",
+    "-n",
+    "--",
+    "--port=1",
+    "NAME=value",
+    "dûńØ 漢字 🎉",
+    "\udcff\udc80",  # bytes that are no UTF-8
+)
+# Prints what arrived, as hexadecimal bytes.
+ARRIVES = (
+    sys.executable,
+    "-c",
+    "import json, os, sys\n"
+    "names = sorted(name for name in os.environb if name.startswith(b'HOSTILE_'))\n"
+    "words = [os.fsencode(word).hex() for word in sys.argv[1:]]\n"
+    "print(json.dumps([words, [os.environb[name].hex() for name in names]]))",
+)
+
+
+def hostile_words() -> tuple[list[str], list[list[str]]]:
+    """Options that set a variable to each value, and what ARRIVES prints where all arrive."""
+    names = [f"HOSTILE_{number:02}" for number in range(len(HOSTILE))]
+    variables = [f"{name}={value}" for name, value in zip(names, HOSTILE, strict=True)]
+    arriving = [value.encode("utf-8", "surrogateescape").hex() for value in HOSTILE]
+    return ["--env", *variables], [arriving, arriving]
