@@ -29,7 +29,7 @@ def _folder(text: str) -> Path:
 )
 @door
 def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-untyped-def]
-    """Start hosts on this machine, with an sshd each; needs root."""
+    """Start hosts on this machine; needs root."""
     from launch.practice.cluster import NOBODY, up
     from launch.practice.owner import owner_of_terminal
 
@@ -43,13 +43,14 @@ def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-
     )
     given = f" --dir {dir}" if dir else ""
     first = cluster.nodes[0].name
-    print(f"{len(cluster.nodes)} hosts, {first} to {cluster.nodes[-1].name}; this machine is")
-    print(f"{cluster.address} to them\n")
+    print(f"{len(cluster.nodes)} hosts; to them this machine is {cluster.address}\n")
     print(f"hostfile    {_shown(cluster.hostfile)}")
     print(f"ssh config  {_shown(cluster.ssh_config)}\n")
     print(f"ssh -F {_shown(cluster.ssh_config)} {first} hostname")
-    print(f"fab practice.cut {first}{given}      then .mend, .kill, .rate 200mbit, .show")
-    print(f"fab practice.down{given}" + (f"            or end process {owner}" if owner else ""))
+    print(f"fab practice.show{given}")
+    print(f"fab practice.cut {first}{given}     then mend, or rate 200mbit, or kill {first}")
+    print(f"fab practice.down{given}\n")
+    print(f"It ends with this terminal (process {owner})." if owner else "It stays until then.")
 
 
 def _shown(path: Path) -> Path:

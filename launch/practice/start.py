@@ -55,7 +55,7 @@ def start(wanted: Wanted, check: Callable[[Cluster], None]) -> Cluster:
     """Starts a cluster that passes a check, and leaves nothing of one that does not."""
     deadline = time.monotonic() + wanted.seconds
     seen = view(wanted.home)
-    client, *host_keys = _keys(1 + len(wanted.names))
+    client, *host_keys = _keys(1 + len(wanted.names), wanted.folder)
     keys = dict(zip(wanted.names, host_keys, strict=True))
     with _world(wanted) as world:
         try:
@@ -71,8 +71,8 @@ def start(wanted: Wanted, check: Callable[[Cluster], None]) -> Cluster:
     return cluster
 
 
-def _keys(count: int) -> list[Key]:
-    with tempfile.TemporaryDirectory() as folder:
+def _keys(count: int, within: Path) -> list[Key]:
+    with tempfile.TemporaryDirectory(dir=within) as folder:
         paths = [Path(folder, str(number)) for number in range(count)]
         for path in paths:
             network.run(

@@ -87,11 +87,12 @@ def room(folder: Path) -> Iterator[None]:
         raise LaunchError(f"{folder}: no folder can be there: {error.strerror}") from error
     held = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LaunchError(f"{folder}: another practice.up is at work there") from None
         _clear(folder)
         yield
-    except BlockingIOError:
-        raise LaunchError(f"{folder}: another practice.up is at work there") from None
     finally:
         os.close(held)
 

@@ -54,13 +54,7 @@ def view(home: str) -> View:
     links: dict[Path, str] = {}
     for path in (*programs, *folders):
         links |= links_to(path)
-    for folder in sorted(shown):
-        if folder.stat().st_mode & 0o005 != 0o005:
-            mode = stat.S_IMODE(folder.stat().st_mode)
-            raise LaunchError(
-                f"{folder}: the hosts' user must be able to read it, and its mode is {mode:o}; "
-                f"chmod o+rx {folder}"
-            )
+    _check_open(shown)
     covers = _closed({*shown, *links}) | {
         str(Path(path).resolve()): options for path, options in _OWN.items() if Path(path).is_dir()
     }
@@ -72,6 +66,16 @@ def view(home: str) -> View:
         shown=_topmost([str(ROOT), *hidden]),
         links={str(link): to for link, to in links.items() if _below(link, covers)},
     )
+
+
+def _check_open(folders: set[Path]) -> None:
+    for folder in sorted(folders):
+        if folder.stat().st_mode & 0o005 != 0o005:
+            mode = stat.S_IMODE(folder.stat().st_mode)
+            raise LaunchError(
+                f"{folder}: the hosts' user must be able to read it, and its mode is {mode:o}; "
+                f"chmod o+rx {folder}"
+            )
 
 
 def links_to(path: Path) -> dict[Path, str]:
