@@ -46,10 +46,9 @@ def test_a_host_whose_link_is_down_is_told_within_the_connect_timeout(practice: 
 def test_ways_not_to_get_in_have_a_sentence_each(practice: Cluster, tmp_path: Path) -> None:
     config = practice.ssh_config.read_text()
     unknown, other = tmp_path / "unknown", tmp_path / "other"
-    keys = {line.split()[0]: line for line in _known(config).read_text().splitlines()}
-    first, second = practice.nodes[0].address, practice.nodes[1].address
+    keys = [line.split(" ", 1) for line in _known(config).read_text().splitlines()]
     unknown.write_text("")
-    other.write_text(f"{first} {keys[second].split(' ', 1)[1]}\n")
+    other.write_text(f"{keys[0][0]} {keys[1][1]}\n")
     said = {
         "unknown": _why(practice, tmp_path, config.replace(str(_known(config)), str(unknown))),
         "other": _why(practice, tmp_path, config.replace(str(_known(config)), str(other))),
@@ -91,7 +90,7 @@ def test_a_checkout_that_is_missing_or_other_is_told(practice: Cluster) -> None:
 
 
 def test_a_port_that_a_firewall_closes_is_told_with_the_pair(practice: Cluster) -> None:
-    rules = "table ip t { chain c { type filter hook input priority 0; tcp dport != 22 drop; } }"
+    rules = "table ip t { chain c { type filter hook input priority 0; tcp dport != 22 drop; }; }"
     done = inside(practice, "node02", ["nft", rules], user="root")
     if "not found" in done.stderr or done.returncode:
         pytest.skip(f"nft cannot be used here: {done.stderr.strip()}")
@@ -110,7 +109,7 @@ def test_an_interface_that_is_not_there_is_told(practice: Cluster) -> None:
 
 
 def test_a_full_disk_is_told_before_the_start(practice: Cluster) -> None:
-    fill = "head -c 8g /dev/zero > ~/filler 2>/dev/null; true"
+    fill = "head -c 8G /dev/zero > ~/filler 2>/dev/null; true"
     inside(practice, "node04", ["sh", "-c", fill])
     try:
         found = looked_at(practice)

@@ -12,23 +12,13 @@ from pathlib import Path
 import pytest
 
 from launch.hosts import ROOT
-from launch.practice.cluster import cut, down, inside, mend, missing, up
+from launch.practice.cluster import cut, inside, mend
 from launch.practice.state import Cluster
 from launch.practice.world import USER
 from tests.hostile import ARRIVES, HOSTILE, hostile_words
 from tests.jobs import until
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture(scope="module")
-def practice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Hosts, where this machine and user can have some."""
-    if why := missing():
-        pytest.skip(why)
-    folder = tmp_path_factory.mktemp("practice") / "c"
-    yield up(folder, hosts=3)
-    assert down(folder)
 
 
 @contextmanager
