@@ -14,6 +14,15 @@ from tasks import data
 from tasks.bench import bench_io, bench_plan, bench_sweep, measure
 from tasks.door import door
 from tasks.hosts import push_data
+from tasks.practice import (
+    practice_cut,
+    practice_down,
+    practice_kill,
+    practice_mend,
+    practice_rate,
+    practice_show,
+    practice_up,
+)
 from tasks.report import report_build, report_show, stamped
 
 
@@ -37,6 +46,16 @@ namespace = Collection(
     Collection("data", **{name: data.task_of(data.command(name)) for name in data.NAMES}),
     Collection("hosts", **{"push-data": push_data}),
     Collection("bench", plan=bench_plan, io=bench_io),
+    Collection(
+        "practice",
+        up=practice_up,
+        show=practice_show,
+        cut=practice_cut,
+        mend=practice_mend,
+        rate=practice_rate,
+        kill=practice_kill,
+        down=practice_down,
+    ),
     Collection("report", build=report_build, show=report_show),
     smoke,
     demo,

@@ -1,11 +1,14 @@
-"""What every test has: processes that it starts can be found. What some share: photographs."""
+"""What every test has: processes that it starts can be found. Some share photographs, a cluster."""
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from im2rec_tools.sample import sample
+from launch.practice.cluster import down, missing, up
+from launch.practice.state import Cluster
 from tests.jobs import MARK
 from tests.trees import made, wanted
 
@@ -23,3 +26,18 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     list(sample(root, images_per_class=30))
     assert all(shard.images for shard in made(root, wanted(val=6, short_edge=256)))
     return root.with_name("s_rec")
+
+
+@pytest.fixture(scope="session")
+def able() -> None:
+    """Skips where this machine or user cannot have a practice cluster."""
+    if why := missing():
+        pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def practice(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A practice cluster of four hosts of two devices; who disturbs it mends it again."""
+    cluster = up(tmp_path_factory.mktemp("practice") / "cluster")
+    yield cluster
+    down(cluster.folder)

@@ -1,0 +1,1 @@
+"""A practice cluster: hosts as namespaces of one Linux machine, to try things on."""

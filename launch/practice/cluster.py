@@ -1,0 +1,155 @@
+"""Practice cluster: started, disturbed and ended; `fab practice.*` and the tests use this."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from launch.errors import LaunchError
+from launch.hosts import ROOT
+from launch.practice import network
+from launch.practice.needs import missing
+from launch.practice.start import Wanted, start
+from launch.practice.state import Cluster, Node, forget, read, room, runs
+from launch.practice.world import USER
+
+__all__ = ["NOBODY", "Cluster", "Node", "missing"]
+
+NOBODY = 0
+_MOST = 250
+_SIZE = re.compile(r"[1-9][0-9]*[kmg]")
+_END_SECONDS = 10.0
+_INSIDE_SECONDS = 60.0
+
+
+def up(
+    folder: Path, hosts: int = 4, slots: int = 2, owner: int | None = None, home: str = "2g"
+) -> Cluster:
+    """Starts a cluster; its hosts take connections by SSH when this returns.
+
+    slots  devices that its hostfile gives each host
+    owner  pid of the process that it ends with; None: this one; NOBODY: it stays until `down`
+    home   size of each host's /home: a number and k, m or g
+
+    Raises LaunchError where this machine or user cannot, or one runs in the folder already.
+    """
+    if not 1 <= hosts <= _MOST:
+        raise LaunchError(f"hosts: expected 1 to {_MOST}, got {hosts}")
+    if not _SIZE.fullmatch(home):
+        raise LaunchError(f"home: expected a size such as 512m or 2g, got {home!r}")
+    if why := missing():
+        raise LaunchError(why)
+    folder = folder.resolve()
+    wanted = Wanted(
+        folder=folder,
+        names=tuple(f"node{number:02}" for number in range(1, hosts + 1)),
+        slots=slots,
+        owner=os.getpid() if owner is None else owner,
+        home=home,
+    )
+    with room(folder):
+        return start(wanted, _try)
+
+
+def _try(cluster: Cluster) -> None:
+    """Raises LaunchError unless a host can run this interpreter and read this checkout."""
+    name = cluster.nodes[0].name
+    code = f"open({str(ROOT / 'fabfile.py')!r}).read()"
+    done = inside(cluster, name, [sys.executable, "-c", code])
+    if done.returncode:
+        said = (done.stderr or f"exit code {done.returncode}").strip().splitlines()[-1]
+        raise LaunchError(f"{name}: {USER} cannot run {sys.executable} on {ROOT} there: {said}")
+
+
+def load(folder: Path) -> Cluster:
+    """The cluster that runs in a folder; LaunchError where none does."""
+    cluster = read(folder.resolve())
+    if cluster is None or not runs(cluster):
+        raise LaunchError(f"{folder}: no practice cluster runs here; 'fab practice.up' starts one")
+    return cluster
+
+
+def down(folder: Path) -> bool:
+    """Ends the cluster of a folder, everything in it, and whether there was one."""
+    folder = folder.resolve()
+    cluster = read(folder)
+    if cluster is None:
+        return False
+    running = runs(cluster)
+    if running:
+        os.kill(cluster.pid, signal.SIGKILL)
+        _await_end(cluster)
+    forget(folder)
+    return running
+
+
+def _await_end(cluster: Cluster) -> None:
+    """Waits until the hosts' first processes and the machine's link are gone."""
+    deadline = time.monotonic() + _END_SECONDS
+    link = Path("/sys/class/net", cluster.link)
+    while link.exists() or runs(cluster) or any(map(runs, cluster.nodes)):
+        if time.monotonic() > deadline:
+            raise LaunchError(f"{cluster.folder}: did not end within {_END_SECONDS:.0f} s")
+        time.sleep(0.01)
+
+
+def cut(cluster: Cluster, name: str) -> None:
+    """Takes a host's link down: what is sent to it, or by it, is lost silently."""
+    network.turn(cluster, _node(cluster, name), "down")
+
+
+def mend(cluster: Cluster, name: str) -> None:
+    """Takes a host's link up again."""
+    network.turn(cluster, _node(cluster, name), "up")
+
+
+def rate(cluster: Cluster, text: str) -> None:
+    """Limits every host's link, in each direction, to such as '200mbit'; 'none': no limit."""
+    network.limit(cluster, [node for node in cluster.nodes if runs(node)], text)
+
+
+def kill(cluster: Cluster, name: str) -> None:
+    """Ends a host as a loss of power does: its link goes first, so that nothing says farewell."""
+    node = _node(cluster, name)
+    network.turn(cluster, node, "down")
+    os.kill(node.pid, signal.SIGKILL)
+    deadline = time.monotonic() + _END_SECONDS
+    while runs(node):
+        if time.monotonic() > deadline:
+            raise LaunchError(f"{name}: did not end within {_END_SECONDS:.0f} s")
+        time.sleep(0.01)
+
+
+def inside(
+    cluster: Cluster, name: str, argv: Sequence[str], user: str = USER
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program on a host, without SSH and whether its link is up or not.
+
+    Raises subprocess.TimeoutExpired after a minute.
+    """
+    enter = f"nsenter --target={_node(cluster, name).pid} --mount --uts --ipc --net --pid"
+    become = f"setpriv --reuid={user} --regid={user} --init-groups --reset-env"
+    return subprocess.run(
+        [*enter.split(), *become.split(), *argv],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_INSIDE_SECONDS,
+        check=False,
+    )
+
+
+def _node(cluster: Cluster, name: str) -> Node:
+    """The host of a name; LaunchError for one that there is not, or no longer."""
+    for node in cluster.nodes:
+        if node.name == name:
+            if runs(node):
+                return node
+            raise LaunchError(f"{name}: has been killed; practice.down and practice.up renew it")
+    raise LaunchError(
+        f"{name}: no such host; expected {cluster.nodes[0].name} to {cluster.nodes[-1].name}"
+    )

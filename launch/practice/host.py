@@ -1,0 +1,70 @@
+"""Host: the first process of a practice host, in namespaces of its own.
+
+Standard library only: it runs with `-S`.
+"""
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from launch.practice.view import View, mount, take
+from launch.practice.world import USER, say
+
+_RUN = Path("/run/practice")
+# As few differences as can be from what a package's own configuration has.
+_SSHD = f"""\
+HostKey {_RUN}/host_key
+PidFile none
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PrintMotd no
+AcceptEnv LANG LC_*
+Subsystem sftp internal-sftp
+"""
+
+
+def main() -> None:
+    """Tells its pid as the machine counts it, becomes the host that it is told of, and stays."""
+    os.umask(0o022)
+    told = json.load(sys.stdin)
+    # The machine's /proc is still in place.
+    pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - the link's own text
+    say({"name": told["name"], "pid": pid})
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    socket.sethostname(told["name"])
+    mount("proc", "/proc", "proc")
+    mount("devpts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=666,mode=620,gid=5")
+    take(View(**told["view"]))
+    os.chdir("/")
+    _start_sshd(told)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away who has ended
+    while True:
+        signal.pause()
+
+
+def _start_sshd(told: dict[str, Any]) -> None:
+    for folder in (_RUN, Path("/run/sshd")):  # the second is where sshd confines itself
+        folder.mkdir()
+    (_RUN / "sshd_config").write_text(_SSHD)
+    (_RUN / "host_key").touch(0o600)
+    (_RUN / "host_key").write_text(told["host_key"])
+    user = pwd.getpwnam(USER)
+    home = Path(user.pw_dir)
+    shutil.copytree("/etc/skel", home) if Path("/etc/skel").is_dir() else home.mkdir()
+    (home / ".ssh").mkdir(0o700)
+    (home / ".ssh" / "authorized_keys").write_text(told["client_key"])
+    for path in (home, *home.rglob("*")):
+        os.lchown(path, user.pw_uid, user.pw_gid)
+    subprocess.Popen([told["sshd"], "-D", "-e", "-f", str(_RUN / "sshd_config")])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Network of a practice cluster: a switch, a link to each host, one to the machine."""
+
+import ipaddress
+import json
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from launch.errors import LaunchError
+from launch.practice.needs import environment
+from launch.practice.state import Cluster, Node
+
+# Private, and seldom used; more of them where a machine has a route to the first.
+_RANGES = ("10.213.0.0/16", "172.29.0.0/16", "192.168.0.0/16")
+_MASTER = 254
+_RATE = re.compile(r"[1-9][0-9]{0,3}[kmg]bit")
+_SECONDS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A host's link: whether it is up, and its limit, 0 for none."""
+
+    up: bool
+    bits_per_second: int
+
+
+def run(*argv: str, text: str = "") -> str:
+    """What a short program prints, given a text; LaunchError with its last line where it fails."""
+    try:
+        done = subprocess.run(
+            argv,
+            input=text,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"{' '.join(argv)}: did not end within {_SECONDS} s") from None
+    if done.returncode:
+        said = [line for line in (done.stderr + done.stdout).splitlines() if "-:" not in line]
+        raise LaunchError(f"{' '.join(argv)}: {said[0] if said else 'failed'}")
+    return done.stdout
+
+
+def _within(pid: int, *argv: str, lines: Iterable[str] = ()) -> str:
+    """Runs ip or tc in the network namespace of a process."""
+    text = "".join(f"{line}\n" for line in lines)
+    return run("nsenter", f"--target={pid}", "--net", *argv, text=text)
+
+
+def claim(pid: int) -> tuple[str, ipaddress.IPv4Network]:
+    """Lays the machine's link to the switch to be in the namespace of a process: name, subnet.
+
+    The name stands for the subnet, and the kernel lets only one have it.
+    """
+    routes = json.loads(run("ip", "-4", "-json", "route", "show", "table", "all"))
+    routed = [ipaddress.ip_network(route["dst"]) for route in routes if route["dst"] != "default"]
+    for network in (ipaddress.IPv4Network(text) for text in _RANGES):
+        for subnet in network.subnets(new_prefix=24):
+            link = f"mxs{int(subnet.network_address) >> 8 & 0xFFFF:04x}"
+            if not any(subnet.overlaps(other) for other in routed) and _lay(link, subnet, pid):
+                return link, subnet
+    raise LaunchError(f"every subnet of {', '.join(_RANGES)} is routed here; none left to use")
+
+
+def master(subnet: ipaddress.IPv4Network) -> str:
+    """The machine's address in a subnet."""
+    return str(subnet[_MASTER])
+
+
+def _lay(link: str, subnet: ipaddress.IPv4Network, pid: int) -> bool:
+    try:
+        run(
+            "ip",
+            "link",
+            "add",
+            "dev",
+            link,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "uplink",
+            "netns",
+            str(pid),
+        )
+    except LaunchError as error:
+        if "File exists" in str(error):
+            return False
+        raise
+    run("ip", "address", "add", f"{master(subnet)}/24", "dev", link)
+    run("ip", "link", "set", "dev", link, "up")
+    return True
+
+
+def wire(pid: int, nodes: Iterable[Node]) -> None:
+    """Makes the switch in the namespace of a process, with a link to each host."""
+    lines = ["link add dev switch type bridge", "link set dev switch up"]
+    lines.append("link set dev uplink master switch up")
+    for node in nodes:
+        lines.append(f"link add dev {node.name} type veth peer name eth0 netns {node.pid}")
+        lines.append(f"link set dev {node.name} master switch up")
+    _within(pid, "ip", "-batch", "-", lines=lines)
+    for node in nodes:
+        address = f"address add {node.address}/24 dev eth0"
+        lines = ["link set dev lo up", address, "link set dev eth0 up"]
+        _within(node.pid, "ip", "-batch", "-", lines=lines)
+
+
+def turn(cluster: Cluster, node: Node, to: str) -> None:
+    """Turns a host's link 'up' or 'down', at the switch: nobody is told."""
+    _within(cluster.pid, "ip", "link", "set", "dev", node.name, to)
+
+
+def limit(cluster: Cluster, nodes: Iterable[Node], rate: str) -> None:
+    """Limits links of hosts in both directions to a rate such as 200mbit; 'none': no limit."""
+    if rate != "none" and not _RATE.fullmatch(rate):
+        raise LaunchError(f"rate: expected such as 200mbit or 1gbit, or none, got {rate!r}")
+    kind = "noqueue" if rate == "none" else f"tbf rate {rate} burst 256k latency 20ms"
+    for node in nodes:
+        for pid, name in ((cluster.pid, node.name), (node.pid, "eth0")):
+            _within(pid, "tc", *f"qdisc replace dev {name} root {kind}".split())
+
+
+def links(cluster: Cluster) -> dict[str, Link]:
+    """The links at the switch, by the name of their host."""
+    rates = {}
+    for one in json.loads(_within(cluster.pid, "tc", "-json", "qdisc", "show")):
+        rates[one["dev"]] = 8 * one["options"].get("rate", 0)  # tc prints bytes
+    return {
+        link["ifname"]: Link(up="UP" in link["flags"], bits_per_second=rates.get(link["ifname"], 0))
+        for link in json.loads(_within(cluster.pid, "ip", "-json", "link", "show"))
+    }

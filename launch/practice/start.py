@@ -1,0 +1,194 @@
+"""Start of a practice cluster: keys, the world, the network, and hosts that answer."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launch.errors import LaunchError
+from launch.hosts import ROOT
+from launch.practice import network
+from launch.practice.needs import environment, program
+from launch.practice.state import Cluster, Node, forget, runs, save, started
+from launch.practice.view import View, view
+from launch.practice.world import APART
+
+# For all, and for each host: 16 hosts take a tenth of it on two cores.
+_SECONDS, _SECONDS_PER_HOST = 20.0, 1.0
+World = subprocess.Popen[bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a cluster is to be; owner is a pid, 0 for none, and home the size of each /home."""
+
+    folder: Path
+    names: tuple[str, ...]
+    slots: int
+    owner: int
+    home: str
+
+    @property
+    def seconds(self) -> float:
+        """How long its start may take."""
+        return _SECONDS + _SECONDS_PER_HOST * len(self.names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Key:
+    """A key pair as ssh-keygen writes it."""
+
+    private: str
+    public: str
+
+
+def start(wanted: Wanted, check: Callable[[Cluster], None]) -> Cluster:
+    """Starts a cluster that passes a check, and leaves nothing of one that does not."""
+    deadline = time.monotonic() + wanted.seconds
+    seen = view(wanted.home)
+    client, *host_keys = _keys(1 + len(wanted.names), wanted.folder)
+    keys = dict(zip(wanted.names, host_keys, strict=True))
+    with _world(wanted) as world:
+        try:
+            cluster = _populate(wanted, world, _told(wanted, seen, keys, client), deadline)
+            _await_sshd(cluster, deadline)
+            check(cluster)
+            public = {name: key.public for name, key in keys.items()}
+            save(cluster, wanted.slots, public, client.private)
+            _tell(world, "stay")
+        except BaseException:
+            forget(wanted.folder)
+            raise
+    return cluster
+
+
+def _keys(count: int, within: Path) -> list[Key]:
+    with tempfile.TemporaryDirectory(dir=within) as folder:
+        paths = [Path(folder, str(number)) for number in range(count)]
+        for path in paths:
+            network.run(
+                *["ssh-keygen", "-q", "-t", "ed25519", "-N"], "", "-C", "practice", "-f", str(path)
+            )
+        return [
+            Key(private=path.read_text(), public=path.with_suffix(".pub").read_text())
+            for path in paths
+        ]
+
+
+@contextmanager
+def _world(wanted: Wanted) -> Iterator[World]:
+    """The world's process, detached; it ends with this context unless told to stay."""
+    words = ["setsid", "--fork", *APART, sys.executable, "-S", "-m", "launch.practice.world"]
+    owners = _owners(wanted.owner)
+    try:
+        with (wanted.folder / "world.log").open("wb") as log:
+            world = subprocess.Popen(
+                [*words, *map(str, owners)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
+                pass_fds=owners,
+                cwd=ROOT,
+                env=environment(),
+            )
+    finally:
+        for fd in owners:
+            os.close(fd)
+    with world:
+        yield world
+
+
+def _owners(pid: int) -> list[int]:
+    """A file descriptor that tells when the owner ends, if there is one."""
+    try:
+        return [os.pidfd_open(pid)] if pid else []
+    except ProcessLookupError:
+        raise LaunchError(f"owner: process {pid} has ended") from None
+
+
+def _told(wanted: Wanted, seen: View, keys: dict[str, Key], client: Key) -> list[dict[str, Any]]:
+    """What each host's first process is told."""
+    same = {"sshd": program("sshd"), "client_key": client.public, "view": seen.as_json()}
+    return [{"name": name, "host_key": keys[name].private, **same} for name in wanted.names]
+
+
+def _populate(
+    wanted: Wanted, world: World, hosts: list[dict[str, Any]], deadline: float
+) -> Cluster:
+    """Has the world start its hosts, and connects them."""
+    outer = _hear(wanted, world, deadline)["outer"]
+    link, subnet = network.claim(outer)
+    addresses = {name: str(subnet[number]) for number, name in enumerate(wanted.names, 1)}
+    names = "".join(f"{address} {name}\n" for name, address in addresses.items())
+    told = {"folder": str(wanted.folder), "names": names, "hosts": hosts}
+    _tell(world, json.dumps(told))
+    said = [_hear(wanted, world, deadline) for _ in wanted.names]
+    pids = {one["name"]: one["pid"] for one in said}
+    nodes = tuple(
+        Node(name=name, address=address, pid=pids[name], started=started(pids[name]))
+        for name, address in addresses.items()
+    )
+    network.wire(outer, nodes)
+    return Cluster(
+        folder=wanted.folder,
+        nodes=nodes,
+        pid=outer,
+        started=started(outer),
+        link=link,
+        address=network.master(subnet),
+    )
+
+
+def _tell(world: World, line: str) -> None:
+    assert world.stdin is not None
+    with suppress(BrokenPipeError):  # what ended it is in its log, which `_hear` reads
+        world.stdin.write(f"{line}\n".encode())
+
+
+def _hear(wanted: Wanted, world: World, deadline: float) -> dict[str, Any]:
+    """What the world, or a host in it, says next."""
+    assert world.stdout is not None
+    ready, _, _ = select.select([world.stdout], [], [], max(0.0, deadline - time.monotonic()))
+    line = world.stdout.readline() if ready else b""
+    if not line:
+        raise LaunchError(f"{wanted.folder}: the cluster did not start: {_last_words(wanted)}")
+    said: dict[str, Any] = json.loads(line)
+    return said
+
+
+def _last_words(wanted: Wanted) -> str:
+    """The last line of the first log that has one."""
+    for name in ("world", *wanted.names):
+        log = wanted.folder / f"{name}.log"
+        lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+        if said := [line for line in lines if line.strip()]:
+            return f"{said[-1]} ({log.name})"
+    return f"nothing heard within {wanted.seconds:.0f} s"
+
+
+def _await_sshd(cluster: Cluster, deadline: float) -> None:
+    for node in cluster.nodes:
+        while not _greets(node.address):
+            log = cluster.folder / f"{node.name}.log"
+            if not runs(node) or time.monotonic() > deadline:
+                said = (log.read_text(errors="replace").strip() or "nothing said").splitlines()
+                raise LaunchError(f"{node.name}: no sshd answers: {said[-1]} ({log})")
+            time.sleep(0.02)
+
+
+def _greets(address: str) -> bool:
+    try:
+        with socket.create_connection((address, 22), timeout=1) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False

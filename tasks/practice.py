@@ -1,0 +1,124 @@
+"""practice.*: a cluster on this machine, to try things on."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.tasks import task
+
+from launch.hosts import ROOT
+from tasks.door import door, whole
+
+if TYPE_CHECKING:
+    from launch.practice.network import Link
+
+_DIR = {"dir": "the cluster's folder; default: .practice"}
+_HOST = {"host": "such as node03", **_DIR}
+
+
+def _folder(text: str) -> Path:
+    return Path(text) if text else ROOT / ".practice"
+
+
+@task(
+    help={
+        "hosts": "how many",
+        "slots": "devices that the hostfile gives each",
+        "home": "size of each host's /home, such as 512m",
+        **_DIR,
+    }
+)
+@door
+def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-untyped-def]
+    """Start hosts on this machine; needs root."""
+    from launch.practice.cluster import NOBODY, up
+    from launch.practice.owner import owner_of_terminal
+
+    owner = owner_of_terminal()
+    cluster = up(
+        _folder(dir),
+        hosts=whole("--hosts", hosts),
+        slots=whole("--slots", slots),
+        owner=owner or NOBODY,
+        home=home,
+    )
+    given = f" --dir {dir}" if dir else ""
+    first = cluster.nodes[0].name
+    print(f"{len(cluster.nodes)} hosts; to them this machine is {cluster.address}\n")
+    print(f"hostfile    {_shown(cluster.hostfile)}")
+    print(f"ssh config  {_shown(cluster.ssh_config)}\n")
+    print(f"ssh -F {_shown(cluster.ssh_config)} {first} hostname")
+    print(f"fab practice.show{given}")
+    print(f"fab practice.cut {first}{given}     then mend, or rate 200mbit, or kill {first}")
+    print(f"fab practice.down{given}\n")
+    print(f"It ends with this terminal (process {owner})." if owner else "It stays until then.")
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+@task(help=_HOST)
+@door
+def practice_cut(c, host, dir=""):  # type: ignore[no-untyped-def]
+    """Take a host's link down; what is sent is lost silently."""
+    from launch.practice.cluster import cut, load
+
+    cut(load(_folder(dir)), host)
+
+
+@task(help=_HOST)
+@door
+def practice_mend(c, host, dir=""):  # type: ignore[no-untyped-def]
+    """Take a host's link up again."""
+    from launch.practice.cluster import load, mend
+
+    mend(load(_folder(dir)), host)
+
+
+@task(help={"rate": "such as 200mbit or 1gbit; none: no limit", **_DIR})
+@door
+def practice_rate(c, rate, dir=""):  # type: ignore[no-untyped-def]
+    """Limit the links of all hosts, in each direction."""
+    from launch.practice import cluster
+
+    cluster.rate(cluster.load(_folder(dir)), rate)
+
+
+@task(help=_HOST)
+@door
+def practice_kill(c, host, dir=""):  # type: ignore[no-untyped-def]
+    """End a host as a loss of power does."""
+    from launch.practice.cluster import kill, load
+
+    kill(load(_folder(dir)), host)
+
+
+@task(help=_DIR)
+@door
+def practice_down(c, dir=""):  # type: ignore[no-untyped-def]
+    """End the cluster."""
+    from launch.practice.cluster import down
+
+    if not down(_folder(dir)):
+        print("no practice cluster runs here")
+
+
+@task(help=_DIR)
+@door
+def practice_show(c, dir=""):  # type: ignore[no-untyped-def]
+    """Print each host's address, link and first process."""
+    from launch.practice.cluster import load
+    from launch.practice.network import links
+
+    cluster = load(_folder(dir))
+    now = links(cluster)
+    for node in cluster.nodes:
+        print(f"{node.name}  {node.address:15}  {_state(now.get(node.name)):22}  pid {node.pid}")
+    print(f"master  {cluster.address}\nssh -F {_shown(cluster.ssh_config)} {cluster.nodes[0].name}")
+
+
+def _state(link: "Link | None") -> str:
+    if link is None:
+        return "killed"
+    limit = f"{link.bits_per_second / 1e6:g} Mbit/s" if link.bits_per_second else "no limit"
+    return f"{'up' if link.up else 'cut'}, {limit}"
