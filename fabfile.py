@@ -13,7 +13,7 @@ from bench.sweep import load_sweep
 from tasks import data
 from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
 from tasks.door import door
-from tasks.hosts import hosts_check, hosts_stop
+from tasks.hosts import hosts_check, hosts_install, hosts_stop
 from tasks.practice import (
     practice_cut,
     practice_down,
@@ -23,6 +23,7 @@ from tasks.practice import (
     practice_show,
     practice_up,
 )
+from tasks.push import push_data
 from tasks.report import report_build, report_show, stamped
 
 
@@ -45,7 +46,13 @@ def demo(c):  # type: ignore[no-untyped-def]
 namespace = Collection(
     Collection("data", **{name: data.task_of(data.command(name)) for name in data.NAMES}),
     Collection("bench", plan=bench_plan, io=bench_io),
-    Collection("hosts", check=hosts_check, stop=hosts_stop),
+    Collection(
+        "hosts",
+        check=hosts_check,
+        install=hosts_install,
+        stop=hosts_stop,
+        **{"push-data": push_data},
+    ),
     Collection(
         "practice",
         up=practice_up,

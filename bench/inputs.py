@@ -1,7 +1,6 @@
 """Batches for one worker: synthetic ones, or decoded from its share of the shards."""
 
 import itertools
-import math
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 from bench.errors import SpecError
 from bench.mxnet_import import mx
 from bench.options import Options
-from bench.shards import count_images, merged_index, shards
+from bench.shards import merged_index
+from bench.shares import Portion
 
 # Enough to make learning by heart slow, few enough to cost nothing.
 _LABEL_BATCHES = 64
@@ -40,38 +40,24 @@ def synthetic(options: Options, contexts: list[Any], rank: int) -> Iterator[Batc
     return itertools.cycle(batches)
 
 
-def count_examples(options: Options) -> int:
-    """Images an epoch of the whole job has, counted where the options do not say."""
-    return options.num_examples or count_images(shards(options.data_train))
-
-
-def smallest_share(images: int, workers: int) -> int:
-    """Images of the worker that gets fewest: MXNet rounds shares up, and the last has the rest."""
-    return max(0, images - math.ceil(images / workers) * (workers - 1))
-
-
-def record_iterator(
-    options: Options, data: str, batch_size: int, part: tuple[int, int], *, shuffle: bool
-) -> Any:
-    """MXNet's ImageRecordIter over part (index, count) of the shards.
+def record_iterator(options: Options, portion: Portion, batch_size: int, *, shuffle: bool) -> Any:
+    """MXNet's ImageRecordIter over what a worker reads of the shards.
 
     The last batch of an epoch wraps round to the first images, with `pad` saying how many:
     ImageRecordIter's other way of ending fills it with uninitialised memory.
     """
-    paths = shards(data)
-    index, count = part
-    share = smallest_share(count_images(paths), count)
-    if share < batch_size:
+    if portion.fewest < batch_size:
         raise SpecError(
-            f"{data}: the smallest share of {count} worker(s) is {share} images, fewer than a "
-            f"batch of {batch_size}; use a smaller batch or fewer workers"
+            f"{portion.data}: the smallest share of a worker is {portion.fewest} images, fewer "
+            f"than a batch of {batch_size}; use a smaller batch or fewer workers"
         )
+    paths = portion.paths
     settings: dict[str, Any] = {
         "path_imgrec": ";".join(map(str, paths)),
         "data_shape": options.image_shape,
         "batch_size": batch_size,
-        "part_index": index,
-        "num_parts": count,
+        "part_index": portion.index,
+        "num_parts": portion.count,
         "shuffle": shuffle,
         "seed": options.seed,
         "preprocess_threads": options.data_nthreads,

@@ -7,6 +7,7 @@ from typing import Any
 from bench import events, inputs
 from bench.mxnet_import import mx
 from bench.options import Options
+from bench.shares import all_of
 from bench.training import Summary
 
 # MXNet decodes ahead of the reader, a whole chunk of the file at once where there is no index:
@@ -18,7 +19,7 @@ _WINDOW_SECONDS = 0.5
 def read(options: Options) -> Summary:
     """Reads epoch after epoch; each window is as many batches as half a second takes."""
     iterator = inputs.record_iterator(
-        options, options.data_train, options.batch_size, (0, 1), shuffle=False
+        options, all_of(options.data_train), options.batch_size, shuffle=False
     )
     batches = inputs.forever(iterator)
     facts = {"num_workers": 1, "worker_batch": options.batch_size, "devices": options.devices}

@@ -11,7 +11,7 @@ from typing import Any
 from bench import events, inputs
 from bench.mxnet_import import mx
 from bench.options import Options
-from bench.shards import count_images, shards
+from bench.shares import portion
 from bench.store_client import any_votes
 from bench.worker import Worker, build, step
 
@@ -59,14 +59,9 @@ def measure(
 def validate(worker: Worker) -> tuple[int, int]:
     """Correct and total of this rank's share of the validation images."""
     options = worker.options
-    share = inputs.smallest_share(count_images(shards(options.data_val)), worker.num_workers)
-    iterator = inputs.record_iterator(
-        options,
-        options.data_val,
-        max(1, min(share, options.batch_size)),
-        (worker.rank, worker.num_workers),
-        shuffle=False,
-    )
+    mine = portion(options.data_val, worker.rank, worker.num_workers)
+    batch_size = max(1, min(mine.fewest, options.batch_size))
+    iterator = inputs.record_iterator(options, mine, batch_size, shuffle=False)
     correct = total = 0
     said = time.monotonic()
     for batch in iterator:
@@ -85,7 +80,8 @@ def _window_steps(options: Options, num_workers: int) -> tuple[int, ...]:
     """Steps of every window of one epoch; every worker of a job gets the same."""
     if options.benchmark:
         return (options.steps_per_window,) * (options.warmup_windows + options.windows)
-    steps = max(1, inputs.count_examples(options) // (options.batch_size * num_workers))
+    images = options.num_examples or portion(options.data_train, 0, num_workers).epoch
+    steps = max(1, images // (options.batch_size * num_workers))
     whole, rest = divmod(steps, options.steps_per_window)
     return (options.steps_per_window,) * whole + ((rest,) if rest else ())
 
@@ -94,10 +90,8 @@ def _batches(worker: Worker) -> Iterator[inputs.Batch]:
     options = worker.options
     if options.benchmark:
         yield from inputs.synthetic(options, worker.contexts, worker.rank)
-    part = (worker.rank, worker.num_workers)
-    iterator = inputs.record_iterator(
-        options, options.data_train, options.batch_size, part, shuffle=True
-    )
+    mine = portion(options.data_train, worker.rank, worker.num_workers)
+    iterator = inputs.record_iterator(options, mine, options.batch_size, shuffle=True)
     for data, label in inputs.forever(iterator):
         yield inputs.split(data.astype(options.dtype), label, worker.contexts)
 

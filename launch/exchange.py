@@ -14,8 +14,8 @@ from launch.transport import Line, Start, said
 
 _SILENCE_SECONDS = 15.0
 _BEAT_SECONDS = 1.0
-_CLOSE_SECONDS = 3.0
-_AHEAD = 8
+_CLOSE_SECONDS = 2.0
+_AHEAD = 2
 _AGAIN = "run it again, it goes on where it stopped"
 
 
@@ -63,7 +63,7 @@ class Exchange:
         self._closed = True
         closing = threading.Thread(target=self._line.close, args=(_CLOSE_SECONDS,), daemon=True)
         closing.start()
-        closing.join(4 * _CLOSE_SECONDS)
+        closing.join(3 * _CLOSE_SECONDS)
 
     def _check(self, message: dict[str, Any]) -> None:
         if message["say"] == "failed":

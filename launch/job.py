@@ -37,7 +37,10 @@ def run(
             return Verdict(status="lost", message=str(error))
         for process in watch.processes:
             agents.send(process.host, _start(process))
-        return (yield from _follow(watch, agents, writer.write))
+        verdict = yield from _follow(watch, agents, writer.write)
+        for name in verdict.silent:
+            agents.give_up(name)
+        return verdict
     finally:
         agents.end_job(writer.write_quietly)
         writer.close()

@@ -18,7 +18,6 @@ from launch.hosts import Host
 from launch.transport import Start
 
 _RECEIVER = ("errors", "paths", "pushed", "incoming", "receive")
-_LOOK = ("errors", "paths", "incoming", "look")
 _CHUNK = 1 << 20
 _AT_ONCE = 8
 
@@ -178,24 +177,6 @@ def _copied(missing: Sequence[_Missing], exchange: Exchange, host: Host) -> Push
             crc, done = zlib.crc32(data, crc), done + len(data)
             yield _moved(host, "copying", len(missing), done, total)
         exchange.send({"do": "end", "crc": crc})
-
-
-def differences(pieces: Sequence[Piece], host: Host, start: Start, into: str) -> list[str]:
-    """Which files are other ones in a folder that a host sees, a line each; nothing is copied.
-
-    Names and sizes are compared, and the contents of manifests, which hold checksums.
-    """
-    listed = [(one.name, one.size, _manifest_crc(one)) for one in pieces]
-    with closing(Exchange(host, start, _LOOK)) as exchange:
-        folder = str(PurePosixPath(host.tree, into))
-        exchange.send({"do": "look", "into": folder, "files": listed})
-        for message in exchange.hear("differs"):
-            found = message.get("files", [])
-    return [f"{host.name}: {folder}/{name} {how}" for name, how in found]
-
-
-def _manifest_crc(piece: Piece) -> int | None:
-    return zlib.crc32(piece.path.read_bytes()) if piece.path.suffix == ".json" else None
 
 
 def side_by_side(pushes: Sequence[Pushing]) -> Iterator[Moved]:

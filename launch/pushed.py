@@ -32,6 +32,20 @@ class Entry(NamedTuple):
     put: bool
 
 
+def entries(content: bytes) -> dict[str, Entry]:
+    """What a state file says of each file, its last line counting."""
+    found: dict[str, Entry] = {}
+    for line in content.split(b"\n"):
+        try:
+            name, *values = json.loads(line)
+            found.pop(name, None)
+            if values:
+                found[name] = Entry(*values)
+        except (ValueError, TypeError):
+            pass  # torn: its file is checked by its contents then
+    return found
+
+
 class Pushed:
     """The state file of a folder, held until this process ends."""
 
@@ -47,20 +61,9 @@ class Pushed:
             ) from None
         self._file.seek(0)
         content = self._file.read()
-        self.entries: dict[str, Entry] = {}
-        for line in content.split(b"\n"):
-            self._take(line)
+        self.entries = entries(content)
         if not content.endswith(b"\n"):
             self._file.write(b"\n")  # a line that was torn ends here
-
-    def _take(self, line: bytes) -> None:
-        try:
-            name, *values = json.loads(line)
-            self.entries.pop(name, None)
-            if values:
-                self.entries[name] = Entry(*values)
-        except (ValueError, TypeError):
-            pass  # torn: its file is checked by its contents then
 
     def note(self, name: str, entry: Entry) -> None:
         """Keeps what is known of a file."""

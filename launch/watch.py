@@ -13,7 +13,7 @@ _LAST_WORDS_SECONDS = 0.3
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
 # Agents say something every second, however busy their hosts are.
-_AGENT_SECONDS = 7.0
+_AGENT_SECONDS = 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +32,14 @@ class Deadlines:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How a job ended: a status of a record, and one line for a person."""
+    """How a job ended: a status of a record, and one line for a person.
+
+    `silent` hosts have said nothing for so long that they are not waited for.
+    """
 
     status: str
     message: str = ""
+    silent: tuple[str, ...] = ()
 
 
 class Watch:
@@ -168,8 +172,12 @@ class Watch:
         silent = [host for host, heard in self.agents.items() if now - heard > _AGENT_SECONDS]
         if not silent:
             return None
-        why = f"its agent has said nothing for {_AGENT_SECONDS:.0f} s"
-        return Verdict(status="lost", message=f"{', '.join(silent)}: {why}")
+        why = (
+            f"its agent has said nothing for {_AGENT_SECONDS:.0f} s; the host or its network is "
+            f"down, or held. An agent that hears nothing either ends its processes by itself"
+        )
+        message = f"{', '.join(silent)}: {why}"
+        return Verdict(status="lost", message=message, silent=tuple(silent))
 
     def _hung(self, now: float) -> Verdict | None:
         slowest = max((w["seconds"] for one in self.workers for w in one.windows), default=0.0)

@@ -3,10 +3,12 @@
 import json
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from invoke.exceptions import Exit
 
+from launch.errors import LaunchError
 from tasks.cluster import Asked, hosts_task, listed_hosts, ssh_of
 
 _PROBLEMS = 3
@@ -50,6 +52,23 @@ def hosts_check(
         show(found)
     if any(one.problems for one in found):
         raise Exit(code=_PROBLEMS)
+
+
+@hosts_task(
+    help={"wheelhouse": "folder of wheels here, for hosts that reach no package index"},
+)
+def hosts_install(c: Any, asked: Asked, wheelhouse: str = "") -> None:
+    """Put this checkout and its environment on every host; nothing is done where all is there."""
+    from launch.install import Installing, install
+
+    hosts = listed_hosts(asked)
+    if not hosts:
+        raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
+    folder = Path(wheelhouse) if wheelhouse else None
+    what = Installing(tree=asked.tree or "~/mxscale", wheelhouse=folder)
+    with closing(ssh_of(asked)) as ssh:
+        if install(hosts, ssh.start, what, print):
+            raise Exit(code=_PROBLEMS)
 
 
 @hosts_task()

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.sweep import Sweep
-from launch.errors import PreflightError
+from launch.errors import LaunchError, PreflightError
 from tasks.cluster import Asked, listed_hosts, ssh_of
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.findings import Examined
     from launch.hosts import Host
     from launch.sweep import Where
+    from launch.transport import Start
 
 
 @contextmanager
@@ -51,6 +52,21 @@ def on_hosts(hosts: tuple[Host, ...], asked: Asked, what: Sweep) -> Iterator[Whe
         check(found)
         facts = {one.host.name: one.facts for one in found}
         yield Where(hosts=tuple(one.host for one in found), start=ssh.start, facts=facts)
+
+
+@contextmanager
+def found_hosts(asked: Asked) -> Iterator[tuple[tuple[Host, ...], Start]]:
+    """The hosts that were listed, reached and with a checkout, and how programs start there."""
+    from launch.check import examine
+    from launch.findings import Wanted
+
+    hosts = listed_hosts(asked)
+    if not hosts:
+        raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
+    with closing(ssh_of(asked)) as ssh:
+        found = examine(hosts, ssh.start, Wanted(tree=asked.tree, mxnet=False))
+        check(found)
+        yield tuple(one.host for one in found), ssh.start
 
 
 def check(found: list[Examined]) -> None:

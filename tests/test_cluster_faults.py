@@ -71,7 +71,7 @@ def test_a_link_that_is_cut_is_told_within_eight_seconds(practice: Cluster, tmp_
         lost, seconds = disturbed(updates, lambda: cut(practice, "node03"))
     try:
         assert lost.status == "lost"
-        assert "node03: its agent has said nothing for 7 s" in lost.message
+        assert "node03: its agent has said nothing for 6 s" in lost.message
         assert seconds < 8.5
         assert empty_within(practice, 10.0)  # the cut host too
     finally:

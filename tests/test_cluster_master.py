@@ -26,6 +26,7 @@ devices_per_host = 2
 repeats = 1
 windows = 1000
 fake_seconds = [0.3]
+fake_faults = ["worker-0:hang@1"]
 [[points]]
 devices = [8]
 """

@@ -5,6 +5,7 @@ import pytest
 from bench.engines import mxnet
 from bench.errors import SpecError
 from bench.options import parse
+from bench.shares import smallest_share
 from bench.sweep import load_sweep
 
 
@@ -77,9 +78,6 @@ def test_a_mistake_is_one_line(line: str, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.mxnet
 def test_the_smallest_share_is_what_mxnet_leaves_to_the_last_worker() -> None:
-    from bench.inputs import smallest_share  # noqa: PLC0415 - loads MXNet
-
     found = [smallest_share(103, 3), smallest_share(10, 4), smallest_share(5, 4)]
     assert found == [33, 1, 0]

@@ -1,0 +1,122 @@
+"""Shares: the part of a data set's shards that a host holds, and what a worker reads of it."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.errors import SpecError
+from bench.shards import count_images, shards
+
+FILE = "share.json"
+SCHEMA = 1  # first
+_AGAIN = "push the data again with 'fab hosts.push-data'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """Share `index` of a set: `images` by the name of each shard, for every share of the set."""
+
+    index: int
+    images: tuple[dict[str, int], ...]
+
+    @property
+    def said(self) -> str:
+        """Which one it is, counted from 1, as a person reads it."""
+        return f"share {self.index + 1} of {len(self.images)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Portion:
+    """What one worker reads: part `index` of `count` of these files, as MXNet cuts them.
+
+    fewest  images of the worker of the job that gets fewest
+    epoch   images that all workers together train in an epoch
+    """
+
+    data: str
+    paths: tuple[Path, ...]
+    index: int
+    count: int
+    fewest: int
+    epoch: int
+
+
+def text(share: Share) -> str:
+    """What the file beside a share's shards holds; `read` is its inverse."""
+    values = {"schema": SCHEMA, "index": share.index, "of": len(share.images)}
+    return json.dumps(values | {"images": share.images}, indent=1) + "\n"
+
+
+def read(folder: Path) -> Share | None:
+    """The share that a folder holds; None where it holds all of its set. Raises SpecError."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        images = tuple({str(name): int(n) for name, n in one.items()} for one in values["images"])
+        schema, index, of = values["schema"], int(values["index"]), int(values["of"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(f"{path}: not what a push of shares leaves ({error}); {_AGAIN}") from error
+    if schema != SCHEMA or of != len(images) or not 0 <= index < of:
+        raise SpecError(
+            f"{path}: expected schema {SCHEMA} and a share of {len(images)}, found schema {schema} "
+            f"and share {index} of {of}; {_AGAIN}"
+        )
+    return Share(index=index, images=images) if of > 1 else None
+
+
+def portion(data: str, rank: int, workers: int) -> Portion:
+    """What a worker of a job reads: its part of the files, or all of the share that its host holds.
+
+    Raises SpecError where the share is of another number of hosts, or not whole.
+    """
+    share, whole = _share(data), all_of(data)
+    if share is None:
+        fewest = smallest_share(whole.epoch, workers)
+        return replace(whole, index=rank, count=workers, fewest=fewest)
+    if len(share.images) != workers:
+        raise SpecError(
+            f"{data}: holds {share.said}, the job has {workers} worker(s); push it for as many "
+            f"hosts as the job has, with one worker on each, or read a folder that holds all of it"
+        )
+    _check(whole, share)
+    fewest = min(sum(one.values()) for one in share.images)
+    return replace(whole, fewest=fewest, epoch=fewest * workers)
+
+
+def all_of(data: str) -> Portion:
+    """All that is there, for one worker alone, whatever share it is."""
+    paths = shards(data)
+    images = count_images(paths)
+    return Portion(data=data, paths=paths, index=0, count=1, fewest=images, epoch=images)
+
+
+def smallest_share(images: int, workers: int) -> int:
+    """Images of the worker that gets fewest: MXNet rounds shares up, and the last has the rest."""
+    return max(0, images - math.ceil(images / workers) * (workers - 1))
+
+
+def _share(data: str) -> Share | None:
+    named = [Path(part) for part in data.split(";") if part]
+    found = [share for share in map(read, named) if share]
+    if found and len(named) > 1:
+        raise SpecError(f"{data}: has a folder that holds {found[0].said}; name that one alone")
+    return found[0] if found else None
+
+
+def _check(found: Portion, share: Share) -> None:
+    """Raises SpecError unless these are just the shards of a share, with all their images."""
+    mine = share.images[share.index]
+    for name in sorted({path.name for path in found.paths} ^ set(mine)):
+        how = "lacks" if name in mine else "holds, beside it,"
+        raise SpecError(
+            f"{found.data}: is {share.said}, and {how} {name}; {_AGAIN}, into a folder of its own "
+            f"where this one holds other shards (or remove {FILE} if it holds them all)"
+        )
+    if found.epoch != sum(mine.values()):
+        raise SpecError(
+            f"{found.data}: is {share.said}, of {sum(mine.values())} images, and has "
+            f"{found.epoch}; {_AGAIN}"
+        )

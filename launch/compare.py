@@ -1,0 +1,43 @@
+"""How folders of hosts compare with files here; nothing is copied or changed."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import PurePosixPath
+from typing import Any
+
+from launch.exchange import Exchange
+from launch.hosts import Host
+from launch.push import Piece
+from launch.transport import Start
+
+_LOOK = ("errors", "paths", "pushed", "incoming", "look")
+
+
+def differences(pieces: Sequence[Piece], host: Host, start: Start, into: str) -> list[str]:
+    """What of these files is another one on a host, or not there: 'a.rec is not there'.
+
+    Names and sizes are compared, and the contents of .json files, which hold the checksums of the
+    shards beside them. Raises LaunchError, naming the host.
+    """
+    files = [(one.name, one.size, _crc(one)) for one in pieces]
+    found = _seen(host, start, into, files=files, others=[])["differs"]
+    return [f"{name} {how}" for name, how in found]
+
+
+def strangers(names: Iterable[str], host: Host, start: Start, into: str) -> list[str]:
+    """Which of these files are in a folder of a host though no push put them there."""
+    found: list[str] = _seen(host, start, into, files=[], others=list(names))["strange"]
+    return found
+
+
+def _seen(host: Host, start: Start, into: str, **asked: Any) -> dict[str, Any]:
+    with closing(Exchange(host, start, _LOOK)) as exchange:
+        folder = str(PurePosixPath(host.tree, into))
+        exchange.send({"do": "look", "into": folder, **asked})
+        *_, last = exchange.hear("seen")
+    return last
+
+
+def _crc(piece: Piece) -> int | None:
+    return zlib.crc32(piece.path.read_bytes()) if piece.path.suffix == ".json" else None

@@ -1,0 +1,74 @@
+"""hosts.push-data: a data set's shards to the hosts that train on them."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from launch.errors import LaunchError
+from launch.hosts import Host
+from launch.push import Moved
+from launch.transport import Start
+from tasks.cluster import NOT_ASKED, hosts_task
+from tasks.where import found_hosts
+
+
+def show(updates: Iterable[Moved]) -> dict[str, Moved]:
+    """Shows how far each host's push is, in MB; returns the last of each."""
+    from im2rec_tools.bars import Bars
+
+    last: dict[str, Moved] = {}
+    with Bars() as bars:
+        for moved in updates:
+            last[moved.host] = moved
+            step = f"{moved.host}: {moved.step}"
+            if moved.total:
+                bars.show(step, moved.done // 10**6, -(-moved.total // 10**6), "MB")
+    return last
+
+
+@hosts_task(
+    help={
+        "source": "a folder of .rec files, or one with train/ and val/ below it",
+        "into": "folder there, relative to the checkout; default: where it is in this one",
+        "shared": "copy nothing: see that all hosts have the same files",
+    },
+)
+def push_data(  # type: ignore[no-untyped-def]
+    c, source, asked=NOT_ASKED, into="", shared=False
+):
+    """Copy each host its own share of a data set's shards; run again, it copies what is missing."""
+    from tasks.shares import target
+
+    folder = target(Path(source), into)
+    with found_hosts(asked) as (hosts, start):
+        serve = _compare if shared else _copy
+        serve(Path(source), hosts, start, folder)
+
+
+def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str) -> None:
+    from tasks.shares import everything, not_seen
+
+    pieces = everything(source)
+    wrong = not_seen(pieces, hosts, start, into)
+    for line in wrong:
+        print(line)
+    if wrong:
+        raise LaunchError(
+            f"{len(wrong)} of {len(hosts)} hosts have other files in {into}; leave --shared out to "
+            f"give each host its share"
+        )
+    print(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}")
+
+
+def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str) -> None:
+    from tasks.shares import hand_out, parcels
+
+    with TemporaryDirectory() as labels:
+        given = parcels(source, len(hosts), Path(labels))
+        last = show(hand_out(given, hosts, start, into))
+    for one, host in zip(given, hosts, strict=True):
+        moved, size = last[host.name], sum(piece.size for piece in one.pieces)
+        print(
+            f"{host.name}: {one.share.said}, {size / 1e6:.1f} MB in {into}; copied "
+            f"{moved.files} of {len(one.pieces)} files, {moved.total / 1e6:.1f} MB"
+        )

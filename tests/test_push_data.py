@@ -1,0 +1,201 @@
+"""Each host gets its own share of a data set's shards, and a job reads no more than that."""
+
+import shutil
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.errors import SpecError
+from bench.shards import count_images
+from bench.shares import Share, portion, read, text
+from launch.errors import LaunchError
+from launch.hosts import ROOT, Host, this_machine
+from launch.transport import here
+from launch.watch import Deadlines
+from tasks.push import show
+from tasks.shares import everything, hand_out, not_seen, parcels, target
+from tests.jobs import left_over, measured, tiny
+from tests.trees import made, tree, wanted
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@pytest.fixture(scope="session")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five shards to train on, of four images each, and one to validate."""
+    root = tmp_path_factory.mktemp("packed") / "t"
+    made(tree(root, {"cat": 12, "dog": 12}), wanted(val=2, train_shards=5))
+    return root.with_name("t_rec")
+
+
+def hosts(folder: Path, count: int) -> list[Host]:
+    names = [f"node{number:02}" for number in range(count)]
+    return [replace(this_machine(), name=name, tree=str(folder / name)) for name in names]
+
+
+def handed_out(source: Path, to: list[Host], labels: Path) -> dict[str, Any]:
+    """The last that each host's push says; they get their shares into data/t below their trees."""
+    labels.mkdir(exist_ok=True)
+    return show(hand_out(parcels(source, len(to), labels), to, here, "data/t"))
+
+
+def recs(host: Host, folder: str = "train") -> list[str]:
+    return sorted(p.name for p in Path(host.tree, "data", "t", folder).glob("*.rec"))
+
+
+@given(st.lists(st.dictionaries(NAMES, st.integers(1)), min_size=2, max_size=5), st.data())
+def test_a_label_reads_back(images: list[dict[str, int]], data: st.DataObject) -> None:
+    share = Share(index=data.draw(st.integers(0, len(images) - 1)), images=tuple(images))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "share.json").write_text(text(share), encoding="utf-8")
+        assert read(Path(folder)) == share
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_shard_goes_to_one_host_with_what_lies_beside_it(
+    tmp_path: Path, packed: Path, count: int
+) -> None:
+    to = hosts(tmp_path, count)
+    handed_out(packed, to, tmp_path / "labels")
+    assert sorted(name for host in to for name in recs(host)) == [
+        f"train_{n}.rec" for n in range(5)
+    ]
+    for host in to:
+        assert recs(host, "val") == ["val.rec"]
+        for path in Path(host.tree, "data", "t").rglob("*.*"):
+            if path.suffix in {".rec", ".idx"} or path.stem == "train":
+                original = packed / path.relative_to(Path(host.tree, "data", "t"))
+                assert path.read_bytes() == original.read_bytes()
+                assert path.with_suffix(".json").is_file()
+    read_by_all = [portion(f"{host.tree}/data/t/train", 0, count).paths for host in to]
+    assert count_images(tuple(path for paths in read_by_all for path in paths)) == 20
+
+
+def test_a_second_push_copies_nothing_and_another_cut_replaces_the_first(
+    tmp_path: Path, packed: Path
+) -> None:
+    to = hosts(tmp_path, 3)
+    handed_out(packed, to, tmp_path / "labels")
+    again = handed_out(packed, to, tmp_path / "labels")
+    assert {moved.files for moved in again.values()} == {0}
+    handed_out(packed, to[:2], tmp_path / "labels")
+    assert [recs(host) for host in to[:2]] == [
+        ["train_0.rec", "train_1.rec"],
+        ["train_2.rec", "train_3.rec", "train_4.rec"],
+    ]
+
+
+def test_fewer_shards_than_hosts_are_refused(tmp_path: Path, packed: Path) -> None:
+    with pytest.raises(LaunchError, match=r"5 shard\(s\) cannot feed 6 hosts; pack with --train-"):
+        handed_out(packed, hosts(tmp_path, 6), tmp_path / "labels")
+
+
+def test_a_shard_that_somebody_else_put_beside_a_share_is_said_first(
+    tmp_path: Path, packed: Path
+) -> None:
+    to = hosts(tmp_path, 2)
+    shutil.copytree(packed, Path(to[1].tree, "data", "t"))  # such as the source itself
+    with pytest.raises(LaunchError) as caught:
+        handed_out(packed, to, tmp_path / "labels")
+    assert str(caught.value) == (
+        "node01: data/t/train/train_0.rec (and 1 more) is not of its share and no push put it "
+        "there; move it away, or choose another folder with --into"
+    )
+    assert not list(tmp_path.glob("*/data/t/train/share.json"))
+
+
+def test_hosts_that_see_one_file_system_are_found_out(tmp_path: Path, packed: Path) -> None:
+    to = [replace(host, tree=str(tmp_path / "nfs")) for host in hosts(tmp_path, 2)]
+    with pytest.raises(LaunchError, match="one file system"):
+        handed_out(packed, to, tmp_path / "labels")
+
+
+def test_shared_folders_are_compared_and_not_changed(tmp_path: Path, packed: Path) -> None:
+    to = hosts(tmp_path, 3)
+    for host in to:
+        shutil.copytree(packed, Path(host.tree, "data", "t"))
+    assert not_seen(everything(packed), to, here, "data/t") == []
+    made_otherwise = Path(to[1].tree, "data", "t", "train", "train_0.json")
+    made_otherwise.write_text(made_otherwise.read_text().replace('"images": 4', '"images": 5'))
+    Path(to[2].tree, "data", "t", "val", "val.rec").unlink()
+    Path(to[2].tree, "data", "t", "val", "val.idx").write_text("cut")
+    assert not_seen(everything(packed), to, here, "data/t") == [
+        "node01: data/t/train/train_0.json has other contents",
+        "node02: data/t/val/val.rec is not there (and 1 more)",
+    ]
+
+
+def test_the_folder_there_is_where_it_is_in_the_checkout_here(tmp_path: Path) -> None:
+    assert target(ROOT / "data" / "x_rec", "") == "data/x_rec"
+    assert target(tmp_path, "data/other") == "data/other"
+    with pytest.raises(LaunchError, match=r"does not lie in the checkout; .* --into DIR"):
+        target(tmp_path, "")
+
+
+@pytest.fixture
+def held(tmp_path: Path, packed: Path) -> list[Host]:
+    to = hosts(tmp_path, 2)
+    handed_out(packed, to, tmp_path / "labels")
+    return to
+
+
+def test_a_worker_reads_all_of_its_hosts_share_whatever_its_rank(held: list[Host]) -> None:
+    first, second = (portion(f"{host.tree}/data/t/train", 1, 2) for host in held)
+    assert (first.index, first.count) == (second.index, second.count) == (0, 1)
+    assert [path.name for path in first.paths] == ["train_0.rec", "train_1.rec"]
+    assert (first.fewest, first.epoch) == (second.fewest, second.epoch) == (8, 16)
+    val = portion(f"{held[0].tree}/data/t/val", 1, 2)
+    assert (val.index, val.count, val.epoch) == (1, 2, 4)
+
+
+def refused(data: Path, workers: int = 2) -> str:
+    with pytest.raises(SpecError) as caught:
+        portion(str(data), 0, workers)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_share_that_does_not_fit_is_refused(held: list[Host], packed: Path) -> None:
+    data = Path(held[0].tree, "data", "t", "train")
+    assert "holds share 1 of 2, the job has 4 worker(s); push it for as many" in refused(data, 4)
+    both = f"{data};{packed / 'train'}"
+    assert "a folder that holds share 1 of 2; name that one alone" in refused(Path(both))
+    shutil.copy(packed / "train" / "train_4.rec", data)
+    assert "is share 1 of 2, and holds, beside it, train_4.rec; push" in refused(data)
+    (data / "train_4.rec").unlink()
+    (data / "train_1.rec").unlink()
+    assert "is share 1 of 2, and lacks train_1.rec; push the data again" in refused(data)
+    for wrong in ("[]", "{", '{"schema": 1, "index": 2, "of": 2, "images": [{}, {}]}'):
+        (data / "share.json").write_text(wrong)
+        assert "share.json: " in refused(data)
+        assert "push the data again" in refused(data)
+
+
+@pytest.mark.mxnet
+def test_a_job_on_two_hosts_trains_on_the_shares_they_hold(
+    tmp_path: Path, held: list[Host], packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for host in held:
+        for name in ("bench", "im2rec_tools"):
+            Path(host.tree, name).symlink_to(ROOT / name)
+    to = tuple(replace(host, python=sys.executable, cpus=1, cores=()) for host in held)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "t").symlink_to(packed)
+    monkeypatch.chdir(tmp_path)  # the master has all of it, where the hosts have their shares
+    fields = {"mode": "real", "data_train": "data/t/train", "data_val": "data/t/val", "windows": 2}
+    fields |= {"warmup_windows": 1, "num_epochs": 2, "steps_per_window": 1}
+    both = tiny(kvstore="dist_sync", devices=2, devices_per_host=1, **fields)
+    (record,) = measured(tmp_path / "run", both, hosts=to, deadlines=Deadlines())
+    assert (record.status, record.message) == ("ok", "")
+    assert [rank.images for rank in record.ranks] == [(4, 4, 4), (4, 4, 4)]
+    one = tiny(devices_per_host=1, **fields)
+    (alone,) = measured(tmp_path / "alone", one, hosts=to[:1], deadlines=Deadlines())
+    assert alone.status == "failed"
+    assert "data/t/train: holds share 1 of 2, the job has 1 worker(s)" in alone.message
+    assert left_over() == []
