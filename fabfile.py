@@ -13,6 +13,7 @@ from bench.sweep import load_sweep
 from tasks import data
 from tasks.bench import bench_io, bench_plan, bench_sweep, measure
 from tasks.door import door
+from tasks.logs import hosts_logs
 from tasks.report import report_build, report_show, stamped
 
 
@@ -35,6 +36,7 @@ def demo(c):  # type: ignore[no-untyped-def]
 namespace = Collection(
     Collection("data", **{name: data.task_of(data.command(name)) for name in data.NAMES}),
     Collection("bench", plan=bench_plan, io=bench_io),
+    Collection("hosts", logs=hosts_logs),
     Collection("report", build=report_build, show=report_show),
     smoke,
     demo,

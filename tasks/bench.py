@@ -12,12 +12,19 @@ from bench.faults import KINDS
 from bench.rehearsal import with_fault
 from bench.sweep import Sweep, load_sweep
 from bench.trial import chosen, make
+from launch.logs import BUDGET_BYTES
 from launch.watch import Deadlines
 from tasks.door import door, whole
 from tasks.report import build_report, run_folder, stamped
 
 
-def measure(what: Sweep, run: str, port: str = "", deadlines: Deadlines | None = None) -> None:
+def measure(
+    what: Sweep,
+    run: str,
+    port: str = "",
+    deadlines: Deadlines | None = None,
+    log_budget: int = BUDGET_BYTES,
+) -> None:
     """Runs what is left of a sweep into its run folder and reports it."""
     from launch.hosts import rehearse, this_machine
     from launch.sweep import Where, points, sweep
@@ -31,6 +38,7 @@ def measure(what: Sweep, run: str, port: str = "", deadlines: Deadlines | None =
         hosts=hosts,
         port=whole("--port", port) if port else None,
         deadlines=deadlines or Deadlines(),
+        log_budget=log_budget,
     )
     wanted = points(what, where)
     store = Store(run_folder(run or what.name))
@@ -85,6 +93,7 @@ def bench_plan(c, sweep, hostfile="", port="9091", point=""):  # type: ignore[no
         "rendezvous": "seconds until all processes of a job have met",
         "first_window": "seconds from the rendezvous to the end of the first window",
         "progress": "seconds between windows (or 10 times the slowest, where that is more)",
+        "log_budget": "MiB of what each process prints that are kept, the last of it",
     },
     iterable=["fault"],
 )
@@ -99,6 +108,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     rendezvous="120",
     first_window="600",
     progress="60",
+    log_budget="16",
 ):
     """Measure what is not measured yet of a sweep, and report it."""
     what = load_sweep(sweep, engine=engine or None)
@@ -112,7 +122,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         first_window=whole("--first-window", first_window),
         progress=whole("--progress", progress),
     )
-    measure(what, run, port, deadlines)
+    measure(what, run, port, deadlines, whole("--log-budget", log_budget) << 20)
 
 
 @task(help={"data": "a .rec file, a folder of them, or files joined by ';'"})
