@@ -14,6 +14,7 @@ from tasks import data
 from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
 from tasks.door import door
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
+from tasks.logs import hosts_logs
 from tasks.practice import (
     practice_cut,
     practice_down,
@@ -50,6 +51,7 @@ namespace = Collection(
         "hosts",
         check=hosts_check,
         install=hosts_install,
+        logs=hosts_logs,
         stop=hosts_stop,
         **{"push-data": push_data},
     ),

@@ -82,26 +82,12 @@ class Bars:
             self._said[name] = now
         print(line, file=sys.stderr, flush=True)
 
-    def line(self, text: str) -> None:
-        """Says a line that stays."""
-        if self._console.is_terminal:
-            self._progress.console.print(escape(text))
-        else:
-            print(text, file=sys.stderr, flush=True)
-
     def say(self, text: str) -> None:
         """Says a line that is a result: on the output proper."""
         if self._console.is_terminal and sys.stdout.isatty():
             self._progress.console.print(escape(text), soft_wrap=True, highlight=False)
         else:
             print(text, flush=True)
-
-    def remove(self, name: str) -> None:
-        """Takes a bar away."""
-        self._said.pop(name, None)
-        self._begun.discard(name)
-        if name in self._tasks:
-            self._progress.remove_task(self._tasks.pop(name))
 
 
 class Pace:

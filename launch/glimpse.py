@@ -6,6 +6,8 @@ from launch.watch import Watch
 from results.glimpse import Glimpse, Standing
 
 _RECENT_WINDOWS = 5
+# Who has said nothing for so long, and for several windows as long as its own, makes no progress.
+_QUIET_SECONDS, _QUIET_WINDOWS = 10.0, 3
 
 
 def glimpse(watch: Watch, now: float) -> Glimpse:
@@ -13,7 +15,7 @@ def glimpse(watch: Watch, now: float) -> Glimpse:
     workers = watch.workers
     watch.idle = watch.idle or _idle(watch)
     return Glimpse(
-        workers=tuple(map(_standing, workers)),
+        workers=tuple(_standing(worker, now) for worker in workers),
         seconds=now - watch.began,
         met_seconds=watch.met - watch.began if watch.met else None,
         quiet_seconds=now - max((worker.heard for worker in workers), default=watch.began),
@@ -31,7 +33,7 @@ def _idle(watch: Watch) -> str:
     return f"{', '.join(names)} {verb} while others work" if names else ""
 
 
-def _standing(one: Seen) -> Standing:
+def _standing(one: Seen, now: float) -> Standing:
     recent = one.windows[-_RECENT_WINDOWS:]
     seconds = sum(window["seconds"] for window in recent)
     uses = list(one.uses)
@@ -40,7 +42,7 @@ def _standing(one: Seen) -> Standing:
         worker=one.process.index,
         host=one.process.host.name,
         rank=one.rank,
-        state=_state(one),
+        state=_state(one, now),
         windows=len(one.windows),
         images_per_second=sum(window["images"] for window in recent) / seconds if seconds else None,
         cpu=cpu_share(uses[-2:], len(one.process.cores)),
@@ -49,7 +51,7 @@ def _standing(one: Seen) -> Standing:
     )
 
 
-def _state(one: Seen) -> str:
+def _state(one: Seen, now: float) -> str:
     if one.exit:
         return "ended"
     if one.stopped:
@@ -58,4 +60,11 @@ def _state(one: Seen) -> str:
         return "done"
     if one.rank is None:
         return "waits" if one.reached else "starts"
-    return "validates" if one.validating else "trains"
+    if one.validating:
+        return "validates"
+    return "quiet" if one.windows and now - one.heard > _patience(one) else "trains"
+
+
+def _patience(one: Seen) -> float:
+    last: float = one.windows[-1]["seconds"]
+    return max(_QUIET_SECONDS, _QUIET_WINDOWS * last)

@@ -55,16 +55,13 @@ class Gpus:
         assert self._answer is not None
         lines, closed = self._answer.read()
         self._said += lines
-        if not closed and now - self._asked < _EVERY_SECONDS:
-            return
-        if closed:
+        if closed and self._query.poll() is not None:
             self.busy = dict(filter(None, map(_busy, self._said)))
-        else:  # a driver that hangs is not asked again
+            self._query.stdout.close()
+            self._query = None
+        elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not asked again
             self._query.kill()
-            self._program, self.busy = None, {}
-        self._query.stdout.close()
-        self._query.poll()
-        self._query = None
+            self._program, self.busy, self._said = None, {}, []
 
 
 def _busy(line: str) -> tuple[str, float] | None:

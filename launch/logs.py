@@ -18,7 +18,7 @@ from launch.plan import Process
 BUDGET_BYTES = 16 << 20
 _COMPRESS_ABOVE = 64 << 10
 # Which host each process was on.
-_HOSTS = "hosts.json"
+HOSTS = "hosts.json"
 
 
 class _Log:
@@ -28,7 +28,7 @@ class _Log:
         self._path, self._most = path, most
         self._older = path.with_name(path.name + ".1")
         self._file = path.open("wb", buffering=0)
-        self._size = self._older_size = self._dropped = 0
+        self._size = self._header = self._older_printed = self._dropped = 0
 
     def write(self, lines: Iterable[str]) -> None:
         """Adds lines; a line longer than a whole file is cut."""
@@ -49,13 +49,15 @@ class _Log:
             rest = rest[self._file.write(rest) :]
 
     def _turn(self) -> None:
-        self._file.close()
-        self._dropped += self._older_size
-        self._older_size = self._size
         self._path.replace(self._older)
-        self._file, self._size = self._path.open("wb", buffering=0), 0
+        new = self._path.open("wb", buffering=0)  # where that fails the older one stays open
+        self._file.close()
+        self._dropped += self._older_printed
+        self._older_printed = self._size - self._header
+        self._file, self._size = new, 0
         said = f"(mxscale: {self._older.name} has what comes before this, without the first "
         self._put(f"{said}{self._dropped} bytes, dropped for want of --log-budget)\n".encode())
+        self._header = self._size
 
     def close(self) -> None:
         self._file.close()
@@ -73,7 +75,7 @@ class Logs:
             folder.mkdir(parents=True, exist_ok=True)
             for left in folder.glob("*.log*"):
                 left.unlink()
-            (folder / _HOSTS).write_text(json.dumps(hosts), encoding="utf-8")
+            (folder / HOSTS).write_text(json.dumps(hosts), encoding="utf-8")
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -121,7 +123,7 @@ def compress(folder: Path) -> None:
 
 def hosts_of(folder: Path) -> dict[str, str]:
     """The host of each process of the job whose logs the folder has, by the process's name."""
-    path = folder / _HOSTS
+    path = folder / HOSTS
     known: dict[str, str] = {}
     with contextlib.suppress(OSError, ValueError):
         known = json.loads(path.read_text(encoding="utf-8"))

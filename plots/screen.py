@@ -36,16 +36,14 @@ class SweepScreen:
             TimeElapsedColumn(),
             console=self._console,
         )
-        self._live: Live | None = None
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(
-                console=self._console, auto_refresh=False, get_renderable=self._render
-            )
         self._started: Started | None = None
         self._glimpse: Glimpse | None = None
         self._told: set[str] = set()
         self._epochs: dict[int, list[tuple[int, int]]] = {}
         self._refreshed = 0.0
+        self._live: Live | None = None
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = Live(self, console=self._console, auto_refresh=False)
 
     def __enter__(self) -> "SweepScreen":
         if self._live is not None:
@@ -78,7 +76,8 @@ class SweepScreen:
             self._refreshed = now
             self._live.refresh()
 
-    def _render(self) -> RenderableType:
+    def __rich__(self) -> RenderableType:
+        """What stands below the lines that were said, as things are now."""
         if self._started is None:
             return ""
         if self._glimpse is None:

@@ -13,17 +13,19 @@ from results.glimpse import Glimpse, Standing
 # More rows than this are no longer looked at; of more workers, those that need a look are shown.
 MOST_ROWS = 20
 _FEW = 8
+_STUCK = frozenset({"quiet", "stopped", "ended"})
 _QUIET_SECONDS = 10.0
 
 
 def standings(trial: Trial, glimpse: Glimpse, rows: int = MOST_ROWS) -> RenderableType:
     """A row a worker; where there are more than rows, the slowest few and a line on the rest."""
     shown, rest = _divided(glimpse.workers, min(rows, MOST_ROWS))
+    hosts = _short([one.host for one in glimpse.workers])
     has_gpus = any(one.gpu is not None for one in glimpse.workers)
     table = Table(box=None, expand=True, pad_edge=False, header_style="bold")
     table.add_column("rank", no_wrap=True)
     table.add_column("host", no_wrap=True, overflow="ellipsis", max_width=20)
-    table.add_column("window", no_wrap=True)
+    table.add_column("window", no_wrap=True, min_width=len("10/10 warm-up"))
     for name in ("images/s", "CPU", *["GPU"] * has_gpus):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("last word", no_wrap=True, overflow="ellipsis", ratio=1)
@@ -31,7 +33,7 @@ def standings(trial: Trial, glimpse: Glimpse, rows: int = MOST_ROWS) -> Renderab
         rate = "" if one.images_per_second is None else significant(one.images_per_second)
         used = [_percent(one.cpu), *[_percent(one.gpu)] * has_gpus]
         rank = f"worker {one.worker}" if one.rank is None else str(one.rank)
-        cells = (rank, one.host, _window(trial, one), rate, *used, one.last_word)
+        cells = (rank, hosts[one.host], _window(trial, one), rate, *used, one.last_word)
         table.add_row(*map(Text, cells))
     lines = [_line(_summary(trial, rest))] if rest else []
     return Group(_line(title(trial, glimpse)), table, *lines)
@@ -39,12 +41,12 @@ def standings(trial: Trial, glimpse: Glimpse, rows: int = MOST_ROWS) -> Renderab
 
 def title(trial: Trial, glimpse: Glimpse) -> str:
     """The job in a line: its name, how fast it is now, what it waits for."""
-    rates = [one.images_per_second for one in glimpse.workers]
-    known = [rate for rate in rates if rate is not None]
-    parts = [f"{significant(sum(known))} images/s"] if len(known) == len(rates) else []
+    working = [one for one in glimpse.workers if one.state not in _STUCK]
+    rates = [one.images_per_second for one in working if one.images_per_second is not None]
+    parts = [f"{significant(sum(rates))} images/s"] if len(rates) == len(working) > 0 else []
     if glimpse.met_seconds is None:
         arrived = sum(one.rank is not None for one in glimpse.workers)
-        parts.append(f"{arrived} of {len(rates)} ready after {glimpse.seconds:.0f} s")
+        parts.append(f"{arrived} of {trial.workers} ready after {glimpse.seconds:.0f} s")
     elif not parts:
         parts.append(met(trial, glimpse.met_seconds))
     if glimpse.quiet_seconds >= _QUIET_SECONDS:
@@ -55,6 +57,14 @@ def title(trial: Trial, glimpse: Glimpse) -> str:
 def met(trial: Trial, seconds: float) -> str:
     """When the job's workers had met."""
     return f"{'all met' if trial.workers > 1 else 'ready'} after {seconds:.1f} s"
+
+
+def _short(hosts: Sequence[str]) -> dict[str, str]:
+    """Hosts without their domains, where that tells them apart and they are no addresses."""
+    short = {host: host.partition(".")[0] for host in hosts}
+    if len(set(short.values())) < len(short) or any(name.isdigit() for name in short.values()):
+        return {host: host for host in hosts}
+    return short
 
 
 def _line(text: str) -> Text:
@@ -68,23 +78,19 @@ def _divided(
     ordered = sorted(workers, key=lambda one: one.worker if one.rank is None else one.rank)
     if len(ordered) <= rows:
         return ordered, []
-    most = max(one.windows for one in ordered)
-    stuck = [one for one in ordered if _is_stuck(one, most)]
-    slowest = sorted(
-        (one for one in ordered if one not in stuck),
-        key=lambda one: (one.images_per_second or 0.0, one.worker),
-    )
-    count = max(1, min(rows - 1, max(_FEW, len(stuck))))
-    chosen = {one.worker for one in (stuck + slowest)[:count]}
+    stuck = sum(one.state in _STUCK for one in ordered)
+    count = max(1, min(rows - 1, max(_FEW, stuck)))
+    chosen = {one.worker for one in sorted(ordered, key=_urgency)[:count]}
     return (
         [one for one in ordered if one.worker in chosen],
         [one for one in ordered if one.worker not in chosen],
     )
 
 
-def _is_stuck(one: Standing, most: int) -> bool:
-    """Whether it holds the others up: in a synchronous job those are one window ahead at most."""
-    return one.state in {"stopped", "ended"} or one.windows < most - 1
+def _urgency(one: Standing) -> tuple[bool, int, float, int]:
+    """Those without progress come first, by how far they came, then the others by their speed."""
+    stuck = one.state in _STUCK
+    return not stuck, one.windows * stuck, one.images_per_second or 0.0, one.worker
 
 
 def _window(trial: Trial, one: Standing) -> str:

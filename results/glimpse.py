@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class Standing:
     """Where one worker of a running job stands.
 
-    state               starts, waits (for the others), trains, validates, stopped, done or ended
+    state               starts, waits (for the others), trains, validates, quiet (for too long),
+                        stopped, done or ended
     windows             those that have ended, warm-up included
     images_per_second   over the last few of them; None before the first
     cpu                 share of its cores that it uses now, of one where it is kept to none; None

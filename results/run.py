@@ -65,6 +65,11 @@ def _asked(folder: Path) -> list[Identity]:
         raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
 
 
+def identities(folder: Path) -> list[Identity]:
+    """All that a run folder knows of: what was last asked for, and what it has records of."""
+    return list(dict.fromkeys([*_asked(folder), *(one.identity for one in read(folder))]))
+
+
 def _named(name: Identity, asked: list[Identity]) -> str:
     repeats = sum(other.key == name.key for other in asked)
     return name.name if repeats == 1 else f"{name.name} (repeat {name.repeat + 1} of {repeats})"

@@ -105,6 +105,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "servers_per_host": "server processes of a host; default: one beside each worker",
         "server_hosts": "how many of the hosts run servers alone",
         "x": "NAME=VALUE in the environment of every process",
+        "log_budget": "MiB of what each process prints that are kept, the last of it",
     },
     iterable=["fault", "x"],
 )
@@ -122,6 +123,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     progress="60",
     servers_per_host="0",
     server_hosts="0",
+    log_budget="16",
 ):
     """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
     from launch.watch import Deadlines
@@ -140,7 +142,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     )
     number = whole("--port", port) if port else None
     with on_hosts(hosts, asked, what) if hosts else on_this_machine(what) as where:
-        measure(what, run, replace(where, port=number, deadlines=deadlines))
+        kept = whole("--log-budget", log_budget) << 20
+        measure(what, run, replace(where, port=number, deadlines=deadlines, log_budget=kept))
 
 
 def fields_of(

@@ -59,7 +59,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.program
 def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
     text = fab("--list").stdout
-    tasks = "bench.plan bench.sweep bench.io report.build report.show smoke demo"
+    tasks = "bench.plan bench.sweep bench.io hosts.logs report.build report.show smoke demo"
     for name in [*tasks.split(), *(f"data.{name}" for name in data.NAMES)]:
         assert f"  {name} " in text
     assert "bench.sweep (bench)" in text
@@ -92,11 +92,11 @@ def test_a_sweep_prints_its_table_and_writes_its_run(
     assert "dist_sync" in out
     assert "REHEARSAL" in out
     assert str(tmp_path / "run" / "report" / "scaling.svg") in out
-    assert "runs: 2/2" in err
+    assert "dist_sync x2: started, 2 workers on 1 host (2 of 2)" in err
     files = {path.relative_to(tmp_path / "run").parts[0] for path in (tmp_path / "run").iterdir()}
     assert {"sweep.toml", "records.jsonl", "environment.json", "logs", "report"} <= files
     fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
-    assert "runs" not in capsys.readouterr().err
+    assert "started" not in capsys.readouterr().err
     assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 2
 
 

@@ -1,0 +1,85 @@
+"""hosts.logs: what the processes of a trial printed, wherever they ran."""
+
+import os
+from collections import deque
+from pathlib import Path
+
+from invoke.tasks import task
+
+from launch.errors import LaunchError
+from launch.hosts import ROOT
+from launch.logs import HOSTS, files_of, hosts_of, lines_of
+from results.errors import StoreError
+from results.record import Identity
+from results.run import identities
+from tasks.door import door, whole
+from tasks.report import RUNS, run_folder
+
+
+@task(
+    help={
+        "run": "name below results/runs, or a path; default: the newest that has logs",
+        "point": "of the points whose name has these words, 'alexnet x32', the one that ran last",
+        "repeat": "which repeat of it, from 1; default: the last that ran",
+        "lines": "how many of each log",
+        "process": "only of this one: worker-1",
+    },
+)
+@door
+def hosts_logs(  # type: ignore[no-untyped-def]
+    c, run="", point="", repeat="", lines="20", process=""
+):
+    """Print the ends of the logs of a trial's processes, each with its host."""
+    count = whole("--lines", lines)
+    folder = run_folder(run) if run else _newest_run()
+    name, logs = _trial(folder, point, whole("--repeat", repeat) if repeat else None)
+    hosts = hosts_of(logs)
+    if process and process not in hosts:
+        raise LaunchError(
+            f"--process: expected one of the job's {len(hosts)} processes, such as "
+            f"{next(reversed(hosts), 'worker-0')}, got {process!r}"
+        )
+    print(f"# {name.name}, repeat {name.repeat + 1}: {_shown(logs)}")
+    for one in [process] if process else hosts:
+        files = " ".join(path.name for path in files_of(logs, one))
+        print(f"\n# {hosts[one]} {one}: {files or 'printed nothing'}")
+        for line in deque(lines_of(logs, one), maxlen=count):
+            print("".join(c if c.isprintable() or c == "\t" else " " for c in line))
+
+
+def _trial(folder: Path, words: str, repeat: int | None) -> tuple[Identity, Path]:
+    """The trial that was chosen, of those whose logs the run has, and where these are."""
+    names = {(name.key, str(name.repeat)): name for name in identities(folder)}
+    found = {
+        path.parent: names[path.parts[-3], path.parts[-2]]
+        for path in folder.glob(f"logs/*/*/{HOSTS}")
+        if (path.parts[-3], path.parts[-2]) in names
+    }
+    if not found:
+        raise StoreError(f"{folder}: has no logs")
+    wanted = [
+        path
+        for path, name in found.items()
+        if set(words.split()) <= set(name.name.split()) and repeat in {None, name.repeat + 1}
+    ]
+    if not wanted:
+        asked = f"{words!r}" + (f" and repeat {repeat}" if repeat else "")
+        known = ", ".join(sorted({name.name for name in found.values()}))
+        raise StoreError(f"{folder}: no point with logs has {asked}; those with logs: {known}")
+    newest = max(wanted, key=lambda path: _began(path / HOSTS))
+    return found[newest], newest
+
+
+def _newest_run() -> Path:
+    found = list(RUNS.glob(f"*/logs/*/*/{HOSTS}"))
+    if not found:
+        raise StoreError(f"{RUNS}: no run has logs yet; 'fab bench.sweep' makes one")
+    return max(found, key=_began).parents[3]
+
+
+def _began(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _shown(path: Path) -> str:
+    return os.fspath(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
