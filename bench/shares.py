@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,22 +69,30 @@ def read(folder: Path) -> Share | None:
 
 
 def portion(data: str, rank: int, workers: int) -> Portion:
-    """What a worker of a job reads: its part of the files, or all of the share that its host holds.
+    """What a worker of a job reads: its part of the files, or of the share that its host holds.
 
-    Raises SpecError where the share is of another number of hosts, or not whole.
+    A host's workers part its share between them (MXSCALE_LOCAL). Raises SpecError where there are
+    fewer shares than hosts, or this one is not whole.
     """
     share, whole = _share(data), all_of(data)
     if share is None:
         fewest = smallest_share(whole.epoch, workers)
         return replace(whole, index=rank, count=workers, fewest=fewest)
-    if len(share.images) != workers:
+    index, of = _place()
+    if workers > of * len(share.images):
         raise SpecError(
-            f"{data}: holds {share.said}, the job has {workers} worker(s); push it for as many "
-            f"hosts as the job has, with one worker on each, or read a folder that holds all of it"
+            f"{data}: holds {share.said}, too few for {workers} workers, {of} a host; push it for "
+            f"as many hosts as the job has, or read a folder that holds all of it"
         )
     _check(whole, share)
-    fewest = min(sum(one.values()) for one in share.images)
-    return replace(whole, fewest=fewest, epoch=fewest * workers)
+    fewest = min(smallest_share(sum(one.values()), of) for one in share.images)
+    return replace(whole, index=index, count=of, fewest=fewest, epoch=fewest * workers)
+
+
+def _place() -> tuple[int, int]:
+    """Which worker of its host this process is, and how many a host has; as launch.plan says it."""
+    index, _, of = os.environ.get("MXSCALE_LOCAL", "0/1").partition("/")
+    return int(index), int(of)
 
 
 def all_of(data: str) -> Portion:

@@ -41,7 +41,9 @@ class Agents:
         self._drop_gone(lambda _: None)
         wanted = {host.name: host for host in hosts}
         missing = [host for name, host in wanted.items() if name not in self._channels]
-        with ThreadPoolExecutor(max(1, len(missing))) as pool:
+        # Over SSH side by side; a process on this machine starts at once.
+        at_once = len(missing) if any(host.login for host in missing) else 1
+        with ThreadPoolExecutor(at_once) as pool:
             opening = [(host, pool.submit(self._opened, host)) for host in missing]
         failed = [f"{one.exception()}" for _, one in opening if one.exception()]
         made = {host.name: one.result() for host, one in opening if not one.exception()}

@@ -15,7 +15,7 @@ from typing import Any
 
 from launch.code import code_hash
 
-_SECONDS, _IMPORT_SECONDS = 10, 120
+_SECONDS, _IMPORT_SECONDS, _CONTENTS_SECONDS = 10, 120, 100
 _WHICH = "command -v python3 && python3 -V"
 _FIND = (
     "import importlib.util as u, json, sys; s = u.find_spec('mxnet'); "
@@ -40,7 +40,7 @@ def facts(trees: list[str], python: str) -> dict[str, Any]:
     try:
         return {**told, **nothing, "python_problem": "", **_of_python(tree, python)}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return {**told, **nothing, "python_problem": _last_line(error)}
+        return {**told, **nothing, "python_problem": last_line(error)}
 
 
 def _said(command: list[str]) -> str:
@@ -109,7 +109,14 @@ def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) ->
     return done.stdout.strip().splitlines()[-1]
 
 
-def _last_line(error: Exception) -> str:
+def contents(tree: str, python: str, data: list[str]) -> Any:
+    """Shards and share of each of these data, as bench.contents prints them."""
+    path = os.path.join(tree, python)  # noqa: PTH118
+    return json.loads(_run([path, "-m", "bench.contents", *data], tree, _CONTENTS_SECONDS, []))
+
+
+def last_line(error: Exception) -> str:
+    """What a program that failed said last, or the error itself."""
     said = getattr(error, "stderr", None)
     lines = said.strip().splitlines() if isinstance(said, str) else []
     return lines[-1][:300] if lines else str(error)[:300]

@@ -67,6 +67,9 @@ def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: i
         }
     if trial.device == "cpu" and trial.mode != "test-io":
         env["OMP_NUM_THREADS"] = "1"
+    if role == "worker" and trial.mode == "real" and trial.servers:
+        on_host = trial.devices_per_host // trial.devices_per_worker
+        env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"
     if host.libraries:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
     if trial.device == "gpu" and role != "worker":

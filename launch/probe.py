@@ -3,9 +3,11 @@
 Standard library only and Python 3.8 or newer, sent over a line as the agent is. One JSON line each:
 
     to it    {"do": "look", "trees", "python", "folder"} | {"do": "listen", "address"}
-             | {"do": "where"} | {"do": "reach", "targets": {name: [address, port]}}
+             | {"do": "contents", "tree", "python", "data"} | {"do": "where"}
+             | {"do": "reach", "targets": {name: [address, port]}}
              | {"do": "measure", "target"}
-    from it  {"say": "facts", ...} | "where" addresses, reached | "listening" port
+    from it  {"say": "facts", ...} | "where" addresses, reached | "contents" contents
+             | "listening" port
              | "reached" failed | "measured" mb_s, ms | "failed" why
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations  # the syntax of the types below, on Python 3
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -42,6 +45,14 @@ def _look(asked: dict[str, Any]) -> dict[str, Any]:
 
 def _where(_: dict[str, Any]) -> dict[str, Any]:
     return {"say": "where", "addresses": machine.addresses(), "reached": machine.reached()}
+
+
+def _contents(asked: dict[str, Any]) -> dict[str, Any]:
+    """What the data of a job are on this host, by its own checkout."""
+    try:
+        return {"say": "contents", "contents": interpreter.contents(**asked)}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return {"say": "failed", "why": interpreter.last_line(error)}
 
 
 def _listen(asked: dict[str, Any]) -> dict[str, Any]:
@@ -117,14 +128,21 @@ def _trip(line: socket.socket) -> float:
     return time.perf_counter() - began
 
 
-_DOES = {"look": _look, "where": _where, "listen": _listen, "reach": _reach, "measure": _measure}
+_DOES = {
+    "look": _look,
+    "where": _where,
+    "contents": _contents,
+    "listen": _listen,
+    "reach": _reach,
+    "measure": _measure,
+}
 
 
 def main() -> None:
     """Answers the master until it closes the line."""
     for line in sys.stdin:
         asked = json.loads(line)
-        answer = _DOES[asked["do"]](asked)
+        answer = _DOES[asked.pop("do")](asked)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
     os._exit(0)  # threads may wait for others still

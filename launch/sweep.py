@@ -18,7 +18,7 @@ from launch import job
 from launch.agents import Agents
 from launch.errors import LaunchError
 from launch.hosts import ROOT, Host
-from launch.identity import identity
+from launch.identity import data_manifest, identity
 from launch.judge import accuracy, judge
 from launch.logs import BUDGET_BYTES, compress
 from launch.plan import emulated, plan
@@ -40,6 +40,7 @@ class Where:
 
     start       how a program of ours is started on a host
     facts       what each host was found to be
+    data        the manifest of each trial's data, by its key, where hosts were asked
     log_budget  bytes that are kept of what each process prints
     """
 
@@ -48,6 +49,7 @@ class Where:
     deadlines: Deadlines = field(default_factory=Deadlines)
     start: Start = here
     facts: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, str] | None = None
     log_budget: int = BUDGET_BYTES
 
 
@@ -64,11 +66,16 @@ def points(what: Sweep, where: Where) -> list[Point]:
         plan(trial, where.hosts, where.port or 0)
     if where.hosts[0].login is None:
         free_port(where.hosts[0].address, where.port)
+    data = {trial.key: _data(trial, where) for trial in what.trials}
     return [
-        (trial, identity(trial, repeat, where.hosts))
+        (trial, identity(trial, repeat, where.hosts, data[trial.key]))
         for repeat in range(what.repeats)
         for trial in what.trials
     ]
+
+
+def _data(trial: Trial, where: Where) -> str:
+    return data_manifest(trial) if where.data is None else where.data.get(trial.key, "")
 
 
 def sweep(

@@ -36,6 +36,7 @@ def on_hosts(hosts: tuple[Host, ...], asked: Asked, what: Sweep) -> Iterator[Whe
     Connections are closed at the end.
     """
     from launch.check import examine
+    from launch.data import manifests
     from launch.findings import Wanted
     from launch.identity import own_code
     from launch.sweep import Where
@@ -51,7 +52,9 @@ def on_hosts(hosts: tuple[Host, ...], asked: Asked, what: Sweep) -> Iterator[Whe
         found = examine(hosts, ssh.start, wanted)
         check(found)
         facts = {one.host.name: one.facts for one in found}
-        yield Where(hosts=tuple(one.host for one in found), start=ssh.start, facts=facts)
+        fit = tuple(one.host for one in found)
+        data = manifests(what.trials, fit, ssh.start)
+        yield Where(hosts=fit, start=ssh.start, facts=facts, data=data)
 
 
 @contextmanager

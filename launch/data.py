@@ -1,0 +1,81 @@
+"""The data of a sweep as its hosts have them: all the same, or each its own share."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from bench.contents import manifest
+from bench.trial import Trial
+from launch.errors import LaunchError, PreflightError
+from launch.hosts import Host
+from launch.talk import PROBE, Talk
+from launch.transport import Start
+
+_SECONDS = 120.0
+_PUSH = "'fab hosts.push-data' brings them"
+
+
+def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> dict[str, str]:
+    """The manifest of each trial's data, by its key, as the trial's hosts have them.
+
+    Raises PreflightError where a host lacks data, has other data than the others, or holds the
+    share of another.
+    """
+    wanted = sorted({data for one in trials for data in (one.data_train, one.data_val) if data})
+    if not wanted:
+        return {}
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        found = list(pool.map(lambda host: _contents(host, start, wanted), hosts))
+    if wrong := [one for one in found if isinstance(one, str)]:
+        raise PreflightError("\n  ".join([f"{len(wrong)} hosts lack data:", *wrong]))
+    told = dict(zip((host.name for host in hosts), found, strict=True))
+    return {one.key: _manifest(one, wanted, hosts[: one.worker_hosts], told) for one in trials}
+
+
+def _contents(host: Host, start: Start, wanted: Sequence[str]) -> list[dict[str, Any]] | str:
+    ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
+    try:
+        talk = Talk(host, start, PROBE)
+        try:
+            answer = talk.ask(ask, _SECONDS)
+        finally:
+            talk.close()
+    except LaunchError as error:
+        return str(error)
+    if "why" in answer:
+        return f"{host.name}: {answer['why']}; {_PUSH}"
+    found: list[dict[str, Any]] = answer["contents"]
+    return found
+
+
+def _manifest(
+    trial: Trial, wanted: Sequence[str], hosts: Sequence[Host], told: dict[str, Any]
+) -> str:
+    listed: list[str] = []
+    for data in (one for one in (trial.data_train, trial.data_val) if one):
+        at = wanted.index(data)
+        listed += _together(data, {host.name: told[host.name][at] for host in hosts})
+    return manifest(listed)
+
+
+def _together(data: str, held: dict[str, dict[str, Any]]) -> list[str]:
+    """The lines of the data that these hosts hold together."""
+    first, *others = held
+    shares: dict[tuple[int, int], str] = {}
+    for name, one in held.items():
+        share = tuple(one["share"] or ())
+        if share in shares:
+            raise PreflightError(
+                f"{shares[share]} and {name} hold the same share of {data}; push the data again "
+                f"with 'fab hosts.push-data' and these hosts"
+            )
+        if share:
+            shares[share] = name
+    for name in others:
+        if not shares and held[name]["lines"] != held[first]["lines"]:
+            raise PreflightError(f"{name}: {data} has other shards than on {first}; {_PUSH}")
+    if len({of for _, of in shares}) > 1 or 0 < len(shares) < len(held):
+        raise PreflightError(
+            f"{data}: hosts hold shares of different pushes; {_PUSH}, to all of them at once"
+        )
+    return sorted({line for one in held.values() for line in one["lines"]})
