@@ -30,7 +30,7 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
                 f"addresses: {listed}"
             )
         return addresses[interface]
-    if reached in addresses.values() and not ipaddress.ip_address(reached).is_loopback:
+    if reached in addresses.values() and not reached.startswith("127."):
         return reached
     outer = [address for name, address in addresses.items() if not name.startswith(_INNER)]
     if len(outer) == 1:
@@ -39,6 +39,15 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
         f"it was reached as {reached or 'something unknown'}, which no other host can use; choose "
         f"one of its addresses with --interface NAME: {listed}"
     )
+
+
+def is_ipv4(text: str) -> bool:
+    """Whether it is a numeric IPv4 address, the kind that MXNet's parameter server takes."""
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def sharing(addresses: Mapping[str, str]) -> dict[str, str]:

@@ -35,6 +35,7 @@ def facts(folder: str) -> dict[str, Any]:
         "available_mib": memory.get("MemAvailable", 0) // 1024,
         "addresses": addresses(),
         "reached": reached(),
+        "master": master(),
         **_disk(folder),
         **gpus(),
     }
@@ -50,6 +51,11 @@ def _memory() -> dict[str, int]:
 def reached() -> list[str]:
     """The address by which SSH reached this machine, if it did."""
     return os.environ.get("SSH_CONNECTION", "").split()[2:3]
+
+
+def master() -> list[str]:
+    """The address that SSH came from, if it did."""
+    return os.environ.get("SSH_CONNECTION", "").split()[:1]
 
 
 def addresses() -> dict[str, str]:

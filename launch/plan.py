@@ -32,11 +32,14 @@ class Process:
         return f"{self.role}-{self.index}"
 
 
-def plan(trial: Trial, hosts: Sequence[Host], port: int) -> list[Process]:
+def plan(
+    trial: Trial, hosts: Sequence[Host], port: int, scheduler: Host | None = None
+) -> list[Process]:
     """The job's processes in the order of their start: scheduler, servers, workers.
 
-    Hosts are filled one after another. `port` is the scheduler's, on the first host. Servers stand
-    beside the workers, on the same cores where devices are cores, or on hosts of their own.
+    Hosts are filled one after another. `port` is the scheduler's, on a host of its own or, where
+    there is none, on the first. Servers stand beside the workers, on the same cores where devices
+    are cores, or on hosts of their own.
     """
     if trial.hosts > len(hosts):
         alone = f" and {trial.server_hosts} for servers alone" if trial.server_hosts else ""
@@ -44,29 +47,29 @@ def plan(trial: Trial, hosts: Sequence[Host], port: int) -> list[Process]:
             f"{trial.name} needs {trial.worker_hosts} hosts of {trial.devices_per_host} devices"
             f"{alone}, there are {len(hosts)}"
         )
-    processes = []
-    if trial.servers:
-        processes.append(_process(trial, hosts, port, "scheduler", 0))
-    for role in ("server",) * bool(trial.servers) + ("worker",):
-        for index in range(trial.servers if role == "server" else trial.workers):
-            processes.append(_process(trial, hosts, port, role, index))
+    first = scheduler or hosts[0]
+    root = (first.address, port)
+    processes = [_process(trial, first, root, "scheduler", 0)] if trial.servers else []
+    for role, count in (("server", trial.servers), ("worker", trial.workers)):
+        for index in range(count):
+            processes.append(_process(trial, hosts[_host(trial, role, index)], root, role, index))
     return processes
 
 
-def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: int) -> Process:
-    host = hosts[_host(trial, role, index)]
-    env = dict(setting.split("=", 1) for setting in trial.env)
+def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: int) -> Process:
+    env = {}
+    if trial.device == "cpu" and trial.mode != "test-io":
+        env["OMP_NUM_THREADS"] = "1"
+    env |= dict(setting.split("=", 1) for setting in trial.env)
     if trial.servers:
         env |= {
             "DMLC_ROLE": role,
-            "DMLC_PS_ROOT_URI": hosts[0].address,
-            "DMLC_PS_ROOT_PORT": str(port),
+            "DMLC_PS_ROOT_URI": root[0],
+            "DMLC_PS_ROOT_PORT": str(root[1]),
             "DMLC_NUM_WORKER": str(trial.workers),
             "DMLC_NUM_SERVER": str(trial.servers),
             "DMLC_NODE_HOST": host.address,
         }
-    if trial.device == "cpu" and trial.mode != "test-io":
-        env["OMP_NUM_THREADS"] = "1"
     if role == "worker" and trial.mode == "real" and trial.servers:
         on_host = trial.devices_per_host // trial.devices_per_worker
         env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"
@@ -88,8 +91,6 @@ def _process(trial: Trial, hosts: Sequence[Host], port: int, role: str, index: i
 
 def _host(trial: Trial, role: str, index: int) -> int:
     """The place in the list of hosts of a process."""
-    if role == "scheduler":
-        return 0
     if role == "server" and trial.server_hosts:
         return trial.worker_hosts + index % trial.server_hosts
     if role == "server" and trial.servers_per_host:

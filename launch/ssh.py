@@ -17,7 +17,7 @@ from paramiko.ssh_exception import SSHException
 from launch.errors import LaunchError
 from launch.hosts import Host, Login
 from launch.known_hosts import check_keys
-from launch.transport import LOADER, Line, sources
+from launch.transport import LOADER, Line, here, sources
 from launch.unreachable import sentence
 
 CONNECT_SECONDS = 10.0
@@ -72,7 +72,8 @@ class Ssh:
 
     def start(self, host: Host, modules: tuple[str, ...]) -> Line:
         """Starts a program of ours on a host; LaunchError where it cannot be reached."""
-        assert host.login is not None
+        if host.login is None:
+            return here(host, modules)
         connection = self.connection(host.login)
         try:
             return SshLine(connection, modules)

@@ -39,6 +39,7 @@ class Where:
     """The hosts a sweep runs on, the scheduler's port (None: a free one) and its patience.
 
     start       how a program of ours is started on a host
+    scheduler   the host of the scheduler, if not the first
     facts       what each host was found to be
     data        the manifest of each trial's data, by its key, where hosts were asked
     log_budget  bytes that are kept of what each process prints
@@ -48,6 +49,7 @@ class Where:
     port: int | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     start: Start = here
+    scheduler: Host | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     data: dict[str, str] | None = None
     log_budget: int = BUDGET_BYTES
@@ -96,6 +98,8 @@ def sweep(
     with closing(Agents(where.start)) as agents:
         if left:
             agents.begin_job(host for host in where.hosts if host.login is not None)
+            if where.port:
+                agents.free_port(where.scheduler or where.hosts[0], where.port)
         for number, (trial, name) in enumerate(left, len(wanted) - len(left) + 1):
             yield Started(trial=trial, identity=name, number=number, total=len(wanted))
             yield from _point(trial, name, where, store, agents)
@@ -144,24 +148,26 @@ def _job(
 ) -> Generator[Event | Glimpse, None, tuple[Watch, Verdict]]:
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
     windows = trial.warmup_windows + trial.windows if trial.windows else 0
+    root = where.scheduler or where.hosts[0]
     for _ in range(1 if where.port else 1 + _RETRIES):
-        port = agents.free_port(where.hosts[0], where.port)
-        processes = plan(trial, where.hosts, port)
+        port, why_not = _port(agents, root, where.port)
+        processes = plan(trial, where.hosts, port, where.scheduler)
         watch = Watch(processes, where.deadlines, time.monotonic(), windows)
+        if why_not:
+            return watch, Verdict(status="lost", message=why_not)
         verdict = yield from job.run(watch, agents, logs, where.log_budget)
-        if not (watch.scheduler_failed() and _is_taken(agents, where.hosts[0], port)):
+        if not (watch.scheduler_failed() and _port(agents, root, port)[1]):
             return watch, verdict
-    first = where.hosts[0].address
-    why = f"port {port} on {first} was taken before the scheduler listened: {verdict.message}"
-    return watch, Verdict(status=verdict.status, message=why)
+    taken = f"port {port} on {root.address} was taken before the scheduler listened"
+    return watch, Verdict(status=verdict.status, message=f"{taken}: {verdict.message}")
 
 
-def _is_taken(agents: Agents, host: Host, port: int) -> bool:
+def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:
+    """A port of the scheduler's host that can be bound; 0 and why there is none."""
     try:
-        agents.free_port(host, port)
-    except LaunchError:
-        return True
-    return False
+        return agents.free_port(root, wanted), ""
+    except LaunchError as error:
+        return 0, str(error)
 
 
 def _rank(worker: Seen) -> Rank:

@@ -104,6 +104,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "progress": "seconds between windows (or 10 times the slowest, where that is more)",
         "servers_per_host": "server processes of a host; default: one beside each worker",
         "server_hosts": "how many of the hosts run servers alone",
+        "scheduler": "where it runs: first (host) or master",
         "x": "NAME=VALUE in the environment of every process",
         "log_budget": "MiB of what each process prints that are kept, the last of it",
     },
@@ -123,6 +124,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     progress="60",
     servers_per_host="0",
     server_hosts="0",
+    scheduler="first",
     log_budget="16",
 ):
     """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
@@ -141,7 +143,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         progress=whole("--progress", progress),
     )
     number = whole("--port", port) if port else None
-    with on_hosts(hosts, asked, what) if hosts else on_this_machine(what) as where:
+    place = on_hosts(hosts, asked, what, scheduler) if hosts else on_this_machine(what)
+    with place as where:
         kept = whole("--log-budget", log_budget) << 20
         measure(what, run, replace(where, port=number, deadlines=deadlines, log_budget=kept))
 

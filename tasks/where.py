@@ -29,12 +29,32 @@ def on_this_machine(what: Sweep) -> Iterator[Where]:
     yield Where(hosts=rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),))
 
 
+def _master(found: list[Examined]) -> Host:
+    """This machine by the address that the hosts see it at."""
+    from launch.addresses import is_ipv4
+    from launch.hosts import this_machine
+
+    seen = {"".join(one.facts["master"]) for one in found}
+    here = this_machine()
+    if len(seen) != 1 or not is_ipv4(*seen):
+        raise LaunchError(
+            f"--scheduler master: hosts see this machine as {', '.join(sorted(seen))}; expected "
+            f"one IPv4 address; leave the scheduler on the first host"
+        )
+    return replace(here, name=f"{here.name} (master)", address=seen.pop())
+
+
 @contextmanager
-def on_hosts(hosts: tuple[Host, ...], asked: Asked, what: Sweep) -> Iterator[Where]:
+def on_hosts(
+    hosts: tuple[Host, ...], asked: Asked, what: Sweep, scheduler: str = "first"
+) -> Iterator[Where]:
     """The hosts of a cluster, each found fit for the sweep; PreflightError where one is not.
 
-    Connections are closed at the end.
+    `scheduler` is where that runs: 'first' host or 'master'. Connections are closed at the end.
     """
+    if scheduler not in {"first", "master"}:
+        raise LaunchError(f"--scheduler: expected first or master, got {scheduler!r}")
+
     from launch.check import examine
     from launch.data import manifests
     from launch.findings import Wanted
@@ -54,7 +74,8 @@ def on_hosts(hosts: tuple[Host, ...], asked: Asked, what: Sweep) -> Iterator[Whe
         facts = {one.host.name: one.facts for one in found}
         fit = tuple(one.host for one in found)
         data = manifests(what.trials, fit, ssh.start)
-        yield Where(hosts=fit, start=ssh.start, facts=facts, data=data)
+        at = _master(found) if scheduler == "master" else None
+        yield Where(hosts=fit, start=ssh.start, scheduler=at, facts=facts, data=data)
 
 
 @contextmanager
