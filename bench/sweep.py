@@ -72,9 +72,22 @@ def load_sweep(
     try:
         if hosts:
             data = spread(data, hosts, (fields or {})["devices_per_host"])
-        return _sweep(path, text, data | (fields or {}))
+        return _sweep(path, text, _for_all(data, fields or {}))
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from error
+
+
+def _for_all(data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    """What a file says, with these fields in place of those of any point."""
+    points = data.get("points")
+    if not fields or not isinstance(points, list):
+        return data
+    kept = [
+        {name: value for name, value in point.items() if name not in fields}
+        for point in points
+        if isinstance(point, dict)
+    ]
+    return data | fields | {"points": kept}
 
 
 def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:

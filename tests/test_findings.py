@@ -1,0 +1,102 @@
+"""What keeps a host from a job, by what was found there; and in what hosts differ."""
+
+from typing import Any
+
+import pytest
+
+from launch.findings import Examined, Wanted, marked, no_code, problems
+from launch.found_table import lines, show
+from launch.hosts import Host
+
+FIT: dict[str, Any] = {
+    "tree": "/home/bench/mxscale",
+    "code": "c0de",
+    "python": "3.11.7",
+    "python_problem": "",
+    "mxnet": "1.9.1",
+    "dist_kvstore": True,
+    "cuda": True,
+    "disk": "/home/bench",
+    "disk_problem": "",
+    "free_bytes": 50 << 30,
+    "clock_skew": 0.0,
+    "holder": {},
+    "gpus": [],
+    "gpu_problem": "",
+    "cores": [0, 1],
+    "memory_mib": 24000,
+    "load": 0.5,
+    "system": "Linux 6.1",
+}
+H200 = {"index": "0", "name": "NVIDIA H200", "compute_cap": "9.0"}
+T4 = {"index": "0", "name": "Tesla T4", "compute_cap": "7.5"}
+K80 = {"index": "1", "name": "Tesla K80", "compute_cap": "3.7"}
+
+
+def test_a_host_that_is_fit_has_no_problem() -> None:
+    assert problems(FIT, Wanted(code="c0de")) == []
+    assert problems(FIT | {"gpus": [T4]}, Wanted(code="c0de", device="gpu")) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"tree": ""}, "has no checkout at ~/mxscale; 'fab hosts.install'"),
+        ({"code": "other"}, "has other code (other) than this machine (c0de)"),
+        ({"python_problem": "there is none"}, "cannot be used (there is none); 'fab hosts.install"),
+        ({"dist_kvstore": False}, "built without DIST_KVSTORE"),
+        ({"disk_problem": "No space left"}, "cannot write to /home/bench (No space left)"),
+        ({"free_bytes": 5 << 20}, "has 0.0 GB free at /home/bench, needs 1 GB"),
+        ({"clock_skew": 90.0}, "its clock is +90.0 s off this machine's; set up NTP"),
+        ({"holder": {"user": "ann", "master": "m1", "process": 7, "since": "now"}}, "ann on m1"),
+        ({"gpus": []}, "has no GPU that its driver shows"),
+        ({"gpus": [H200]}, "GPU 0 (NVIDIA H200) has compute capability 9.0; MXNet 1.9.1's wheels"),
+        ({"gpus": [T4], "cuda": False}, "its MXNet has no CUDA"),
+        ({"gpu_problem": "nvidia-smi failed: x"}, "nvidia-smi failed: x"),
+    ],
+)
+def test_each_problem_has_its_sentence(facts: dict[str, Any], said: str) -> None:
+    (problem,) = problems(FIT | {"gpus": [T4]} | facts, Wanted(code="c0de", device="gpu"))
+    assert said in problem
+
+
+def test_a_rehearsal_needs_no_mxnet() -> None:
+    without = {"mxnet": "", "dist_kvstore": False, "python_problem": "it has no mxnet"}
+    assert problems(FIT | without, Wanted(mxnet=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "has_code"), [(T4, True), (K80, False), (H200, False), ({"compute_cap": "?"}, True)]
+)
+def test_gpus_that_the_wheels_have_code_for_are_told_from_others(
+    gpu: dict[str, str], has_code: bool
+) -> None:
+    assert (no_code(gpu) == "") == has_code
+
+
+def examined(name: str, **facts: Any) -> Examined:
+    return Examined(host=Host(name=name, address="10.0.0.1", cpus=2, gpus=0), facts=FIT | facts)
+
+
+def test_what_differs_from_most_is_marked_and_other_versions_are_problems() -> None:
+    found = marked(
+        [examined("a"), examined("b"), examined("c", mxnet="1.8.0"), examined("d", memory_mib=8000)]
+    )
+    assert [one.differs for one in found] == [(), (), ("mxnet",), ("memory",)]
+    assert found[2].problems == ("differs from the others: MXNet 1.8.0, most have 1.9.1",)
+    assert (found[3].problems, found[3].notes) == ((), ("memory 8 GiB, most have 23 GiB",))
+    assert lines(found)[-1] == "3 of 4 hosts are ready"
+
+
+def test_patch_levels_of_python_may_differ() -> None:
+    found = marked([examined("a"), examined("b", python="3.11.2"), examined("c", python="3.12.1")])
+    assert [bool(one.problems) for one in found] == [False, False, True]
+
+
+def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
+    unreached = Examined(host=Host(name="gone", address="", cpus=0, gpus=0), problems=("no [way]",))
+    show(marked([examined("a", mxnet="1.8.0"), examined("b"), examined("c"), unreached]))
+    text = capsys.readouterr().out
+    assert "1.8.0*" in text
+    assert "gone: no [way]" in text
+    assert text.splitlines()[-1] == "2 of 4 hosts are ready"
