@@ -17,6 +17,8 @@ from launch.watch import Verdict, Watch
 from results.glimpse import Glimpse
 
 _TURN_SECONDS = 0.2
+# To judge a job means to look at each of its processes.
+_JUDGE_SECONDS = 0.05
 _GLIMPSE_SECONDS = 1.0
 
 
@@ -61,7 +63,7 @@ def _start(process: Process) -> dict[str, object]:
 def _follow(
     watch: Watch, agents: Agents, log: Callable[[str, Sequence[str]], None]
 ) -> Generator[Event | Glimpse, None, Verdict]:
-    looked = time.monotonic()
+    looked = judged = time.monotonic()
     while True:
         if time.monotonic() - looked >= _GLIMPSE_SECONDS:
             looked = time.monotonic()
@@ -77,9 +79,12 @@ def _follow(
                 return _no_agent(message)
             watch.alive(message.host.name, time.monotonic())
             yield from _take(watch, message, log)
-        verdict = watch.ended(time.monotonic())
-        if verdict is not None:
-            return verdict
+        now = time.monotonic()
+        if message is None or message.say == "exit" or now - judged >= _JUDGE_SECONDS:
+            judged = now
+            verdict = watch.ended(now)
+            if verdict is not None:
+                return verdict
 
 
 def _no_agent(message: Message) -> Verdict:

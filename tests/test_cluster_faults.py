@@ -45,7 +45,7 @@ def test_an_agent_that_is_killed_is_told_within_a_second(practice: Cluster, tmp_
         pid = pid_on(practice, "node03", "exec(__import__(")
         inside(practice, "node03", ["kill", "-KILL", pid])
 
-    lost, seconds, after = fault(practice, tmp_path, over_hosts(), kill)
+    lost, seconds, after = fault(practice, tmp_path, over_hosts("worker:hang@1"), kill)
     assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
     assert "node03: its agent is gone" in lost.message
     assert seconds < 1.5  # of which finding the agent by ps takes a part
@@ -58,7 +58,7 @@ def test_an_ssh_server_that_is_killed_is_told_within_a_second(
     def kill() -> None:
         inside(practice, "node02", ["pkill", "-KILL", "-f", "sshd: bench"], user="root")
 
-    lost, seconds, after = fault(practice, tmp_path, over_hosts(), kill)
+    lost, seconds, after = fault(practice, tmp_path, over_hosts("worker:hang@1"), kill)
     assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
     assert "node02: its agent is gone" in lost.message
     assert seconds < 1.5

@@ -102,22 +102,22 @@ def test_a_task_gives_each_host_its_share(
 ) -> None:
     listed = tmp_path / "hosts"
     listed.write_text("node01\nnode02\n")
-    how = ("--hostfile", listed, "--ssh-config", practice.ssh_config, "--into", "data/s")
+    how = ("--hostfile", listed, "--ssh-config", practice.ssh_config, "--into", "/home/bench/s")
     code, said, error = fab("hosts.push-data", photographs, *how)
     assert (code, [line.split(",")[0] for line in said]) == (
         0,
         ["node01: share 1 of 2", "node02: share 2 of 2"],
     ), error
-    assert [output(practice, n, "ls data/s/train/*.rec") for n in ("node01", "node02")] == [
-        "data/s/train/train_0.rec\n",
-        "data/s/train/train_1.rec\n",
+    assert [output(practice, n, "ls s/train/*.rec") for n in ("node01", "node02")] == [
+        "s/train/train_0.rec\n",
+        "s/train/train_1.rec\n",
     ]
     code, said, error = fab("hosts.push-data", photographs, *how)
     assert all("copied 0 of" in line and line.endswith("files, 0.0 MB") for line in said), said
     code, said, error = fab("hosts.push-data", photographs, *how, "--shared")
     assert code == 2
-    assert said[0].startswith("node01: data/s/train/train_1.rec is not there")
-    assert error.startswith("error: 2 of 2 hosts have other files in data/s")
+    assert said[0].startswith("node01: /home/bench/s/train/train_1.rec is not there")
+    assert error.startswith("error: 2 of 2 hosts have other files in /home/bench/s")
 
 
 def test_a_host_without_room_is_said_before_anything_is_copied(

@@ -1,0 +1,144 @@
+"""How long a cluster takes to be looked at and to start a job: `python -m benchmarks.cluster`.
+
+On practice hosts of this machine, as root: it shares its cores, so that what needs computing takes
+longer than on a cluster. docs/cluster.md has figures.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from bench.events import Event
+from bench.sweep import Sweep
+from bench.trial import make
+from launch.check import examine
+from launch.findings import Wanted
+from launch.hosts import ROOT, Host, Login, rehearse
+from launch.practice.cluster import Cluster, down, inside, up
+from launch.ssh import Settings, Ssh
+from launch.sweep import Where, points, sweep
+from results.store import Store
+
+
+@contextmanager
+def practising(hosts: int) -> Iterator[Cluster]:
+    """A practice cluster for a while."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = up(Path(folder) / "cluster", hosts=hosts)
+        try:
+            yield cluster
+        finally:
+            down(cluster.folder)
+
+
+def listed(cluster: Cluster) -> list[Host]:
+    """The hosts of a cluster, nothing known of them yet."""
+    return [
+        Host(name=node.name, address="", cpus=1, gpus=0, login=Login(host=node.name))
+        for node in cluster.nodes
+    ]
+
+
+def looking(cluster: Cluster) -> tuple[float, list[Host]]:
+    """Seconds to connect to all hosts and look at them; the hosts as they were found."""
+    began = time.perf_counter()
+    with closing(Ssh(Settings(config=str(cluster.ssh_config)))) as ssh:
+        found = examine(listed(cluster), ssh.start, Wanted())
+    seconds = time.perf_counter() - began
+    for one in found:
+        if one.problems:
+            raise SystemExit(f"{one.host.name}: {one.problems[0]}")
+    return seconds, [one.host for one in found]
+
+
+def importing(cluster: Cluster) -> float:
+    """Seconds to import MXNet in as many processes as a job over all hosts has, side by side."""
+    code = "from bench.mxnet_import import mx"
+    command = ["env", f"PYTHONPATH={ROOT}", "OMP_NUM_THREADS=1", sys.executable, "-c", code]
+    names = [node.name for node in cluster.nodes]
+    everywhere = [names[0], *names, *names]
+    began = time.perf_counter()
+    with ThreadPoolExecutor(len(everywhere)) as pool:
+        done = list(pool.map(lambda name: inside(cluster, name, command), everywhere))
+    if any(one.returncode for one in done):
+        raise SystemExit(done[0].stderr)
+    return time.perf_counter() - began
+
+
+def starting(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
+    """Seconds from "go" to the end of the first window of a dist_sync job over all hosts."""
+    fields = {"network": "tiny", "batch_per_device": 4, "kvstore": "dist_sync", "windows": 2}
+    trial = make(fields | {"devices": len(hosts), "devices_per_host": 1})
+    what = Sweep(name="start", description="", repeats=1, trials=(trial,), text="")
+    with closing(Ssh(Settings(config=str(cluster.ssh_config)))) as ssh:
+        ssh.reach(hosts)
+        where = Where(hosts=tuple(replace(host, cores=()) for host in hosts), start=ssh.start)
+        with closing(Store(folder)) as store:
+            wanted = points(what, where)
+            began = time.perf_counter()
+            with closing(sweep(what, wanted, where, store)) as updates:
+                for update in updates:
+                    if isinstance(update, Event) and update.kind == "window":
+                        return time.perf_counter() - began
+    raise SystemExit("the job ended without a window")
+
+
+def watching(agents: int, folder: Path) -> tuple[float, float]:
+    """Share of a core, and memory in bytes, of a master of so many agents with a rank each."""
+    fields = {"engine": "fake", "network": "tiny", "batch_per_device": 4, "kvstore": "dist_sync"}
+    layout = {"devices": agents, "devices_per_host": 1, "server_hosts": 0, "windows": 20}
+    trial = make(fields | layout | {"fake_seconds": [1.0], "env": ["MXSCALE_REAL_TIME=1"]})
+    what = Sweep(name="watch", description="", repeats=1, trials=(trial,), text="")
+    where = Where(hosts=rehearse(agents, 1))
+    with closing(Store(folder)) as store:
+        began = (0.0, 0.0)
+        for update in sweep(what, points(what, where), where, store):
+            if isinstance(update, Event) and update.kind == "window" and not began[0]:
+                began = (time.perf_counter(), time.process_time())
+    wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
+    return cpu / wall, int(peak) * 1024
+
+
+def main() -> None:
+    """Parses the command line, measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=16, help="to look at")
+    parser.add_argument("--job-hosts", type=int, default=4, help="of the job that is started")
+    parser.add_argument("--agents", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        share, memory = watching(given.agents, Path(folder) / "watch")
+    print(f"{given.agents} agents: {share:.1%} of a core, {memory / 1e6:.0f} MB")
+    with practising(given.hosts) as cluster:
+        first, _ = looking(cluster)
+        rest = [looking(cluster)[0] for _ in range(given.repeats)]
+    print(f"{given.hosts} hosts looked at: {statistics.median(rest):.2f} s (first {first:.1f} s)")
+    with practising(given.job_hosts) as cluster, tempfile.TemporaryDirectory() as folder:
+        _, hosts = looking(cluster)
+        pairs = [
+            (importing(cluster), starting(cluster, hosts, Path(folder) / str(n)))
+            for n in range(given.repeats)
+        ]
+    middle = [statistics.median(one) for one in zip(*pairs, strict=True)]
+    print(
+        f"job on {given.job_hosts} hosts: first window {middle[1]:.1f} s after it is asked for; "
+        f"to import MXNet in as many processes takes {middle[0]:.1f} s: "
+        f"{statistics.median(start - load for load, start in pairs):+.1f} s"
+    )
+
+
+if __name__ == "__main__":
+    if subprocess.run(["id", "-u"], capture_output=True, check=True).stdout.strip() != b"0":
+        sys.exit("practice clusters need root")
+    main()
