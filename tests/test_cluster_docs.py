@@ -1,0 +1,37 @@
+"""What docs/cluster.md says to type does what it says, in a copy of the checkout."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launch.practice.cluster import down
+from tests.test_readme import ROOT, copied
+
+pytestmark = [pytest.mark.cluster, pytest.mark.mxnet]
+
+
+def test_practising_goes_as_it_is_written(able: None, tmp_path: Path) -> None:
+    copied(tmp_path)
+    section = (ROOT / "docs" / "cluster.md").read_text().partition("## Practice")[2]
+    block = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)[0]
+    said = {}
+    try:
+        for line in block.splitlines():
+            command = line.partition("#")[0].strip()
+            done = subprocess.run(
+                ["sh", "-c", command],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=240,
+                check=False,
+            )
+            said[command.split()[1]] = done.stdout
+            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    finally:
+        down(tmp_path / ".practice")
+    assert "all 4 ready" in said["hosts.check"]
+    assert re.search(r"dist_sync +8 .* ok", said["bench.sweep"])
+    assert set(said) >= {f"practice.{name}" for name in ("up", "rate", "cut", "mend", "down")}
