@@ -8,7 +8,7 @@ from typing import Any
 
 from launch.addresses import address_of, sharing
 from launch.errors import LaunchError
-from launch.findings import Examined, Wanted, marked, problems
+from launch.findings import Examined, Wanted, marked, notes, problems
 from launch.hosts import ROOT, Host, this_machine
 from launch.talk import PROBE, Talk
 from launch.transport import Start
@@ -58,6 +58,7 @@ class _Probe:
             host=self.host,
             facts=self._facts,
             problems=tuple(self._problems),
+            notes=tuple(notes(self._facts)) if self._facts else (),
             reach=self._reach,
         )
 

@@ -24,12 +24,33 @@ def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> d
     wanted = sorted({data for one in trials for data in (one.data_train, one.data_val) if data})
     if not wanted:
         return {}
+    told = _asked(hosts, start, wanted)
+    return {one.key: _manifest(one, wanted, hosts[: one.worker_hosts], told) for one in trials}
+
+
+def _asked(
+    hosts: Sequence[Host], start: Start, wanted: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """What each host, by name, holds of these data; PreflightError where one lacks some."""
     with ThreadPoolExecutor(len(hosts)) as pool:
         found = list(pool.map(lambda host: _contents(host, start, wanted), hosts))
     if wrong := [one for one in found if isinstance(one, str)]:
         raise PreflightError("\n  ".join([f"{len(wrong)} hosts lack data:", *wrong]))
-    told = dict(zip((host.name for host in hosts), found, strict=True))
-    return {one.key: _manifest(one, wanted, hosts[: one.worker_hosts], told) for one in trials}
+    names = [host.name for host in hosts]
+    return {n: one for n, one in zip(names, found, strict=True) if not isinstance(one, str)}
+
+
+def described(data: str, hosts: Sequence[Host], start: Start) -> list[str]:
+    """A line for each host: what it holds of the data. Raises PreflightError as `manifests`."""
+    told = _asked(hosts, start, [data])
+    _together(data, {name: one[0] for name, one in told.items()})
+    lines = []
+    for name, (one,) in told.items():
+        share = f"share {one['share'][0] + 1} of {one['share'][1]}, " if one["share"] else ""
+        lines.append(
+            f"{name}: {data}: {share}{len(one['lines'])} shards, manifest {manifest(one['lines'])}"
+        )
+    return lines
 
 
 def _contents(host: Host, start: Start, wanted: Sequence[str]) -> list[dict[str, Any]] | str:

@@ -11,6 +11,7 @@ from launch.lease import described
 # Windows of asynchronous jobs are compared by the hosts' clocks.
 _SKEW_SECONDS = 1.0
 _FREE_BYTES = 1 << 30
+_USED_MIB, _BUSY = 500, 0.5
 # The lowest and highest compute capability that MXNet 1.9.1's wheels hold code for.
 _LOWEST_CODE, _NO_CODE = 5.0, 9.0
 _INSTALL = "'fab hosts.install' with the same hosts puts it there"
@@ -75,6 +76,27 @@ def problems(facts: dict[str, Any], wanted: Wanted) -> list[str]:
         found.append(
             f"another master has it: {described(facts['holder'])}; wait for it, or end it with "
             f"'fab hosts.stop'"
+        )
+    return found
+
+
+def notes(facts: dict[str, Any]) -> list[str]:
+    """What should be known of a host before its numbers are believed."""
+    found = []
+    for gpu in facts["gpus"]:
+        told = f"GPU {gpu['index']} ({gpu['name']}, {gpu['memory']} MiB)"
+        if gpu["mig"] == "Enabled":
+            found.append(f"{told} is cut into parts (MIG); a part is no GPU of its own here")
+        if int(gpu["used"]) > _USED_MIB:
+            found.append(f"{told} has {gpu['used']} MiB in use")
+    if facts["gpu_processes"]:
+        pids = ", ".join(map(str, facts["gpu_processes"]))
+        found.append(f"others compute on its GPUs (processes {pids})")
+    if facts["load"] > _BUSY * len(facts["cores"]):
+        found.append(f"is busy: load {facts['load']:.1f} on {len(facts['cores'])} cores")
+    if facts["shell"] != facts["login_shell"]:
+        found.append(
+            f"python3 is {facts['shell']} for programs and {facts['login_shell']} when you log in"
         )
     return found
 

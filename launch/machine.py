@@ -18,6 +18,7 @@ from typing import Any
 
 _SIOCGIFADDR = 0x8915
 _ASKED = "index,name,memory.total,memory.used,compute_cap,mig.mode.current,driver_version"
+_NAMES = ("index", "name", "memory", "used", "compute_cap", "mig", "driver")
 _PROBE_BYTES = 1 << 20
 
 
@@ -99,9 +100,8 @@ def gpus() -> dict[str, Any]:
         processes = _nvidia_smi("--query-compute-apps=pid,used_memory")
     except (OSError, subprocess.SubprocessError) as error:
         return {"gpus": [], "gpu_problem": f"nvidia-smi failed: {error}", "gpu_processes": []}
-    names = [name.partition(".")[0] for name in _ASKED.split(",")]
     return {
-        "gpus": [dict(zip(names, row)) for row in rows],  # noqa: B905 - Python 3.8
+        "gpus": [dict(zip(_NAMES, row)) for row in rows],  # noqa: B905 - Python 3.8
         "gpu_problem": "",
         "gpu_processes": [int(row[0]) for row in processes if row[0].isdigit()],
     }

@@ -19,13 +19,20 @@ _PROBLEMS = 3
         "json": "print JSON in place of the table",
         "bandwidth": "measure latency and bandwidth between every two hosts: two seconds a pair",
         "gpu": "the hosts have to train on GPUs",
+        "data": "shards that the hosts should have: a path there, relative to the checkout",
     }
 )
 def hosts_check(
-    c: Any, asked: Asked, json: bool = False, bandwidth: bool = False, gpu: bool = False
+    c: Any,
+    asked: Asked,
+    json: bool = False,
+    bandwidth: bool = False,
+    gpu: bool = False,
+    data: str = "",
 ) -> None:
     """Look at hosts side by side, or at this machine where none is listed; exit 3: problems."""
     from launch.check import examine
+    from launch.data import described
     from launch.findings import Wanted
     from launch.hosts import this_machine
     from launch.identity import own_code
@@ -39,17 +46,18 @@ def hosts_check(
         bandwidth=bandwidth,
     )
     hosts = listed_hosts(asked)
-    if not hosts:
-        found = examine([this_machine()], here, wanted)
-    else:
-        with closing(ssh_of(asked)) as ssh:
-            found = examine(hosts, ssh.start, wanted)
+    held: list[str] = []
+    with closing(ssh_of(asked)) as ssh:
+        found = examine(hosts or [this_machine()], ssh.start if hosts else here, wanted)
+        if data and not any(one.problems for one in found):
+            held = described(data, [one.host for one in found], ssh.start)
     if json:
         print(_as_json(found))
     else:
         from launch.found_table import show
 
         show(found)
+        print("\n".join(held), end="\n" if held else "")
     if any(one.problems for one in found):
         raise Exit(code=_PROBLEMS)
 

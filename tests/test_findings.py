@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launch.findings import Examined, Wanted, marked, no_code, problems
+from launch.findings import Examined, Wanted, marked, no_code, notes, problems
 from launch.found_table import lines, show
 from launch.hosts import Host
 
@@ -58,6 +58,17 @@ def test_a_host_that_is_fit_has_no_problem() -> None:
 def test_each_problem_has_its_sentence(facts: dict[str, Any], said: str) -> None:
     (problem,) = problems(FIT | {"gpus": [T4]} | facts, Wanted(code="c0de", device="gpu"))
     assert said in problem
+
+
+def test_what_else_a_host_does_is_noted() -> None:
+    quiet = FIT | {"gpu_processes": [], "shell": "/usr/bin/python3 3.11.2"}
+    quiet |= {"login_shell": "/usr/bin/python3 3.11.2"}
+    assert notes(quiet) == []
+    gpu = T4 | {"memory": "15360", "used": "9000", "mig": "Enabled"}
+    busy = quiet | {"gpus": [gpu], "gpu_processes": [71], "load": 3.0, "login_shell": "none"}
+    said = " | ".join(notes(busy))
+    for words in ("(MIG)", "has 9000 MiB in use", "processes 71", "load 3.0 on 2 cores", "log in"):
+        assert words in said
 
 
 def test_a_rehearsal_needs_no_mxnet() -> None:

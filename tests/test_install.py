@@ -1,0 +1,108 @@
+"""Code and environment onto hosts: what is copied, what is made, and when nothing is done."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import launch.install
+from launch.errors import LaunchError
+from launch.hosts import ROOT, this_machine
+from launch.install import Installing, code_files, install
+from launch.practice.cluster import Cluster, inside
+from launch.transport import here
+
+SCRIPT = """echo "made with ${PIP_FIND_LINKS:-an index}" >&2
+echo once >> made
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small checkout with a script in place of the one that makes an environment."""
+    root = tmp_path / "checkout"
+    (root / "tools").mkdir(parents=True)
+    (root / "tools" / "environment.sh").write_text(SCRIPT)
+    (root / "a b.py").write_text("print()\n")
+    (root / "data").mkdir()
+    (root / "data" / "x.rec").write_bytes(bytes(100))
+    monkeypatch.setattr(launch.install, "ROOT", root)
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    return root
+
+
+def installed(tmp_path: Path, **how: Path) -> tuple[int, list[str]]:
+    said: list[str] = []
+    what = Installing(tree=str(tmp_path / "there"), **how)
+    return install([this_machine()], here, what, said.append), said
+
+
+@pytest.mark.program
+def test_code_is_copied_once_and_data_stay(checkout: Path, tmp_path: Path) -> None:
+    failed, said = installed(tmp_path)
+    assert (failed, len(said)) == (0, 1)
+    assert "2 files of code brought; made with an index" in said[0]
+    there = {path.name for path in (tmp_path / "there").rglob("*") if path.is_file()}
+    assert {"a b.py", "environment.sh", "made"} <= there
+    assert "x.rec" not in there
+    (checkout / "a b.py").unlink()
+    (checkout / "c.py").write_text("print(1)\n")
+    _, said = installed(tmp_path)
+    assert "1 files of code brought" in said[0]
+    assert not (tmp_path / "there" / "a b.py").exists()
+    _, said = installed(tmp_path)
+    assert "the code was up to date" in said[0]
+
+
+@pytest.mark.program
+def test_wheels_are_pushed_where_hosts_have_no_index(checkout: Path, tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    with pytest.raises(LaunchError, match=r"expected wheels, found none; fill it .* pip download"):
+        installed(tmp_path, wheelhouse=wheels)
+    (wheels / "x-1-py3-none-any.whl").write_bytes(b"x")
+    _, said = installed(tmp_path, wheelhouse=wheels)
+    assert said[0].endswith(f"made with {tmp_path}/there/.wheels")
+
+
+@pytest.mark.program
+def test_a_host_whose_environment_cannot_be_made_is_told(checkout: Path, tmp_path: Path) -> None:
+    (checkout / "tools" / "environment.sh").write_text("echo no venv module >&2; exit 2\n")
+    failed, said = installed(tmp_path)
+    assert failed == 1
+    assert said[0].endswith("its environment could not be made: no venv module")
+
+
+def test_code_is_what_git_would_keep() -> None:
+    names = set(code_files(ROOT))
+    assert {"fabfile.py", "requirements.lock", "launch/agent.py"} <= names
+    assert not any(name.startswith(("results/runs/", ".venv", "data/")) for name in names)
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_hosts_without_an_index_train_with_pushed_wheels(practice: Cluster, tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
+    download += ["--only-binary", ":all:", "-d", str(wheels), "-r", str(ROOT / "requirements.lock")]
+    subprocess.run(download, check=True, env={**os.environ, "PIP_NO_CACHE_DIR": "1"})
+    words = ("--hostfile", str(tmp_path / "hosts"), "--tree", "~/installed")
+    (tmp_path / "hosts").write_text("node01 slots=1\nnode02 slots=1\n")
+    config = ["--ssh-config", str(practice.ssh_config)]
+    command = [str(ROOT / ".venv" / "bin" / "fab"), "hosts.install", *words, *config]
+    for expected in ("files of code brought", "the code was up to date"):
+        done = subprocess.run(
+            [*command, "--wheelhouse", str(wheels)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        assert done.stdout.count(expected) == 2
+    sweep = [command[0], "bench.sweep", "smoke", *words, *config, "--run", str(tmp_path / "run")]
+    done = subprocess.run(sweep, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert inside(practice, "node01", ["rm", "-rf", "/home/bench/installed"]).returncode == 0
