@@ -49,6 +49,9 @@ def check(trial: "Trial") -> None:
         raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use float32 or device = 'gpu'")
     for setting in trial.env:
         _check_setting(setting)
+    names = [setting.partition("=")[0] for setting in trial.env]
+    if len(set(names)) < len(names):
+        raise SpecError(f"env: expected each name once, got {', '.join(names)}")
     _check_images(trial)
     _check_layout(trial)
     _check_data(trial)

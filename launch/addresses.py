@@ -3,12 +3,12 @@
 import ipaddress
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launch.errors import LaunchError
 from launch.hosts import Host
 from launch.talk import PROBE, Talk
+from launch.together import together
 from launch.transport import Start
 
 _ANSWER_SECONDS = 15.0
@@ -52,13 +52,29 @@ def is_ipv4(text: str) -> bool:
 
 def sharing(addresses: Mapping[str, str]) -> dict[str, str]:
     """Of hosts with the address of another, by name: what is wrong."""
-    names = defaultdict(list)
-    for name, address in addresses.items():
-        names[address].append(name)
     return {
-        name: f"has the address {address}, as {', '.join(n for n in same if n != name)}: list a "
-        f"machine once, or choose with --interface a network on which they differ"
-        for address, same in names.items()
+        name: f"has the address {addresses[name]}, as {others}: list a machine once, or choose "
+        f"with --interface a network on which they differ"
+        for name, others in _alike(addresses).items()
+    }
+
+
+def same_machine(machines: Mapping[str, str]) -> dict[str, str]:
+    """Of hosts that are the same machine as another, by name: what is wrong."""
+    return {
+        name: f"is the same machine as {others}: list it once"
+        for name, others in _alike(machines).items()
+    }
+
+
+def _alike(values: Mapping[str, str]) -> dict[str, str]:
+    """The names with the value of another, each with those others."""
+    names = defaultdict(list)
+    for name, one in values.items():
+        names[one].append(name)
+    return {
+        name: ", ".join(other for other in same if other != name)
+        for same in names.values()
         for name in same
         if len(same) > 1
     }
@@ -69,8 +85,7 @@ def located(start: Start, hosts: Sequence[Host], interface: str = "") -> tuple[H
 
     Raises LaunchError where hosts cannot be reached, have no such address, or share one.
     """
-    with ThreadPoolExecutor(max(1, len(hosts))) as pool:
-        asked = list(pool.map(lambda host: _asked(host, start, interface), hosts))
+    asked = together(lambda host: _asked(host, start, interface), hosts, len(hosts))
     wrong = [one for one in asked if isinstance(one, LaunchError)]
     if wrong:
         raise LaunchError("; ".join(map(str, wrong)))

@@ -7,7 +7,8 @@ of ours is installed there. It speaks lines of JSON, both ways.
              | {"do": "stop"} | {"do": "lease", "who"} | {"do": "port", "address", "wanted"}
     from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code
-             | "exit" id signal | "stopped" | "port" port | "port" why | "ending" why
+             | "exit" id signal | "stopped" | "leased" | "port" port | "port" why
+             | "ending" why stopped
 
 `stopped` lists the ids of processes that are held, by SIGSTOP or a debugger; `cpu` has the CPU
 seconds of each until `at`, a time of the host's monotonic clock, `gpu` how busy each GPU is, by
@@ -50,6 +51,7 @@ class Agent:
         self.heard = self.beaten = time.monotonic()
         self.over = ""
         self.lease = -1
+        self.stopped = False
         self.gpus = Gpus()
 
     def run(self) -> None:
@@ -61,14 +63,14 @@ class Agent:
             os.set_blocking(fd, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(waker)
-        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             signal.signal(name, self._end_now)
         self.selector.register(0, selectors.EVENT_READ, "master")
         self.selector.register(woken, selectors.EVENT_READ, "child")
         self.say(say="hello", pid=os.getpid())
         while not self.over:
             self._turn()
-        self.say(say="ending", why=self.over)
+        self.say(say="ending", why=self.over, stopped=self.stopped)
         self._end_all()
         self._flush_until(time.monotonic() + 1.0)
 
@@ -93,7 +95,9 @@ class Agent:
             self._send()
 
     def _end_now(self, number: int, _: object) -> None:
-        self.over = "it was ended by " + signal.Signals(number).name
+        self.stopped = number == signal.SIGUSR1
+        by = "'fab hosts.stop'" if self.stopped else signal.Signals(number).name
+        self.over = "it was ended by " + by
 
     def _turn(self) -> None:
         for key, _ in self.selector.select(0.02 if self.unsent else 0.25):
@@ -126,6 +130,8 @@ class Agent:
         lines, closed = self.master.read()
         self.heard = time.monotonic()
         for line in lines:
+            if self.over:  # the host is another master's
+                break
             message = json.loads(line)
             if message["do"] == "start":
                 self._start(message)
@@ -149,9 +155,15 @@ class Agent:
 
     def _lease(self, who: dict[str, Any]) -> None:
         """Keeps the host for this master alone, as long as this process lives."""
-        self.lease, other = lease.take(who)
+        try:
+            self.lease, other = lease.take(who)
+        except OSError as error:
+            self.over = f"its lease {lease.path()} cannot be taken ({error.strerror})"
+            return
         if self.lease < 0:
             self.over = f"another master has this host: {lease.described(other)}"
+        else:
+            self.say(say="leased")
 
     def _port(self, address: str, wanted: int | None) -> None:
         try:
@@ -163,7 +175,9 @@ class Agent:
         try:
             child = start(message)
         except (OSError, subprocess.SubprocessError) as error:
-            self.say(say="refused", id=message["id"], why=str(error))
+            cwd = message["cwd"]
+            why = str(error) if os.path.isdir(cwd) else f"there is no folder {cwd}"  # noqa: PTH112
+            self.say(say="refused", id=message["id"], why=why)
             return
         self.children[child.popen.pid] = child
         for kind, stream in child.streams.items():

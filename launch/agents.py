@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from launch import ports
-from launch.channel import Channel, Message
-from launch.errors import LaunchError
+from launch.channel import SILENCE_SECONDS, Channel, Message
+from launch.errors import LaunchError, PreflightError
 from launch.hosts import Host
 from launch.transport import Start, here
 
@@ -32,6 +32,7 @@ class Agents:
         self._channels: dict[str, Channel] = {}
         self._at_work: set[str] = set()
         self._gone: set[str] = set()
+        self._heard: dict[str, float] = {}
 
     def begin_job(self, hosts: Iterable[Host]) -> None:
         """Sees to it that every host has an agent; all start side by side.
@@ -39,6 +40,7 @@ class Agents:
         Raises LaunchError where a host cannot be reached; those that can be keep their agents.
         """
         self._drop_gone(lambda _: None)
+        self._drop_silent()
         wanted = {host.name: host for host in hosts}
         missing = [host for name, host in wanted.items() if name not in self._channels]
         # Over SSH side by side; a process on this machine starts at once.
@@ -48,9 +50,23 @@ class Agents:
         failed = [f"{one.exception()}" for _, one in opening if one.exception()]
         made = {host.name: one.result() for host, one in opening if not one.exception()}
         self._channels.update(made)
+        self._heard.update(dict.fromkeys(made, time.monotonic()))
         if failed:
             raise LaunchError("; ".join(failed))
+        self._await_leases({name for name, host in wanted.items() if host.login} & set(made))
         self._at_work.update(wanted)
+
+    def _await_leases(self, names: set[str]) -> None:
+        """Returns once these hosts are ours; PreflightError where another master has one."""
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while names and (message := self.receive(deadline - time.monotonic())) is not None:
+            if message.host.name in names and message.say in GONE:
+                why = message.values.get("why", "its agent is gone")
+                raise PreflightError(f"{message.host.name}: {why}")
+            if message.say == "leased":
+                names.discard(message.host.name)
+        if names:
+            raise LaunchError(f"{', '.join(sorted(names))}: no answer from the agent there")
 
     def _opened(self, host: Host) -> Channel:
         channel = Channel(host, self._start, self._inbox)
@@ -84,6 +100,7 @@ class Agents:
             message = self._inbox.get(timeout=max(0.0, seconds))
         except queue.Empty:
             return None
+        self._heard[message.host.name] = time.monotonic()
         if message.say in GONE:
             self._gone.add(message.host.name)
         return message
@@ -109,10 +126,18 @@ class Agents:
 
     def give_up(self, name: str) -> None:
         """Waits no longer for a host that has fallen silent; its agent ends what is there."""
-        channel = self._channels.pop(name)
+        channel = self._channels.pop(name, None)
+        if channel is None:
+            return
         self._at_work.discard(name)
         # One on this machine may only be held, and is woken; one on a cut network hears nothing.
         channel.close() if channel.host.login is None else channel.close(0.0)
+
+    def _drop_silent(self) -> None:
+        """Gives up hosts that fell silent while no job of theirs ran; they are connected anew."""
+        late = time.monotonic() - SILENCE_SECONDS
+        for name in [name for name in self._channels if self._heard.get(name, late) < late]:
+            self.give_up(name)
 
     def _drop_gone(self, take: Take) -> None:
         """Closes the channels of agents that are gone; `take` gets the last that was said."""
@@ -120,6 +145,7 @@ class Agents:
         _close([self._channels.pop(name) for name in self._gone & set(self._channels)])
         self._drain(take)
         self._gone &= set(self._channels)
+        self._at_work &= set(self._channels)
 
     def _drain(self, take: Take) -> None:
         while (message := self.receive(0.0)) is not None:

@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from launch.addresses import address_of, sharing
+from launch.addresses import address_of, same_machine, sharing
 from launch.errors import LaunchError
 from launch.findings import Examined, Wanted, marked, notes, problems
 from launch.hosts import ROOT, Host, this_machine
 from launch.talk import PROBE, Talk
+from launch.together import together
 from launch.transport import Start
 
 # To import MXNet for the first time, from a cold disk, takes long.
@@ -20,24 +20,25 @@ _LOOK_SECONDS, _SECONDS = 150.0, 20.0
 def examine(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examined]:
     """Every host as it is found, in the order given; what is wrong with one stands in it."""
     probes = [_Probe(host, start, wanted) for host in hosts]
-    with ThreadPoolExecutor(max(1, len(probes))) as pool:
-        try:
-            list(pool.map(_Probe.look, probes))
-            _tell_sharing(probes)
-            list(pool.map(_Probe.listen, probes))
-            targets = {one.host.name: [one.host.address, one.port] for one in probes if one.port}
-            list(pool.map(lambda one: one.reach(targets), probes))
-            if wanted.bandwidth:  # one pair after another: they would share a switch
-                for one in probes:
-                    one.measure(targets)
-        finally:
-            list(pool.map(_Probe.close, probes))
+    count = len(probes)
+    try:
+        together(_Probe.look, probes, count)
+        _tell_sharing(probes)
+        together(_Probe.listen, probes, count)
+        targets = {one.host.name: [one.host.address, one.port] for one in probes if one.port}
+        together(lambda one: one.reach(targets), probes, count)
+        if wanted.bandwidth:  # one pair after another: they would share a switch
+            for one in probes:
+                one.measure(targets)
+    finally:
+        together(_Probe.close, probes, count)
     return marked([one.examined() for one in probes])
 
 
 def _tell_sharing(probes: "Sequence[_Probe]") -> None:
     found = {one.host.name: one.host.address for one in probes if one.host.address}
-    whys = sharing(found)
+    machines = {one.host.name: one.machine for one in probes if one.machine}
+    whys = same_machine(machines) | sharing(found)
     for one in probes:
         one.tell(whys.get(one.host.name, ""))
 
@@ -61,6 +62,12 @@ class _Probe:
             notes=tuple(notes(self._facts)) if self._facts else (),
             reach=self._reach,
         )
+
+    @property
+    def machine(self) -> str:
+        """What no two hosts have alike, containers of one machine neither."""
+        facts = self._facts
+        return f"{facts['hostname']} {facts['machine']}" if facts else ""
 
     def tell(self, problem: str) -> None:
         """Adds a problem that was found in comparing hosts."""
@@ -89,6 +96,7 @@ class _Probe:
             cpus=len(facts["cores"]),
             gpus=len(facts["gpus"]),
             cores=tuple(facts["cores"]),
+            machine=facts["machine"],
             python=python,
             tree=facts["tree"],
             libraries=tuple(facts["libraries"]),

@@ -1,7 +1,6 @@
 """The data of a sweep as its hosts have them: all the same, or each its own share."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bench.contents import manifest
@@ -9,6 +8,7 @@ from bench.trial import Trial
 from launch.errors import LaunchError, PreflightError
 from launch.hosts import Host
 from launch.talk import PROBE, Talk
+from launch.together import together
 from launch.transport import Start
 
 _SECONDS = 120.0
@@ -32,8 +32,7 @@ def _asked(
     hosts: Sequence[Host], start: Start, wanted: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
     """What each host, by name, holds of these data; PreflightError where one lacks some."""
-    with ThreadPoolExecutor(len(hosts)) as pool:
-        found = list(pool.map(lambda host: _contents(host, start, wanted), hosts))
+    found = together(lambda host: _contents(host, start, wanted), hosts, len(hosts))
     if wrong := [one for one in found if isinstance(one, str)]:
         raise PreflightError("\n  ".join([f"{len(wrong)} hosts lack data:", *wrong]))
     names = [host.name for host in hosts]

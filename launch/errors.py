@@ -7,3 +7,7 @@ class LaunchError(Exception):
 
 class PreflightError(LaunchError):
     """Hosts were looked at and are not fit for the job; nothing was started."""
+
+
+class StoppedError(LaunchError):
+    """A person has ended what runs on the hosts."""

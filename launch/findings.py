@@ -75,7 +75,7 @@ def problems(facts: dict[str, Any], wanted: Wanted) -> list[str]:
     if facts["holder"]:
         found.append(
             f"another master has it: {described(facts['holder'])}; wait for it, or end it with "
-            f"'fab hosts.stop'"
+            f"'fab hosts.stop' and the same hosts"
         )
     return found
 
@@ -173,7 +173,7 @@ def value(examined: Examined, name: str) -> str:
 def marked(found: Sequence[Examined]) -> list[Examined]:
     """The hosts with what differs from most of the others; in code and versions none may."""
     for name, called in _ALIKE.items():
-        counts = Counter(value(one, name) for one in found if one.facts)
+        counts = Counter(value(one, name) for one in found if value(one, name))
         if len(counts) < 2:
             continue
         most, _ = counts.most_common(1)[0]
@@ -182,10 +182,10 @@ def marked(found: Sequence[Examined]) -> list[Examined]:
 
 
 def _compared(one: Examined, name: str, called: str, most: str) -> Examined:
-    if not one.facts or value(one, name) == most:
+    if value(one, name) in {"", most}:
         return one
     differs = (*one.differs, name)
-    told = f"{called} {value(one, name) or 'none'}, most have {most or 'none'}"
+    told = f"{called} {value(one, name)}, most have {most}"
     if name in _MUST and not one.problems:
         return replace(one, differs=differs, problems=(f"differs from the others: {told}",))
     return replace(one, differs=differs, notes=(*one.notes, told))

@@ -20,7 +20,7 @@ _COLUMNS = {
     "MXNet": "",
     "code": "",
 }
-_MARK = "*"
+_MARK, _CODE = "*", 7
 
 
 def show(found: Sequence[Examined], console: Console | None = None) -> None:
@@ -54,7 +54,7 @@ def _row(one: Examined) -> list[str]:
         f"{facts['load']:.1f}",
         cell("python"),
         cell("mxnet"),
-        cell("code"),
+        cell("code")[:_CODE] + (_MARK if "code" in one.differs else ""),
     ]
 
 

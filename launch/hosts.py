@@ -45,6 +45,7 @@ class Host:
     address     numeric: MXNet's scheduler cannot bind a name
     cpus, gpus  how many devices of each kind; a trial that puts more on it is emulated
     cores       the processors a job may use, for pinning; empty where they are not known
+    machine     the same for hosts that are containers of one machine; empty where it is not known
     python      interpreter there, relative to `tree` where it lies within
     tree        the checkout there
     libraries   folders of CUDA's libraries, for processes that load MXNet
@@ -56,6 +57,7 @@ class Host:
     cpus: int
     gpus: int
     cores: tuple[int, ...] = ()
+    machine: str = ""
     python: str = ".venv/bin/python"
     tree: str = "."
     libraries: tuple[str, ...] = ()

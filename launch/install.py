@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,15 @@ from typing import Any
 from launch.errors import LaunchError
 from launch.findings import no_code
 from launch.hosts import ROOT, Host, this_machine
+from launch.lease import described
 from launch.push import Pushing, contents, in_tree, push
 from launch.talk import PROBE, Talk
+from launch.together import together
 from launch.transport import Start
 
 _LOOK_SECONDS, _SETUP_SECONDS = 150.0, 3600.0
-_AT_ONCE = 8
 # An environment's size: with MXNet for CPUs, and for GPUs with the CUDA libraries.
-_CPU_BYTES, _GPU_BYTES = 2 << 30, 8 << 30
+_CPU_BYTES, _GPU_BYTES = 3 << 29, 8 << 30
 _WHEELS = ".wheels"
 _LEFT_OUT = {".git", ".venv", "data", "runs", "__pycache__", ".mypy_cache", ".ruff_cache"}
 
@@ -45,8 +45,7 @@ def install(
             return False
         return True
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return sum(not done for done in pool.map(one, hosts))
+    return together(one, hosts).count(False)
 
 
 def code_files(root: Path) -> list[str]:
@@ -110,13 +109,21 @@ def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
         facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS)
     finally:
         talk.close()
+    if facts["holder"]:
+        raise LaunchError(
+            f"another master has it: {described(facts['holder'])}; wait for it, or end it with "
+            f"'fab hosts.stop' and the same hosts"
+        )
     needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES
     if facts["disk_problem"]:
-        raise LaunchError(f"cannot write to {facts['disk']} ({facts['disk_problem']})")
+        raise LaunchError(
+            f"cannot write to {facts['disk']} ({facts['disk_problem']}); name another place with "
+            f"--tree (in quotes: --tree '~/NAME', or your shell puts your own home there)"
+        )
     if not facts["mxnet"] and facts["free_bytes"] < needed:
         raise LaunchError(
-            f"needs {needed / 1e9:.1f} GB at {facts['disk']} and has "
-            f"{facts['free_bytes'] / 1e9:.1f} GB free; make room there, or name another place "
+            f"needs {needed / 1e9:.2f} GB at {facts['disk']} and has "
+            f"{facts['free_bytes'] / 1e9:.2f} GB free; make room there, or name another place "
             f"with --tree"
         )
     if facts["architecture"] != "x86_64":

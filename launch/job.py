@@ -95,6 +95,7 @@ def _no_agent(message: Message) -> Verdict:
     return Verdict(
         status="lost",
         message=f"{message.host.name}: its agent is gone ({why}); its processes ended with it",
+        stopped=bool(message.values.get("stopped")),
     )
 
 

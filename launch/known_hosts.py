@@ -1,18 +1,21 @@
 """Host keys: a host's own is checked against those a person has, never taken in silence."""
 
+import contextlib
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 from fabric import Connection
 from paramiko.client import MissingHostKeyPolicy, SSHClient
-from paramiko.hostkeys import HostKeys
+from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
 from paramiko.ssh_exception import SSHException
 
 from launch.errors import LaunchError
 
 _GLOBAL = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
 _USER = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
+_APPENDING = threading.Lock()
 _TAKES_NEW = {"accept-new", "no", "off"}
 
 
@@ -42,8 +45,10 @@ class _AcceptNew(MissingHostKeyPolicy):
         line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(line)
+            with _APPENDING, self._file.open("a+b") as file:
+                file.seek(max(0, file.tell() - 1))
+                start = b"" if file.read() in {b"", b"\n"} else b"\n"
+                file.write(start + line.encode())
         except OSError as error:
             raise LaunchError(f"{self._file}: cannot be written ({error.strerror})") from error
 
@@ -69,8 +74,15 @@ def _files(words: str) -> list[Path]:
 
 
 def _load(keys: HostKeys, file: Path) -> None:
-    if file.is_file():
-        try:
-            keys.load(str(file))
-        except (OSError, ValueError) as error:
-            raise LaunchError(f"{file}: cannot be read as known hosts: {error}") from error
+    if not file.is_file():
+        return
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise LaunchError(f"{file}: cannot be read as known hosts: {error.strerror}") from error
+    for line in lines:
+        with contextlib.suppress(SSHException, InvalidHostKey):  # ssh passes over such lines too
+            entry = HostKeyEntry.from_line(line)
+            if entry is not None:
+                for name in entry.hostnames:
+                    keys.add(name, entry.key.get_name(), entry.key)

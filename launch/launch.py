@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +18,12 @@ from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
 from launch.options import Asked, asked
 from launch.push import in_tree, push
+from launch.together import together
 from launch.tracker import Ending, processes, run
 
 if TYPE_CHECKING:
     from launch.ssh import Ssh
 
-_AT_ONCE = 8
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -114,8 +113,7 @@ def _sync(ssh: "Ssh", hosts: Sequence[Host]) -> None:
         for _ in push(pieces, host, ssh.start, ""):
             pass
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(copy, hosts))
+    together(copy, hosts)
 
 
 def _show(message: Message) -> None:

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import socket
-import tempfile
 import time
 from typing import Any
 
@@ -18,8 +17,9 @@ _TRIES = 4
 
 
 def path() -> str:
-    """The file: on the host's own disk, named after it, for all its users."""
-    return os.path.join(tempfile.gettempdir(), f"mxscale-{socket.gethostname()}.lease")  # noqa: PTH118
+    """The file: the host's own, named after it, for all its users."""
+    folder = "/dev/shm" if os.path.isdir("/dev/shm") else "/tmp"  # noqa: PTH112
+    return f"{folder}/mxscale-{socket.gethostname()}.lease"
 
 
 def take(who: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -31,12 +31,26 @@ def take(who: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         except BlockingIOError:
             time.sleep(0.05)  # whoever asks for the holder has it for a moment
             continue
-        with open(path(), "wb") as file:  # noqa: PTH123
-            file.write(json.dumps({**who, "pid": os.getpid()}).encode())
+        _write(json.dumps({**who, "pid": os.getpid()}).encode())
         return descriptor, {}
     found = _read(descriptor)
     os.close(descriptor)
     return -1, found
+
+
+def _write(text: bytes) -> None:
+    """Says whose lease it is; where that cannot be written the lease holds all the same."""
+    try:
+        # Without O_CREAT, which kernels refuse for another user's file in a shared folder.
+        descriptor = os.open(path(), os.O_WRONLY | os.O_TRUNC)
+    except OSError:
+        return
+    try:
+        os.write(descriptor, text)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def holder() -> dict[str, Any]:

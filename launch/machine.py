@@ -28,6 +28,7 @@ def facts(folder: str) -> dict[str, Any]:
     return {
         "hostname": socket.gethostname(),
         "user": getpass.getuser(),
+        "machine": _boot_id(),
         "system": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
         "cores": sorted(os.sched_getaffinity(0)),
@@ -40,6 +41,12 @@ def facts(folder: str) -> dict[str, Any]:
         **_disk(folder),
         **gpus(),
     }
+
+
+def _boot_id() -> str:
+    """The same for containers and namespaces of one machine."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
+        return file.read().strip()
 
 
 def _memory() -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -113,9 +114,16 @@ def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
 
 
 def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
-    """Whether some host of the job runs more devices than it has."""
+    """Whether a host of the job, or a machine that plays several, runs more devices than it has."""
     most = min(trial.devices, trial.devices_per_host)
-    return any(most > host.devices(trial.device) for host in hosts[: trial.hosts])
+    job = hosts[: trial.worker_hosts]
+    if any(most > host.devices(trial.device) for host in job):
+        return True
+    shared = Counter(host.machine for host in job if host.machine)
+    cores = {name: {c for h in job if h.machine == name for c in h.cores} for name in shared}
+    return trial.device == "cpu" and any(
+        count > 1 and count * most > len(cores[name]) for name, count in shared.items()
+    )
 
 
 def describe(processes: Sequence[Process]) -> str:

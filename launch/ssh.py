@@ -1,19 +1,22 @@
 """SSH: programs of ours on other hosts, over Fabric, as a person's SSH is set up."""
 
 import contextlib
+import logging
 import random
 import shlex
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from fabric import Config, Connection
+from paramiko.agent import AgentRequestHandler
 from paramiko.channel import Channel
 from paramiko.ssh_exception import SSHException
 
+from launch import ssh_config
 from launch.errors import LaunchError
 from launch.hosts import Host, Login
 from launch.known_hosts import check_keys
@@ -25,9 +28,14 @@ CONNECT_SECONDS = 10.0
 _AT_ONCE = 8
 _TRIES = 5
 _BANNER = "SSH protocol banner"
+# A server that is full ends a connection at once; one that is stopped says nothing.
+_DROPPED_SECONDS = 2.0
+_SILENT_MS = 8000
 _REMOTE = (
     'for p in python3 python /usr/local/bin/python3; do p=$(command -v "$p") && '
-    f'exec "$p" -u -c "{LOADER}"; done; echo "no python3 on the PATH" >&2; exit 127'
+    '"$p" -c "import sys; sys.exit(sys.version_info < (3, 8))" && '
+    f'exec "$p" -u -c "{LOADER}"; done; '
+    'echo "there is no Python 3.8 or newer on its PATH; install one" >&2; exit 127'
 )
 
 
@@ -43,29 +51,34 @@ class Ssh:
     """Connections to hosts, each opened once, and to the gateways that several go through."""
 
     def __init__(self, settings: Settings) -> None:
-        path = settings.config
-        if path and not Path(path).is_file():
-            raise LaunchError(f"--ssh-config {path}: no such file")
-        try:
-            self._config = Config(runtime_ssh_path=path or None)
-        except Exception as error:
-            raise LaunchError(f"{path or '~/.ssh/config'}: cannot be read: {error}") from error
+        # What paramiko prints of errors is told in sentences.
+        logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
+        self._config = Config(ssh_config=ssh_config.read(settings.config))
         self._accept_new = settings.accept_new
         self._at_once = threading.Semaphore(_AT_ONCE)
         self._lock = threading.Lock()
         self._gates: dict[str, threading.Lock] = {}
         self._open: dict[str, Connection] = {}
 
-    def connection(self, login: Login) -> Connection:
-        """The open connection to a host; LaunchError in a sentence where there is none."""
+    def connection(self, login: Login, through: tuple[str, ...] = ()) -> Connection:
+        """The open connection to a host; LaunchError in a sentence where there is none.
+
+        `through` are the hosts that this one is a gateway of.
+        """
+        if login.host in through:
+            raise LaunchError(
+                f"ProxyJump leads in a circle: {' through '.join([*through, login.host])}; "
+                f"write 'ProxyJump none' for {login.host}"
+            )
         with self._gate(str(login)):
             found = self._open.get(str(login))
             if found is not None and found.is_connected:
                 return found
-            made = self._made(login)
+            made = self._made(login, through)
             try:
                 self._connect(made)
             except Exception as error:
+                made.client.close()
                 raise LaunchError(f"{login.target}: {sentence(error, made)}") from error
             self._open[str(login)] = made
             return made
@@ -78,6 +91,7 @@ class Ssh:
         try:
             return SshLine(connection, modules)
         except (SSHException, EOFError, OSError) as error:
+            self._forget(host.login)
             raise LaunchError(f"{host.name}: {sentence(error, connection)}") from error
 
     def reach(self, hosts: Iterable[Host]) -> dict[str, str]:
@@ -95,6 +109,13 @@ class Ssh:
             return str(error)
         return ""
 
+    def _forget(self, login: Login) -> None:
+        """Closes a connection that is of no use, so that the next one is made anew."""
+        with self._gate(str(login)):
+            connection = self._open.pop(str(login), None)
+        if connection is not None:
+            connection.client.close()
+
     def close(self) -> None:
         """Closes every connection, those to gateways last."""
         for connection in reversed(list(self._open.values())):
@@ -106,16 +127,17 @@ class Ssh:
         with self._lock:
             return self._gates.setdefault(name, threading.Lock())
 
-    def _made(self, login: Login) -> Connection:
+    def _made(self, login: Login, through: tuple[str, ...]) -> Connection:
         """A connection that is not open yet, through its gateway's, which is."""
-        jump = self._config.base_ssh_config.lookup(login.host).get("proxyjump", "none")
-        gateway: Connection | bool | None = None
-        if jump.lower() != "none":
+        jump = self._config.base_ssh_config.lookup(login.host).get("proxyjump", login.jump)
+        gateway: Connection | None = None
+        if jump and jump.lower() != "none":
             *before, last = jump.split(",")
-            gateway = self.connection(Login.read(last.strip(), jump=",".join(before)))
-        elif login.jump:
-            *before, last = login.jump.split(",")
-            gateway = self.connection(Login.read(last.strip(), jump=",".join(before)))
+            asked = Login.read(last.strip(), jump=",".join(before))
+            try:
+                gateway = self.connection(asked, (*through, login.host))
+            except LaunchError as error:
+                raise LaunchError(f"{login.target}: its gateway: {error}") from error
         made = Connection(
             login.host,
             user=login.user or None,
@@ -123,34 +145,57 @@ class Ssh:
             config=self._config.clone(),
             gateway=gateway,
             connect_timeout=CONNECT_SECONDS,
-            connect_kwargs={"banner_timeout": CONNECT_SECONDS, "auth_timeout": CONNECT_SECONDS},
+            # Shorter than the others, so that silence is told as such.
+            connect_kwargs={"banner_timeout": CONNECT_SECONDS - 2, "auth_timeout": CONNECT_SECONDS},
         )
         check_keys(made, accept_new=self._accept_new)
         return made
 
     def _connect(self, made: Connection) -> None:
         for attempt in range(_TRIES):
+            began = time.monotonic()
             try:
                 with self._at_once:
                     made.open()
             except (SSHException, EOFError, ConnectionResetError) as error:
-                dropped = not isinstance(error, SSHException) or _BANNER in str(error)
+                known = not isinstance(error, SSHException) or _BANNER in str(error)
+                dropped = known and time.monotonic() - began < _DROPPED_SECONDS
                 if attempt == _TRIES - 1 or not dropped:
                     raise
                 made.client.close()
                 time.sleep(random.uniform(0.1, 0.4) * 2**attempt)
             else:
-                transport = made.client.get_transport()
-                assert transport is not None
-                transport.set_keepalive(2)
+                _impatient(made)
                 return
+
+
+def _impatient(made: Connection) -> None:
+    """Has a connection end when its other end is silent for eight seconds."""
+    transport = made.client.get_transport()
+    assert transport is not None
+    transport.channel_timeout = CONNECT_SECONDS
+    transport.set_keepalive(2)
+    if isinstance(transport.sock, socket.socket):  # not through a gateway
+        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)
+
+
+def _session(connection: Connection) -> Channel:
+    """As Fabric's create_session, which waits for a silent host for an hour."""
+    transport = connection.client.get_transport()
+    if transport is None:
+        raise EOFError("the connection is closed")
+    channel: Channel = transport.open_session(timeout=CONNECT_SECONDS)
+    if connection.forward_agent:
+        AgentRequestHandler(channel)
+    return channel
 
 
 class SshLine:
     """A program on another host, over a channel of its connection."""
 
     def __init__(self, connection: Connection, modules: tuple[str, ...]) -> None:
-        self._channel: Channel = connection.create_session()
+        self._connection = connection
+        self._channel = _session(connection)
         self._lock = threading.Lock()
         self._channel.exec_command("exec /bin/sh -c " + shlex.quote(_REMOTE))
         self.write(sources(modules))
@@ -171,7 +216,10 @@ class SshLine:
             yield rest
 
     def close(self, seconds: float) -> None:
-        """Ends the program's stdin and waits so long for it to go."""
+        """Ends the program's stdin and waits so long for it to go; 0: ends the connection."""
+        if not seconds:  # nobody is there
+            self._connection.client.close()
+            return
         with contextlib.suppress(OSError, EOFError, SSHException):
             self._channel.shutdown_write()
             self._channel.status_event.wait(seconds if self._channel.active else 0.0)

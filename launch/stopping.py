@@ -1,11 +1,11 @@
 """Ends what any master started on hosts."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from launch.errors import LaunchError
 from launch.hosts import Host
 from launch.talk import Talk
+from launch.together import together
 from launch.transport import Start
 
 _MODULES = ("errors", "lease", "processes", "ending")
@@ -14,8 +14,7 @@ _SECONDS = 15.0
 
 def stop(hosts: Sequence[Host], start: Start, say: Callable[[str], None]) -> int:
     """Ends on every host, side by side, what is found by its lease; how many hosts could not be."""
-    with ThreadPoolExecutor(max(1, len(hosts))) as pool:
-        told = list(pool.map(lambda host: _stopped(host, start), hosts))
+    told = together(lambda host: _stopped(host, start), hosts, len(hosts))
     for host, (line, _) in zip(hosts, told, strict=True):
         say(f"{host.name}: {line}")
     return sum(not done for _, done in told)

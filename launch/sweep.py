@@ -16,7 +16,7 @@ from bench.sweep import Sweep
 from bench.trial import Trial
 from launch import job
 from launch.agents import Agents
-from launch.errors import LaunchError
+from launch.errors import LaunchError, StoppedError
 from launch.hosts import ROOT, Host
 from launch.identity import data_manifest, identity
 from launch.judge import accuracy, judge
@@ -141,6 +141,8 @@ def _point(
     store.append(record)
     compress(logs)
     yield record
+    if verdict.stopped:
+        raise StoppedError("ended by 'fab hosts.stop'; what is finished is kept")
 
 
 def _job(

@@ -1,6 +1,7 @@
 """Why a host cannot be reached, in a sentence with what to do."""
 
 import errno
+import re
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from paramiko.ssh_exception import (
 from launch.errors import LaunchError
 from launch.known_hosts import UnknownKeyError
 
+_MUTE = re.compile("banner|No existing session")
 _REFUSED = "refused the connection: is sshd running there, on this port?"
 _NO_ANSWER = "did not answer within 10 s: is it up, and does a firewall let SSH through?"
 _ERRNOS = {
@@ -86,14 +88,14 @@ _TOLD: tuple[tuple[type[BaseException], Callable[[Any, Connection, str], str]], 
 
 
 def _of_network(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) or "Timeout opening channel" in str(error):
         return _NO_ANSWER
     if isinstance(error, NoValidConnectionsError):
         causes = [one.errno for one in error.errors.values() if isinstance(one, OSError)]
         return _ERRNOS.get(causes[0] or 0, f"cannot be reached: {error}") if causes else str(error)
     if isinstance(error, EOFError):
         return "ended the connection while it was made: see its sshd's log"
-    if isinstance(error, SSHException) and "banner" in str(error):
+    if isinstance(error, SSHException) and _MUTE.search(str(error)):
         return "takes connections but says nothing: its sshd is stopped or overloaded"
     if isinstance(error, OSError) and error.errno in _ERRNOS:
         return _ERRNOS[error.errno]

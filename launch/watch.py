@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bench.events import Event
+from launch.channel import SILENCE_SECONDS
 from launch.plan import Process
 from launch.seen import TAIL_WIDTH, Seen, one_line, signal_name
 from launch.use import Use
@@ -12,8 +13,7 @@ from launch.use import Use
 _LAST_WORDS_SECONDS = 0.3
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
-# Agents say something every second, however busy their hosts are.
-_AGENT_SECONDS = 6.0
+_AGENT_SECONDS = SILENCE_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +34,14 @@ class Deadlines:
 class Verdict:
     """How a job ended: a status of a record, and one line for a person.
 
-    `silent` hosts have said nothing for so long that they are not waited for.
+    `silent` hosts have said nothing for so long that they are not waited for; `stopped` is whether
+    a person ended the job, and with it the sweep.
     """
 
     status: str
     message: str = ""
     silent: tuple[str, ...] = ()
+    stopped: bool = False
 
 
 class Watch:

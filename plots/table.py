@@ -103,9 +103,11 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
             "of worker: efficiency against one worker through the same store, servers included."
         )
     if any(row.trial.device == "cpu" and row.trial.servers for row in rows):
-        lines.append("devices are cores; servers share those of their workers.")
+        beside = all(not row.trial.server_hosts for row in rows)
+        where = "share those of their workers" if beside else "have hosts of their own"
+        lines.append(f"devices are cores; servers {where}.")
     if any(row.emulated for row in rows):
-        lines.append("* emulated: more devices on a host than it has; not a claim about speed.")
+        lines.append("* emulated: more devices than the machine has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
     lines += [f"{row.trial.name}: {row.remark}." for row in rows if row.remark]

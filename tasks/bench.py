@@ -66,8 +66,8 @@ def bench_plan(  # type: ignore[no-untyped-def]
     asked=NOT_ASKED,
     port="9091",
     point="",
-    servers_per_host="0",
-    server_hosts="0",
+    servers_per_host="",
+    server_hosts="",
 ):
     """Print every process of a sweep: host, role, environment, command."""
     from launch.hosts import pretend, this_machine
@@ -83,13 +83,15 @@ def bench_plan(  # type: ignore[no-untyped-def]
         print(f"# no --hostfile: {len(hosts)} made-up hosts of {most.devices_per_host} devices")
     else:
         hosts = (this_machine(),)
+    if hosts[0].login:
+        print("# hosts by the names they were listed with; a sweep finds their numeric addresses")
     for trial in chosen(what.trials, point):
         print(
             f"\n# {trial.name}: {trial.hosts} host(s), {trial.workers} worker(s), batch "
             f"{trial.batch_per_device} a device, {trial.worker_batch} a worker, "
             f"{trial.global_batch} in all"
         )
-        print(describe(plan(trial, hosts, whole("--port", port))))
+        print(describe(plan(trial, hosts, whole("--port", port, most=65535))))
 
 
 @hosts_task(
@@ -122,8 +124,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     rendezvous="120",
     first_window="600",
     progress="60",
-    servers_per_host="0",
-    server_hosts="0",
+    servers_per_host="",
+    server_hosts="",
     scheduler="first",
     log_budget="16",
 ):
@@ -142,7 +144,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         first_window=whole("--first-window", first_window),
         progress=whole("--progress", progress),
     )
-    number = whole("--port", port) if port else None
+    number = whole("--port", port, most=65535) if port else None
     place = on_hosts(hosts, asked, what, scheduler) if hosts else on_this_machine(what)
     with place as where:
         kept = whole("--log-budget", log_budget) << 20
@@ -155,7 +157,7 @@ def fields_of(
     """What options say for every point of a sweep."""
     fields: dict[str, Any] = {"env": list(settings)} if settings else {}
     for option, text in (("servers_per_host", servers_per_host), ("server_hosts", server_hosts)):
-        if text != "0":
+        if text:
             fields[option] = whole(f"--{option.replace('_', '-')}", text)
     return fields
 
@@ -171,7 +173,8 @@ def spread_over(hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engin
         )
     workers = len(hosts) - fields.get("server_hosts", 0)
     if workers < 1:
-        raise SpecError(f"--server-hosts: {len(hosts)} hosts leave none for workers")
+        asked = fields["server_hosts"]
+        raise SpecError(f"--server-hosts {asked}: {len(hosts)} hosts leave none for workers")
     fields["devices_per_host"] = hosts[0].cpus
     return load_sweep(sweep, engine=engine or None, fields=fields, hosts=workers)
 

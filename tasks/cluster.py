@@ -60,7 +60,9 @@ def hosts_task(help: dict[str, str] | None = None, **options: Any) -> Callable[[
         wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Invoke reads it
             [one.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in [*own, *added]]
         )
-        made: Task[Any] = task(help={**_OPTIONS, **(help or {})}, **options)(wrapped)
+        made: Task[Any] = task(help={**_OPTIONS, **(help or {})}, auto_shortflags=False, **options)(
+            wrapped
+        )
         return made
 
     return make

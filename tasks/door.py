@@ -14,7 +14,7 @@ from invoke.exceptions import Exit
 
 from bench.errors import SpecError, is_whole
 from im2rec_tools.errors import DataError
-from launch.errors import LaunchError, PreflightError
+from launch.errors import LaunchError, PreflightError, StoppedError
 from launch.hosts import ROOT
 from results.errors import StoreError
 
@@ -42,6 +42,8 @@ def door(body: Body) -> Body:
             check_place(c)
             body(c, *args, **kwargs)
             sys.stdout.flush()
+        except StoppedError as error:
+            raise Exit(str(error), code=130) from error
         except PreflightError as error:
             raise Exit(f"error: {error}", code=3) from error
         except (SpecError, DataError, LaunchError, StoreError) as error:
@@ -59,8 +61,9 @@ def door(body: Body) -> Body:
     return wrapped
 
 
-def whole(option: str, text: str, least: int = 1) -> int:
+def whole(option: str, text: str, least: int = 1, most: int | None = None) -> int:
     """The whole number that an option was given."""
-    if not is_whole(text) or int(text) < least:
-        raise SpecError(f"{option}: expected a whole number, {least} or more, got {text!r}")
+    if not is_whole(text) or int(text) < least or (most is not None and int(text) > most):
+        bounds = f"{least} or more" if most is None else f"{least} to {most}"
+        raise SpecError(f"{option}: expected a whole number, {bounds}, got {text!r}")
     return int(text)

@@ -1,6 +1,7 @@
 """What can go wrong on a cluster: each is told in time, with who and why, and cleaned up."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,25 @@ def test_a_worker_that_is_held_is_told_as_such(practice: Cluster, tmp_path: Path
     held = r"worker 4 \(rank \d\) on node03, which is stopped \(SIGSTOP\)"
     assert re.search(held, records[0].message)
     assert empty_within(practice, 3.0)
+
+
+def test_a_host_that_is_lost_between_points_costs_only_points_that_need_it(
+    practice: Cluster, tmp_path: Path
+) -> None:
+    one = trial("worker:hang@1", devices=2, devices_per_host=2)
+    both, last = over_hosts(), trial(devices=2, devices_per_host=2, lr=0.5)
+    deadlines = Deadlines(progress=8, progress_factor=1)
+    cut_at = None
+    with running_on(practice, tmp_path, one, both, last, deadlines=deadlines) as updates:
+        records = []
+        for update in updates:
+            if cut_at is None:
+                cut_at = time.monotonic()
+                cut(practice, "node04")
+            if isinstance(update, Record):
+                records.append(update)
+                mend(practice, "node04") if len(records) == 2 else None
+    assert [record.status for record in records] == ["hung", "lost", "ok"]
+    assert records[1].message.startswith("node04: ")
+    assert records[1].elapsed_seconds < 13
+    assert empty_within(practice, 10.0)

@@ -104,5 +104,6 @@ def test_a_second_master_is_told_who_has_the_hosts_and_can_end_it(
         assert ": ended what root on " in stopped.stdout  # the others may follow by themselves
         assert empty_within(practice, 2.0)
         said, _ = master.communicate(timeout=20)
-    assert master.returncode == 5
-    assert "its agent is gone (it was ended by SIGTERM)" in said
+    assert master.returncode == 130
+    assert "its agent is gone (it was ended by 'fab hosts.stop')" in said
+    assert said.splitlines()[-1] == "ended by 'fab hosts.stop'; what is finished is kept"

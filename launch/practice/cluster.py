@@ -69,7 +69,10 @@ def load(folder: Path) -> Cluster:
     """The cluster that runs in a folder; LaunchError where none does."""
     cluster = read(folder.resolve())
     if cluster is None or not runs(cluster):
-        raise LaunchError(f"{folder}: no practice cluster runs here; 'fab practice.up' starts one")
+        raise LaunchError(
+            f"{folder}: no practice cluster runs here; 'fab practice.up' starts one, and --dir "
+            f"names another folder"
+        )
     return cluster
 
 
