@@ -112,8 +112,8 @@ def hand_out(
     """
     for host, name in _each(hosts, lambda at: strangers(given[at].others, hosts[at], start, into)):
         raise LaunchError(
-            f"{host.name}: {into}/{name} is not of its share and no push put it there; move it "
-            f"away, or choose another folder with --into"
+            f"{host.name}: {into}/{name} is not of its share and no push put it there. If the host "
+            f"sees this machine's files, give --shared; else choose another folder with --into"
         )
     yield from side_by_side(
         [

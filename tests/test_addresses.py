@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from launch.addresses import address_of, located
+from launch.addresses import address_of, located, same_machine
 from launch.errors import LaunchError
 from launch.hosts import this_machine
 from launch.transport import here
@@ -56,3 +56,11 @@ def test_hosts_that_share_an_address_are_refused() -> None:
     hosts = [replace(this_machine(), name=f"node0{n}") for n in (1, 2)]
     with pytest.raises(LaunchError, match=r"node01: has the address 127\.0\.0\.1, as node02"):
         located(here, hosts, "lo")
+
+
+def test_hosts_that_are_one_machine_are_told_with_the_others() -> None:
+    found = same_machine({"a": "m1", "b": "m2", "c": "m1"})
+    assert found == {
+        "a": "is the same machine as c: list it once",
+        "c": "is the same machine as a: list it once",
+    }
