@@ -105,7 +105,8 @@ def test_a_shard_that_somebody_else_put_beside_a_share_is_said_first(
         handed_out(packed, to, tmp_path / "labels")
     assert str(caught.value) == (
         "node01: data/t/train/train_0.rec (and 1 more) is not of its share and no push put it "
-        "there; move it away, or choose another folder with --into"
+        "there. If the host sees this machine's files, give --shared; else choose another folder "
+        "with --into"
     )
     assert not list(tmp_path.glob("*/data/t/train/share.json"))
 
