@@ -3,6 +3,7 @@
 import ipaddress
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from launch.errors import LaunchError
@@ -97,11 +98,8 @@ def located(start: Start, hosts: Sequence[Host], interface: str = "") -> tuple[H
 
 def _asked(host: Host, start: Start, interface: str) -> Host | LaunchError:
     try:
-        talk = Talk(host, start, PROBE)
-        try:
+        with closing(Talk(host, start, PROBE)) as talk:
             said = talk.ask({"do": "where"}, _ANSWER_SECONDS)
-        finally:
-            talk.close()
     except LaunchError as error:
         return error
     try:

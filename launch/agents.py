@@ -13,6 +13,7 @@ from launch import ports
 from launch.channel import SILENCE_SECONDS, Channel, Message
 from launch.errors import LaunchError, PreflightError
 from launch.hosts import Host
+from launch.plan import Process
 from launch.transport import Start, here
 
 # Longer than an agent takes to end what does not want to end.
@@ -77,6 +78,19 @@ class Agents:
     def send(self, host: Host, message: dict[str, object]) -> None:
         """Sends a command to the host's agent."""
         self._channels[host.name].send(message)
+
+    def start(self, process: Process) -> None:
+        """Has the agent of its host start a process."""
+        message = {
+            "do": "start",
+            "id": process.id,
+            "argv": list(process.argv),
+            "env": process.env,
+            "cwd": process.host.tree,
+            "cores": list(process.cores),
+            "gpus": list(process.gpus),
+        }
+        self.send(process.host, message)
 
     def free_port(self, host: Host, wanted: int | None) -> int:
         """A port that can be bound on a host now: `wanted`, or any; LaunchError where it is not."""

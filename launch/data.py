@@ -1,6 +1,7 @@
 """The data of a sweep as its hosts have them: all the same, or each its own share."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 from bench.contents import manifest
@@ -55,11 +56,8 @@ def described(data: str, hosts: Sequence[Host], start: Start) -> list[str]:
 def _contents(host: Host, start: Start, wanted: Sequence[str]) -> list[dict[str, Any]] | str:
     ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
     try:
-        talk = Talk(host, start, PROBE)
-        try:
+        with closing(Talk(host, start, PROBE)) as talk:
             answer = talk.ask(ask, _SECONDS)
-        finally:
-            talk.close()
     except LaunchError as error:
         return str(error)
     if "why" in answer:

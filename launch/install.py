@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,12 +104,9 @@ def _pushed(moves: Pushing) -> int:
 
 
 def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
-    talk = Talk(host, start, PROBE)
-    try:
+    with closing(Talk(host, start, PROBE)) as talk:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
         facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS)
-    finally:
-        talk.close()
     if facts["holder"]:
         raise LaunchError(
             f"another master has it: {described(facts['holder'])}; wait for it, or end it with "
@@ -144,12 +142,9 @@ def _environment(host: Host, start: Start, what: Installing, *, on_gpu: bool, wh
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):
         env["PYTHON"] = folder.removeprefix(".venv-")
-    talk = Talk(host, start, ("environment",))
-    try:
+    with closing(Talk(host, start, ("environment",))) as talk:
         ask = {"do": "environment", "tree": what.tree, "env": env}
         done = talk.ask({**ask, "wheels": _WHEELS if wheels else ""}, _SETUP_SECONDS)
-    finally:
-        talk.close()
     last = done["lines"][-1] if done["lines"] else ""
     if done["code"]:
         raise LaunchError(f"its environment could not be made: {last}")

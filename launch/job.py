@@ -11,7 +11,6 @@ from launch.channel import Message
 from launch.errors import LaunchError
 from launch.glimpse import glimpse
 from launch.logs import BUDGET_BYTES, Logs
-from launch.plan import Process
 from launch.use import Use
 from launch.watch import Verdict, Watch
 from results.glimpse import Glimpse
@@ -38,7 +37,7 @@ def run(
         except LaunchError as error:
             return Verdict(status="lost", message=str(error))
         for process in watch.processes:
-            agents.send(process.host, _start(process))
+            agents.start(process)
         verdict = yield from _follow(watch, agents, writer.write)
         for name in verdict.silent:
             agents.give_up(name)
@@ -46,18 +45,6 @@ def run(
     finally:
         agents.end_job(writer.write_quietly)
         writer.close()
-
-
-def _start(process: Process) -> dict[str, object]:
-    return {
-        "do": "start",
-        "id": process.id,
-        "argv": list(process.argv),
-        "env": process.env,
-        "cwd": process.host.tree,
-        "cores": list(process.cores),
-        "gpus": list(process.gpus),
-    }
 
 
 def _follow(

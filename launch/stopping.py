@@ -1,6 +1,7 @@
 """Ends what any master started on hosts."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from launch.errors import LaunchError
 from launch.hosts import Host
@@ -22,11 +23,8 @@ def stop(hosts: Sequence[Host], start: Start, say: Callable[[str], None]) -> int
 
 def _stopped(host: Host, start: Start) -> tuple[str, bool]:
     try:
-        talk = Talk(host, start, _MODULES)
-        try:
+        with closing(Talk(host, start, _MODULES)) as talk:
             answer = talk.ask({"do": "end"}, _SECONDS)
-        finally:
-            talk.close()
     except LaunchError as error:
         return str(error).removeprefix(f"{host.name}: "), False
     who = answer["who"]

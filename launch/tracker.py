@@ -69,21 +69,10 @@ def run(job: Sequence[Process], agents: Agents, show: Take) -> Ending:
     try:
         agents.begin_job(process.host for process in job)
         for process in job:
-            agents.send(process.host, _start(process))
+            agents.start(process)
         return _follow(_Running(job, time.monotonic()), agents, show)
     finally:
         agents.end_job(_quietly(show))
-
-
-def _start(process: Process) -> dict[str, object]:
-    return {
-        "do": "start",
-        "id": process.id,
-        "argv": list(process.argv),
-        "env": process.env,
-        "cwd": process.host.tree,
-        "cores": [],
-    }
 
 
 def _quietly(show: Take) -> Take:
