@@ -81,7 +81,7 @@ class Agents:
 
     def start(self, process: Process) -> None:
         """Has the agent of its host start a process."""
-        message = {
+        message: dict[str, object] = {
             "do": "start",
             "id": process.id,
             "argv": list(process.argv),
