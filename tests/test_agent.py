@@ -16,10 +16,12 @@ import pytest
 
 from launch.channel import _MODULES, Channel, Message
 from launch.hosts import Host
+from launch.talk import PROBE
 from launch.transport import LOADER, here, sources
 from tests.test_house import imports
 
 pytestmark = pytest.mark.program
+SENT = {*_MODULES, *PROBE, "ending", "environment"}
 HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
 ROOT = Path(__file__).parent.parent
 
@@ -227,10 +229,10 @@ def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
     assert talk.until("beat")[-1][1]["stopped"] == ["w"]
 
 
-@pytest.mark.parametrize("module", _MODULES)
-def test_the_agent_needs_nothing_but_an_old_python(module: str) -> None:
+@pytest.mark.parametrize("module", sorted(SENT))
+def test_what_is_sent_to_hosts_needs_nothing_but_an_old_python(module: str) -> None:
     source = (ROOT / "launch" / f"{module}.py").read_text()
     ast.parse(source, feature_version=(3, 8))
-    sent = {"launch", *(f"launch.{name}" for name in _MODULES)}
+    sent = {"launch", *(f"launch.{name}" for name in SENT)}
     names = {name for name in imports(source) if name not in sent}
     assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
