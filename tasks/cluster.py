@@ -82,6 +82,13 @@ def listed_hosts(asked: Asked) -> "tuple[Host, ...]":
     from launch.hosts import Host, Login
 
     listed = hostfile.find(asked.hostfile, asked.hosts, asked.hosts_format, os.environ)
+    if listed and not (asked.hostfile or asked.hosts):
+        names = ", ".join(one.target for one in listed[:3])
+        print(
+            f"note: {len(listed)} host(s) from what the environment says: {names}"
+            f"{' ...' if len(listed) > 3 else ''}; --hostfile or --hosts name others",
+            file=sys.stderr,
+        )
     devices = asked.devices_per_node
     count = whole("--devices-per-node", devices) if devices else None
     if listed and (count is not None or any(one.slots is not None for one in listed)):
