@@ -143,8 +143,7 @@ def test_a_folder_that_is_not_on_a_host_is_named(practice: Cluster, tmp_path: Pa
     code, _, said = launched(practice, "-n", "1", "true", folder=tmp_path)
     assert code == 127
     assert said == (
-        "error: node01: scheduler 0 could not be started: "
-        f"[Errno 2] No such file or directory: '{tmp_path}'\n"
+        f"error: node01: scheduler 0 could not be started: there is no folder {tmp_path}\n"
     )
 
 
