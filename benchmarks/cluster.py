@@ -79,7 +79,9 @@ def starting(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
     trial = make(fields | {"devices": len(hosts), "devices_per_host": 1})
     what = Sweep(name="start", description="", repeats=1, trials=(trial,), text="")
     with closing(Ssh(Settings(config=str(cluster.ssh_config)))) as ssh:
-        ssh.reach(hosts)
+        for host in hosts:
+            assert host.login is not None
+            ssh.connection(host.login)
         where = Where(hosts=tuple(replace(host, cores=()) for host in hosts), start=ssh.start)
         with closing(Store(folder)) as store:
             wanted = points(what, where)

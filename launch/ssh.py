@@ -7,8 +7,7 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fabric import Config, Connection
@@ -93,21 +92,6 @@ class Ssh:
         except (SSHException, EOFError, OSError) as error:
             self._forget(host.login)
             raise LaunchError(f"{host.name}: {sentence(error, connection)}") from error
-
-    def reach(self, hosts: Iterable[Host]) -> dict[str, str]:
-        """Opens connections side by side; why not, of each host that cannot be reached."""
-        listed = [host for host in hosts if host.login is not None]
-        with ThreadPoolExecutor(max(1, len(listed))) as pool:
-            whys = pool.map(self._why_not, listed)
-            return {host.name: why for host, why in zip(listed, whys, strict=True) if why}
-
-    def _why_not(self, host: Host) -> str:
-        assert host.login is not None
-        try:
-            self.connection(host.login)
-        except LaunchError as error:
-            return str(error)
-        return ""
 
     def _forget(self, login: Login) -> None:
         """Closes a connection that is of no use, so that the next one is made anew."""
