@@ -1,18 +1,15 @@
 """Agents: the open channels of a sweep, kept from one job to the next."""
 
-import getpass
-import os
 import queue
-import socket
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 from launch import ports
 from launch.channel import SILENCE_SECONDS, Channel, Message
 from launch.errors import LaunchError, PreflightError
 from launch.hosts import Host
+from launch.master import who
 from launch.plan import Process
 from launch.transport import Start, here
 
@@ -71,8 +68,8 @@ class Agents:
 
     def _opened(self, host: Host) -> Channel:
         channel = Channel(host, self._start, self._inbox)
-        if host.login is not None:  # this machine may play many hosts
-            channel.send({"do": "lease", "who": _who()})
+        if host.login is not None:
+            channel.send({"do": "lease", "who": who(host)})
         return channel
 
     def send(self, host: Host, message: dict[str, object]) -> None:
@@ -175,13 +172,3 @@ def _close(channels: list[Channel]) -> None:
     if channels:
         with ThreadPoolExecutor(len(channels)) as pool:
             list(pool.map(lambda channel: channel.close(), channels))
-
-
-def _who() -> dict[str, object]:
-    """This master, as others are told whose a host is."""
-    return {
-        "user": getpass.getuser(),
-        "master": socket.gethostname(),
-        "process": os.getpid(),
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }

@@ -13,10 +13,18 @@ import sys
 import threading
 from typing import Any
 
+from launch import lease
+from launch.errors import LaunchError
+
 
 def main() -> None:
     """Does what one line asks and says how it went; ends everything when the line closes."""
     asked = json.loads(sys.stdin.readline())
+    try:
+        lease.hold(asked["who"])
+    except LaunchError as error:
+        print(json.dumps({"say": "done", "code": 1, "lines": [str(error)]}), flush=True)
+        return
     tree = os.path.expanduser(asked["tree"])  # noqa: PTH111
     env = {**os.environ, **asked["env"]}
     if asked["wheels"]:
@@ -31,6 +39,7 @@ def main() -> None:
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    signal.signal(signal.SIGUSR1, lambda *_: _end(child))  # by 'fab hosts.stop'
     threading.Thread(target=_end_with_line, args=(child,), daemon=True).start()
     _, said = child.communicate()
     print(json.dumps(_told(child.returncode, said)), flush=True)
@@ -44,5 +53,9 @@ def _told(code: int, said: bytes) -> dict[str, Any]:
 
 def _end_with_line(child: subprocess.Popen[bytes]) -> None:
     sys.stdin.read()
+    _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
     os.killpg(child.pid, signal.SIGKILL)
     os._exit(1)

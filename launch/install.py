@@ -11,6 +11,7 @@ from launch.errors import LaunchError
 from launch.findings import no_code
 from launch.hosts import ROOT, Host, this_machine
 from launch.lease import described
+from launch.master import who
 from launch.push import Pushing, contents, in_tree, push
 from launch.talk import PROBE, Talk
 from launch.together import together
@@ -142,8 +143,8 @@ def _environment(host: Host, start: Start, what: Installing, *, on_gpu: bool, wh
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):
         env["PYTHON"] = folder.removeprefix(".venv-")
-    with closing(Talk(host, start, ("environment",))) as talk:
-        ask = {"do": "environment", "tree": what.tree, "env": env}
+    with closing(Talk(host, start, ("errors", "lease", "environment"))) as talk:
+        ask = {"do": "environment", "tree": what.tree, "env": env, "who": who(host)}
         done = talk.ask({**ask, "wheels": _WHEELS if wheels else ""}, _SETUP_SECONDS)
     last = done["lines"][-1] if done["lines"] else ""
     if done["code"]:

@@ -13,6 +13,8 @@ import socket
 import time
 from typing import Any
 
+from launch.errors import LaunchError
+
 _TRIES = 4
 
 
@@ -36,6 +38,17 @@ def take(who: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     found = _read(descriptor)
     os.close(descriptor)
     return -1, found
+
+
+def hold(who: dict[str, Any] | None) -> None:
+    """Has the lease for `who`, if anybody, as long as this process lives.
+
+    Raises LaunchError where another has it.
+    """
+    if who is not None:
+        descriptor, other = take(who)
+        if descriptor < 0:
+            raise LaunchError(f"another master has this host: {described(other)}")
 
 
 def _write(text: bytes) -> None:

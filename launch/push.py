@@ -15,9 +15,10 @@ from typing import Any, Literal
 from launch.errors import LaunchError
 from launch.exchange import Exchange
 from launch.hosts import Host
+from launch.master import who
 from launch.transport import Start
 
-_RECEIVER = ("errors", "paths", "pushed", "incoming", "receive")
+_RECEIVER = ("errors", "lease", "paths", "pushed", "incoming", "receive")
 _CHUNK = 1 << 20
 _AT_ONCE = 8
 
@@ -90,7 +91,8 @@ def push(
     with closing(Exchange(host, start, _RECEIVER)) as exchange:
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
         folder = str(PurePosixPath(host.tree, into))
-        exchange.send({"do": "take", "into": folder, "exact": exact, "files": listed})
+        said = {"into": folder, "exact": exact, "files": listed, "who": who(host)}
+        exchange.send({"do": "take", **said})
         there: list[Any] = []
         for message in exchange.hear("has"):
             if message["say"] == "beat":

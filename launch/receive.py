@@ -23,7 +23,7 @@ import sys
 import zlib
 from typing import Any, NamedTuple
 
-from launch import paths
+from launch import lease, paths
 from launch.errors import LaunchError
 from launch.incoming import Master
 from launch.paths import encoded, shown
@@ -236,9 +236,10 @@ def _why(error: Exception, into: str) -> str:
 def main() -> None:
     """Serves one master on this process's stdin and stdout; exits 1 where files did not come."""
     master = Master()
-    message = {"into": "."}
+    message: dict[str, Any] = {"into": "."}
     try:
         message = master.message()
+        lease.hold(message["who"])
         Receiver(master, message).run()
     except (OSError, LaunchError) as error:
         with contextlib.suppress(OSError):

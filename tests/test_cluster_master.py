@@ -97,6 +97,11 @@ def test_a_second_master_is_told_who_has_the_hosts_and_can_end_it(
         assert f"another master has it: root on {os.uname().nodename} (process" in second.stderr
         assert "'fab hosts.stop'" in second.stderr
         assert not (tmp_path / "second" / "records.jsonl").exists()
+        third = subprocess.run(
+            fab(practice, "hosts.install"), cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert third.returncode == 3
+        assert third.stdout.count("another master has it: root on ") == 4
         stopped = subprocess.run(
             fab(practice, "hosts.stop"), cwd=ROOT, capture_output=True, text=True, check=False
         )

@@ -131,3 +131,21 @@ def test_a_host_without_room_is_said_before_anything_is_copied(
         LaunchError, match=r"node01: /home/bench/big: needs 53687.1 MB, its disk has"
     ):
         list(push(tree_of(tmp_path), hosts(practice)[0], ssh.start, "big"))
+
+
+def test_a_push_has_its_hosts_and_can_be_ended(practice: Cluster, ssh: Ssh, tmp_path: Path) -> None:
+    written(tmp_path / "large", bytes(30 * MB), 0o644)
+    config = ("--hostfile", practice.hostfile, "--ssh-config", practice.ssh_config)
+    host = hosts(practice)[0]
+    rate(practice, "20mbit")
+    try:
+        pushing = push(tree_of(tmp_path), host, ssh.start, "held")
+        assert any(moved.step == "copying" and moved.done for moved in pushing)
+        code, said, _ = fab("hosts.stop", *config)
+        with pytest.raises(LaunchError, match=r"node01: .* run it again"):
+            list(pushing)
+    finally:
+        rate(practice, "none")
+    assert (code, said[1]) == (0, "node02: nothing of this program runs there")
+    assert said[0].startswith("node01: ended what root on ")
+    assert output(practice, "node01", "ls held") == ""
