@@ -18,7 +18,7 @@ from launch.hosts import Host
 from launch.master import who
 from launch.transport import Start
 
-_RECEIVER = ("errors", "lease", "paths", "pushed", "incoming", "receive")
+RECEIVER = ("errors", "lease", "paths", "pushed", "incoming", "receive")
 _CHUNK = 1 << 20
 _AT_ONCE = 8
 
@@ -88,7 +88,7 @@ def push(
     `into` is relative to the host's checkout. With `exact`, files that a push put there, and that
     are not among these, are removed. Raises LaunchError, naming the host.
     """
-    with closing(Exchange(host, start, _RECEIVER)) as exchange:
+    with closing(Exchange(host, start, RECEIVER)) as exchange:
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
         folder = str(PurePosixPath(host.tree, into))
         said = {"into": folder, "exact": exact, "files": listed, "who": who(host)}

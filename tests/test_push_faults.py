@@ -13,7 +13,7 @@ import pytest
 import launch.exchange
 import launch.transport
 from launch.errors import LaunchError
-from launch.push import push, side_by_side
+from launch.push import RECEIVER, push, side_by_side
 from launch.transport import here
 from tests.jobs import agents
 from tests.test_disk import on_a_disk_of_its_own
@@ -100,7 +100,7 @@ def test_a_receiver_whose_master_falls_silent_ends_itself(
     incoming = (sent / "incoming.py").read_text()
     (sent / "incoming.py").write_text(incoming.replace("SECONDS = 15.0", "SECONDS = 0.5"))
     monkeypatch.setattr(launch.transport, "_HERE", sent)
-    line = here(host(tmp_path), ("errors", "paths", "pushed", "incoming", "receive"))
+    line = here(host(tmp_path), RECEIVER)
     began = time.monotonic()
     said = [text for text in line.lines() if b"failed" in text]
     assert said == [b'{"say": "failed", "why": "heard nothing from the master for 0 s"}\n']
