@@ -159,10 +159,10 @@ def test_a_link_that_leads_out_is_refused_there(tmp_path: Path, link: str) -> No
         pushed([piece], tmp_path)
 
 
-@pytest.mark.parametrize("module", sorted({*launch.push._RECEIVER, *launch.compare._LOOK}))
+@pytest.mark.parametrize("module", sorted({*launch.push.RECEIVER, *launch.compare._LOOK}))
 def test_what_is_sent_needs_nothing_but_an_old_python(module: str) -> None:
     source = (ROOT / "launch" / f"{module}.py").read_text()
     ast.parse(source, feature_version=(3, 8))
     names = set(imports(source))
-    sent = {"launch", *(f"launch.{name}" for name in launch.push._RECEIVER)}
+    sent = {"launch", *(f"launch.{name}" for name in launch.push.RECEIVER)}
     assert {name.partition(".")[0] for name in names - sent} <= sys.stdlib_module_names
