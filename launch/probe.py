@@ -15,6 +15,7 @@ from __future__ import annotations  # the syntax of the types below, on Python 3
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -138,11 +139,16 @@ _DOES = {
 }
 
 
+def _reply(asked: dict[str, Any]) -> None:
+    answer = _DOES[asked.pop("do")](asked)
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
-    """Answers the master until it closes the line."""
+    """Answers the master until it closes the line, and then ends at once with all it started."""
     for line in sys.stdin:
-        asked = json.loads(line)
-        answer = _DOES[asked.pop("do")](asked)
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
-    os._exit(0)  # threads may wait for others still
+        threading.Thread(target=_reply, args=(json.loads(line),), daemon=True).start()
+    if os.getpgid(0) == os.getpid():  # programs that it asks, such as Pythons, are in its group
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
