@@ -73,11 +73,16 @@ def problems(facts: dict[str, Any], wanted: Wanted) -> list[str]:
             f"its clock is {facts['clock_skew']:+.1f} s off this machine's; set up NTP (chrony)"
         )
     if facts["holder"]:
-        found.append(
-            f"another master has it: {described(facts['holder'])}; wait for it, or end it with "
-            f"'fab hosts.stop' and the same hosts"
-        )
+        found.append(taken(facts["holder"]))
     return found
+
+
+def taken(holder: dict[str, Any]) -> str:
+    """That another master has a host, with what to do."""
+    return (
+        f"another master has it: {described(holder)}; wait for it, or end it with "
+        f"'fab hosts.stop' and the same hosts"
+    )
 
 
 def notes(facts: dict[str, Any]) -> list[str]:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from launch.errors import LaunchError
-from launch.findings import no_code
+from launch.findings import no_code, taken
 from launch.hosts import ROOT, Host, this_machine
-from launch.lease import described
 from launch.master import who
 from launch.push import Pushing, contents, in_tree, push
 from launch.talk import PROBE, Talk
@@ -109,10 +108,7 @@ def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
         facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS)
     if facts["holder"]:
-        raise LaunchError(
-            f"another master has it: {described(facts['holder'])}; wait for it, or end it with "
-            f"'fab hosts.stop' and the same hosts"
-        )
+        raise LaunchError(taken(facts["holder"]))
     needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES
     if facts["disk_problem"]:
         raise LaunchError(

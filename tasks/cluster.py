@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from invoke.tasks import Task, task
 
+from launch.errors import LaunchError
 from tasks.door import Body, door, whole
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -105,6 +106,14 @@ def listed_hosts(asked: Asked) -> "tuple[Host, ...]":
         )
         for one in listed
     )
+
+
+def needed_hosts(asked: Asked) -> "tuple[Host, ...]":
+    """The hosts that were listed; LaunchError where none were."""
+    hosts = listed_hosts(asked)
+    if not hosts:
+        raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
+    return hosts
 
 
 def ssh_of(asked: Asked) -> "Ssh":

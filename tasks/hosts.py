@@ -8,8 +8,7 @@ from typing import Any
 
 from invoke.exceptions import Exit
 
-from launch.errors import LaunchError
-from tasks.cluster import Asked, hosts_task, listed_hosts, ssh_of
+from tasks.cluster import Asked, hosts_task, listed_hosts, needed_hosts, ssh_of
 
 _PROBLEMS = 3
 
@@ -69,9 +68,7 @@ def hosts_install(c: Any, asked: Asked, wheelhouse: str = "") -> None:
     """Put this checkout and its environment on every host; nothing is done where all is there."""
     from launch.install import Installing, install
 
-    hosts = listed_hosts(asked)
-    if not hosts:
-        raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
+    hosts = needed_hosts(asked)
     folder = Path(wheelhouse) if wheelhouse else None
     what = Installing(tree=asked.tree or "~/mxscale", wheelhouse=folder)
     with closing(ssh_of(asked)) as ssh:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench.sweep import Sweep
 from launch.errors import LaunchError, PreflightError
-from tasks.cluster import Asked, listed_hosts, ssh_of
+from tasks.cluster import Asked, listed_hosts, needed_hosts, ssh_of
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.findings import Examined
@@ -84,9 +84,7 @@ def found_hosts(asked: Asked) -> Iterator[tuple[tuple[Host, ...], Start]]:
     from launch.check import examine
     from launch.findings import Wanted
 
-    hosts = listed_hosts(asked)
-    if not hosts:
-        raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
+    hosts = needed_hosts(asked)
     with closing(ssh_of(asked)) as ssh:
         found = examine(hosts, ssh.start, Wanted(tree=asked.tree, mxnet=False))
         check(found)
