@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -16,35 +15,24 @@ import pytest
 from launch.hosts import ROOT
 from tests.hostile import ARRIVES, HOSTILE, hostile_words
 from tests.jobs import agents, left_over, pid_of, until
+from tests.launching import ended
+from tests.launching import launching as launching_with
 
-LOCAL = ("--launcher", "local")
 SLEEP = ("sleep", "60")
 pytestmark = pytest.mark.program
 
 
-@contextmanager
-def launching(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def launching(folder: Path, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """The launcher on this machine, while it runs."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "launch.launch", *LOCAL, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as launcher:
-        try:
-            yield launcher
-        finally:
-            launcher.kill()
+    return launching_with("--launcher", "local", *words, folder=folder)
 
 
 def launched(folder: Path, *words: str) -> tuple[int, list[str], str]:
-    """Its exit code, what it printed, and what it said of its end."""
+    """How it ends and what it says; nothing is left then."""
     with launching(folder, *words) as launcher:
-        output, said = launcher.communicate(timeout=60)
+        found = ended(launcher, 60)
     assert left_over() == []
-    return launcher.returncode, output.splitlines(), said
+    return found
 
 
 def shell(body: str) -> tuple[str, ...]:

@@ -1,12 +1,10 @@
 """launch.launch on practice hosts, over SSH: what arrives where, and that nothing is left."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -17,36 +15,26 @@ from launch.practice.state import Cluster
 from launch.practice.world import USER
 from tests.hostile import ARRIVES, HOSTILE, hostile_words
 from tests.jobs import until
+from tests.launching import ended
+from tests.launching import launching as launching_with
 
 pytestmark = pytest.mark.cluster
 
 
-@contextmanager
 def launching(
     practice: Cluster, *words: str, folder: Path = ROOT
-) -> Iterator[subprocess.Popen[str]]:
+) -> AbstractContextManager[subprocess.Popen[str]]:
     """The launcher with these hosts, while it runs."""
     hosts = ["-H", str(practice.hostfile), "--ssh-config", str(practice.ssh_config)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "launch.launch", *hosts, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as launcher:
-        try:
-            yield launcher
-        finally:
-            launcher.kill()
+    return launching_with(*hosts, *words, folder=folder)
 
 
 def launched(practice: Cluster, *words: str, folder: Path = ROOT) -> tuple[int, list[str], str]:
-    """Its exit code, what it printed, and what it said of its end; nothing is left on any host."""
+    """How it ends and what it says; nothing is left on any host then."""
     with launching(practice, *words, folder=folder) as launcher:
-        output, said = launcher.communicate(timeout=90)
+        found = ended(launcher, 90)
     assert until(lambda: sleepers(practice) == 0, 1)
-    return launcher.returncode, output.splitlines(), said
+    return found
 
 
 def sleepers(practice: Cluster) -> int:
