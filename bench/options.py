@@ -42,6 +42,8 @@ class Options:
     windows: int
     warmup_windows: int
     steps_per_window: int
+    precision: float
+    budget_seconds: float
     stop_accuracy: float
     seed: int
 
@@ -88,7 +90,9 @@ def parser() -> argparse.ArgumentParser:
     add("--disp-batches", type=int, default=20, help="say a line every so many batches")
     add("--dtype", default="float32", choices=("float32", "float16"))
     add("--model-prefix", "--model", default="", help="save the network after each epoch")
-    add("--windows", type=int, default=0, help="measure so many windows, then end (0: all epochs)")
+    add("--windows", type=int, default=0, help="measure so many windows at most (0: all epochs)")
+    add("--precision", type=float, default=0.0, help="end once the rate is known to so much of it")
+    add("--budget-seconds", type=float, default=0.0, help="measure so long at most (0: any time)")
     add("--warmup-windows", type=int, default=1, help="windows before them that do not count")
     add("--steps-per-window", type=int, default=0, help="0: 1 on CPU, 10 on GPU")
     add("--stop-accuracy", type=float, default=1.0, help="end once validation is above this")
@@ -156,6 +160,11 @@ def _checked(options: Options) -> Options:
             )
     for name in ("windows", "warmup_windows", "steps_per_window", "num_examples"):
         if getattr(options, name) < 0:
+            raise SpecError(
+                f"--{name.replace('_', '-')}: expected 0 or more, got {getattr(options, name)}"
+            )
+    for name in ("precision", "budget_seconds"):
+        if not 0 <= getattr(options, name) < math.inf:
             raise SpecError(
                 f"--{name.replace('_', '-')}: expected 0 or more, got {getattr(options, name)}"
             )

@@ -7,8 +7,10 @@ from bench.kvstores import is_distributed
 from bench.mxnet_import import mx
 from bench.options import Options
 
-# Above every parameter's key: the ballots of `any_votes`.
+# Above every parameter's key: the ballots of `any_votes`, one for each epoch, and for each window
+# from WINDOW_BALLOTS on.
 _FIRST_BALLOT = 1_000_000_000
+WINDOW_BALLOTS = 500_000_000
 
 
 def open_kvstore(options: Options) -> Any | None:
@@ -42,6 +44,11 @@ def any_votes(store: Any | None, *, ballot: int, vote: bool) -> bool:
     store.push(key, mx.nd.full(1, float(vote)))
     # An asynchronous store would answer before the others have voted.
     mx.nd.waitall()
-    store._barrier()  # there is no public one
+    meet(store)
     store.pull(key, out=result)
     return bool(result.asscalar() != 0)
+
+
+def meet(store: Any) -> None:
+    """Returns when every worker of the job has come here."""
+    store._barrier()  # there is no public one

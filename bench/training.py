@@ -1,6 +1,7 @@
 """What a worker does: trains window by window, saying each on the event stream."""
 
 import hashlib
+import itertools
 import math
 import sys
 import time
@@ -8,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench import events, inputs
+from bench import events, inputs, probe
 from bench.mxnet_import import mx
 from bench.options import Options
 from bench.shares import portion
+from bench.stopping import enough
 from bench.store_client import any_votes
 from bench.worker import Worker, build, step
 
@@ -22,12 +24,14 @@ _SAY_SECONDS = 5.0
 class Summary:
     """What a worker has done; windows are this rank's, warm-up included.
 
-    `weight_hash` is equal on every rank after a synchronous job, or it trained several networks.
+    ended           why no more were measured: 'windows', 'precision', 'seconds' (see stopping.py)
+    weight_hash     equal on every rank after a synchronous job, or it trained several networks
     """
 
     rank: int
     num_workers: int
     windows: tuple[dict[str, Any], ...]
+    ended: str = ""
     accuracy: float | None = None
     weight_hash: str = ""
 
@@ -54,6 +58,17 @@ def measure(
         "steps": steps,
         "loss": loss,
     }
+
+
+def _window(
+    worker: Worker, batches: Iterator[inputs.Batch], steps: int, index: int
+) -> dict[str, Any]:
+    """A window, after a probe of what this worker needs by itself where one is due."""
+    if not probe.is_due(worker, index):
+        return measure(worker, batches, steps, index)
+    first = next(batches)
+    own = probe.own_seconds(worker, first)
+    return measure(worker, itertools.chain([first], batches), steps, index) | {"own_seconds": own}
 
 
 def validate(worker: Worker) -> tuple[int, int]:
@@ -100,26 +115,30 @@ def train(options: Options) -> Summary:
     """Trains until the windows asked for are measured, the accuracy is reached or epochs end."""
     worker = build(options)
     windows: list[dict[str, Any]] = []
-    wanted = options.warmup_windows + options.windows if options.windows else math.inf
-    accuracy = None
+    accuracy, ended, until = None, "", math.inf
     steps_of_epoch = _window_steps(options, worker.num_workers)
     batches = _batches(worker)
     _say(worker, "ready", _facts(worker))
     for epoch in range(options.num_epochs):
         for steps in steps_of_epoch:
-            if len(windows) < wanted:
-                windows.append(measure(worker, batches, steps, len(windows)))
-                _say(worker, "window", windows[-1])
-                _show_progress(worker, epoch, windows)
+            if len(windows) == options.warmup_windows:
+                until = time.monotonic() + (options.budget_seconds or math.inf)
+            windows.append(_window(worker, batches, steps, len(windows)))
+            _say(worker, "window", windows[-1])
+            _show_progress(worker, epoch, windows)
+            ended = enough(worker, windows, until)
+            if ended:
+                break
         _save(worker, epoch)
         if options.data_val:
             accuracy, reached = _end_of_epoch(worker, epoch)
-        if len(windows) >= wanted or (options.data_val and reached):
+        if ended or (options.data_val and reached):
             break
     return Summary(
         rank=worker.rank,
         num_workers=worker.num_workers,
         windows=tuple(windows),
+        ended=ended,
         accuracy=accuracy,
         weight_hash=_weight_hash(worker),
     )

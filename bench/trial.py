@@ -25,10 +25,14 @@ class Trial:
     devices_per_host    how many a full host has in this sweep
     servers_per_host    server processes of a host; 0: one beside each worker
     server_hosts        hosts, after those of the workers, that run the servers alone
+    emulate             more workers than a host has GPUs may share them
     env                 "NAME=VALUE" of every process of the job
     batch_per_device    images a step on one device; worker and global batch follow from it
-    windows             measured windows of `steps_per_window` steps, after `warmup_windows`
-                        (0: as many as `num_epochs` hold)
+    windows             measured windows of `steps_per_window` steps, after `warmup_windows`, at
+                        most (0: as many as `num_epochs` hold)
+    precision           measuring ends once half of the rate's 95 % interval is within this part
+                        of it (0: after `windows`)
+    budget_seconds      measuring ends after this time (0: after `windows`)
     stop_accuracy       training ends once validation accuracy is above it
     fake_seconds        the fake engine's windows, in order, the last one repeated
     fake_faults         the fake engine's faults: "worker-1:exit" and the like
@@ -47,6 +51,7 @@ class Trial:
     devices_per_host: int
     servers_per_host: int = 0
     server_hosts: int = 0
+    emulate: bool = False
     env: tuple[str, ...] = ()
     batch_per_device: int
     dtype: str = "float32"
@@ -57,6 +62,8 @@ class Trial:
     steps_per_window: int
     warmup_windows: int = 1
     windows: int = 10
+    precision: float = 0.0
+    budget_seconds: float = 0.0
     num_epochs: int = 80
     num_examples: int = 0
     stop_accuracy: float = 1.0

@@ -37,6 +37,8 @@ def check(trial: "Trial") -> None:
         "warmup_windows",
         "windows",
         "num_examples",
+        "precision",
+        "budget_seconds",
         "lr",
         "momentum",
         "weight_decay",

@@ -67,11 +67,17 @@ def build(options: Options) -> Worker:
     )
 
 
-def step(worker: Worker, batch: inputs.Batch) -> list[Any]:
-    """One update over the global batch; the losses are still being computed when it returns."""
+def gradients(worker: Worker, batch: inputs.Batch) -> list[Any]:
+    """Forward and backward on every device; the losses are still being computed on return."""
     with mx.autograd.record():
         losses = [worker.loss_of(data, label) for data, label in zip(*batch, strict=True)]
     mx.autograd.backward(losses)
+    return losses
+
+
+def step(worker: Worker, batch: inputs.Batch) -> list[Any]:
+    """One update over the global batch; the losses are still being computed when it returns."""
+    losses = gradients(worker, batch)
     # The servers add up every worker's gradients: the mean is over the global batch.
     worker.trainer.step(worker.options.batch_size * worker.num_workers)
     return losses

@@ -82,7 +82,8 @@ def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
     counts = {len(worker.windows) for worker in workers}
     if len(counts) > 1 and not trial.asynchronous:
         yield f"ranks measured different numbers of windows: {sorted(counts)}"
-    asked = trial.warmup_windows + max(1, trial.windows)
+    early = {(worker.done or {}).get("ended") for worker in workers} <= {"precision", "seconds"}
+    asked = trial.warmup_windows + (1 if early else max(1, trial.windows))
     if min(counts) < asked:
         yield f"{min(counts)} windows, expected {asked} with {trial.warmup_windows} of warm-up"
     elif trial.asynchronous and _overlap(trial, workers) <= 0:

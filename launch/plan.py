@@ -76,9 +76,9 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
         env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"
     if host.libraries:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
-    if trial.device == "gpu" and role != "worker":
-        env["CUDA_VISIBLE_DEVICES"] = ""
-    gpus = range(trial.devices_per_worker) if trial.device == "gpu" and role == "worker" else ()
+    gpus = _gpus(trial, host, role, index)
+    if trial.device == "gpu" and (role != "worker" or _several(trial)):
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
     return Process(
         host=host,
         role=role,
@@ -86,7 +86,7 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
         argv=(host.python, *ENGINES[trial.engine](trial, role, index)),
         env=env,
         cores=_cores(trial, host, role, index),
-        gpus=tuple(gpus),
+        gpus=gpus,
     )
 
 
@@ -111,6 +111,20 @@ def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
     first = index * trial.devices_per_worker % trial.devices_per_host
     slots = range(first, first + trial.devices_per_worker)
     return tuple(sorted({host.cores[slot % len(host.cores)] for slot in slots}))
+
+
+def _several(trial: Trial) -> bool:
+    """Whether a host has several workers, each with GPUs of its own."""
+    return min(trial.devices, trial.devices_per_host) > trial.devices_per_worker
+
+
+def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
+    """The worker's GPUs of its host; where a host has fewer than it plays, workers share them."""
+    if trial.device != "gpu" or role != "worker":
+        return ()
+    first = index * trial.devices_per_worker % trial.devices_per_host
+    slots = range(first, first + trial.devices_per_worker)
+    return tuple(slot % (host.gpus or trial.devices_per_host) for slot in slots)
 
 
 def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:

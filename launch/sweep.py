@@ -64,7 +64,7 @@ def points(what: Sweep, where: Where) -> list[Point]:
     Raises SpecError or LaunchError where data, hosts, devices or the port are not right.
     """
     for trial in what.trials:
-        _check_devices(trial, where)
+        check_devices(trial, where)
         plan(trial, where.hosts, where.port or 0)
     if where.hosts[0].login is None:
         free_port(where.hosts[0].address, where.port)
@@ -110,12 +110,22 @@ def _environment(what: Sweep, where: Where) -> dict[str, Any]:
     return master | ({"hosts": where.facts} if where.facts else {})
 
 
-def _check_devices(trial: Trial, where: Where) -> None:
+def check_devices(trial: Trial, where: Where) -> None:
+    """LaunchError where the hosts have no GPUs for the trial, or too few and none may be shared."""
     if trial.device == "gpu" and not all(host.gpus for host in where.hosts):
         raise LaunchError(
             f"{trial.name} needs GPUs, and not every host has one; measure with device = 'cpu', or "
             f"see the processes it would start with 'fab bench.plan'"
         )
+    most = min(trial.devices, trial.devices_per_host)
+    for host in where.hosts[: trial.worker_hosts] if trial.device == "gpu" else ():
+        if trial.devices_per_worker > host.gpus or (most > host.gpus and not trial.emulate):
+            raise LaunchError(
+                f"{trial.name} puts {most} GPUs on a host, in workers of "
+                f"{trial.devices_per_worker}, and {host.name} has {host.gpus}; with "
+                f"emulate = true workers share GPUs, each with no more than there are "
+                f"(devices_per_worker), and the point is marked"
+            )
 
 
 def _point(
@@ -184,5 +194,6 @@ def _rank(worker: Seen) -> Rank:
         cpu_seconds=tuple(window.get("cpu_seconds", 0.0) for window in windows),
         images=tuple(window["images"] for window in windows),
         losses=tuple(window.get("loss", 0.0) for window in windows),
+        own_seconds=tuple(w["own_seconds"] for w in windows if "own_seconds" in w),
         facts=worker.facts | (worker.done or {}),
     )

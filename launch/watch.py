@@ -47,7 +47,8 @@ class Verdict:
 class Watch:
     """Takes what agents say about one job and gives a verdict as soon as there is one.
 
-    `windows` is how many each worker will measure, warm-up included; 0 where epochs decide.
+    `windows` is how many each worker will measure, warm-up included, unless it says that fewer
+    are enough; 0 where epochs decide.
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class Watch:
             one.epochs.append(event.values)
         elif event.kind == "done":
             one.done = event.values
-            if len(one.windows) < self.windows:
+            early = one.done.get("ended") in {"precision", "seconds"}
+            if len(one.windows) < self.windows and not early:
                 one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
         elif event.kind == "failed":
             one.failure = one_line(str(event.values.get("message", "")))

@@ -19,7 +19,8 @@ class Rank:
     """One worker's raw windows, warm-up included; the lists are of equal length.
 
     seconds and cpu_seconds of each window, its end by the host's clock (seconds since 1970), images
-    that this rank trained in it, loss at its end.
+    that this rank trained in it, loss at its end. own_seconds, of any length, are those of a
+    forward and backward alone, measured by all ranks of a synchronous job at the same windows.
     """
 
     rank: int
@@ -30,6 +31,7 @@ class Rank:
     cpu_seconds: tuple[float, ...] = ()
     images: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
+    own_seconds: tuple[float, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
 
 

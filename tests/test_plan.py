@@ -1,5 +1,6 @@
 """The plan of a job: every process once, on the right host, with what it needs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from bench.trial import Trial, make
 from launch.errors import LaunchError
 from launch.hosts import Host, pretend, rehearse
 from launch.plan import describe, emulated, plan
+from launch.sweep import Where, check_devices
 
 GOLDEN = Path(__file__).parent / "golden"
 TWO_CORES = Host(name="node01", address="192.0.2.1", cpus=2, gpus=0, cores=(0, 1))
@@ -109,3 +111,31 @@ def test_no_secret_and_no_dmlc_variable_stands_on_a_command_line() -> None:
 def test_rehearsed_hosts_have_names_of_their_own() -> None:
     assert [host.name for host in rehearse(3, 16)] == ["host01", "host02", "host03"]
     assert len({host.address for host in rehearse(3, 16)}) == 1
+
+
+def on_gpus(devices: int, per_worker: int, **fields: bool) -> Trial:
+    layout = {"devices": devices, "devices_per_worker": per_worker, "kvstore": "dist_sync"}
+    return make({"device": "gpu", "batch_per_device": 4, **layout, **fields})
+
+
+def test_workers_of_one_host_have_gpus_of_their_own() -> None:
+    host = replace(TWO_CORES, gpus=4)
+    processes = plan(on_gpus(4, 2), [host], 9091)
+    workers = [process for process in processes if process.role == "worker"]
+    assert [process.gpus for process in workers] == [(0, 1), (2, 3)]
+    assert [process.env["CUDA_VISIBLE_DEVICES"] for process in workers] == ["0,1", "2,3"]
+    (gpus,) = {process.argv[process.argv.index("--gpus") + 1] for process in workers}
+    assert gpus == "0,1"
+
+
+def test_more_workers_than_gpus_share_them_only_where_that_is_asked_for() -> None:
+    host = replace(TWO_CORES, gpus=2)
+    trial = on_gpus(4, 1, emulate=True)
+    workers = [process for process in plan(trial, [host], 9091) if process.role == "worker"]
+    assert [process.env["CUDA_VISIBLE_DEVICES"] for process in workers] == ["0", "1", "0", "1"]
+    assert emulated(trial, [host])
+    check_devices(trial, Where(hosts=(host,)))
+    with pytest.raises(LaunchError, match=r"puts 4 GPUs on a host, .* node01 has 2; with emulate"):
+        check_devices(on_gpus(4, 1), Where(hosts=(host,)))
+    with pytest.raises(LaunchError, match="in workers of 4, and node01 has 2"):
+        check_devices(on_gpus(4, 4, emulate=True), Where(hosts=(host,)))

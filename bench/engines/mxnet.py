@@ -36,6 +36,8 @@ def _how_long(trial: Trial) -> tuple[str, ...]:
         *("--windows", str(trial.windows)),
         *("--warmup-windows", str(trial.warmup_windows)),
         *("--steps-per-window", str(trial.steps_per_window)),
+        *("--precision", str(trial.precision)),
+        *("--budget-seconds", str(trial.budget_seconds)),
     )
 
 

@@ -1,0 +1,37 @@
+"""How long a worker computes by itself, without the others it waits for in every window."""
+
+import time
+
+from bench import inputs
+from bench.kvstores import is_async
+from bench.mxnet_import import mx
+from bench.store_client import meet
+from bench.worker import Worker, gradients
+
+_PROBES = 8
+
+
+def is_due(worker: Worker, windows: int) -> bool:
+    """Whether the window after so many, warm-up included, is one to probe before.
+
+    Only a job of several workers that wait for each other hides which of them is slow, and only
+    one that is measured, not trained to its end, may do more than it was asked for.
+    """
+    options = worker.options
+    waits = worker.num_workers > 1 and not is_async(options.kv_store)
+    measured = windows - options.warmup_windows
+    return bool(options.windows) and waits and 0 <= measured < _PROBES
+
+
+def own_seconds(worker: Worker, batch: inputs.Batch) -> float:
+    """Seconds of forward and backward alone; nothing is shared and no weight changes.
+
+    Returns when every worker has done the same, so that the next window begins for all at once.
+    """
+    mx.nd.waitall()
+    start = time.perf_counter()
+    gradients(worker, batch)
+    mx.nd.waitall()
+    seconds = time.perf_counter() - start
+    meet(worker.kvstore)
+    return seconds
