@@ -16,6 +16,7 @@ from bench.sweep import Sweep
 from bench.trial import Trial
 from launch import job
 from launch.agents import Agents
+from launch.disturbed import kept
 from launch.errors import LaunchError, StoppedError
 from launch.hosts import ROOT, Host
 from launch.identity import data_manifest, identity
@@ -137,7 +138,7 @@ def _point(
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     watch, verdict = yield from _job(trial, name.repeat, where, agents, logs)
     if verdict.status == "ok":
-        verdict = judge(trial, watch.workers, watch.idle)
+        verdict = judge(trial, watch.workers, watch.idle, watch.machines)
     record = Record(
         trial=trial,
         identity=name,
@@ -149,6 +150,7 @@ def _point(
         elapsed_seconds=time.monotonic() - began,
         accuracy=accuracy(watch.workers),
         commands={process.id: shlex.join(process.argv) for process in watch.processes},
+        machines={host: kept(span) for host, span in watch.machines.items()},
     )
     store.append(record)
     compress(logs)

@@ -60,7 +60,11 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A trial that has run. `commands` are its processes' command lines, by process."""
+    """A trial that has run.
+
+    commands   its processes' command lines, by process
+    machines   what was counted on each host as measuring began and ended, by host
+    """
 
     trial: Trial
     identity: Identity
@@ -72,6 +76,7 @@ class Record:
     elapsed_seconds: float
     accuracy: float | None = None
     commands: dict[str, str] = field(default_factory=dict)
+    machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def emit(record: Record) -> str:
