@@ -6,6 +6,8 @@ keeps everyone until every worker has said that it is done.
 
     python -m bench.fake_process '{"seconds": [1.0], "images": 8, "windows": 3, ...}'
 
+Windows scatter as the script's `noise` says (within, correlation, between), by its `seed`, the
+repeat (MXSCALE_REPEAT) and the rank: a rehearsal can be repeated, and its repeats differ.
 The script's `faults` are kinds of bench/faults.py with the window at which each happens; servers
 and the scheduler commit theirs once all have met.
 """
@@ -19,6 +21,7 @@ import time
 from typing import Any, NoReturn
 
 from bench.events import Event, say
+from bench.noise import Noise, factors, shared_factors
 
 
 def _sleep_for_ever() -> NoReturn:
@@ -84,6 +87,19 @@ def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
         _sleep_for_ever()
 
 
+def _seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]:
+    """Of each window: what the script says, the last of it repeated, times its noise."""
+    said, count = script["seconds"], script["windows"]
+    within, correlation, between = script["noise"]
+    noise = Noise(within=within, correlation=correlation, between=between)
+    seed = f"{script['seed']} {os.environ.get('MXSCALE_REPEAT', '0')}"
+    if script["asynchronous"]:
+        scatter = factors(noise, f"{seed} {rank}", count)
+    else:
+        scatter = shared_factors(noise, seed, count, num_workers)
+    return [said[min(n, len(said) - 1)] * factor for n, factor in enumerate(scatter)]
+
+
 def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str, int]) -> None:
     if "mute" in faults:
         return
@@ -91,10 +107,9 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         rank, num_workers = 0, 1
     facts = {"num_workers": num_workers, "worker_batch": script["worker_batch"]}
     say(Event(kind="ready", rank=rank, values=facts))
-    seconds, clock = script["seconds"], 0.0
-    for index in range(script["windows"]):
+    clock = 0.0
+    for index, lasted in enumerate(_seconds(script, rank, num_workers)):
         _commit_at(index, faults, rank)
-        lasted = seconds[min(index, len(seconds) - 1)]
         clock += lasted
         if "MXSCALE_REAL_TIME" in os.environ:  # windows that take as long as they say
             time.sleep(lasted)

@@ -36,6 +36,9 @@ class Trial:
     stop_accuracy       training ends once validation accuracy is above it
     fake_seconds        the fake engine's windows, in order, the last one repeated
     fake_faults         the fake engine's faults: "worker-1:exit" and the like
+    fake_noise          relative standard deviation of its windows within a process, of which
+                        each keeps the share fake_correlation of the one before
+    fake_spread         the same between processes
     """
 
     engine: str = "mxnet"
@@ -74,6 +77,9 @@ class Trial:
     rgb_std: tuple[float, ...] = (1.0, 1.0, 1.0)
     fake_seconds: tuple[float, ...] = ()
     fake_faults: tuple[str, ...] = ()
+    fake_noise: float = 0.0
+    fake_correlation: float = 0.0
+    fake_spread: float = 0.0
 
     @property
     def label(self) -> str:

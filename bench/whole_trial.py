@@ -57,10 +57,21 @@ def check(trial: "Trial") -> None:
     _check_images(trial)
     _check_layout(trial)
     _check_data(trial)
-    if (trial.faults or trial.fake_seconds) and trial.engine != "fake":
-        raise SpecError("fake_seconds and fake_faults need engine = 'fake' (--engine fake)")
+    _check_played(trial)
+
+
+def _check_played(trial: "Trial") -> None:
+    played = trial.faults or trial.fake_seconds or trial.fake_noise or trial.fake_spread
+    if played and trial.engine != "fake":
+        raise SpecError(
+            "fake_seconds, fake_faults, fake_noise and fake_spread need engine = 'fake' "
+            "(--engine fake)"
+        )
     if any(seconds <= 0 for seconds in trial.fake_seconds):
         raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake_seconds)}")
+    for name in ("fake_noise", "fake_correlation", "fake_spread"):
+        if not 0 <= getattr(trial, name) < 1:
+            raise SpecError(f"{name}: expected 0 or more, below 1, got {getattr(trial, name)}")
 
 
 def _check_setting(text: str) -> None:

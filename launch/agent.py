@@ -5,14 +5,15 @@ of ours is installed there. It speaks lines of JSON, both ways.
 
     to it    {"do": "start", "id", "argv", "env", "cwd", "cores", "gpus"} | {"do": "beat"}
              | {"do": "stop"} | {"do": "lease", "who"} | {"do": "port", "address", "wanted"}
-    from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu | "started" id pid
+    from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu machine | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code
              | "exit" id signal | "stopped" | "leased" | "port" port | "port" why
              | "ending" why stopped
 
 `stopped` lists the ids of processes that are held, by SIGSTOP or a debugger; `cpu` has the CPU
 seconds of each until `at`, a time of the host's monotonic clock, `gpu` how busy each GPU is, by
-index, where some process uses GPUs and that can be known.
+index, where some process uses GPUs and that can be known; `machine` what launch/counters.py
+counts, while there are processes.
 It ends every process it started, and all their descendants, when it is told to stop, when its
 channel closes and when the master has been silent for five seconds.
 """
@@ -29,6 +30,7 @@ import time
 from typing import Any
 
 from launch import lease
+from launch.counters import Counters
 from launch.errors import LaunchError
 from launch.gpus import Gpus
 from launch.ports import free_port
@@ -53,6 +55,7 @@ class Agent:
         self.lease = -1
         self.stopped = False
         self.gpus = Gpus()
+        self.counters = Counters()
 
     def run(self) -> None:
         """Serves the master until it stops this agent, closes the channel or falls silent."""
@@ -124,7 +127,12 @@ class Agent:
         cpu = {name: seconds for name, (_, seconds) in looks.items()}
         uses_gpus = any(child.uses_gpus for child in self.children.values())
         busy = self.gpus.look(now) if uses_gpus else {}
-        self.say(say="beat", at=now, stopped=held, cpu=cpu, gpu=busy)
+        machine: dict[str, Any] = {}
+        if self.children:
+            cores = {core for child in self.children.values() for core in child.cores}
+            machine = self.counters.look(now, sum(cpu.values()), cores)
+            machine["gpu_programs"] = self.gpus.others(now) if uses_gpus else []
+        self.say(say="beat", at=now, stopped=held, cpu=cpu, gpu=busy, machine=machine)
 
     def _obey(self) -> None:
         lines, closed = self.master.read()

@@ -1,4 +1,6 @@
-"""How busy the GPUs of one host are, as its agent sees them; nothing where it has no nvidia-smi.
+"""How busy the GPUs of one host are, and who else is on them, as its agent sees it.
+
+Nothing is known where there is no nvidia-smi.
 
 Standard library only and Python 3.8 or newer, as the agent that it is sent with.
 """
@@ -6,39 +8,64 @@ Standard library only and Python 3.8 or newer, as the agent that it is sent with
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
 import math
+import os
 import shutil
 import subprocess
 
-from launch.processes import Lines
+from launch.processes import Lines, descendants
 
 _EVERY_SECONDS = 5.0
-_ASK = ("--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits")
+_FORMAT = "--format=csv,noheader,nounits"
 
 
 class Gpus:
-    """Asks now and then, and never waits for the answer: it comes with a later beat."""
+    """How busy each GPU is and which programs are on them, as last told."""
 
     def __init__(self) -> None:
+        self._use = _Query("--query-gpu=index,utilization.gpu")
+        self._programs = _Query("--query-compute-apps=pid")
+
+    def look(self, now: float) -> dict[str, float]:
+        """The share of time that each GPU was busy, by its index."""
+        return dict(filter(None, map(_busy, self._use.look(now))))
+
+    def others(self, now: float) -> list[int]:
+        """The pids of programs on the GPUs that this process has not started.
+
+        In a container the driver may tell pids of the machine: those are not known here.
+        """
+        told = {int(line) for line in self._programs.look(now) if line.isdigit()}
+        if not told:
+            return []
+        foreign = told - {os.getpid(), *descendants(os.getpid())}
+        return sorted(pid for pid in foreign if os.path.isdir(f"/proc/{pid}"))  # noqa: PTH112
+
+
+class _Query:
+    """Asks nvidia-smi now and then, and never waits for the answer: it comes with a later beat."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._program = shutil.which("nvidia-smi")
         self._query: subprocess.Popen[bytes] | None = None
         self._answer: Lines | None = None
         self._asked = -math.inf
         self._said: list[str] = []
-        self.busy: dict[str, float] = {}
+        self.told: list[str] = []
 
-    def look(self, now: float) -> dict[str, float]:
-        """The share of time that each GPU was busy, by its index, as last told."""
+    def look(self, now: float) -> list[str]:
+        """The lines that it last told."""
         if self._query is not None:
             self._read(now)
         elif self._program is not None and now - self._asked >= _EVERY_SECONDS:
             self._ask(now)
-        return self.busy
+        return self.told
 
     def _ask(self, now: float) -> None:
         self._asked, self._said = now, []
         try:
             self._query = subprocess.Popen(
-                [str(self._program), *_ASK],
+                [str(self._program), self._what, _FORMAT],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -56,12 +83,12 @@ class Gpus:
         lines, closed = self._answer.read()
         self._said += lines
         if closed and self._query.poll() is not None:
-            self.busy = dict(filter(None, map(_busy, self._said)))
+            self.told = self._said
             self._query.stdout.close()
             self._query = None
         elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not asked again
             self._query.kill()
-            self._program, self.busy, self._said = None, {}, []
+            self._program, self.told, self._said = None, [], []
 
 
 def _busy(line: str) -> tuple[str, float] | None:

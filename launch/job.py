@@ -8,6 +8,7 @@ from bench import events
 from bench.events import Event
 from launch.agents import GONE, Agents
 from launch.channel import Message
+from launch.disturbed import Counted
 from launch.errors import LaunchError
 from launch.glimpse import glimpse
 from launch.logs import BUDGET_BYTES, Logs
@@ -107,6 +108,9 @@ def _take(
 def _beat(watch: Watch, message: Message) -> None:
     values = message.values
     watch.held(message.host.name, values["stopped"])
+    if values["machine"]:
+        told = values["machine"] | {"gpu_programs": tuple(values["machine"]["gpu_programs"])}
+        watch.counted(message.host.name, Counted(at=values["at"], **told))
     for name, seconds in values["cpu"].items():
         gpus = watch.seen[name].process.gpus if name in watch.seen else ()
         busy = tuple(values["gpu"][str(gpu)] for gpu in gpus if str(gpu) in values["gpu"])

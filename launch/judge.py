@@ -1,8 +1,9 @@
 """Whether the windows of a job that has ended are a measurement of its trial."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bench.trial import Trial
+from launch.disturbed import Span, disturbances
 from launch.seen import Seen
 from launch.watch import Verdict
 
@@ -10,14 +11,22 @@ from launch.watch import Verdict
 _BUSY_BELOW = 0.95
 
 
-def judge(trial: Trial, workers: Sequence[Seen], idle: str = "") -> Verdict:
+def judge(
+    trial: Trial,
+    workers: Sequence[Seen],
+    idle: str = "",
+    machines: Mapping[str, Span] | None = None,
+) -> Verdict:
     """The verdict on a job that ended well: failed where it was not the one asked for.
 
-    The message of a good one is what a reader of its number should know, such as who was idle.
+    The message of a good one is what a reader of its number should know: who was idle, and what
+    others did on its machines meanwhile, by what those counted.
     """
     for doubt in _doubts(trial, workers):
         return Verdict(status="failed", message=doubt)
-    notes = filter(None, (_note(trial, workers), idle))
+    # The times of a rehearsal are scripted: nobody can disturb them.
+    disturbed = disturbances(machines or {}) if trial.engine != "fake" else []
+    notes = filter(None, (_note(trial, workers), idle, *disturbed))
     return Verdict(status="ok", message="; ".join(notes))
 
 

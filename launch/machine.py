@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 from typing import Any
 
+from launch.counters import boot_id
+
 _SIOCGIFADDR = 0x8915
 _ASKED = "index,name,memory.total,memory.used,compute_cap,mig.mode.current,driver_version"
 _NAMES = ("index", "name", "memory", "used", "compute_cap", "mig", "driver")
@@ -28,7 +30,7 @@ def facts(folder: str) -> dict[str, Any]:
     return {
         "hostname": socket.gethostname(),
         "user": getpass.getuser(),
-        "machine": _boot_id(),
+        "machine": boot_id(),
         "system": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
         "cores": sorted(os.sched_getaffinity(0)),
@@ -41,12 +43,6 @@ def facts(folder: str) -> dict[str, Any]:
         **_disk(folder),
         **gpus(),
     }
-
-
-def _boot_id() -> str:
-    """The same for containers and namespaces of one machine."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
-        return file.read().strip()
 
 
 def _memory() -> dict[str, int]:

@@ -63,6 +63,7 @@ class Child:
     ) -> None:
         self.name, self.popen = wanted["id"], popen
         self.uses_gpus = bool(wanted.get("gpus"))
+        self.cores: list[int] = wanted["cores"]
         self.streams = {"output": Lines(output), "event": Lines(events)}
 
     def look(self) -> tuple[bool, float]:

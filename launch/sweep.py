@@ -5,7 +5,7 @@ import shlex
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,14 @@ from bench.sweep import Sweep
 from bench.trial import Trial
 from launch import job
 from launch.agents import Agents
+from launch.disturbed import kept
 from launch.errors import LaunchError, StoppedError
 from launch.hosts import ROOT, Host
 from launch.identity import data_manifest, identity
 from launch.judge import accuracy, judge
 from launch.logs import BUDGET_BYTES, compress
-from launch.plan import emulated, plan
+from launch.order import Point
+from launch.plan import Process, emulated, plan
 from launch.ports import free_port
 from launch.seen import Seen
 from launch.transport import Start, here
@@ -55,25 +57,24 @@ class Where:
     log_budget: int = BUDGET_BYTES
 
 
-Point = tuple[Trial, Identity]
-
-
 def points(what: Sweep, where: Where) -> list[Point]:
     """What the sweep asks for, repeat by repeat, after a check that all of it can be measured here.
 
     Raises SpecError or LaunchError where data, hosts, devices or the port are not right.
     """
-    for trial in what.trials:
+    return identified([(trial, n) for n in range(what.repeats) for trial in what.trials], where)
+
+
+def identified(runs: Sequence[tuple[Trial, int]], where: Where) -> list[Point]:
+    """These repeats of trials, each with what a record of it depends on; checked as by `points`."""
+    trials = {trial.key: trial for trial, _ in runs}
+    for trial in trials.values():
         check_devices(trial, where)
         plan(trial, where.hosts, where.port or 0)
     if where.hosts[0].login is None:
         free_port(where.hosts[0].address, where.port)
-    data = {trial.key: _data(trial, where) for trial in what.trials}
-    return [
-        (trial, identity(trial, repeat, where.hosts, data[trial.key]))
-        for repeat in range(what.repeats)
-        for trial in what.trials
-    ]
+    data = {key: _data(trial, where) for key, trial in trials.items()}
+    return [(one, identity(one, n, where.hosts, data[one.key])) for one, n in runs]
 
 
 def _data(trial: Trial, where: Where) -> str:
@@ -81,26 +82,33 @@ def _data(trial: Trial, where: Where) -> str:
 
 
 def sweep(
-    what: Sweep, wanted: Sequence[Point], where: Where, store: Store
+    what: Sweep,
+    wanted: Sequence[Point],
+    where: Where,
+    store: Store,
+    order: Sequence[Point] | None = None,
 ) -> Generator[Started | Event | Glimpse | Record]:
     """Runs the points that are not in the store yet, which is made to describe this sweep.
 
+    `order` is the order in which they run, or those of them that do; reports keep that of `wanted`.
     Yields the beginning, the events, a glimpse a second and the record of each point; a record is
     stored first.
     """
     store.write("asked.json", json.dumps([asdict(name) for _, name in wanted]) + "\n")
     done = store.done()
-    left = [(trial, name) for trial, name in wanted if name not in done]
+    before = sum(name in done for _, name in wanted)
+    order = wanted if order is None else order
+    left = [(trial, name) for trial, name in order if name not in done]
     if left:
         store.write("sweep.toml", what.text)
-        environment = _environment(what, where)
+        environment = _environment(what, where) | {"order": _said(order)}
         store.write("environment.json", json.dumps(environment, indent=1) + "\n")
     with closing(Agents(where.start)) as agents:
         if left:
             agents.begin_job(host for host in where.hosts if host.login is not None)
             if where.port:
                 agents.free_port(where.scheduler or where.hosts[0], where.port)
-        for number, (trial, name) in enumerate(left, len(wanted) - len(left) + 1):
+        for number, (trial, name) in enumerate(left, before + 1):
             yield Started(trial=trial, identity=name, number=number, total=len(wanted))
             yield from _point(trial, name, where, store, agents)
 
@@ -108,6 +116,11 @@ def sweep(
 def _environment(what: Sweep, where: Where) -> dict[str, Any]:
     master = {"description": what.description, **describe(ROOT)}
     return master | ({"hosts": where.facts} if where.facts else {})
+
+
+def _said(order: Sequence[Point]) -> list[str]:
+    """The order of running as it is kept, for people."""
+    return [f"{name.name}, repeat {name.repeat + 1}" for _, name in order]
 
 
 def check_devices(trial: Trial, where: Where) -> None:
@@ -133,9 +146,9 @@ def _point(
 ) -> Iterator[Event | Glimpse | Record]:
     logs = store.folder / "logs" / trial.key / str(name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    watch, verdict = yield from _job(trial, where, agents, logs)
+    watch, verdict = yield from _job(trial, name.repeat, where, agents, logs)
     if verdict.status == "ok":
-        verdict = judge(trial, watch.workers, watch.idle)
+        verdict = judge(trial, watch.workers, watch.idle, watch.machines)
     record = Record(
         trial=trial,
         identity=name,
@@ -147,6 +160,7 @@ def _point(
         elapsed_seconds=time.monotonic() - began,
         accuracy=accuracy(watch.workers),
         commands={process.id: shlex.join(process.argv) for process in watch.processes},
+        machines={host: kept(span) for host, span in watch.machines.items()},
     )
     store.append(record)
     compress(logs)
@@ -156,14 +170,14 @@ def _point(
 
 
 def _job(
-    trial: Trial, where: Where, agents: Agents, logs: Path
+    trial: Trial, repeat: int, where: Where, agents: Agents, logs: Path
 ) -> Generator[Event | Glimpse, None, tuple[Watch, Verdict]]:
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
     windows = trial.warmup_windows + trial.windows if trial.windows else 0
     root = where.scheduler or where.hosts[0]
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)
-        processes = plan(trial, where.hosts, port, where.scheduler)
+        processes = _told(repeat, plan(trial, where.hosts, port, where.scheduler))
         watch = Watch(processes, where.deadlines, time.monotonic(), windows)
         if why_not:
             return watch, Verdict(status="lost", message=why_not)
@@ -172,6 +186,12 @@ def _job(
             return watch, verdict
     taken = f"port {port} on {root.address} was taken before the scheduler listened"
     return watch, Verdict(status=verdict.status, message=f"{taken}: {verdict.message}")
+
+
+def _told(repeat: int, processes: Sequence[Process]) -> list[Process]:
+    """The processes, told which repeat they are of: the fake engine's scatter by it."""
+    told = {"MXSCALE_REPEAT": str(repeat)}
+    return [replace(process, env=process.env | told) for process in processes]
 
 
 def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:

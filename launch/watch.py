@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bench.events import Event
 from launch.channel import SILENCE_SECONDS
+from launch.disturbed import Counted, Span
 from launch.plan import Process
 from launch.seen import TAIL_WIDTH, Seen, one_line, signal_name
 from launch.use import Use
@@ -62,6 +63,7 @@ class Watch:
         self.met = 0.0
         self.windows = windows
         self.idle = ""
+        self.machines: dict[str, Span] = {}
 
     @property
     def workers(self) -> list[Seen]:
@@ -87,6 +89,15 @@ class Watch:
         """Takes what a process has used of its host."""
         if name in self.seen:
             self.seen[name].uses.append(use)
+
+    def counted(self, host: str, counted: Counted) -> None:
+        """Takes what a host's machine has counted; kept are the first and last while all measure.
+
+        Until each worker has ended a window, and once one is done, others may have time.
+        """
+        if all(one.windows and one.done is None for one in self.workers):
+            first, _ = self.machines.get(host, (counted, counted))
+            self.machines[host] = (first, counted)
 
     def hear(self, name: str, event: Event, now: float) -> None:
         """Takes an event of a process."""

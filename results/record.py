@@ -62,7 +62,11 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A trial that has run. `commands` are its processes' command lines, by process."""
+    """A trial that has run.
+
+    commands   its processes' command lines, by process
+    machines   what was counted on each host as measuring began and ended, by host
+    """
 
     trial: Trial
     identity: Identity
@@ -74,6 +78,7 @@ class Record:
     elapsed_seconds: float
     accuracy: float | None = None
     commands: dict[str, str] = field(default_factory=dict)
+    machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def emit(record: Record) -> str:

@@ -113,7 +113,7 @@ def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, Against | None]
 
 
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
-    """A row a trial, in the order in which trials first ran; repeats are taken together.
+    """A row a trial, in the order of the records given; repeats are taken together.
 
     A repeat that is not ok makes its point not ok: a rate is never taken over what is left.
     """

@@ -31,17 +31,19 @@ def measure_here(what: Sweep, run: str) -> None:
         measure(what, run, where)
 
 
-def measure(what: Sweep, run: str, where: Where) -> None:
-    """Runs what is left of a sweep into its run folder and reports it."""
+def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None:
+    """Runs what is left of a sweep, shuffled unless it is to be in order, and reports it."""
+    from launch.order import shuffled
     from launch.sweep import points, sweep
     from plots.screen import SweepScreen
     from results.store import Store
 
     wanted = points(what, where)
     store = Store(run_folder(run or what.name))
+    order = wanted if in_order else shuffled(wanted, store.folder.resolve().name)
     try:
         with SweepScreen() as screen:
-            for update in sweep(what, wanted, where, store):
+            for update in sweep(what, wanted, where, store, order):
                 screen.show(update)
     finally:
         store.close()
@@ -109,6 +111,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "scheduler": "where it runs: first (host) or master",
         "x": "NAME=VALUE in the environment of every process",
         "log_budget": "MiB of what each process prints that are kept, the last of it",
+        "in_order": "measure in the file's order, not in one of chance within each repeat",
     },
     iterable=["fault", "x"],
 )
@@ -128,6 +131,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     server_hosts="",
     scheduler="first",
     log_budget="16",
+    in_order=False,
 ):
     """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
     from launch.watch import Deadlines
@@ -148,7 +152,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     place = on_hosts(hosts, asked, what, scheduler) if hosts else on_this_machine(what)
     with place as where:
         kept = whole("--log-budget", log_budget) << 20
-        measure(what, run, replace(where, port=number, deadlines=deadlines, log_budget=kept))
+        patient = replace(where, port=number, deadlines=deadlines, log_budget=kept)
+        measure(what, run, patient, in_order)
 
 
 def fields_of(

@@ -33,7 +33,9 @@ def swept(
     practice: Cluster, folder: Path, sweep: str, *words: str
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
     """A sweep over the cluster, and the lines of its records; nothing is left on any host."""
-    command = fab(practice, "bench.sweep", sweep, "--run", str(folder / "run"), *words)
+    command = fab(
+        practice, "bench.sweep", sweep, "--run", str(folder / "run"), "--in-order", *words
+    )
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
     )

@@ -44,7 +44,7 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
 ) -> None:
     sweep, run = tmp_path / "mine.toml", tmp_path / "run"
     sweep.write_text(SWEEP + HANG)
-    command = sweeping(sweep, run)
+    command = [*sweeping(sweep, run), "--in-order"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as master:

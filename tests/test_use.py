@@ -155,7 +155,8 @@ def smi(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
 def test_gpus_are_looked_at_where_a_process_uses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    smi(tmp_path, monkeypatch, "echo '0, 97'; echo '1, [N/A]'; echo '2, 4'; echo x >>$0.asked")
+    asked = "echo '0, 97'; echo '1, [N/A]'; echo '2, 4'; echo x >>$0.asked"
+    smi(tmp_path, monkeypatch, f"{asked}; else echo {os.getpid()}; echo 4194305; echo N/A")
     one = Talk()
     try:
         one.start("w", "import time; time.sleep(60)")
@@ -164,10 +165,12 @@ def test_gpus_are_looked_at_where_a_process_uses_them(
         argv = [sys.executable, "-c", "import time; time.sleep(60)"]
         start = {"id": "g", "argv": argv, "env": {}, "cwd": "/", "cores": [], "gpus": [0, 2]}
         one.channel.send({"do": "start", **start})
-        seen = [one.until("beat")[-1][1]["gpu"] for _ in range(4)]
+        seen = [one.until("beat")[-1][1] for _ in range(4)]
     finally:
         one.channel.close()
-    assert seen[-1] == {"0": 0.97, "2": 0.04}
+    assert seen[-1]["gpu"] == {"0": 0.97, "2": 0.04}
+    # this process is not the agent's; the other is none of this machine
+    assert seen[-1]["machine"]["gpu_programs"] == [os.getpid()]
     assert (tmp_path / "nvidia-smi.asked").read_text() == "x\n"
 
 

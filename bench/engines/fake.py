@@ -13,6 +13,9 @@ def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
         "windows": trial.scripted_windows,
         "worker_batch": trial.worker_batch,
         "seconds": list(trial.fake_seconds or (1.0,)),
+        "noise": [trial.fake_noise, trial.fake_correlation, trial.fake_spread],
+        "seed": trial.key,
+        "asynchronous": trial.asynchronous,
         "faults": {one.kind: one.window for one in trial.faults if one.is_in(role, index)},
     }
     return ("-m", "bench.fake_process", json.dumps(script))

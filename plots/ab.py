@@ -1,0 +1,62 @@
+"""What two settings measured in turn came to: a page and a CSV in the run's report folder."""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from results.ab import BLOCK, differences, percent
+from results.errors import StoreError
+from results.rates import rate_of
+from results.record import Record
+from results.store import write_whole
+
+_COLUMNS = ("run", "block", "setting", "repeat", "images_per_second", "message")
+
+
+def page(lines: Sequence[str], records: Sequence[Record]) -> str:
+    """The lines, a table of the blocks, and what readers must know of some runs; Markdown."""
+    rates = [rate_of(record) for record in records]
+    table = ["| block | A, images/s | B, images/s | B against A |", "|--:|--:|--:|--:|"]
+    for number, one in enumerate(differences(rates)):
+        a, first, second, b = rates[len(BLOCK) * number : len(BLOCK) * (number + 1)]
+        cells = (f"{a:.4g}, {b:.4g}", f"{first:.4g}, {second:.4g}", percent(math.expm1(one)))
+        table.append(f"| {number + 1} | {' | '.join(cells)} % |")
+    listed = [f"- {line}" for line in [*lines, *remarks(records)]]
+    return "\n".join(["# B against A", "", *listed, "", *table, ""])
+
+
+def remarks(records: Sequence[Record]) -> list[str]:
+    """What was said of single runs, each once."""
+    said = dict.fromkeys(record.message for record in records if record.message)
+    rehearsal = any(record.trial.engine == "fake" for record in records)
+    return [
+        *(["REHEARSAL: the fake engine's scripted times, not measurements"] if rehearsal else []),
+        *said,
+    ]
+
+
+def table(records: Sequence[Record]) -> str:
+    """A row a run, in the order of running; CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for number, record in enumerate(records):
+        block, place = divmod(number, len(BLOCK))
+        rate, repeat = rate_of(record), record.identity.repeat
+        writer.writerow([number + 1, block + 1, BLOCK[place], repeat + 1, rate, record.message])
+    return text.getvalue()
+
+
+def write(folder: Path, lines: Sequence[str], records: Sequence[Record]) -> list[Path]:
+    """Writes ab.md and ab.csv below the run folder's report; StoreError where that cannot be."""
+    report = folder / "report"
+    texts = {report / "ab.md": page(lines, records), report / "ab.csv": table(records)}
+    try:
+        report.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{report}: cannot be written ({error.strerror})") from error
+    for path, content in texts.items():
+        write_whole(path, content)
+    return list(texts)

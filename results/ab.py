@@ -1,0 +1,105 @@
+"""Two settings measured in turn, A B B A: by how much one is faster, and what could be seen."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from scipy.special import stdtrit
+
+from bench.trial import Trial
+
+# Whatever drifts evenly through a block slows both settings alike.
+BLOCK = "ABBA"
+# Standard deviation between runs of one setting, where nothing is known yet: quiet machines were
+# seen to have 0.6 to 1.5 %.
+ASSUMED_NOISE = 0.015
+_BEYOND, _POWER = 0.975, 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """B over A on the logarithmic scale, with the ends of its 95 % interval, from `blocks`.
+
+    noise is the standard deviation between blocks.
+    """
+
+    log_ratio: float
+    low: float
+    high: float
+    noise: float
+    blocks: int
+
+    @property
+    def seen(self) -> bool:
+        """Whether the interval leaves out that there is no difference."""
+        return self.low > 0 or self.high < 0
+
+
+def runs(a: Trial, b: Trial, blocks: int) -> list[tuple[Trial, int]]:
+    """The runs in their order, each a repeat of its trial of its own, also where both are alike."""
+    counts: Counter[str] = Counter()
+    found = []
+    for side in BLOCK * blocks:
+        trial = a if side == "A" else b
+        found.append((trial, counts[trial.key]))
+        counts[trial.key] += 1
+    return found
+
+
+def differences(rates: Sequence[float]) -> list[float]:
+    """Of each block, log(B / A) between its mean logarithms; rates in the order of running."""
+    logs = [math.log(rate) for rate in rates]
+    whole = range(0, len(logs) - len(BLOCK) + 1, len(BLOCK))
+    return [((logs[n + 1] + logs[n + 2]) - (logs[n] + logs[n + 3])) / 2 for n in whole]
+
+
+def effect(rates: Sequence[float]) -> Effect:
+    """Student's t over the blocks, of which there have to be two; rates in the order of running."""
+    found = differences(rates)
+    mean, noise = fmean(found), stdev(found)
+    half = float(stdtrit(len(found) - 1, _BEYOND)) * noise / math.sqrt(len(found))
+    return Effect(log_ratio=mean, low=mean - half, high=mean + half, noise=noise, blocks=len(found))
+
+
+def noise(rates: Sequence[float]) -> float:
+    """Standard deviation between blocks; of one block alone, by how its runs of a side differ."""
+    found = differences(rates)
+    if len(found) > 1:
+        return stdev(found)
+    first, second, third, fourth = (math.log(rate) for rate in rates[: len(BLOCK)])
+    # A block's difference is of two means of two runs each: it scatters as one run does.
+    return math.sqrt(((first - fourth) ** 2 + (second - third) ** 2) / 4)
+
+
+def smallest(noise: float, blocks: int) -> float:
+    """The relative difference that is found in 9 of 10 measurements of so many blocks.
+
+    (t of the interval + t of the power) standard errors: the usual approximation of the
+    noncentral t.
+    """
+    both = float(stdtrit(blocks - 1, _BEYOND) + stdtrit(blocks - 1, _POWER))
+    return math.expm1(both * noise / math.sqrt(blocks))
+
+
+def percent(share: float) -> str:
+    """A relative difference for people: '4.8', or '0.31' where it is below 1 %."""
+    value = 100 * share
+    return f"{value:.1f}" if abs(value) >= 0.95 else f"{value:.2g}"
+
+
+def sentence(found: Effect) -> str:
+    """What was found, as one would tell it."""
+    low, high = math.expm1(found.low), math.expm1(found.high)
+    if found.low > 0:
+        by = percent(math.expm1(found.log_ratio))
+        return f"B is {by} % faster than A (95 % {percent(low)} .. {percent(high)} %)"
+    if found.high < 0:
+        by = percent(-math.expm1(found.log_ratio))
+        return f"B is {by} % slower than A (95 % {percent(-high)} .. {percent(-low)} %)"
+    return (
+        f"no difference seen (B against A: 95 % {percent(low)} .. {percent(high)} %); one of "
+        f"{percent(smallest(found.noise, found.blocks))} % would have been found in 9 of 10 such "
+        f"measurements"
+    )
