@@ -43,8 +43,9 @@ def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Bat
         labels[:, n] = draw.integers(0, options.num_classes, _LABEL_BATCHES)
     images *= 2
     images -= 1
-    data = mx.nd.array(images, dtype=options.dtype)
-    batches = [split(data, mx.nd.array(label), contexts) for label in labels]
+    data = mx.nd.from_numpy(images, zero_copy=False).astype(options.dtype)
+    named = mx.nd.from_numpy(labels, zero_copy=False)
+    batches = [split(data, label, contexts) for label in named]
     mx.nd.waitall()
     return itertools.cycle(batches)
 
@@ -97,7 +98,7 @@ def training_changes(options: Options, rank: int) -> dict[str, float]:
     """The settings by which a rank changes its training images; each rank draws its own."""
     if not options.augmentation:
         return {}
-    return {**dict(options.augmentation), "seed_aug": options.seed * 10007 + rank}
+    return {**dict(options.augmentation), "seed_aug": (options.seed * 10007 + rank) % 2**31}
 
 
 def forever(iterator: Any) -> Iterator[tuple[Any, Any]]:

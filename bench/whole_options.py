@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from bench.augmentation import flag
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
-from bench.optimizers import MOVES_BY_ITSELF, settings
+from bench.optimizers import MOVES_BY_ITSELF
 
 if TYPE_CHECKING:
     from bench.options import Options
@@ -55,7 +55,6 @@ def _check_batch(options: "Options") -> None:
 
 
 def _check_training(options: "Options") -> None:
-    settings(options.optimizer, lr=options.lr, mom=options.mom, wd=options.wd)
     if options.load_epoch and not options.model_prefix:
         raise SpecError("--load-epoch: expected --model-prefix, which says where the files are")
     if options.load_epoch >= options.num_epochs and not options.benchmark:

@@ -96,7 +96,7 @@ def test_upstreams_options_have_upstreams_defaults_and_are_heard(name: str) -> N
         ("--data-train-idx elsewhere.idx", "the .idx beside each .rec file is read"),
         ("--optimizer nagg", "did you mean 'nag'?"),
         ("--optimizer sgld --kv-store dist_sync", "use --kv-store device"),
-        ("--optimizer groupadagrad", "give --wd 0"),
+        ("--optimizer adamax", "divides by 0 where a gradient is 0"),
         ("--random-crop 1 --random-resized-crop 1", "give one of them"),
         ("--min-random-scale 2", "--min-random-scale 2.0 is above --max-random-scale 1.0"),
         ("--brightness nan", "--brightness: expected a number, got nan"),
