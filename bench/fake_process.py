@@ -4,7 +4,7 @@ Standard library only, so that hundreds start in seconds. The processes meet as 
 connect to the scheduler at DMLC_PS_ROOT_URI, which deals out ranks when the last has come, and
 keeps everyone until every worker has said that it is done.
 
-    python -m bench.fake_process '{"seconds": [1.0], "images": 8, "windows": 3, ...}'
+    python -m bench.fake_process '{"seconds": [1.0], "worker_batches": [8], "windows": 3, ...}'
 
 Windows scatter as the script's `noise` says (within, correlation, between), by its `seed`, the
 repeat (MXSCALE_REPEAT) and the rank: a rehearsal can be repeated, and its repeats differ.
@@ -105,7 +105,8 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         return
     if "alone" in faults:
         rank, num_workers = 0, 1
-    facts = {"num_workers": num_workers, "worker_batch": script["worker_batch"]}
+    batch = script["worker_batches"][rank]
+    facts = {"num_workers": num_workers, "worker_batch": batch}
     say(Event(kind="ready", rank=rank, values=facts))
     clock = 0.0
     for index, lasted in enumerate(_seconds(script, rank, num_workers)):
@@ -117,7 +118,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
             "index": index,
             "seconds": lasted,
             "end": clock,
-            "images": script["images"],
+            "images": batch * script["steps"],
             "steps": script["steps"],
             "loss": 1.0,
         }

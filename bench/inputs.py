@@ -2,9 +2,12 @@
 
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bench.errors import SpecError
 from bench.mxnet_import import mx
@@ -20,28 +23,44 @@ Batch = tuple[list[Any], list[Any]]
 
 
 def split(data: Any, label: Any, contexts: list[Any]) -> Batch:
-    """A batch cut into equal slices, one on each device."""
-    load = mx.gluon.utils.split_and_load
+    """A batch cut into slices, one on each device; the last has what does not divide."""
+    load = partial(mx.gluon.utils.split_and_load, even_split=False)
     return load(data, contexts), load(label, contexts)
 
 
-def synthetic(options: Options, contexts: list[Any], rank: int) -> Iterator[Batch]:
+def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Batch]:
     """Random images, uniform in [-1, 1], for ever the same; labels drawn anew for each step.
 
     A network that can learn its batch by heart drives the loss to 0, and the denormal numbers
-    that follow slow the arithmetic. Each rank draws its own from `seed`.
+    that follow slow the arithmetic. Each image of the global batch is drawn from `seed` and its
+    number, from `first` on, so that however many workers share that batch train the same.
     """
-    mx.random.seed(options.seed * 1000 + rank)
-    shape = (options.batch_size, *options.image_shape)
-    data = mx.nd.random.uniform(-1, 1, shape=shape).astype(options.dtype)
-    labels = mx.nd.random.randint(0, options.num_classes, (_LABEL_BATCHES, options.batch_size))
-    batches = [split(data, label, contexts) for label in labels.astype("float32")]
+    images = np.empty((options.batch_size, *options.image_shape), dtype=np.float32)
+    labels = np.empty((_LABEL_BATCHES, options.batch_size), dtype=np.float32)
+    for n in range(options.batch_size):
+        draw = np.random.default_rng((options.seed, first + n))
+        draw.random(out=images[n], dtype=np.float32)
+        labels[:, n] = draw.integers(0, options.num_classes, _LABEL_BATCHES)
+    images *= 2
+    images -= 1
+    data = mx.nd.from_numpy(images, zero_copy=False).astype(options.dtype)
+    named = mx.nd.from_numpy(labels, zero_copy=False)
+    batches = [split(data, label, contexts) for label in named]
     mx.nd.waitall()
     return itertools.cycle(batches)
 
 
-def record_iterator(options: Options, portion: Portion, batch_size: int, *, shuffle: bool) -> Any:
+def record_iterator(
+    options: Options,
+    portion: Portion,
+    batch_size: int,
+    *,
+    shuffle: bool,
+    changes: Mapping[str, float] | None = None,
+) -> Any:
     """MXNet's ImageRecordIter over what a worker reads of the shards.
+
+    `changes` are settings of augmentation; without them images are cropped at their centre.
 
     The last batch of an epoch wraps round to the first images, with `pad` saying how many:
     ImageRecordIter's other way of ending fills it with uninitialised memory.
@@ -64,6 +83,7 @@ def record_iterator(options: Options, portion: Portion, batch_size: int, *, shuf
         **{f"mean_{c}": value for c, value in zip("rgb", options.rgb_mean, strict=True)},
         **{f"std_{c}": value for c, value in zip("rgb", options.rgb_std, strict=True)},
         "verbose": False,
+        **(changes or {}),
     }
     text = merged_index(paths)
     if text is None:
@@ -72,6 +92,13 @@ def record_iterator(options: Options, portion: Portion, batch_size: int, *, shuf
         merged = Path(folder) / "merged.idx"
         merged.write_text(text, encoding="utf-8")
         return mx.io.ImageRecordIter(path_imgidx=str(merged), **settings)
+
+
+def training_changes(options: Options, rank: int) -> dict[str, float]:
+    """The settings by which a rank changes its training images; each rank draws its own."""
+    if not options.augmentation:
+        return {}
+    return {**dict(options.augmentation), "seed_aug": (options.seed * 10007 + rank) % 2**31}
 
 
 def forever(iterator: Any) -> Iterator[tuple[Any, Any]]:

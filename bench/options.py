@@ -1,32 +1,50 @@
 """The options of one worker process, by upstream train_imagenet.py's names and defaults."""
 
 import argparse
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from bench import augmentation
+from bench.arguments import parser
 from bench.errors import SpecError, is_whole
 from bench.kvstores import checked_kvstore
 from bench.networks import NETWORKS, named
 from bench.networks.catalogue import checked_layers
+from bench.optimizers import checked_optimizer
+from bench.schedule import Epochs, epochs
+from bench.whole_options import check
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What one worker does; `batch_size` is this worker's, over all its devices."""
+    """What one worker does; `batch_size` is this worker's, over all its devices.
+
+    global_batch  images a step of all workers together (0: each has a `batch_size` of its own)
+    lr_epochs     when the learning rate changes
+    augmentation  settings of MXNet's reader for training images
+    load_epoch    the checkpoint of `model_prefix` to begin with (0: none)
+    """
 
     network: str
     num_layers: int | None
     image_shape: tuple[int, int, int]
     num_classes: int
+    initializer: str
     num_examples: int
     batch_size: int
+    global_batch: int
     gpus: tuple[int, ...]
     cpus: int
     kv_store: str
     expect_workers: int
+    gc_type: str
+    gc_threshold: float
     num_epochs: int
+    optimizer: str
     lr: float
+    lr_epochs: Epochs
     mom: float
     wd: float
     data_train: str
@@ -34,11 +52,20 @@ class Options:
     data_nthreads: int
     rgb_mean: tuple[float, float, float]
     rgb_std: tuple[float, float, float]
+    augmentation: tuple[tuple[str, float], ...]
     benchmark: bool
     test_io: bool
     disp_batches: int
+    monitor: int
+    profile_worker_suffix: str
+    profile_server_suffix: str
     dtype: str
     model_prefix: str
+    save_period: int
+    load_epoch: int
+    val_freq: int
+    top_k: int
+    loss: str
     windows: int
     warmup_windows: int
     steps_per_window: int
@@ -51,53 +78,6 @@ class Options:
     def devices(self) -> int:
         """How many devices this worker trains on."""
         return len(self.gpus) or self.cpus
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise SpecError(f"train_imagenet: {message} (--help lists the options)")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line of `python -m bench.train_imagenet`."""
-    made = _Parser(
-        prog="python -m bench.train_imagenet",
-        description="Trains an image classifier on one worker and times it window by window.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add = made.add_argument
-    add("--network", default="resnet", help=f"one of {', '.join(NETWORKS)}")
-    add("--num-layers", type=int, help="depth, for resnet and vgg")
-    add("--image-shape", help="channels,height,width (default: the network's own)")
-    add("--num-classes", type=int, default=1000)
-    add("--num-examples", type=int, default=0, help="images an epoch (0: count --data-train)")
-    add("--batch-size", type=int, default=128, help="images a step of THIS worker, all its devices")
-    add("--gpus", default="", help="for example 0,1,2; empty: CPU")
-    add("--cpus", type=int, default=1, help="CPU devices where --gpus is empty")
-    add("--kv-store", default="device", help="local, device, dist_sync, dist_async, ...")
-    add("--expect-workers", type=int, default=0, help="fail unless the job has this many (0: any)")
-    add("--num-epochs", type=int, default=80)
-    add("--lr", type=float, default=0.1)
-    add("--mom", type=float, default=0.9)
-    add("--wd", type=float, default=1e-4)
-    add("--data-train", default="", help="a .rec file, a folder of them, or files joined by ';'")
-    add("--data-val", default="", help="the same for validation after each epoch")
-    add("--data-nthreads", type=int, default=4, help="decoding threads")
-    add("--rgb-mean", default="123.68,116.779,103.939", help="taken from each pixel")
-    add("--rgb-std", default="1,1,1", help="each pixel is divided by it then")
-    add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
-    add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
-    add("--disp-batches", type=int, default=20, help="say a line every so many batches")
-    add("--dtype", default="float32", choices=("float32", "float16"))
-    add("--model-prefix", "--model", default="", help="save the network after each epoch")
-    add("--windows", type=int, default=0, help="measure so many windows at most (0: all epochs)")
-    add("--precision", type=float, default=0.0, help="end once the rate is known to so much of it")
-    add("--budget-seconds", type=float, default=0.0, help="measure so long at most (0: any time)")
-    add("--warmup-windows", type=int, default=1, help="windows before them that do not count")
-    add("--steps-per-window", type=int, default=0, help="0: 1 on CPU, 10 on GPU")
-    add("--stop-accuracy", type=float, default=1.0, help="end once validation is above this")
-    add("--seed", type=int, default=0)
-    return made
 
 
 def _whole_numbers(text: str, option: str, count: int | None = None) -> tuple[int, ...]:
@@ -129,58 +109,80 @@ def _image_shape(text: str | None, network: str) -> tuple[int, int, int]:
 
 def parse(argv: Sequence[str]) -> Options:
     """The options, checked; raises SpecError with one line for the person who typed them."""
-    given = vars(parser().parse_args(argv))
-    network, layers = named(given["network"])
-    if given["num_layers"] is not None:
-        layers = checked_layers(network, given["num_layers"])
-    gpus = _whole_numbers(given["gpus"], "--gpus") if given["gpus"] else ()
+    return options_of(given(parser(), argv))
+
+
+def given(made: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
+    """What was typed, with defaults; ImageNet's for augmentation where it is asked for."""
+    values = vars(made.parse_args(argv))
+    if values.get("use_imagenet_data_augmentation"):
+        made.set_defaults(**augmentation.IMAGENET)
+        values = vars(made.parse_args(argv))
+    return values
+
+
+def options_of(typed: dict[str, Any]) -> Options:
+    """The options of what was typed; raises SpecError naming the option that cannot be."""
+    network, layers = named(typed["network"])
+    if typed["num_layers"] is not None:
+        layers = checked_layers(network, typed["num_layers"])
+    gpus = _whole_numbers(typed["gpus"], "--gpus") if typed["gpus"] else ()
+    plain = {name: value for name, value in typed.items() if name in Options.__dataclass_fields__}
+    _check_needless(typed)
     options = Options(
         **{
-            **given,
+            **plain,
             "network": network,
             "num_layers": layers,
-            "image_shape": _image_shape(given["image_shape"], network),
+            "image_shape": _image_shape(typed["image_shape"], network),
             "gpus": gpus,
-            "kv_store": checked_kvstore(given["kv_store"]),
-            "rgb_mean": _numbers(given["rgb_mean"], "--rgb-mean", 3),
-            "rgb_std": _numbers(given["rgb_std"], "--rgb-std", 3),
-            "benchmark": bool(given["benchmark"]),
-            "test_io": bool(given["test_io"]),
-            "steps_per_window": given["steps_per_window"] or (10 if gpus else 1),
+            "kv_store": checked_kvstore(typed["kv_store"]),
+            "optimizer": checked_optimizer(typed["optimizer"]),
+            "lr_epochs": _lr_epochs(typed),
+            "rgb_mean": _numbers(typed["rgb_mean"], "--rgb-mean", 3),
+            "rgb_std": _numbers(typed["rgb_std"], "--rgb-std", 3),
+            "augmentation": augmentation.settings(typed),
+            "loss": _loss(typed["loss"]),
+            "benchmark": bool(typed["benchmark"]),
+            "test_io": bool(typed["test_io"]),
+            "steps_per_window": typed["steps_per_window"] or (10 if gpus else 1),
         }
     )
-    return _checked(options)
-
-
-def _checked(options: Options) -> Options:
-    for name in ("num_classes", "cpus", "data_nthreads", "disp_batches", "num_epochs"):
-        if getattr(options, name) < 1:
-            raise SpecError(
-                f"--{name.replace('_', '-')}: expected 1 or more, got {getattr(options, name)}"
-            )
-    for name in ("windows", "warmup_windows", "steps_per_window", "num_examples"):
-        if getattr(options, name) < 0:
-            raise SpecError(
-                f"--{name.replace('_', '-')}: expected 0 or more, got {getattr(options, name)}"
-            )
-    for name in ("precision", "budget_seconds"):
-        if not 0 <= getattr(options, name) < math.inf:
-            raise SpecError(
-                f"--{name.replace('_', '-')}: expected 0 or more, got {getattr(options, name)}"
-            )
-    if not all(map(math.isfinite, (*options.rgb_mean, *options.rgb_std))) or 0 in options.rgb_std:
-        raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
-    if options.batch_size < options.devices or options.batch_size % options.devices:
-        raise SpecError(
-            f"--batch-size: expected a positive multiple of this worker's {options.devices} "
-            f"device(s), got {options.batch_size}"
-        )
-    if options.test_io and options.benchmark:
-        raise SpecError("--test-io 1 reads real data and --benchmark 1 has none; give one of them")
-    if not options.benchmark and not options.data_train:
-        raise SpecError("--data-train: expected a .rec file or folder (or --benchmark 1), got none")
-    if options.benchmark and not options.windows:
-        raise SpecError("--benchmark 1 has no epochs to end by; say --windows N")
-    if options.dtype == "float16" and not options.gpus:
-        raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use float32")
+    check(options)
     return options
+
+
+def _lr_epochs(typed: dict[str, Any]) -> Epochs:
+    if typed["warmup_strategy"] == "lars" and typed["optimizer"] != "lbsgd":
+        raise SpecError("--warmup-strategy lars: is a part of --optimizer lbsgd; give that too")
+    return epochs(
+        typed["lr_step_epochs"],
+        factor=typed["lr_factor"],
+        warmup=typed["warmup_epochs"],
+        strategy=typed["warmup_strategy"],
+        initial_lr=typed["initial_lr"],
+    )
+
+
+def _loss(text: str) -> str:
+    names = {"": "", "ce": "ce", "nll": "nll", "nll-loss": "nll", "nll_loss": "nll"}
+    if text not in names:
+        raise SpecError(f"--loss: expected ce or nll, got {text!r}")
+    return names[text]
+
+
+def _check_needless(typed: dict[str, Any]) -> None:
+    """What upstream needs to be told and this job must not be told otherwise."""
+    for name in ("data_train", "data_val"):
+        index = typed[f"{name}_idx"]
+        if index and Path(index) != Path(typed[name]).with_suffix(".idx"):
+            raise SpecError(
+                f"{augmentation.flag(name)}-idx: the .idx beside each .rec file is read; put it "
+                f"there and leave this out, got {index!r}"
+            )
+    whole = typed["global_batch"] or typed["batch_size"]
+    if typed["macrobatch_size"] > whole:
+        raise SpecError(
+            f"--macrobatch-size {typed['macrobatch_size']}: MXNet's lbsgd adds up gradients whose "
+            f"memory has been used again by then; use --global-batch of that size"
+        )

@@ -19,7 +19,11 @@ _WINDOW_SECONDS = 0.5
 def read(options: Options) -> Summary:
     """Reads epoch after epoch; each window is as many batches as half a second takes."""
     iterator = inputs.record_iterator(
-        options, all_of(options.data_train), options.batch_size, shuffle=False
+        options,
+        all_of(options.data_train),
+        options.batch_size,
+        shuffle=False,
+        changes=inputs.training_changes(options, 0),
     )
     batches = inputs.forever(iterator)
     facts = {"num_workers": 1, "worker_batch": options.batch_size, "devices": options.devices}

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench import events, inputs, probe
+from bench import batches, checkpoint, events, inputs, monitor, probe, validation
 from bench.mxnet_import import mx
 from bench.options import Options
+from bench.profiling import profiled
 from bench.shares import portion
 from bench.stopping import enough
 from bench.store_client import any_votes
@@ -36,14 +37,14 @@ class Summary:
     weight_hash: str = ""
 
 
-def measure(
-    worker: Worker, batches: Iterator[inputs.Batch], steps: int, index: int
-) -> dict[str, Any]:
+def measure(worker: Worker, feed: Iterator[inputs.Batch], steps: int, index: int) -> dict[str, Any]:
     """Times `steps` steps between two waits for all of MXNet's work; none lies between them."""
     mx.nd.waitall()
     cpu, start = time.process_time(), time.perf_counter()
-    for _ in range(steps):
-        losses = step(worker, next(batches))
+    for number in range(steps):
+        batch = next(feed)
+        losses = step(worker, batch)
+        monitor.look(worker, batch, index * worker.options.steps_per_window + number + 1)
     mx.nd.waitall()
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
     loss = sum(float(part.mean().asscalar()) for part in losses) / len(losses)
@@ -60,53 +61,53 @@ def measure(
     }
 
 
-def _window(
-    worker: Worker, batches: Iterator[inputs.Batch], steps: int, index: int
-) -> dict[str, Any]:
+def _window(worker: Worker, feed: Iterator[inputs.Batch], steps: int, index: int) -> dict[str, Any]:
     """A window, after a probe of what this worker needs by itself where one is due."""
     if not probe.is_due(worker, index):
-        return measure(worker, batches, steps, index)
-    first = next(batches)
+        return measure(worker, feed, steps, index)
+    first = next(feed)
     own = probe.own_seconds(worker, first)
-    return measure(worker, itertools.chain([first], batches), steps, index) | {"own_seconds": own}
+    return measure(worker, itertools.chain([first], feed), steps, index) | {"own_seconds": own}
 
 
-def validate(worker: Worker) -> tuple[int, int]:
-    """Correct and total of this rank's share of the validation images."""
+def validate(worker: Worker) -> validation.Score:
+    """This rank's score on its share of the validation images."""
     options = worker.options
     mine = portion(options.data_val, worker.rank, worker.num_workers)
     batch_size = max(1, min(mine.fewest, options.batch_size))
     iterator = inputs.record_iterator(options, mine, batch_size, shuffle=False)
-    correct = total = 0
-    said = time.monotonic()
-    for batch in iterator:
-        kept = len(batch.label[0]) - batch.pad
-        data = batch.data[0].as_in_context(worker.contexts[0]).astype(options.dtype)
-        guesses = worker.net(data).argmax(axis=1).asnumpy()[:kept]
-        correct += int((guesses == batch.label[0].asnumpy()[:kept]).sum())
-        total += kept
-        if time.monotonic() - said > _SAY_SECONDS:
-            said = time.monotonic()
+    heard = [time.monotonic()]
+
+    def scores_of(data: Any) -> Any:
+        return worker.net(data.as_in_context(worker.contexts[0]).astype(options.dtype)).asnumpy()
+
+    def said(total: int) -> None:
+        if time.monotonic() - heard[-1] > _SAY_SECONDS:
+            heard.append(time.monotonic())
             _say(worker, "validating", {"total": total})
-    return correct, total
+
+    return validation.over(iterator, scores_of, options.top_k, said)
 
 
-def _window_steps(options: Options, num_workers: int) -> tuple[int, ...]:
+def _window_steps(worker: Worker) -> tuple[int, ...]:
     """Steps of every window of one epoch; every worker of a job gets the same."""
+    options = worker.options
     if options.benchmark:
         return (options.steps_per_window,) * (options.warmup_windows + options.windows)
-    images = options.num_examples or portion(options.data_train, 0, num_workers).epoch
-    steps = max(1, images // (options.batch_size * num_workers))
+    steps = batches.epoch_steps(options, worker.part.whole, worker.num_workers)
     whole, rest = divmod(steps, options.steps_per_window)
     return (options.steps_per_window,) * whole + ((rest,) if rest else ())
 
 
-def _batches(worker: Worker) -> Iterator[inputs.Batch]:
+def _feed(worker: Worker) -> Iterator[inputs.Batch]:
     options = worker.options
     if options.benchmark:
-        yield from inputs.synthetic(options, worker.contexts, worker.rank)
+        yield from inputs.synthetic(options, worker.contexts, worker.part.first)
     mine = portion(options.data_train, worker.rank, worker.num_workers)
-    iterator = inputs.record_iterator(options, mine, options.batch_size, shuffle=True)
+    changes = inputs.training_changes(options, worker.rank)
+    iterator = inputs.record_iterator(
+        options, mine, options.batch_size, shuffle=True, changes=changes
+    )
     for data, label in inputs.forever(iterator):
         yield inputs.split(data.astype(options.dtype), label, worker.contexts)
 
@@ -114,26 +115,10 @@ def _batches(worker: Worker) -> Iterator[inputs.Batch]:
 def train(options: Options) -> Summary:
     """Trains until the windows asked for are measured, the accuracy is reached or epochs end."""
     worker = build(options)
-    windows: list[dict[str, Any]] = []
-    accuracy, ended, until = None, "", math.inf
-    steps_of_epoch = _window_steps(options, worker.num_workers)
-    batches = _batches(worker)
-    _say(worker, "ready", _facts(worker))
-    for epoch in range(options.num_epochs):
-        for steps in steps_of_epoch:
-            if len(windows) == options.warmup_windows:
-                until = time.monotonic() + (options.budget_seconds or math.inf)
-            windows.append(_window(worker, batches, steps, len(windows)))
-            _say(worker, "window", windows[-1])
-            _show_progress(worker, epoch, windows)
-            ended = enough(worker, windows, until)
-            if ended:
-                break
-        _save(worker, epoch)
-        if options.data_val:
-            accuracy, reached = _end_of_epoch(worker, epoch)
-        if ended or (options.data_val and reached):
-            break
+    if options.model_prefix and worker.rank == 0:
+        checkpoint.make_room(options.model_prefix)
+    with profiled(worker):
+        windows, ended, accuracy = _epochs(worker)
     return Summary(
         rank=worker.rank,
         num_workers=worker.num_workers,
@@ -144,13 +129,43 @@ def train(options: Options) -> Summary:
     )
 
 
+def _epochs(worker: Worker) -> tuple[list[dict[str, Any]], str, float | None]:
+    """All windows, why no more were measured, and the accuracy of the last validation."""
+    options, accuracy, reached = worker.options, None, False
+    windows: list[dict[str, Any]] = []
+    ended, until = "", math.inf
+    steps_of_epoch, feed = _window_steps(worker), _feed(worker)
+    _say(worker, "ready", _facts(worker))
+    for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
+        for steps in steps_of_epoch:
+            if len(windows) == options.warmup_windows:
+                until = time.monotonic() + (options.budget_seconds or math.inf)
+            windows.append(_window(worker, feed, steps, len(windows)))
+            _say(worker, "window", windows[-1])
+            _show_progress(worker, epoch, windows)
+            ended = enough(worker, windows, until)
+            if ended:
+                break
+        over = bool(ended) or epoch + 1 >= options.num_epochs
+        if over or (epoch + 1) % options.save_period == 0:
+            _save(worker, epoch)
+        if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
+            accuracy, reached = _end_of_epoch(worker, epoch)
+        if over or reached:
+            break
+    return windows, ended, accuracy
+
+
 def _end_of_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
     """This rank's accuracy, and whether every rank's is above the one to stop at."""
-    correct, total = validate(worker)
-    _say(worker, "epoch", {"epoch": epoch, "correct": correct, "total": total})
-    accuracy = correct / total
-    print(f"epoch {epoch}: validation accuracy {accuracy:.3f}", file=sys.stderr, flush=True)
-    below = accuracy <= worker.options.stop_accuracy
+    options, found = worker.options, validate(worker)
+    values = {"epoch": epoch, "correct": found.correct, "total": found.total}
+    values |= {"in_top_k": found.in_top_k} if options.top_k else {}
+    _say(worker, "epoch", values)
+    said = validation.text(found, k=options.top_k, loss=options.loss)
+    print(f"epoch {epoch}: {said}", file=sys.stderr, flush=True)
+    accuracy = found.correct / found.total
+    below = accuracy <= options.stop_accuracy
     return accuracy, not any_votes(worker.kvstore, ballot=epoch, vote=below)
 
 
@@ -176,12 +191,11 @@ def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]]) ->
 
 
 def _save(worker: Worker, epoch: int) -> None:
-    """Writes PREFIX-symbol.json and PREFIX-NNNN.params, which MXNet loads, from rank 0."""
-    prefix = worker.options.model_prefix
-    if not prefix or worker.rank != 0:
-        return
-    worker.net(mx.nd.zeros((1, *worker.options.image_shape), ctx=worker.contexts[0]))
-    worker.net.export(prefix, epoch=epoch + 1)
+    options = worker.options
+    if options.model_prefix and worker.rank == 0:
+        shape = (1, *options.image_shape)
+        sample = mx.nd.zeros(shape, ctx=worker.contexts[0], dtype=options.dtype)
+        checkpoint.save(worker.net, options.model_prefix, epoch + 1, sample)
 
 
 def _weight_hash(worker: Worker) -> str:

@@ -28,6 +28,9 @@ class Trial:
     emulate             more workers than a host has GPUs may share them
     env                 "NAME=VALUE" of every process of the job
     batch_per_device    images a step on one device; worker and global batch follow from it
+    global_batch_fixed  images a step of the whole job, whatever its devices (strong scaling), and
+                        batch_per_device is 0 then; 0: batch_per_device decides
+    options             further options of a worker, "--optimizer=nag" and the like
     windows             measured windows of `steps_per_window` steps, after `warmup_windows`, at
                         most (0: as many as `num_epochs` hold)
     precision           measuring ends once half of the rate's 95 % interval is within this part
@@ -57,6 +60,7 @@ class Trial:
     emulate: bool = False
     env: tuple[str, ...] = ()
     batch_per_device: int
+    global_batch_fixed: int = 0
     dtype: str = "float32"
     lr: float = 0.01
     momentum: float = 0.9
@@ -75,6 +79,7 @@ class Trial:
     data_nthreads: int = 4
     rgb_mean: tuple[float, ...] = (123.68, 116.779, 103.939)
     rgb_std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    options: tuple[str, ...] = ()
     fake_seconds: tuple[float, ...] = ()
     fake_faults: tuple[str, ...] = ()
     fake_noise: float = 0.0
@@ -118,13 +123,26 @@ class Trial:
 
     @property
     def worker_batch(self) -> int:
-        """Images a step of one worker: what upstream calls --batch-size."""
-        return self.batch_per_device * self.devices_per_worker
+        """Images a step of one worker, of the one with most: what upstream calls --batch-size."""
+        return self.worker_batches[0]
+
+    @property
+    def worker_batches(self) -> tuple[int, ...]:
+        """Images a step of each rank; where a fixed batch does not divide, the first have more."""
+        if not self.global_batch_fixed:
+            return (self.batch_per_device * self.devices_per_worker,) * self.workers
+        each, more = divmod(self.global_batch_fixed, self.workers)
+        return tuple(each + (rank < more) for rank in range(self.workers))
+
+    @property
+    def device_batch(self) -> int:
+        """Images a step of one device, of the one with most."""
+        return -(-self.worker_batch // self.devices_per_worker)
 
     @property
     def global_batch(self) -> int:
         """Images a step of the whole job."""
-        return self.batch_per_device * self.devices
+        return sum(self.worker_batches)
 
     @property
     def asynchronous(self) -> bool:
@@ -172,6 +190,8 @@ def make(fields: dict[str, Any]) -> Trial:
     most = min(given["devices"], given["devices_per_host"])
     given.setdefault("devices_per_worker", 1 if distributed and not gpu else most)
     given.setdefault("steps_per_window", 10 if gpu else 1)
+    if given.get("global_batch_fixed"):
+        given.setdefault("batch_per_device", 0)
     if "batch_per_device" not in given:
         raise SpecError("batch_per_device: expected a number of images, it is missing")
     trial = Trial(**given)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
+from bench.options import parse
 
 if TYPE_CHECKING:
     from bench.trial import Trial
@@ -12,6 +13,17 @@ MODES = ("synthetic", "real", "test-io")
 DEVICE_KINDS = ("cpu", "gpu")
 DTYPES = ("float32", "float16")
 MOST_DEVICES = 10_000
+# What an engine says of a trial's fields; anything else may stand in `options`.
+OF_FIELDS = frozenset(
+    f"--{name}"
+    for name in (
+        *("network", "num-layers", "image-shape", "num-classes", "batch-size", "global-batch"),
+        *("gpus", "cpus", "kv-store", "expect-workers", "dtype", "lr", "mom", "wd", "seed"),
+        *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
+        *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
+        *("num-epochs", "stop-accuracy"),
+    )
+)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -25,8 +37,8 @@ def check(trial: "Trial") -> None:
     _one_of("device", trial.device, DEVICE_KINDS)
     _one_of("dtype", trial.dtype, DTYPES)
     at_least_one = (
-        "devices devices_per_worker devices_per_host batch_per_device steps_per_window "
-        "num_classes num_epochs data_nthreads"
+        "devices devices_per_worker devices_per_host steps_per_window num_classes num_epochs "
+        "data_nthreads"
     )
     for name in at_least_one.split():
         if getattr(trial, name) < 1:
@@ -34,6 +46,8 @@ def check(trial: "Trial") -> None:
     for name in (
         "servers_per_host",
         "server_hosts",
+        "batch_per_device",
+        "global_batch_fixed",
         "warmup_windows",
         "windows",
         "num_examples",
@@ -56,6 +70,8 @@ def check(trial: "Trial") -> None:
         raise SpecError(f"env: expected each name once, got {', '.join(names)}")
     _check_images(trial)
     _check_layout(trial)
+    _check_batch(trial)
+    _check_options(trial)
     _check_data(trial)
     _check_played(trial)
 
@@ -113,6 +129,38 @@ def _check_layout(trial: "Trial") -> None:
             f"devices: {trial.devices} need {trial.workers} workers, and kvstore "
             f"{trial.kvstore!r} has one; use a dist_ store or at most {trial.devices_per_worker}"
         )
+
+
+def _check_batch(trial: "Trial") -> None:
+    fixed = trial.global_batch_fixed
+    if not fixed and trial.batch_per_device < 1:
+        raise SpecError(f"batch_per_device: expected 1 or more, got {trial.batch_per_device}")
+    if fixed and trial.batch_per_device:
+        raise SpecError(
+            f"global_batch_fixed: {fixed} and batch_per_device {trial.batch_per_device} cannot "
+            f"both be; give one of them"
+        )
+    if fixed and fixed // trial.workers < trial.devices_per_worker:
+        raise SpecError(
+            f"global_batch_fixed: expected an image or more for each of {trial.devices} devices, "
+            f"got {fixed}"
+        )
+
+
+def _check_options(trial: "Trial") -> None:
+    """Options of workers are checked here as a worker checks them, and are no field's."""
+    if not trial.options:
+        return
+    for option in trial.options:
+        name, equals, _ = option.partition("=")
+        if not name.startswith("--") or not equals:
+            raise SpecError(f"options: expected --NAME=VALUE, got {option!r}")
+        if name in OF_FIELDS:
+            raise SpecError(f"options: {name} follows from the trial's own fields; set those")
+    try:
+        parse(["--benchmark=1", "--windows=1", f"--kv-store={trial.kvstore}", *trial.options])
+    except SpecError as error:
+        raise SpecError(f"options: {error}") from error
 
 
 def _check_data(trial: "Trial") -> None:

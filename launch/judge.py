@@ -72,6 +72,11 @@ def accuracy(workers: Sequence[Seen]) -> float | None:
     return correct / sum(int(epoch["total"]) for epoch in last)
 
 
+def _batch_of(trial: Trial, rank: int) -> int:
+    """Images a step of that rank; 0 where the trial has no such rank."""
+    return dict(enumerate(trial.worker_batches)).get(rank, 0)
+
+
 def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
     """Why the windows of a job that ended well are no measurement of this trial."""
     silent = [worker.who for worker in workers if worker.rank is None]
@@ -82,9 +87,10 @@ def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
         if worker.facts["num_workers"] != trial.workers:
             found = worker.facts["num_workers"]
             yield f"{worker.who} was in a job of {found} workers, expected {trial.workers}"
-        if worker.facts["worker_batch"] != trial.worker_batch:
+        expected = _batch_of(trial, worker.rank or 0)
+        if worker.facts["worker_batch"] != expected:
             found = worker.facts["worker_batch"]
-            yield f"{worker.who} trained batches of {found}, expected {trial.worker_batch}"
+            yield f"{worker.who} trained batches of {found}, expected {expected}"
     if {worker.rank for worker in workers} != set(range(trial.workers)):
         ranks = sorted(worker.rank or 0 for worker in workers)
         yield f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"

@@ -36,7 +36,7 @@ def _cells(row: ScalingRow) -> dict[str, object]:
         "devices": trial.devices,
         "hosts": trial.hosts,
         "devices_per_host": min(trial.devices, trial.devices_per_host),
-        "batch_per_device": trial.batch_per_device,
+        "batch_per_device": trial.device_batch,
         "worker_batch": trial.worker_batch,
         "global_batch": trial.global_batch,
         "images_per_second": rate and rate.images_per_second,

@@ -62,7 +62,7 @@ def _efficiency(against: Against | None) -> str:
 def cells(row: ScalingRow) -> tuple[str, ...]:
     """The row's cells under `HEADER`, as text."""
     trial, rate = row.trial, row.rate
-    batch = f"{trial.batch_per_device}/{trial.worker_batch}/{trial.global_batch}"
+    batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
     devices = f"{trial.devices}*" if row.emulated else str(trial.devices)
     return (
         trial.label + (", real data" if trial.mode == "real" else ""),

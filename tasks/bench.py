@@ -90,7 +90,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     for trial in chosen(what.trials, point):
         print(
             f"\n# {trial.name}: {trial.hosts} host(s), {trial.workers} worker(s), batch "
-            f"{trial.batch_per_device} a device, {trial.worker_batch} a worker, "
+            f"{trial.device_batch} a device, {trial.worker_batch} a worker, "
             f"{trial.global_batch} in all"
         )
         print(describe(plan(trial, hosts, whole("--port", port, most=65535))))

@@ -8,10 +8,9 @@ from bench.trial import Trial
 def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     """Module and script of one process; the script is one JSON argument."""
     script = {
-        "images": trial.worker_batch * trial.steps_per_window,
         "steps": trial.steps_per_window,
         "windows": trial.scripted_windows,
-        "worker_batch": trial.worker_batch,
+        "worker_batches": list(trial.worker_batches),
         "seconds": list(trial.fake_seconds or (1.0,)),
         "noise": [trial.fake_noise, trial.fake_correlation, trial.fake_spread],
         "seed": trial.key,

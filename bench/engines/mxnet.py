@@ -7,7 +7,14 @@ def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     """Module and options of one process; workers get what a person would type."""
     if role != "worker":
         return ("-m", "bench.serve")
-    return ("-m", "bench.train_imagenet", *_what(trial), *_how_long(trial), *_data(trial))
+    return (
+        "-m",
+        "bench.train_imagenet",
+        *_what(trial),
+        *_how_long(trial),
+        *_data(trial),
+        *trial.options,
+    )
 
 
 def _what(trial: Trial) -> tuple[str, ...]:
@@ -17,11 +24,13 @@ def _what(trial: Trial) -> tuple[str, ...]:
     devices = (
         ("--gpus", gpus) if trial.device == "gpu" else ("--cpus", str(trial.devices_per_worker))
     )
+    fixed = trial.global_batch_fixed
+    batch = ("--global-batch", str(fixed)) if fixed else ("--batch-size", str(trial.worker_batch))
     return (
         *network,
         *("--image-shape", ",".join(map(str, trial.image_shape))),
         *("--num-classes", str(trial.num_classes)),
-        *("--batch-size", str(trial.worker_batch)),
+        *batch,
         *devices,
         *("--kv-store", trial.kvstore),
         *("--expect-workers", str(trial.workers)),

@@ -1,0 +1,235 @@
+"""The job really trains: as one process would, from checkpoint to checkpoint, with a schedule."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.mxnet_import import mx
+from bench.optimizers import OPTIMIZERS, UNFIT
+from bench.options import parse
+from bench.training import Summary, train
+from bench.worker import build, step
+from launch.watch import Deadlines
+from tests.jobs import measured, tiny
+
+pytestmark = pytest.mark.mxnet
+SMALL = [
+    "--network",
+    "tiny",
+    "--image-shape",
+    "3,32,32",
+    "--num-classes",
+    "10",
+    "--kv-store",
+    "local",
+]
+SYNTHETIC = [*SMALL, "--benchmark", "1", "--batch-size", "4"]
+
+
+def trained(*words: str) -> Summary:
+    return train(parse([*SMALL, *words]))
+
+
+def weights(prefix: Path, epoch: int = 1) -> dict[str, Any]:
+    saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
+    return {name: value.asnumpy() for name, value in saved.items()}
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_train_as_one_process_with_their_global_batch(tmp_path: Path, workers: int) -> None:
+    shared: dict[str, Any] = {
+        "batch_per_device": 0,
+        "global_batch_fixed": 9,
+        "momentum": 0.0,
+        "lr": 0.1,
+        "num_classes": 10,
+        "windows": 19,
+    }
+    found = []
+    for name, fields in (
+        ("one", {"devices": 1}),
+        ("many", {"devices": workers, "kvstore": "dist_sync"}),
+    ):
+        trial = tiny(**shared, **fields, options=[f"--model-prefix={tmp_path / name}"])
+        (record,) = measured(tmp_path / f"run-{name}", trial, deadlines=Deadlines())
+        assert record.status == "ok", record.message
+        found.append(weights(tmp_path / name))
+        images = sorted(rank.images[0] for rank in record.ranks)
+        assert images == sorted(trial.worker_batches)
+    start = build(parse([*SYNTHETIC, "--windows", "1"])).net.collect_params()
+    for name, one in found[0].items():
+        np.testing.assert_allclose(found[1][name], one, rtol=1e-4, atol=1e-6)
+        moved = np.abs(one - start[name.removeprefix("arg:")].data().asnumpy()).max()
+        assert moved > 1e-3, f"{name} has not been trained"
+
+
+def test_a_worker_of_several_devices_trains_as_one_of_one(tmp_path: Path) -> None:
+    for devices in ("1", "2"):
+        words = ["--benchmark=1", "--global-batch=5", "--windows=5", "--mom=0"]
+        trained(*words, f"--model-prefix={tmp_path / devices}", f"--cpus={devices}")
+    one, two = weights(tmp_path / "1"), weights(tmp_path / "2")
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path) -> None:
+    trial = tiny(
+        mode="real",
+        kvstore="dist_sync",
+        devices=3,
+        batch_per_device=7,
+        data_train=str(photographs / "train"),
+        data_val=str(photographs / "val"),
+        windows=0,
+        num_epochs=2,
+    )
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert (record.status, record.message) == ("ok", "")
+    assert {len(rank.seconds) for rank in record.ranks} == {2 * (240 // 21)}
+
+
+def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
+    from bench import inputs  # noqa: PLC0415
+    from bench.shares import all_of  # noqa: PLC0415
+
+    words = ["--data-train", str(photographs / "train"), "--random-crop", "1", "--random-mirror=1"]
+
+    def first(rank: int, seed: int = 0) -> Any:
+        options = parse([*SMALL, *words, f"--seed={seed}", "--batch-size=8"])
+        changes = inputs.training_changes(options, rank)
+        whole = all_of(options.data_train)
+        iterator = inputs.record_iterator(options, whole, 8, shuffle=False, changes=changes)
+        return next(iter(iterator)).data[0].asnumpy()
+
+    assert (first(0) == first(0)).all()
+    assert (first(0) != first(1)).any(axis=(1, 2, 3)).all()
+    assert (first(0) != first(0, seed=1)).any(axis=(1, 2, 3)).all()
+
+
+def photos(folder: Path) -> list[str]:
+    data = [f"--data-train={folder / 'train'}", f"--data-val={folder / 'val'}"]
+    return [*data, "--batch-size=24", "--lr-step-epochs=", "--rgb-std=58,57,57"]
+
+
+def test_checkpoints_load_in_mxnets_own_programs(tmp_path: Path, photographs: Path) -> None:
+    prefix = tmp_path / "models" / "m"
+    words = [*photos(photographs), "--num-epochs=2", "--save-period=2", "--val-freq=2"]
+    summary = trained(*words, f"--model-prefix={prefix}")
+    names = sorted(path.name for path in prefix.parent.iterdir())
+    assert names == ["m-0002.params", "m-symbol.json"]
+    assert summary.accuracy is not None
+    symbol, args, auxiliary = mx.model.load_checkpoint(str(prefix), 2)
+    module = mx.mod.Module(symbol, label_names=None)
+    module.bind([("data", (2, 3, 32, 32))], for_training=False)
+    module.set_params(args, auxiliary)
+    image = mx.nd.ones((2, 3, 32, 32))
+    module.forward(mx.io.DataBatch([image]), is_train=False)
+    net = build(
+        parse([*SMALL, *words, f"--model-prefix={prefix}", "--load-epoch=2", "--num-epochs=3"])
+    ).net
+    np.testing.assert_allclose(
+        module.get_outputs()[0].asnumpy(), net(image).asnumpy(), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_training_goes_on_from_a_checkpoint(
+    tmp_path: Path, photographs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*photos(photographs), f"--model-prefix={tmp_path / 'm'}", "--top-k=3", "--loss=ce"]
+    trained(*words, "--num-epochs=1")
+    capsys.readouterr()
+    trained(*words, "--num-epochs=3", "--load-epoch=1")
+    said = [line for line in capsys.readouterr().err.splitlines() if "validation" in line]
+    assert [line.partition(":")[0] for line in said] == ["epoch 1", "epoch 2"]
+    assert all(", top-3 " in line and ", ce " in line for line in said)
+    assert {path.name[-11:-7] for path in tmp_path.glob("*.params")} == {"0001", "0002", "0003"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--load-epoch=7"], "m-0007.params: expected a checkpoint's parameters; found m-0001"),
+        (["--load-epoch=1", "--network=alexnet", "--image-shape=3,224,224"], "another network"),
+        (["--load-epoch=1", "--num-classes=11"], "give its --num-classes"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_one_line(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    from bench.errors import SpecError  # noqa: PLC0415
+
+    prefix = f"--model-prefix={tmp_path / 'm'}"
+    train(parse([*SYNTHETIC, "--windows=1", prefix]))
+    with pytest.raises(SpecError, match=said) as error:
+        train(parse([*SYNTHETIC, "--windows=1", prefix, *words]))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_there_is_trains(name: str) -> None:
+    words = [*SYNTHETIC, "--windows=1", f"--optimizer={name}", "--lr=0.01"]
+    worker = build(parse(words))
+    before = {key: p.data().asnumpy() for key, p in worker.net.collect_params().items()}
+    batch = [mx.nd.random.uniform(shape=(4, 3, 32, 32))], [mx.nd.arange(4)]
+    for _ in range(2):
+        step(worker, batch)
+    for key, parameter in worker.net.collect_params().items():
+        after = parameter.data().asnumpy()
+        assert np.isfinite(after).all()
+        assert key.endswith("_bias") or (after != before[key]).any()
+
+
+def test_mxnet_has_no_optimizer_that_is_not_offered() -> None:
+    assert set(mx.optimizer.Optimizer.opt_registry) - {"test", "ccsgd"} == {*OPTIMIZERS, *UNFIT}
+
+
+def test_the_rate_of_the_schedule_is_the_one_that_is_used(photographs: Path) -> None:
+    words = [*SMALL, *photos(photographs), "--num-epochs=4", "--lr=0.4"]
+    worker = build(parse([*words, "--lr-step-epochs=1,2", "--warmup-epochs=1"]))
+    rates = []
+    batch = [mx.nd.random.uniform(shape=(24, 3, 32, 32))], [mx.nd.zeros(24)]
+    for _ in range(22):
+        step(worker, batch)
+        rates.append(worker.trainer.learning_rate)
+    np.testing.assert_allclose(rates[:9], 0.04 * np.arange(1, 10), rtol=1e-6)
+    np.testing.assert_allclose(rates[10:20], 0.04, rtol=1e-6)
+    np.testing.assert_allclose(rates[20:], 0.004, rtol=1e-6)
+
+
+def test_the_monitor_prints_norms_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    train(parse([*SYNTHETIC, "--windows=3", "--monitor=2"]))
+    lines = [line for line in capsys.readouterr().err.splitlines() if " batch " in line]
+    norms = [line for line in lines if "images/s" not in line]
+    assert {line.split()[3] for line in norms} == {"2", "4"}
+    first = [line.partition(": ")[0] for line in norms if " batch 2 " in line]
+    assert any(name.endswith("weight") for name in first)
+    assert any(name.endswith("weight gradient") for name in first)
+    assert first[-1].endswith("scores")
+
+
+def test_profiles_are_written_by_rank_and_by_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suffix = tmp_path / "worker.json"
+    trial = tiny(
+        kvstore="dist_sync",
+        devices=2,
+        options=[f"--profile-worker-suffix={suffix}", "--profile-server-suffix=.server-test.json"],
+    )
+    (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
+    root = Path(__file__).parent.parent
+    servers = sorted(root.glob("rank*_.server-test.json"))
+    try:
+        assert record.status == "ok", record.message
+        assert [path.name for path in servers] == [
+            "rank0_.server-test.json",
+            "rank1_.server-test.json",
+        ]
+        for rank in (0, 1):
+            assert "Convolution" in (tmp_path / f"rank{rank}_worker.json").read_text()
+    finally:
+        for path in servers:
+            path.unlink()
