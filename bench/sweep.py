@@ -45,7 +45,8 @@ def path_of(name: str) -> Path:
         for path in (SHIPPED / f"{name}.toml", Path(name)):
             if path.is_file():
                 return path
-    raise unknown("sweep", name, sorted(file.stem for file in SHIPPED.glob("*.toml")))
+    shipped = sorted(file.stem for file in SHIPPED.glob("*.toml"))
+    raise SpecError(f"{unknown('sweep', name, shipped)}; and there is no file of that name")
 
 
 def load_sweep(

@@ -144,5 +144,8 @@ def _environment(host: Host, start: Start, what: Installing, *, on_gpu: bool, wh
         done = talk.ask({**ask, "wheels": _WHEELS if wheels else ""}, _SETUP_SECONDS)
     last = done["lines"][-1] if done["lines"] else ""
     if done["code"]:
-        raise LaunchError(f"its environment could not be made: {last}")
+        said = [line.strip() for line in done["lines"][:-1]]
+        errors = [line for line in said if line.startswith("ERROR")] or said[-1:]
+        hint = "" if wheels else "; a host that reaches no package index needs --wheelhouse"
+        raise LaunchError(f"its environment could not be made: {' | '.join([*errors, last])}{hint}")
     return last or "the environment was up to date"

@@ -24,10 +24,15 @@ _FIND = (
 
 
 def facts(trees: list[str], python: str) -> dict[str, Any]:
-    """Of the first of these trees that has an environment, or that is there; and of the shells."""
+    """Of the first of these trees whose environment is whole, or that is there; of the shells.
+
+    An environment is whole once tools/environment.sh has left its stamp there.
+    """
     found = [tree for tree in map(os.path.expanduser, trees) if os.path.isdir(tree)]  # noqa: PTH112
     ready = [tree for tree in found if os.access(os.path.join(tree, python), os.X_OK)]  # noqa: PTH118
-    tree = (ready or found or [""])[0]
+    stamp = Path(python).parent.parent / "lock-stamp"
+    whole = [tree for tree in ready if (Path(tree) / stamp).exists()]
+    tree = (whole or ready or found or [""])[0]
     told = {
         "tree": tree,
         "code": code_hash(Path(tree)) if tree else "",

@@ -60,12 +60,17 @@ def check_keys(connection: Connection, *, accept_new: bool) -> None:
     says so, or their ssh configuration does (StrictHostKeyChecking).
     """
     said = connection.ssh_config
-    files = _files(said.get("userknownhostsfile", _USER))
+    files = files_of(connection)
     for file in [*_files(said.get("globalknownhostsfile", _GLOBAL)), *files]:
         _load(connection.client.get_host_keys(), file)
     takes = accept_new or said.get("stricthostkeychecking", "").lower() in _TAKES_NEW
     policy = _AcceptNew(files[0]) if takes else _Refuse(files)
     connection.client.set_missing_host_key_policy(policy)
+
+
+def files_of(connection: Connection) -> list[Path]:
+    """The person's own files of known hosts, for this host; new keys go to the first."""
+    return _files(connection.ssh_config.get("userknownhostsfile", _USER))
 
 
 def _files(words: str) -> list[Path]:

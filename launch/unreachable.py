@@ -17,7 +17,7 @@ from paramiko.ssh_exception import (
 )
 
 from launch.errors import LaunchError
-from launch.known_hosts import UnknownKeyError
+from launch.known_hosts import UnknownKeyError, files_of
 
 _MUTE = re.compile("banner|No existing session")
 _REFUSED = "refused the connection: is sshd running there, on this port?"
@@ -47,7 +47,7 @@ def _as_said(error: Any, to: Connection, where: str) -> str:
 def _unresolved(error: Any, to: Connection, where: str) -> str:
     return (
         f"the name {to.host} cannot be resolved; check its spelling, or give its address as "
-        f"HostName in ~/.ssh/config"
+        f"HostName in your SSH configuration"
     )
 
 
@@ -56,7 +56,7 @@ def _wrong_key(error: Any, to: Connection, where: str) -> str:
     return (
         f"its key differs from the known one (expected {known.get_name()} {known.fingerprint}, "
         f"got {got.get_name()} {got.fingerprint}); refused. If the host was set up anew, remove "
-        f"the old key: ssh-keygen -R {_known_as(to)}"
+        f"the old key: ssh-keygen -R {_known_as(to)} -f {files_of(to)[0]}"
     )
 
 
@@ -73,8 +73,12 @@ def _not_let_in(error: Any, to: Connection, where: str) -> str:
         return f"{where}: the key is locked by a passphrase; unlock it with ssh-add"
     return (
         f"{where} does not let {to.user} in; is your public key in its authorized_keys? Name user "
-        f"and key in ~/.ssh/config (User, IdentityFile), or load the key with ssh-add"
+        f"and key in your SSH configuration (User, IdentityFile), or load the key with ssh-add"
     )
+
+
+def _no_file(error: Any, to: Connection, where: str) -> str:
+    return f"{where}: {error.filename} is not there; see IdentityFile in your SSH configuration"
 
 
 _TOLD: tuple[tuple[type[BaseException], Callable[[Any, Connection, str], str]], ...] = (
@@ -84,6 +88,7 @@ _TOLD: tuple[tuple[type[BaseException], Callable[[Any, Connection, str], str]], 
     (UnknownKeyError, _as_said),
     (AuthenticationException, _not_let_in),
     (ChannelException, _no_session),
+    (FileNotFoundError, _no_file),
 )
 
 

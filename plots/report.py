@@ -51,7 +51,7 @@ def footer(run: Run) -> str:
 
 def page(run: Run) -> str:
     """The report in Markdown."""
-    hidden = {"description", "points", "repeats"}
+    hidden = {"description", "points", "repeats", "hosts", "order"}
     facts = "\n".join(
         f"- {name}: {value}"
         for name, value in run.environment.items()
@@ -68,8 +68,29 @@ def page(run: Run) -> str:
         f"{description + paragraph if description else ''}"
         f"{machine(run.environment)}\n\n{markdown(run.rows, run.missing)}\n"
         f"{picture if drawable(run.rows) else ''}"
-        f"## Environment\n\n{facts}\n"
+        f"## Environment\n\n{facts}\n{_hosts(run.environment)}"
     )
+
+
+def _hosts(environment: dict[str, Any]) -> str:
+    """What each host of a cluster was found to be, a row each."""
+    hosts = environment.get("hosts")
+    if not hosts:
+        return ""
+    rows = [
+        [
+            name,
+            str(len(found.get("cores", ()))),
+            ", ".join(str(gpu.get("name", "GPU")) for gpu in found.get("gpus", ())) or "-",
+            f"{found.get('memory_mib', 0) / 1024:.1f} GiB",
+            str(found.get("python", "")),
+            str(found.get("mxnet", "")),
+        ]
+        for name, found in hosts.items()
+    ]
+    header = ["host", "cores", "GPUs", "memory", "Python", "MXNet"]
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def build(run: Run) -> list[Path]:

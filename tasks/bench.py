@@ -40,6 +40,7 @@ def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None
 
     wanted = points(what, where)
     store = Store(run_folder(run or what.name))
+    left = {name for _, name in wanted} - store.done()
     order = wanted if in_order else shuffled(wanted, store.folder.resolve().name)
     try:
         with SweepScreen() as screen:
@@ -47,6 +48,8 @@ def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None
                 screen.show(update)
     finally:
         store.close()
+    if not left:
+        print("all of it is measured already; with another --run it is measured again")
     build_report(store.folder)
 
 

@@ -63,7 +63,7 @@ def _trial(folder: Path, words: str, repeat: int | None) -> tuple[Identity, Path
         if set(words.split()) <= set(name.name.split()) and repeat in {None, name.repeat + 1}
     ]
     if not wanted:
-        asked = f"{words!r}" + (f" and repeat {repeat}" if repeat else "")
+        asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
         known = ", ".join(sorted({name.name for name in found.values()}))
         raise StoreError(f"{folder}: no point with logs has {asked}; those with logs: {known}")
     newest = max(wanted, key=lambda path: _began(path / HOSTS))

@@ -1,5 +1,6 @@
 """Hosts that are not fit: each is told before anything starts, with what to do."""
 
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -53,12 +54,15 @@ def test_ways_not_to_get_in_have_a_sentence_each(practice: Cluster, tmp_path: Pa
         "unknown": _why(practice, tmp_path, config.replace(str(_known(config)), str(unknown))),
         "other": _why(practice, tmp_path, config.replace(str(_known(config)), str(other))),
         "nobody": _why(practice, tmp_path, config.replace("User bench", "User nobody")),
+        "keyless": _why(practice, tmp_path, re.sub(r"IdentityFile .*", "IdentityFile /no", config)),
     }
     assert "is not in" in said["unknown"]
     assert "SHA256:" in said["unknown"]
     assert "its key differs from the known one (expected ssh-ed25519 SHA256:" in said["other"]
     assert said["other"].count("SHA256:") == 2
+    assert said["other"].endswith(f"-f {other}")
     assert "does not let nobody in" in said["nobody"]
+    assert "/no is not there; see IdentityFile" in said["keyless"]
 
 
 def _known(config: str) -> Path:

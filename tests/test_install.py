@@ -12,6 +12,7 @@ import launch.install
 from launch.errors import LaunchError
 from launch.hosts import ROOT, this_machine
 from launch.install import Installing, code_files, install
+from launch.interpreter import facts
 from launch.practice.cluster import Cluster, down, up
 from launch.transport import here
 
@@ -70,10 +71,23 @@ def test_wheels_are_pushed_where_hosts_have_no_index(checkout: Path, tmp_path: P
 
 @pytest.mark.program
 def test_a_host_whose_environment_cannot_be_made_is_told(checkout: Path, tmp_path: Path) -> None:
-    (checkout / "tools" / "environment.sh").write_text("echo no venv module >&2; exit 2\n")
+    script = "echo hm >&2; echo ERROR: no such wheel >&2; echo pip failed >&2; exit 2\n"
+    (checkout / "tools" / "environment.sh").write_text(script)
     failed, said = installed(tmp_path)
     assert failed == 1
-    assert said[0].endswith("its environment could not be made: no venv module")
+    why = "its environment could not be made: ERROR: no such wheel | pip failed; a host that"
+    assert f"{why} reaches no package index needs --wheelhouse" in said[0]
+
+
+def test_a_tree_whose_environment_is_half_made_hides_no_whole_one(tmp_path: Path) -> None:
+    half, whole = tmp_path / "half", tmp_path / "whole"
+    for tree in (half, whole):
+        (tree / ".venv" / "bin").mkdir(parents=True)
+        (tree / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    trees = [str(half), str(whole)]
+    assert facts(trees, ".venv/bin/python")["tree"] == str(half)
+    (whole / ".venv" / "lock-stamp").write_text("made")
+    assert facts(trees, ".venv/bin/python")["tree"] == str(whole)
 
 
 def test_code_is_what_git_would_keep() -> None:

@@ -152,7 +152,7 @@ def test_logs_that_are_not_there_are_one_line(tmp_path: Path) -> None:
     run = str(tmp_path)
     for options, said in (
         ({"point": "x9"}, "no point with logs has 'x9'; those with logs: tiny dist_sync x2"),
-        ({"repeat": "7"}, "no point with logs has '' and repeat 7; those"),
+        ({"repeat": "7"}, "no point with logs has repeat 7; those"),
         (
             {"process": "worker-7"},
             "--process: expected one of the job's 5 processes, such as worker-1, got 'worker-7'",
