@@ -20,6 +20,9 @@ class Rank:
 
     seconds and cpu_seconds of each window, its end by the host's clock (seconds since 1970), images
     that this rank trained in it, loss at its end.
+
+    own_seconds: of forward and backward alone, without waiting for anyone, one probe after another;
+    every rank has its probes at the same windows.
     """
 
     rank: int
@@ -30,6 +33,7 @@ class Rank:
     cpu_seconds: tuple[float, ...] = ()
     images: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
+    own_seconds: tuple[float, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
 
 

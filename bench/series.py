@@ -1,0 +1,46 @@
+"""When the windows measured so far are enough: pure rules that a worker asks between windows."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from bench.interval import Numbers, error_of_mean
+from bench.steady import steady
+
+PRECISION = 0.02
+LEAST_WINDOWS = 6
+_GROWTH = 1.25
+
+
+def precision_of(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
+    """Half width of the 95 % interval of the mean steady window, as a part of it.
+
+    Infinite where it cannot be said: fewer than six steady windows, or no steady state yet.
+    """
+    found = steady(seconds, warmup)
+    counted = np.asarray(seconds[found.dropped :], dtype=float)
+    error = error_of_mean(counted)
+    if error is None or len(counted) < LEAST_WINDOWS or not found.settled:
+        return math.inf
+    return error.half_width / float(counted.mean())
+
+
+def good_enough(
+    seconds: Sequence[float] | Numbers, precision: float = PRECISION, warmup: int = 0
+) -> bool:
+    """Whether the rate is known to within `precision` (relative, at 95 %)."""
+    return precision_of(seconds, warmup) <= precision
+
+
+@lru_cache
+def looks_at(count: int) -> bool:
+    """Whether it is asked after `count` windows: 6, 8, 10, 13, 17 ..., each 1.25 times the last.
+
+    Every look is another chance to stop on windows that happen to be alike; few looks, few chances.
+    """
+    look = LEAST_WINDOWS
+    while look < count:
+        look = math.ceil(look * _GROWTH)
+    return look == count

@@ -1,0 +1,122 @@
+"""Where a series of window times becomes steady, and whether it drifts after that."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.interval import Numbers, correlation, inflation, student
+
+# Fewer windows than this cannot show that they are the steady ones.
+_LEAST_LEFT = 3
+_LEAST_LEFT_LATE = 6
+_MOST_BATCHES = 200
+_SURE = 1 - 1e-3
+_SURE_LATE = 1 - 1e-5
+_LEAST_STEP = 0.01
+# More is hard to tell from a slow start itself in a dozen windows: it would hide one.
+_MOST_CORRELATION = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steady:
+    """What counts of a series.
+
+    dropped     windows at the front that do not count
+    settled     False where more than half of them had to be dropped: it was measured too briefly
+    drift       by what part of the mean the windows that count change from their first to their
+                last, where that is beyond chance; else 0
+    """
+
+    dropped: int
+    settled: bool = True
+    drift: float = 0.0
+
+
+def steady(seconds: Sequence[float] | Numbers, warmup: int = 0) -> Steady:
+    """How many windows at the front do not count: at least `warmup`, and those of a slow start.
+
+    The cut is where MSER has it (White 1997: the least squared standard error of the mean of what
+    is left), of those cuts whose front differs from the rest beyond chance: Student's t, allowing
+    for an AR(1), of both the mean and the median of the front, so that a single slow window is no
+    slow start. Long series are taken in batches (MSER-m; White, Cobb and Spratt 2000).
+    """
+    series = np.asarray(seconds[warmup:], dtype=float)
+    size = max(1, -(-len(series) // _MOST_BATCHES))
+    whole = len(series) // size * size
+    batches = series[:whole].reshape(-1, size).mean(axis=1)
+    cut = _cut(batches)
+    return Steady(
+        dropped=min(warmup, len(seconds)) + cut * size,
+        settled=cut <= len(batches) / 2,
+        drift=_drift(batches[cut:]),
+    )
+
+
+def _cut(series: Numbers) -> int:
+    """Windows before the steady ones."""
+    count = len(series)
+    if count <= _LEAST_LEFT:
+        return 0
+    cuts = np.arange(count - _LEAST_LEFT + 1)
+    left = count - cuts
+    mean = _tails(series)[cuts] / left
+    squares = np.maximum(_tails(series**2)[cuts] - left * mean**2, 0)
+    squares[squares < 1e-12 * left * mean**2] = 0  # what rounding leaves of equal windows
+    score = squares / left**2
+    front = np.concatenate((series[:1], np.cumsum(series)[cuts[1:] - 1] / cuts[1:]))
+    step = front - mean
+    error, single = _errors(series, cuts, mean, squares)
+    likely = (score < score[0]) & (np.abs(step) > np.maximum(3 * error, _LEAST_STEP * mean))
+    for cut in sorted(np.flatnonzero(likely), key=lambda one: (score[one], one)):
+        away = math.copysign(1.0, step[cut]) * (series[:cut] - mean[cut])
+        late = cut > count / 2
+        if late and left[cut] < _LEAST_LEFT_LATE:
+            continue
+        spread = max(1.0, float(away.std() / single[cut])) if late else 1.0
+        needed = student(int(left[cut]) - 1, _SURE_LATE if late else _SURE) * error[cut] * spread
+        middle = np.sort(away)[(cut - 1) // 2]
+        if min(abs(step[cut]), middle) > needed and away[-1] > single[cut]:
+            return int(cut)
+    return 0
+
+
+def _tails(values: Numbers) -> Numbers:
+    """The sum from each value to the last."""
+    return np.cumsum(values[::-1])[::-1]
+
+
+def _errors(
+    series: Numbers, cuts: NDArray[np.integer[Any]], mean: Numbers, squares: Numbers
+) -> tuple[Numbers, Numbers]:
+    """The standard error of front less rest by the noise of the rest, and that noise, by cut."""
+    left = len(series) - cuts
+    products = _tails(np.append(series[1:] * series[:-1], 0.0))[cuts]
+    ends = series[cuts] + series[-1]
+    lag = products - mean * (2 * mean * left - ends) + (left - 1) * mean**2
+    sample = np.divide(lag, squares, out=np.zeros(len(cuts)), where=squares > 0)
+    rho = np.minimum(correlation(sample, left), _MOST_CORRELATION)
+    grown = inflation(rho, left)
+    single = squares / np.maximum(left - grown, 1)
+    before = np.maximum(cuts, 1)
+    error = np.sqrt(single * (inflation(rho, before) / before + grown / left))
+    return error, np.sqrt(single)
+
+
+def _drift(series: Numbers) -> float:
+    """The straight line's change over the series, as a part of its mean; 0 within chance."""
+    count = len(series)
+    if count < _LEAST_LEFT_LATE:
+        return 0.0
+    places = np.arange(count) - (count - 1) / 2
+    slope = float(places @ series) / float(places @ places)
+    rest = series - series.mean() - slope * places
+    squares = float(rest @ rest)
+    rho = correlation(float(rest[1:] @ rest[:-1]) / squares, count) if squares > 0 else 0.0
+    grown = float(inflation(rho, count))
+    error = math.sqrt(squares / max(count - 2 * grown, 1) * grown / float(places @ places))
+    needed = student(max(int(count / grown) - 2, 1), _SURE) * error
+    return slope * (count - 1) / float(series.mean()) if abs(slope) > needed else 0.0
