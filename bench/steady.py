@@ -27,13 +27,10 @@ class Steady:
 
     dropped     windows at the front that do not count
     settled     False where more than half of them had to be dropped: it was measured too briefly
-    drift       by what part of the mean the windows that count change from their first to their
-                last, where that is beyond chance; else 0
     """
 
     dropped: int
     settled: bool = True
-    drift: float = 0.0
 
 
 def steady(seconds: Sequence[float] | Numbers, warmup: int = 0) -> Steady:
@@ -52,7 +49,6 @@ def steady(seconds: Sequence[float] | Numbers, warmup: int = 0) -> Steady:
     return Steady(
         dropped=min(warmup, len(seconds)) + cut * size,
         settled=cut <= len(batches) / 2,
-        drift=_drift(batches[cut:]),
     )
 
 
@@ -106,8 +102,12 @@ def _errors(
     return error, np.sqrt(single)
 
 
-def _drift(series: Numbers) -> float:
-    """The straight line's change over the series, as a part of its mean; 0 within chance."""
+def drift(values: Sequence[float] | Numbers) -> float:
+    """How much a straight line through a series changes, as a part of its mean; 0 within chance.
+
+    Chance is Student's t of the slope at 99.9 %, with the errors of an AR(1) about the line.
+    """
+    series = np.asarray(values, dtype=float)
     count = len(series)
     if count < _LEAST_LEFT_LATE:
         return 0.0

@@ -113,7 +113,8 @@ def _check(record: Record) -> None:
             raise ValueError(f"rank {rank.rank}: lists of different lengths")
         if len(rank.seconds) <= record.trial.warmup_windows:
             raise ValueError(f"rank {rank.rank}: {len(rank.seconds)} windows, none after warm-up")
-        if not all(math.isfinite(one) and one > 0 for one in (*rank.seconds, *rank.images)):
+        above_0 = (*rank.seconds, *rank.own_seconds, *rank.images)
+        if not all(math.isfinite(one) and one > 0 for one in above_0):
             raise ValueError(f"rank {rank.rank}: seconds and images have to be above 0")
 
 

@@ -3,7 +3,7 @@
 import itertools
 
 from bench.series import PRECISION
-from bench.steady import Steady, steady
+from bench.steady import Steady, drift, steady
 from results.record import Rank, Record
 
 
@@ -82,17 +82,17 @@ def _images(rank: Rank, since: float, until: float) -> float:
 
 def unsteadiness(record: Record) -> str:
     """What a reader must know of windows that did not become steady; empty where they did."""
-    found = steady_state(record)
-    count = len(job_windows(record))
+    found, windows = steady_state(record), job_windows(record)
     if not found.settled:
         return (
-            f"not steady: the first {found.dropped} of {count} windows differ from the rest and do "
-            f"not count; measure more windows"
+            f"not steady: the first {found.dropped} of {len(windows)} windows differ from the rest "
+            f"and do not count; measure more windows"
         )
-    if abs(found.drift) <= PRECISION:
+    change = drift([seconds / images for seconds, images in windows[found.dropped :]])
+    if abs(change) <= PRECISION:
         return ""
-    way = "slower" if found.drift > 0 else "faster"
+    way = "slower" if change > 0 else "faster"
     return (
         f"not steady: from the first window that counts to the last they become "
-        f"{100 * abs(found.drift):.0f} % {way}"
+        f"{100 * abs(change):.0f} % {way}"
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
@@ -94,6 +94,7 @@ def points(rates: dict[int, float], per_host: int = 16) -> list[Record]:
     return found
 
 
+@settings(deadline=None)
 @given(st.floats(0.1, 1e4))
 def test_perfect_scaling_is_an_efficiency_of_one(one: float) -> None:
     rows = scaling(points({devices: one * devices for devices in (1, 2, 4, 16, 32)}))

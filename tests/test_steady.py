@@ -1,17 +1,18 @@
 """Where a series becomes steady, how sure its mean is, and when it is enough."""
 
+import dataclasses
 import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from bench.interval import Numbers, error_of_mean, student
-from bench.series import good_enough, looks_at, precision_of
-from bench.steady import Steady, steady
+from bench.series import Budget, ending, good_enough, looks_at, precision_of
+from bench.steady import Steady, drift, steady
 
 # Images per second that others have logged: the first two windows are a warm-up.
 LOGGED = (952, 2687, 22244, 21021, 21819, 21400, 21600, 21100, 21800, 21500)
@@ -85,14 +86,15 @@ def test_a_series_that_is_steady_only_late_is_not_settled() -> None:
 def test_a_series_that_goes_on_changing_drifts() -> None:
     draw = np.random.default_rng(5)
     seconds = noise(draw, 40, 0.0, 0.01) * np.linspace(1, 1.2, 40)
-    assert 0.03 < steady(seconds).drift < 0.2
-    assert -0.2 < steady(seconds[::-1]).drift < -0.03
-    assert steady(noise(draw, 40, 0.0, 0.01)).drift == 0
+    cut = steady(seconds).dropped
+    assert 0.03 < drift(seconds[cut:]) < 0.2
+    assert drift(seconds[::-1]) == pytest.approx(-0.18, abs=0.02)
+    assert drift(noise(draw, 40, 0.0, 0.01)) == 0
 
 
 def test_drift_is_rarely_seen_where_there_is_none() -> None:
     draw = np.random.default_rng(6)
-    seen = sum(steady(noise(draw, 20, 0.3, 0.02)).drift != 0 for _ in range(1000))
+    seen = sum(drift(noise(draw, 20, 0.3, 0.02)) != 0 for _ in range(1000))
     assert seen <= 15
 
 
@@ -109,12 +111,13 @@ def test_long_series_are_taken_in_batches() -> None:
     assert 5000 <= steady(seconds).dropped <= 5500
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(1e-6, 1e6), max_size=40), st.integers(0, 5))
 def test_any_series_leaves_windows_to_count(seconds: list[float], warmup: int) -> None:
     found = steady(seconds, warmup)
     assert min(warmup, len(seconds)) <= found.dropped
     assert found.dropped < len(seconds) or len(seconds) <= warmup
-    assert math.isfinite(found.drift)
+    assert math.isfinite(drift(seconds))
     assert good_enough(seconds, 0.02, warmup) in (True, False)
 
 
@@ -148,3 +151,17 @@ def test_looks_are_spaced_by_a_quarter() -> None:
     looks = [count for count in range(100) if looks_at(count)]
     assert looks[:6] == [6, 8, 10, 13, 17, 22]
     assert all(1.25 <= b / a <= 1.34 for a, b in itertools.pairwise(looks))
+
+
+def test_what_ended_a_measurement_is_said() -> None:
+    quiet, wild = [3.0, *[1.0, 1.01] * 10], [3.0, *[1.0, 2.0, 0.5, 1.7] * 5]
+    budget = Budget(precision=0.02, windows=18, seconds=15.0)
+
+    def ends(seconds: list[float], budget: Budget) -> tuple[int, str]:
+        found = ((n, ending(seconds[: n + 1], budget, 1)) for n in range(len(seconds)))
+        return next((n, said) for n, said in found if said)
+
+    assert ends(quiet, budget) == (6, "precision")
+    assert ends(quiet, dataclasses.replace(budget, precision=0.0)) == (15, "seconds")
+    assert ends(wild, budget) == (12, "seconds")
+    assert ends(wild, dataclasses.replace(budget, seconds=0.0)) == (18, "windows")
