@@ -38,7 +38,7 @@ def student(freedom: float, confidence: float = CONFIDENCE) -> float:
     With t = sqrt(freedom) tan(a), the density of a is cos(a) ** (freedom - 1), which is summed.
     """
     last = min(math.pi / 2, 12 / math.sqrt(freedom))
-    angles = np.linspace(0, last, 8193)
+    angles = np.linspace(0, last, 2049)
     density = np.maximum(np.cos(angles), 0) ** (freedom - 1)
     area = np.concatenate(([0.0], np.cumsum(density[1:] + density[:-1])))
     angle = float(np.interp(confidence * area[-1], area, angles))

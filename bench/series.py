@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from bench.interval import error_of_mean
+from bench.interval import Numbers, error_of_mean
 from bench.steady import steady
 
 PRECISION = 0.02
@@ -14,7 +15,7 @@ LEAST_WINDOWS = 6
 _GROWTH = 1.25
 
 
-def precision_of(seconds: Sequence[float], warmup: int = 0) -> float:
+def precision_of(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
     """Half width of the 95 % interval of the mean steady window, as a part of it.
 
     Infinite where it cannot be said: fewer than six steady windows, or no steady state yet.
@@ -27,18 +28,48 @@ def precision_of(seconds: Sequence[float], warmup: int = 0) -> float:
     return error.half_width / float(counted.mean())
 
 
-def good_enough(seconds: Sequence[float], precision: float = PRECISION, warmup: int = 0) -> bool:
+def good_enough(
+    seconds: Sequence[float] | Numbers, precision: float = PRECISION, warmup: int = 0
+) -> bool:
     """Whether the rate is known to within `precision` (relative, at 95 %)."""
     return precision_of(seconds, warmup) <= precision
 
 
 @lru_cache
 def looks_at(count: int) -> bool:
-    """Whether it is asked after `count` windows: 6, 8, 10, 13, 17 ..., each 1.25 times the last.
+    """Whether it is asked after `count` windows since the least warm-up: 6, 8, 10, 13, 17 ...
 
-    Every look is another chance to stop on windows that happen to be alike; few looks, few chances.
+    Each look is at 1.25 times the windows of the last, for every look is another chance to stop on
+    windows that happen to be alike.
     """
     look = LEAST_WINDOWS
     while look < count:
         look = math.ceil(look * _GROWTH)
     return look == count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How well and at most how long a point is measured; warm-up counts in neither limit.
+
+    precision of 0 is never reached: all `windows` are measured. seconds of 0 are no limit.
+    """
+
+    precision: float
+    windows: int
+    seconds: float = 0.0
+
+
+def ending(seconds: Sequence[float], budget: Budget, warmup: int = 0) -> str:
+    """What ends the measuring after these windows: "windows", "seconds", "precision"; '' nothing.
+
+    Precision is asked after the looks of `looks_at` alone, and comes first.
+    """
+    counted = seconds[warmup:]
+    asked = budget.precision > 0 and looks_at(len(counted))
+    if asked and good_enough(seconds, budget.precision, warmup):
+        return "precision"
+    if len(counted) >= budget.windows:
+        return "windows"
+    spent = 0 < budget.seconds <= math.fsum(counted)
+    return "seconds" if spent else ""

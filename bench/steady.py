@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.interval import Numbers, correlation, inflation, student
 
@@ -25,16 +27,13 @@ class Steady:
 
     dropped     windows at the front that do not count
     settled     False where more than half of them had to be dropped: it was measured too briefly
-    drift       by what part of the mean the windows that count change from their first to their
-                last, where that is beyond chance; else 0
     """
 
     dropped: int
     settled: bool = True
-    drift: float = 0.0
 
 
-def steady(seconds: Sequence[float], warmup: int = 0) -> Steady:
+def steady(seconds: Sequence[float] | Numbers, warmup: int = 0) -> Steady:
     """How many windows at the front do not count: at least `warmup`, and those of a slow start.
 
     The cut is where MSER has it (White 1997: the least squared standard error of the mean of what
@@ -50,7 +49,6 @@ def steady(seconds: Sequence[float], warmup: int = 0) -> Steady:
     return Steady(
         dropped=min(warmup, len(seconds)) + cut * size,
         settled=cut <= len(batches) / 2,
-        drift=_drift(batches[cut:]),
     )
 
 
@@ -88,7 +86,7 @@ def _tails(values: Numbers) -> Numbers:
 
 
 def _errors(
-    series: Numbers, cuts: Numbers, mean: Numbers, squares: Numbers
+    series: Numbers, cuts: NDArray[np.integer[Any]], mean: Numbers, squares: Numbers
 ) -> tuple[Numbers, Numbers]:
     """The standard error of front less rest by the noise of the rest, and that noise, by cut."""
     left = len(series) - cuts
@@ -104,8 +102,12 @@ def _errors(
     return error, np.sqrt(single)
 
 
-def _drift(series: Numbers) -> float:
-    """The straight line's change over the series, as a part of its mean; 0 within chance."""
+def drift(values: Sequence[float] | Numbers) -> float:
+    """How much a straight line through a series changes, as a part of its mean; 0 within chance.
+
+    Chance is Student's t of the slope at 99.9 %, with the errors of an AR(1) about the line.
+    """
+    series = np.asarray(values, dtype=float)
     count = len(series)
     if count < _LEAST_LEFT_LATE:
         return 0.0

@@ -4,110 +4,85 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
-
+from bench.interval import Error, error_of_mean
 from results.record import Record
-
-_CONFIDENCE = 0.95
+from results.windows import common_slices, steady_windows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """Images per second with the ends of its 95 % interval, from `windows` steady windows.
+    """Images per second, from `windows` steady windows of `repeats` processes.
 
-    The interval comes from the spread of window times where there is one repeat, and from the
-    spread between repeats where there are more. low and high are None where there is one window.
+    error       of its logarithm, so relative: from the spread between repeats where there are
+                more than one, else from that of the windows; None where there is one window
     """
 
     images_per_second: float
-    low: float | None
-    high: float | None
+    error: Error | None
     repeats: int
     windows: int
 
     @property
-    def relative_error(self) -> float | None:
-        """Half the interval's width on the logarithmic scale; None where there is no interval."""
-        if self.low is None or self.high is None:
+    def low(self) -> float | None:
+        """The lower end of the 95 % interval."""
+        if self.error is None:
             return None
-        return math.log(self.high / self.low) / 2
+        return self.images_per_second * math.exp(-self.error.half_width)
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the 95 % interval."""
+        if self.error is None:
+            return None
+        return self.images_per_second * math.exp(self.error.half_width)
 
 
-def steady_windows(record: Record) -> list[tuple[float, int]]:
-    """(seconds, images) of each window after warm-up, of the whole job.
-
-    A synchronous window lasts as long as its slowest rank, and every rank must have reported it.
-    """
-    warmup = record.trial.warmup_windows
-    count = min(len(rank.seconds) for rank in record.ranks)
-    return [
-        (
-            max(rank.seconds[index] for rank in record.ranks),
-            sum(rank.images[index] for rank in record.ranks),
-        )
-        for index in range(warmup, count)
-    ]
-
-
-def _asynchronous_rate(record: Record) -> float:
-    """Images of all ranks inside the time that all of them were in steady windows, over it.
-
-    Ranks run on their own clocks: a window that lies partly inside counts by that part.
-    """
-    warmup = record.trial.warmup_windows
-    begin = max(rank.ends[warmup] - rank.seconds[warmup] for rank in record.ranks)
-    end = min(rank.ends[-1] for rank in record.ranks)
-    images = 0.0
-    for rank in record.ranks:
-        for seconds, at, count in zip(rank.seconds, rank.ends, rank.images, strict=True):
-            inside = min(at, end) - max(at - seconds, begin)
-            images += count * max(0.0, inside) / seconds
-    return images / (end - begin)
+def _parts(record: Record) -> Sequence[tuple[float, float]]:
+    """(seconds, images) that one rate is made from."""
+    if record.trial.asynchronous:
+        return common_slices(record)
+    return steady_windows(record)
 
 
 def rate_of(record: Record) -> float:
     """Images of all steady windows of all ranks over the seconds of those windows."""
-    if record.trial.asynchronous:
-        return _asynchronous_rate(record)
-    return _pooled(steady_windows(record))
+    return _pooled(_parts(record))
 
 
-def _pooled(windows: Sequence[tuple[float, int]]) -> float:
-    """Images of all windows over the seconds of all windows."""
-    return sum(images for _, images in windows) / sum(seconds for seconds, _ in windows)
+def _pooled(parts: Sequence[tuple[float, float]]) -> float:
+    return sum(images for _, images in parts) / sum(seconds for seconds, _ in parts)
 
 
 def rate(records: Sequence[Record]) -> Rate:
-    """The rate of one trial's good repeats."""
-    rates = [rate_of(record) for record in records]
-    windows = [steady_windows(record) for record in records]
-    if records[0].trial.asynchronous:  # no windows in common to add up
-        value = len(rates) / sum(1 / one for one in rates)
-    else:
-        value = _pooled([window for one in windows for window in one])
-    if len(records) > 1:
-        logs = [math.log(one) for one in rates]
-    else:
-        logs = [math.log(images / seconds) for seconds, images in windows[0]]
-    half = _half_width(logs)
+    """The rate of one trial's good repeats.
+
+    Each repeat counts alike, however many windows it took: their mean seconds an image are
+    averaged. Where all have as many windows that is all images over all seconds.
+    """
+    parts = [_parts(record) for record in records]
+    rates = [_pooled(one) for one in parts]
     return Rate(
-        images_per_second=value,
-        low=None if half is None else value * math.exp(-half),
-        high=None if half is None else value * math.exp(half),
+        images_per_second=len(rates) / sum(1 / one for one in rates),
+        error=_between(rates) if len(rates) > 1 else _within(parts[0]),
         repeats=len(records),
-        windows=sum(len(one) for one in windows),
+        windows=sum(len(one) for one in parts),
     )
 
 
-def _half_width(samples: Sequence[float]) -> float | None:
-    """Half of the 95 % interval of the mean, by Student's t; None for fewer than two samples."""
-    count = len(samples)
-    if count < 2:
-        return None
-    mean = sum(samples) / count
-    variance = sum((sample - mean) ** 2 for sample in samples) / (count - 1)
-    quantile = float(stdtrit(count - 1, (1 + _CONFIDENCE) / 2))
-    return quantile * math.sqrt(variance / count)
+def _between(rates: Sequence[float]) -> Error:
+    """Repeats are independent: the error of the mean of their logarithms."""
+    logs = [math.log(one) for one in rates]
+    count = len(logs)
+    mean = math.fsum(logs) / count
+    squares = math.fsum((one - mean) ** 2 for one in logs)
+    return Error(size=math.sqrt(squares / (count - 1) / count), freedom=count - 1)
+
+
+def _within(parts: Sequence[tuple[float, float]]) -> Error | None:
+    """Of all images over all seconds: that of a ratio of sums (Cochran 1977, chapter 6)."""
+    pooled = _pooled(parts)
+    mean = math.fsum(seconds for seconds, _ in parts) / len(parts)
+    return error_of_mean([(seconds - images / pooled) / mean for seconds, images in parts])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,12 +100,25 @@ class Ratio:
 
 
 def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
-    """point / base * scale; the errors of both add in quadrature on the logarithmic scale."""
+    """point / base * scale; the interval carries the errors of both, on the logarithmic scale."""
     value = point.images_per_second / base.images_per_second * scale
     if point is base:
         return Ratio(value=value, low=value, high=value)
-    errors = point.relative_error, base.relative_error
-    if errors[0] is None or errors[1] is None:
+    if point.error is None or base.error is None:
         return Ratio(value=value, low=None, high=None)
-    half = math.hypot(errors[0], errors[1])
+    half = _together(point.error, base.error).half_width
     return Ratio(value=value, low=value * math.exp(-half), high=value * math.exp(half))
+
+
+def _together(one: Error, other: Error) -> Error:
+    """The error of a difference.
+
+    Its freedom is Satterthwaite's (1946), with one degree more on each side and one less at the
+    end: halfway to the form whose squares of variances are unbiased (two more, two less). With
+    three repeats the plain form is too wide and the unbiased one too narrow; docs/measuring.md.
+    """
+    squares = one.size**2, other.size**2
+    if sum(squares) == 0:
+        return Error(size=0.0, freedom=one.freedom + other.freedom)
+    parts = squares[0] ** 2 / (one.freedom + 1) + squares[1] ** 2 / (other.freedom + 1)
+    return Error(size=math.sqrt(sum(squares)), freedom=sum(squares) ** 2 / parts - 1)

@@ -19,8 +19,10 @@ class Rank:
     """One worker's raw windows, warm-up included; the lists are of equal length.
 
     seconds and cpu_seconds of each window, its end by the host's clock (seconds since 1970), images
-    that this rank trained in it, loss at its end. own_seconds, of any length, are those of a
-    forward and backward alone, measured by all ranks of a synchronous job at the same windows.
+    that this rank trained in it, loss at its end.
+
+    own_seconds: of forward and backward alone, without waiting for anyone, one probe after another;
+    every rank has its probes at the same windows.
     """
 
     rank: int
@@ -116,7 +118,8 @@ def _check(record: Record) -> None:
             raise ValueError(f"rank {rank.rank}: lists of different lengths")
         if len(rank.seconds) <= record.trial.warmup_windows:
             raise ValueError(f"rank {rank.rank}: {len(rank.seconds)} windows, none after warm-up")
-        if not all(math.isfinite(one) and one > 0 for one in (*rank.seconds, *rank.images)):
+        above_0 = (*rank.seconds, *rank.own_seconds, *rank.images)
+        if not all(math.isfinite(one) and one > 0 for one in above_0):
             raise ValueError(f"rank {rank.rank}: seconds and images have to be above 0")
 
 

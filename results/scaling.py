@@ -1,13 +1,14 @@
 """ScalingRow: one point of a sweep with its speed-up and efficiency against each base."""
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.kvstores import is_distributed
-from bench.trial import Trial
-from results.rates import Rate, Ratio, rate, ratio, steady_windows
+from bench.trial import FIELDS, Trial
+from results.ledger import slow_ranks
+from results.rates import Rate, Ratio, rate, ratio
 from results.record import Record
+from results.windows import steady_windows, unsteadiness
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +59,23 @@ class _Point:
 
 
 # Fields in which a point may differ from its base.
-_SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore", "windows")
+_SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
+_WINDOWS = ("warmup_windows", "windows")
+_SERVERS = ("servers_per_host", "server_hosts")
 _SCRIPTED = ("fake_seconds", "fake_faults")
 
 
-def _series(trial: Trial) -> tuple[object, ...]:
-    """Everything that has to be the same in a point and its base."""
-    fields = dataclasses.asdict(trial)
-    return tuple(value for name, value in fields.items() if name not in _SCALED + _SCRIPTED)
+def _peers(trial: Trial, other: Trial) -> bool:
+    """Whether all is the same that has to be in a point and its base.
+
+    Where servers stand matters only if both have servers.
+    """
+    differing = {*_SCALED, *_WINDOWS, *_SCRIPTED}
+    if not (is_distributed(trial.kvstore) and is_distributed(other.kvstore)):
+        differing.update(_SERVERS)
+    return all(
+        getattr(trial, field) == getattr(other, field) for field in FIELDS if field not in differing
+    )
 
 
 def _first(
@@ -93,11 +103,11 @@ def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, Against | None]
     trial = point.trial
     if trial.mode == "test-io":
         return {}
-    peers = [other for other in points if _series(other.trial) == _series(trial)]
+    peers = [other for other in points if _peers(trial, other.trial)]
     if len({(peer.trial.devices, peer.trial.kvstore) for peer in peers}) == 1:
         return {}
     full = trial.devices_per_host
-    host = _first(peers, lambda t: t.devices == full and t.hosts == 1)
+    host = _first(peers, lambda t: t.devices == full and t.worker_hosts == 1)
     one_worker = _first(
         peers,
         lambda t: (
@@ -146,13 +156,24 @@ def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point])
     return ScalingRow(
         trial=newest.trial,
         status="ok",
-        message="; ".join(dict.fromkeys(one.message for one in group if one.message)),
+        message="; ".join(_told(group)),
         rate=point.rate,
         emulated=newest.emulated,
         window_seconds=_window_seconds(group),
         accuracy=newest.accuracy,
         **_bases(point, list(points.values())),
     )
+
+
+def _told(group: Sequence[Record]) -> Iterator[str]:
+    """What its repeats have to say, each thing once."""
+    yield from dict.fromkeys(one.message for one in group if one.message)
+    for said in (slow_ranks, unsteadiness):
+        sentences = [sentence for one in group if (sentence := said(one))]
+        if sentences and len(group) > 1:
+            yield f"{sentences[0]} (in {len(sentences)} of {len(group)} repeats, the first is told)"
+        else:
+            yield from sentences
 
 
 def _window_seconds(group: Sequence[Record]) -> tuple[float, ...]:

@@ -1,0 +1,64 @@
+"""The ledger of a job's ranks: who computes more slowly than the others, beyond noise."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from results.record import Rank, Record
+
+# A rank this much slower matters to a job that waits for it.
+_LEAST_EXCESS = 0.05
+_FALSE_ALARMS = 1e-3
+_LEAST_PROBES = 3
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Straggler:
+    """A rank whose own computing takes 1 + `excess` times that of the median of the others."""
+
+    rank: int
+    host: str
+    excess: float
+
+
+def stragglers(ranks: Sequence[Rank]) -> list[Straggler]:
+    """The ranks that are slower than the others by 5 % or more, beyond noise; the slowest first.
+
+    A probe's excess is the logarithm of a rank's seconds over the median of the other ranks' in the
+    same probe, so what slows all at once does not count. Mean and median of a rank's excesses both
+    have to reach 5 %, and the mean to be too large for noise: less than one job in a thousand has a
+    false alarm (Bonferroni over the ranks). Noise is the rank's own spread over the probes, or the
+    median of all ranks' spreads where that is larger.
+    """
+    probes = min((len(rank.own_seconds) for rank in ranks), default=0)
+    if len(ranks) < 2 or probes < _LEAST_PROBES:
+        return []
+    logs = np.log([rank.own_seconds[:probes] for rank in ranks])
+    excess = logs - np.array([np.median(np.delete(logs, n, 0), axis=0) for n in range(len(ranks))])
+    spread = excess.std(axis=1, ddof=1)
+    noise = np.maximum(spread, np.median(spread)) / math.sqrt(probes)
+    mean, middle = excess.mean(axis=1), np.median(excess, axis=1)
+    beyond = NormalDist().inv_cdf(1 - _FALSE_ALARMS / len(ranks)) * noise
+    slow = np.minimum(mean, middle) >= np.maximum(math.log1p(_LEAST_EXCESS), beyond)
+    named = [
+        Straggler(rank=rank.rank, host=rank.host, excess=math.expm1(middle[n]))
+        for n, rank in enumerate(ranks)
+        if slow[n]
+    ]
+    return sorted(named, key=lambda one: -one.excess)
+
+
+def slow_ranks(record: Record) -> str:
+    """The sentence that names them; empty where there are none."""
+    named = stragglers(record.ranks)
+    if not named:
+        return ""
+    told = [
+        f"rank {one.rank} on {one.host} by {100 * one.excess:.0f} %" for one in named[:_MOST_NAMED]
+    ]
+    more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
+    return f"slower at computing than the other ranks: {', '.join(told + more)}"

@@ -1,0 +1,105 @@
+"""The 95 % intervals hold the truth in 93 to 97 of 100 measurements that end when they may."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from bench.interval import Numbers
+from bench.series import good_enough, looks_at
+from results.rates import Rate, rate, ratio
+from results.record import Record
+from tests.test_scaling import record
+
+_MOST_WINDOWS = 60
+_LOOKS = [count for count in range(_MOST_WINDOWS) if looks_at(count)]
+RATE = 8.0
+
+
+def processes(
+    draw: np.random.Generator, count: int, noise: tuple[float, float, float]
+) -> list[list[float]]:
+    """Window seconds of `count` processes, each until they are enough.
+
+    Their mean over all processes is 1. `noise` is by what part the levels of processes differ, and
+    the correlation and relative spread of the windows, an AR(1). The first window is slow.
+    """
+    between, rho, cov = noise
+    values = draw.standard_normal((count, _MOST_WINDOWS))
+    for window in range(1, _MOST_WINDOWS):
+        values[:, window] *= math.sqrt(1 - rho**2)
+        values[:, window] += rho * values[:, window - 1]
+    levels = 1 + between * draw.standard_normal((count, 1))
+    seconds = levels * (1 + cov * values)
+    seconds[:, 0] *= 1.5
+    return [enough(one) for one in seconds]
+
+
+def enough(seconds: Numbers) -> list[float]:
+    """The windows up to the first look that finds them enough."""
+    for count in _LOOKS:
+        if good_enough(seconds[: count + 1], 0.02, 1):
+            return list(seconds[: count + 1])
+    return list(seconds)
+
+
+def measured(
+    draw: np.random.Generator, count: int, noise: tuple[float, float, float], repeats: int = 3
+) -> list[Rate]:
+    """The rates of `count` measurements of a point whose truth is `RATE`."""
+    runs = iter(processes(draw, count * repeats, noise))
+    return [rate([_record(one) for one in itertools.islice(runs, repeats)]) for _ in range(count)]
+
+
+_PLAIN = record([[1.0, 1.0]])
+
+
+def _record(seconds: list[float]) -> Record:
+    images = (_PLAIN.ranks[0].images[0],) * len(seconds)
+    rank = dataclasses.replace(
+        _PLAIN.ranks[0], seconds=tuple(seconds), ends=tuple(seconds), images=images
+    )
+    return dataclasses.replace(_PLAIN, ranks=(rank,))
+
+
+def coverages(rates: list[Rate]) -> tuple[float, float]:
+    """Of the rates, and of the efficiency of each one over the next."""
+    held = [found.low <= RATE <= found.high for found in rates]
+    over = [ratio(a, b) for a, b in zip(rates, rates[1:] + rates[:1], strict=True)]
+    return float(np.mean(held)), float(np.mean([one.low <= 1 <= one.high for one in over]))
+
+
+def test_the_interval_of_three_repeats_holds_the_truth_as_often_as_it_says() -> None:
+    draw = np.random.default_rng(1)
+    rates = measured(draw, 2000, (0.006, 0.3, 0.01))
+    for coverage in coverages(rates):
+        assert 0.93 <= coverage <= 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cov", [0.01, 0.03, 0.06])
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("between", [0.0, 0.006, 0.02])
+def test_it_does_so_in_quiet_and_in_noise(between: float, rho: float, cov: float) -> None:
+    draw = np.random.default_rng(2)
+    rates = measured(draw, 2000, (between, rho, cov))
+    for coverage in coverages(rates):
+        assert 0.93 <= coverage <= 0.97
+
+
+@pytest.mark.slow
+def test_a_ratio_of_a_quiet_and_a_noisy_point_does_so_too() -> None:
+    draw = np.random.default_rng(3)
+    quiet = measured(draw, 2000, (0.006, 0.3, 0.01))
+    noisy = measured(draw, 2000, (0.02, 0.3, 0.03))
+    over = [ratio(a, b) for a, b in zip(noisy, quiet, strict=True)]
+    assert 0.93 <= np.mean([one.low <= 1 <= one.high for one in over]) <= 0.97
+
+
+@pytest.mark.parametrize(("rho", "least"), [(0.0, 0.93), (0.3, 0.86)])
+def test_one_repeat_holds_the_truth_of_its_process_less_often(rho: float, least: float) -> None:
+    draw = np.random.default_rng(4)
+    held, _ = coverages(measured(draw, 600, (0.0, rho, 0.01), repeats=1))
+    assert least <= held <= 0.985

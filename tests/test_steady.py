@@ -1,0 +1,167 @@
+"""Where a series becomes steady, how sure its mean is, and when it is enough."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import stdtrit
+
+from bench.interval import Numbers, error_of_mean, student
+from bench.series import Budget, ending, good_enough, looks_at, precision_of
+from bench.steady import Steady, drift, steady
+
+# Images per second that others have logged: the first two windows are a warm-up.
+LOGGED = (952, 2687, 22244, 21021, 21819, 21400, 21600, 21100, 21800, 21500)
+
+
+def noise(
+    draw: np.random.Generator, count: int, rho: float, cov: float, slow: float = 0.0
+) -> Numbers:
+    """`count` seconds about 1: an AR(1), and with probability `slow` half as long again."""
+    fresh = draw.standard_normal(count)
+    values = [fresh[0]]
+    for one in fresh[1:]:
+        values.append(rho * values[-1] + math.sqrt(1 - rho**2) * one)
+    return 1 + cov * np.array(values) + 0.5 * (draw.random(count) < slow)
+
+
+@pytest.mark.parametrize("count", [5, 6, 8, 10])
+def test_a_logged_warm_up_is_dropped_down_to_the_steady_level(count: int) -> None:
+    seconds = [1 / rate for rate in LOGGED[:count]]
+    assert steady(seconds).dropped == 2
+    assert steady(seconds, warmup=1).dropped == 2
+    assert steady(seconds, warmup=3).dropped == 3
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("count", [9, 12, 18, 30, 60])
+def test_a_slow_first_third_moves_the_rate_by_less_than_a_hundredth(count: int, rho: float) -> None:
+    draw = np.random.default_rng(count)
+    off = []
+    for _ in range(100):
+        truth = noise(draw, count, rho, 0.01)
+        slowed = truth.copy()
+        slowed[: count // 3] /= 0.7
+        counted = slowed[steady(slowed).dropped :]
+        off.append(abs(counted.mean() / truth[count // 3 :].mean() - 1))
+    assert max(off) < 0.01
+
+
+@pytest.mark.parametrize("slow", [0.0, 0.02])
+@pytest.mark.parametrize("rho", [0.0, 0.6])
+@pytest.mark.parametrize("cov", [0.01, 0.05])
+def test_a_steady_series_keeps_its_windows(cov: float, rho: float, slow: float) -> None:
+    draw = np.random.default_rng(7)
+    off, dropped, runs = 0.0, 0, 600
+    for _ in range(runs):
+        seconds = noise(draw, 20, rho, cov, slow)
+        cut = steady(seconds).dropped
+        off += (seconds[cut:].mean() - seconds.mean()) / runs
+        dropped += cut > 0
+    assert abs(off) < 0.002
+    assert dropped / runs < 0.1
+
+
+def test_one_slow_window_is_no_slow_start_and_hides_none() -> None:
+    draw = np.random.default_rng(3)
+    seconds = noise(draw, 30, 0.0, 0.01)
+    seconds[9] = 2.0
+    assert steady(seconds).dropped == 0
+    seconds[:2] = 9.0
+    assert steady(seconds).dropped == 2
+
+
+def test_a_series_that_is_steady_only_late_is_not_settled() -> None:
+    draw = np.random.default_rng(4)
+    seconds = noise(draw, 30, 0.0, 0.01)
+    seconds[:20] *= 1.4
+    assert steady(seconds) == Steady(dropped=20, settled=False)
+    assert precision_of(seconds) == math.inf
+
+
+def test_a_series_that_goes_on_changing_drifts() -> None:
+    draw = np.random.default_rng(5)
+    seconds = noise(draw, 40, 0.0, 0.01) * np.linspace(1, 1.2, 40)
+    cut = steady(seconds).dropped
+    assert 0.03 < drift(seconds[cut:]) < 0.2
+    assert drift(seconds[::-1]) == pytest.approx(-0.18, abs=0.02)
+    assert drift(noise(draw, 40, 0.0, 0.01)) == 0
+
+
+def test_drift_is_rarely_seen_where_there_is_none() -> None:
+    draw = np.random.default_rng(6)
+    seen = sum(drift(noise(draw, 20, 0.3, 0.02)) != 0 for _ in range(1000))
+    assert seen <= 15
+
+
+def test_short_and_equal_series_are_taken_as_they_are() -> None:
+    for count in range(12):
+        assert steady([2.0] * count, warmup=1) == Steady(dropped=min(1, count))
+    assert steady([9.0, 1.0, 1.0]).dropped == 0
+    assert steady([9.0, 1.0, 1.0, 1.0]).dropped == 1
+
+
+def test_long_series_are_taken_in_batches() -> None:
+    seconds = noise(np.random.default_rng(8), 50_000, 0.3, 0.02)
+    seconds[:5000] *= 2
+    assert 5000 <= steady(seconds).dropped <= 5500
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(1e-6, 1e6), max_size=40), st.integers(0, 5))
+def test_any_series_leaves_windows_to_count(seconds: list[float], warmup: int) -> None:
+    found = steady(seconds, warmup)
+    assert min(warmup, len(seconds)) <= found.dropped
+    assert found.dropped < len(seconds) or len(seconds) <= warmup
+    assert math.isfinite(drift(seconds))
+    assert good_enough(seconds, 0.02, warmup) in (True, False)
+
+
+def test_students_quantiles_are_those_of_scipy() -> None:
+    for confidence, least in ((0.95, 1), (0.999, 2), (1 - 1e-5, 5)):
+        for freedom in (least, least + 0.3, 2.5 * least, 17.2, 120, 1e4):
+            exact = float(stdtrit(freedom, (1 + confidence) / 2))
+            assert student(freedom, confidence) == pytest.approx(exact, rel=1e-3)
+
+
+def test_windows_that_are_alike_count_for_less() -> None:
+    draw = np.random.default_rng(9)
+    sizes = {}
+    for rho in (0.0, 0.6):
+        errors = [error_of_mean(noise(draw, 80, rho, 0.01)) for _ in range(100)]
+        sizes[rho] = float(np.median([error.size for error in errors if error]))
+    # An AR(1) of 0.6 has a mean with 2 times the error of independent values.
+    assert sizes[0.6] / sizes[0.0] == pytest.approx(2, abs=0.35)
+    assert error_of_mean([1.0]) is None
+
+
+def test_it_stops_when_it_is_sure_and_not_before() -> None:
+    quiet = [3.0, 1.0, 1.01, 0.99, 1.005, 1.0, 0.995]
+    assert good_enough(quiet, 0.02, warmup=1)
+    assert not good_enough(quiet, 0.001, warmup=1)
+    assert not good_enough(quiet[:6], 0.02, warmup=1)
+    assert not good_enough([3.0, 1.0, 1.3, 0.8, 1.1, 0.7, 1.2], 0.02, warmup=1)
+
+
+def test_looks_are_spaced_by_a_quarter() -> None:
+    looks = [count for count in range(100) if looks_at(count)]
+    assert looks[:6] == [6, 8, 10, 13, 17, 22]
+    assert all(1.25 <= b / a <= 1.34 for a, b in itertools.pairwise(looks))
+
+
+def test_what_ended_a_measurement_is_said() -> None:
+    quiet, wild = [3.0, *[1.0, 1.01] * 10], [3.0, *[1.0, 2.0, 0.5, 1.7] * 5]
+    budget = Budget(precision=0.02, windows=18, seconds=15.0)
+
+    def ends(seconds: list[float], budget: Budget) -> tuple[int, str]:
+        found = ((n, ending(seconds[: n + 1], budget, 1)) for n in range(len(seconds)))
+        return next((n, said) for n, said in found if said)
+
+    assert ends(quiet, budget) == (6, "precision")
+    assert ends(quiet, dataclasses.replace(budget, precision=0.0)) == (15, "seconds")
+    assert ends(wild, budget) == (12, "seconds")
+    assert ends(wild, dataclasses.replace(budget, seconds=0.0)) == (18, "windows")
