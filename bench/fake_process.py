@@ -24,6 +24,10 @@ from bench.events import Event, say
 from bench.noise import Noise, factors, shared_factors
 
 
+# What a slow worker's computing is multiplied by, and what a worker computes of a window.
+_SLOW, _OWN_SHARE, _PROBES = 1.2, 0.7, 8
+
+
 def _sleep_for_ever() -> NoReturn:
     while True:
         time.sleep(3600)
@@ -97,7 +101,32 @@ def _seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]
         scatter = factors(noise, f"{seed} {rank}", count)
     else:
         scatter = shared_factors(noise, seed, count, num_workers)
-    return [said[min(n, len(said) - 1)] * factor for n, factor in enumerate(scatter)]
+    slower = _SLOW if "slow" in script["faults"] else 1.0
+    return [slower * said[min(n, len(said) - 1)] * factor for n, factor in enumerate(scatter)]
+
+
+def _own_seconds(script: dict[str, Any], rank: int) -> list[float]:
+    """Of each probe of a rank's own computing: most of a window, with noise of its own."""
+    within, correlation, _ = script["noise"]
+    noise = Noise(within=within, correlation=correlation)
+    seed = f"{script['seed']} {os.environ.get('MXSCALE_REPEAT', '0')} own {rank}"
+    slower = _SLOW if "slow" in script["faults"] else 1.0
+    share = _OWN_SHARE * slower * script["seconds"][-1]
+    return [share * factor for factor in factors(noise, seed, _PROBES)]
+
+
+def _ended(script: dict[str, Any], seconds: list[float]) -> str:
+    """Why no window is needed any more; ranks that play the same windows agree."""
+    if script["asynchronous"] or not (script["precision"] or script["budget_seconds"]):
+        return ""
+    from bench.series import Budget, ending  # noqa: PLC0415 - NumPy; most rehearsals need none
+
+    budget = Budget(
+        precision=script["precision"],
+        windows=script["windows"] - script["warmup_windows"],
+        seconds=script["budget_seconds"],
+    )
+    return ending(seconds, budget, script["warmup_windows"])
 
 
 def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str, int]) -> None:
@@ -108,8 +137,9 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
     batch = script["worker_batches"][rank]
     facts = {"num_workers": num_workers, "worker_batch": batch}
     say(Event(kind="ready", rank=rank, values=facts))
-    clock = 0.0
-    for index, lasted in enumerate(_seconds(script, rank, num_workers)):
+    clock, ended, seconds = 0.0, "", _seconds(script, rank, num_workers)
+    probes = _own_seconds(script, rank) if num_workers > 1 else []
+    for index, lasted in enumerate(seconds):
         _commit_at(index, faults, rank)
         clock += lasted
         if "MXSCALE_REAL_TIME" in os.environ:  # windows that take as long as they say
@@ -122,10 +152,15 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
             "steps": script["steps"],
             "loss": 1.0,
         }
+        if probes and index >= script["warmup_windows"]:
+            window["own_seconds"] = probes.pop()
         say(Event(kind="window", rank=rank, values=window))
         print(f"rank {rank} window {index}", file=sys.stderr, flush=True)
+        ended = _ended(script, seconds[: index + 1])
+        if ended:
+            break
     digest = f"rank{rank}" if "hash" in faults else "0"
-    say(Event(kind="done", rank=rank, values={"weight_hash": digest}))
+    say(Event(kind="done", rank=rank, values={"weight_hash": digest, "ended": ended}))
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ and in workers only
     early   returns before it is done            mute   ends well without a word
     nan     its loss is not a number             hash   ends with other weights
     alone   is in a job of its own, as with the wrong kind of kvstore
+    slow    computes a fifth longer than the others
 """
 
 import re
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from bench.errors import SpecError
 
 _ANYWHERE = ("absent", "exit", "hang", "kill", "raise", "stop")
-_WORKERS_ONLY = ("alone", "early", "hash", "mute", "nan")
+_WORKERS_ONLY = ("alone", "early", "hash", "mute", "nan", "slow")
 KINDS = tuple(sorted(_ANYWHERE + _WORKERS_ONLY))
 _FORM = re.compile(r"(worker|server|scheduler)(?:-(\d{1,9}))?:([a-z]+)(?:@(\d{1,9}))?")
 _AT_A_WINDOW = ("early", "exit", "hang", "kill", "nan", "raise", "stop")

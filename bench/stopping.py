@@ -1,38 +1,34 @@
 """When a worker has measured enough; the workers of a synchronous job decide as one."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from bench.kvstores import is_async
-from bench.series import good_enough, looks_at
+from bench.series import LEAST_WINDOWS, Budget, ending, looks_at
 from bench.store_client import WINDOW_BALLOTS, any_votes
 from bench.worker import Worker
 
-# Before there are so many measured windows, only time can be up.
-_FEWEST = 6
 
-
-def enough(worker: Worker, windows: Sequence[dict[str, Any]], until: float) -> str:
+def enough(worker: Worker, windows: Sequence[dict[str, Any]]) -> str:
     """Why no window is needed any more: 'windows', 'precision' or 'seconds'; '' where one is.
 
-    `until` is the time.monotonic() at which the budget is spent. A synchronous job goes on as long
-    as any worker wants to, so that all stop after the same window; asynchronous workers run on
-    their own clocks and stop by them, whatever they have measured.
+    A synchronous job goes on as long as any worker wants to, so that all stop after the same
+    window. Asynchronous workers run on their own clocks and stop by them, whatever their precision.
     """
     options = worker.options
+    if not options.windows:
+        return ""
+    alone = worker.num_workers == 1 or is_async(options.kv_store)
+    budget = Budget(
+        precision=0.0 if is_async(options.kv_store) else options.precision,
+        windows=options.windows,
+        seconds=options.budget_seconds,
+    )
+    found = ending([one["seconds"] for one in windows], budget, options.warmup_windows)
     measured = len(windows) - options.warmup_windows
-    if options.windows and measured >= options.windows:
-        return "windows"
-    if not options.windows or measured < 1:
+    if alone or measured >= options.windows:
+        return found
+    if measured < 1 or (measured >= LEAST_WINDOWS and not looks_at(measured)):
         return ""
-    late = time.monotonic() >= until
-    if is_async(options.kv_store):
-        return "seconds" if late else ""
-    if measured >= _FEWEST and not looks_at(measured):
-        return ""
-    seconds = [window["seconds"] for window in windows]
-    good = options.precision > 0 and good_enough(seconds, options.precision, options.warmup_windows)
-    if any_votes(worker.kvstore, ballot=WINDOW_BALLOTS + measured, vote=not (good or late)):
-        return ""
-    return "precision" if good else "seconds"
+    on = any_votes(worker.kvstore, ballot=WINDOW_BALLOTS + measured, vote=not found)
+    return "" if on else found

@@ -133,17 +133,15 @@ def _epochs(worker: Worker) -> tuple[list[dict[str, Any]], str, float | None]:
     """All windows, why no more were measured, and the accuracy of the last validation."""
     options, accuracy, reached = worker.options, None, False
     windows: list[dict[str, Any]] = []
-    ended, until = "", math.inf
+    ended = ""
     steps_of_epoch, feed = _window_steps(worker), _feed(worker)
     _say(worker, "ready", _facts(worker))
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
         for steps in steps_of_epoch:
-            if len(windows) == options.warmup_windows:
-                until = time.monotonic() + (options.budget_seconds or math.inf)
             windows.append(_window(worker, feed, steps, len(windows)))
             _say(worker, "window", windows[-1])
             _show_progress(worker, epoch, windows)
-            ended = enough(worker, windows, until)
+            ended = enough(worker, windows)
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs

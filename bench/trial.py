@@ -68,9 +68,9 @@ class Trial:
     seed: int = 0
     steps_per_window: int
     warmup_windows: int = 1
-    windows: int = 10
-    precision: float = 0.0
-    budget_seconds: float = 0.0
+    windows: int = 60
+    precision: float = 0.02
+    budget_seconds: float = 300.0
     num_epochs: int = 80
     num_examples: int = 0
     stop_accuracy: float = 1.0

@@ -10,6 +10,9 @@ def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     script = {
         "steps": trial.steps_per_window,
         "windows": trial.scripted_windows,
+        "warmup_windows": trial.warmup_windows,
+        "precision": trial.precision,
+        "budget_seconds": trial.budget_seconds,
         "worker_batches": list(trial.worker_batches),
         "seconds": list(trial.fake_seconds or (1.0,)),
         "noise": [trial.fake_noise, trial.fake_correlation, trial.fake_spread],
