@@ -51,7 +51,7 @@ def footer(run: Run) -> str:
 
 def page(run: Run) -> str:
     """The report in Markdown."""
-    hidden = {"description", "points", "repeats"}
+    hidden = {"description", "order", "points", "repeats"}
     facts = "\n".join(
         f"- {name}: {value}"
         for name, value in run.environment.items()
