@@ -73,6 +73,12 @@ def test_the_key_changes_with_every_field(field: str) -> None:
         ({"fake_seconds": [1.0]}, "need engine = 'fake' (--engine fake)"),
         ({"engine": "fake", "fake_faults": ["worker:nap"]}, "fault 'worker:nap': expected ROLE"),
         ({"engine": "fake", "fake_seconds": [0.0]}, "expected seconds above 0"),
+        ({"fake_noise": 0.1}, "need engine = 'fake' (--engine fake)"),
+        (
+            {"engine": "fake", "fake_correlation": 1.0},
+            "fake_correlation: expected 0 or more, below 1",
+        ),
+        ({"engine": "fake", "fake_spread": -0.1}, "fake_spread: expected 0 or more, below 1"),
         ({"rgb_mean": [1.0]}, "rgb_mean: expected 3 numbers, got 1"),
         ({"lr": math.nan}, "lr: expected a number, got nan"),
         ({"lr": math.inf}, "lr: expected a number, got inf"),
