@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from bench import events
@@ -86,10 +87,10 @@ def _fail(error: Exception, code: int) -> NoReturn:
     os._exit(code)
 
 
-def main() -> None:
+def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
     try:
-        options = parse(sys.argv[1:])
+        options = read(sys.argv[1:])
         _check_role(options)
         summary = _run(options)
         _say_done(summary)
