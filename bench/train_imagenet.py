@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from bench import events
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
+from bench.memory import advice, ran_out
 from bench.options import Options, parse
 from bench.rendezvous import announce
 
@@ -87,6 +88,15 @@ def _fail(error: Exception, code: int) -> NoReturn:
     os._exit(code)
 
 
+def _explain(error: Exception, options: Options) -> NoReturn:
+    if ran_out(error):
+        error = MemoryError(advice(options.global_batch or options.batch_size, options.devices))
+        print(f"error: {error}", file=sys.stderr)
+    else:
+        traceback.print_exception(error)
+    _fail(error, 1)
+
+
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
     try:
@@ -104,8 +114,7 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         _fail(RuntimeError(f"sys.exit({error.code!r})"), code)
     except Exception as error:  # noqa: BLE001 - the outermost door
-        traceback.print_exc()
-        _fail(error, 1)
+        _explain(error, options)
     if events.STREAM_VARIABLE not in os.environ:
         print(summary_text(options, summary))
 
