@@ -23,7 +23,6 @@ from typing import Any, NoReturn
 from bench.events import Event, say
 from bench.noise import Noise, factors, shared_factors
 
-
 # What a slow worker's computing is multiplied by, and what a worker computes of a window.
 _SLOW, _OWN_SHARE, _PROBES = 1.2, 0.7, 8
 

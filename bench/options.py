@@ -25,6 +25,7 @@ class Options:
     lr_epochs     when the learning rate changes
     augmentation  settings of MXNet's reader for training images
     load_epoch    the checkpoint of `model_prefix` to begin with (0: none)
+    pretrained    checkpoint whose layers up to `layer_before_fullc` are kept (fine_tune)
     """
 
     network: str
@@ -73,6 +74,9 @@ class Options:
     budget_seconds: float
     stop_accuracy: float
     seed: int
+    pretrained: str = ""
+    pretrained_epoch: int = 0
+    layer_before_fullc: str = ""
 
     @property
     def devices(self) -> int:

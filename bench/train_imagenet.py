@@ -9,11 +9,13 @@ import os
 import resource
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from bench import events
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
+from bench.memory import advice, ran_out
 from bench.options import Options, parse
 from bench.rendezvous import announce
 
@@ -87,10 +89,19 @@ def _fail(error: Exception, code: int) -> NoReturn:
     os._exit(code)
 
 
-def main() -> None:
+def _explain(error: Exception, options: Options) -> NoReturn:
+    if ran_out(error):
+        error = MemoryError(advice(options.global_batch or options.batch_size, options.devices))
+        print(f"error: {error}", file=sys.stderr)
+    else:
+        traceback.print_exception(error)
+    _fail(error, 1)
+
+
+def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
     try:
-        options = parse(sys.argv[1:])
+        options = read(sys.argv[1:])
         _check_role(options)
         summary = _run(options)
         _say_done(summary)
@@ -104,8 +115,7 @@ def main() -> None:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         _fail(RuntimeError(f"sys.exit({error.code!r})"), code)
     except Exception as error:  # noqa: BLE001 - the outermost door
-        traceback.print_exc()
-        _fail(error, 1)
+        _explain(error, options)
     if events.STREAM_VARIABLE not in os.environ:
         print(summary_text(options, summary))
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench import batches, checkpoint, events, inputs, monitor, probe, validation
+import numpy as np
+
+from bench import batches, checkpoint, doubts, events, inputs, monitor, probe, validation
 from bench.mxnet_import import mx
 from bench.options import Options
 from bench.profiling import profiled
@@ -119,6 +121,8 @@ def train(options: Options) -> Summary:
         checkpoint.make_room(options.model_prefix)
     with profiled(worker):
         windows, ended, accuracy = _epochs(worker)
+    if worker.rank == 0:
+        doubts.show(doubts.of_traffic(worker.options.kv_store, _bytes(worker), windows))
     return Summary(
         rank=worker.rank,
         num_workers=worker.num_workers,
@@ -136,6 +140,9 @@ def _epochs(worker: Worker) -> tuple[list[dict[str, Any]], str, float | None]:
     ended = ""
     steps_of_epoch, feed = _window_steps(worker), _feed(worker)
     _say(worker, "ready", _facts(worker))
+    if worker.rank == 0 and not options.benchmark:
+        images = batches.epoch_images(options, worker.num_workers)
+        doubts.show(doubts.of_batch(options, worker.part.whole, images))
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
         for steps in steps_of_epoch:
             windows.append(_window(worker, feed, steps, len(windows)))
@@ -176,6 +183,12 @@ def _facts(worker: Worker) -> dict[str, Any]:
         "arrays": len(parameters),
         "mxnet": mx.__version__,
     }
+
+
+def _bytes(worker: Worker) -> int:
+    """Bytes of the gradients of one step."""
+    parameters = (p for p in worker.net.collect_params().values() if p.grad_req != "null")
+    return sum(p.data(worker.contexts[0]).size * np.dtype(p.dtype).itemsize for p in parameters)
 
 
 def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]]) -> None:

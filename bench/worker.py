@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bench import batches, checkpoint, inputs, optimizers
+from bench import batches, checkpoint, inputs, optimizers, pretrained
 from bench.kvstores import is_async
 from bench.mxnet_import import mx
 from bench.networks import NETWORKS
@@ -79,15 +79,36 @@ def build(options: Options) -> Worker:
 def _network(options: Options) -> Any:
     """The network with its weights: drawn from the seed, or those of a checkpoint."""
     with mx.name.NameManager():  # names must not depend on what was built before
-        net = NETWORKS[options.network].build(
-            num_classes=options.num_classes, num_layers=options.num_layers
-        )
-    net.initialize(_initializer(options), ctx=contexts(options))
+        net = _kept(options) if options.pretrained else _new(options)
     net.cast(options.dtype)
     # Weights get their shapes, and are drawn, when an image first passes.
     net(mx.nd.zeros((1, *options.image_shape), ctx=contexts(options)[0], dtype=options.dtype))
     if options.load_epoch:
         checkpoint.load(net, options.model_prefix, options.load_epoch)
+    return net
+
+
+def _new(options: Options) -> Any:
+    net = NETWORKS[options.network].build(
+        num_classes=options.num_classes, num_layers=options.num_layers
+    )
+    net.initialize(_initializer(options), ctx=contexts(options))
+    return net
+
+
+def _kept(options: Options) -> Any:
+    """The layers of a checkpoint, and behind them a last one of as many classes as now."""
+    net = mx.gluon.nn.HybridSequential(prefix="")
+    net.add(
+        pretrained.features(
+            options.pretrained,
+            options.pretrained_epoch,
+            options.layer_before_fullc,
+            contexts(options),
+        ),
+        mx.gluon.nn.Dense(options.num_classes, prefix="fine_tuned_"),
+    )
+    net[1].initialize(_initializer(options), ctx=contexts(options))
     return net
 
 

@@ -1,0 +1,48 @@
+"""Trains a new last layer, and what is before it, from a checkpoint; upstream's fine-tune.py.
+
+    python -m bench.fine_tune --pretrained-model PREFIX --load-epoch 8 --num-classes 10 \\
+        --data-train train --data-val val
+
+All options of bench.train_imagenet hold but --network; --load-epoch is the checkpoint's.
+"""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+
+from bench.arguments import add_all, empty
+from bench.errors import SpecError
+from bench.options import Options, given, options_of
+from bench.train_imagenet import main
+
+# Upstream's, for a network that knows its features already.
+_DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "mom": 0.0}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `python -m bench.fine_tune`."""
+    made = empty("fine_tune", "Trains a checkpoint with a new last layer.")
+    add_all(made)
+    made.set_defaults(**_DEFAULTS, image_shape="3,224,224")
+    made.add_argument("--pretrained-model", default="", help="PREFIX-symbol.json, PREFIX-N.params")
+    made.add_argument(
+        "--layer-before-fullc",
+        default="",
+        help="the last layer to keep (default: what the last full connection reads)",
+    )
+    return made
+
+
+def parse(argv: Sequence[str]) -> Options:
+    """The options, checked; SpecError where there is nothing to begin with."""
+    typed = given(parser(), argv)
+    if not typed["pretrained_model"]:
+        raise SpecError("--pretrained-model: expected the prefix of a checkpoint, got none")
+    epoch, typed["load_epoch"] = typed["load_epoch"], 0
+    return dataclasses.replace(
+        options_of(typed), pretrained=typed["pretrained_model"], pretrained_epoch=epoch
+    )
+
+
+if __name__ == "__main__":
+    main(parse)

@@ -1,0 +1,108 @@
+"""How good a checkpoint is on a set of images; upstream's score.py.
+
+python -m bench.score --model PREFIX --load-epoch 8 --data-val val
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from bench.arguments import empty
+from bench.errors import SpecError, is_whole
+from bench.options import parse
+
+_READ = ("rgb_mean", "rgb_std", "image_shape", "data_nthreads", "gpus")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `python -m bench.score`."""
+    made = empty("score", "Says how often a checkpoint is right on a set of images.")
+    add = made.add_argument
+    add("--model", required=True, help="prefix of the checkpoint's two files")
+    add("--load-epoch", type=int, default=0, help="which one of that prefix")
+    add("--data-val", required=True, help="a .rec file, a folder of them, or files joined by ';'")
+    add("--metrics", default="acc,top_k_accuracy_5", help="acc, top_k_accuracy_K, ce, nll-loss")
+    add("--batch-size", type=int, default=32)
+    add("--gpus", default="", help="one of them; empty: CPU")
+    add("--image-shape", default="3,224,224", help="channels,height,width")
+    add("--rgb-mean", default="123.68,116.779,103.939")
+    add("--rgb-std", default="1,1,1")
+    add("--data-nthreads", default="4", help="decoding threads")
+    return made
+
+
+def metrics(text: str) -> dict[str, int]:
+    """Each metric's name and its k (1 for the best guess, 0 for a loss); SpecError for others."""
+    found: dict[str, int] = {}
+    for name in filter(None, text.split(",")):
+        k = name.removeprefix("top_k_accuracy_")
+        if name in {"acc", "accuracy"}:
+            found[name] = 1
+        elif name in {"ce", "nll-loss"}:
+            found[name] = 0
+        elif k != name and is_whole(k) and int(k):
+            found[name] = int(k)
+        else:
+            raise SpecError(
+                f"--metrics: expected acc, top_k_accuracy_K, ce or nll-loss, got {name!r}"
+            )
+    if not found:
+        raise SpecError("--metrics: expected at least one, got none")
+    return found
+
+
+def score(argv: Sequence[str]) -> dict[str, float]:
+    """The metrics asked for, by their names; SpecError where model or data cannot be read."""
+    typed = vars(parser().parse_args(argv))
+    asked = metrics(typed["metrics"])
+    reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]
+    reading += [f"--data-train={typed['data_val']}", f"--batch-size={typed['batch_size']}"]
+    options = parse([*reading, "--test-io=1", "--network=tiny"])
+    return _scored(typed, options, asked)
+
+
+def _scored(typed: dict[str, Any], options: Any, asked: dict[str, int]) -> dict[str, float]:
+    # MXNet is loaded here, after the options are known to be right.
+    from bench import inputs, validation  # noqa: PLC0415
+    from bench.pretrained import predictor  # noqa: PLC0415
+    from bench.shares import all_of  # noqa: PLC0415
+    from bench.worker import contexts  # noqa: PLC0415
+
+    whole = all_of(options.data_train)
+    size = min(options.batch_size, whole.epoch)
+    run, probable = predictor(
+        typed["model"], typed["load_epoch"], (size, *options.image_shape), contexts(options)[0]
+    )
+    of = validation.probabilities_scored if probable else validation.score
+    ks = {k for k in asked.values() if k > 1} or {1}
+    sums = dict.fromkeys(ks, validation.Score())
+    for batch in inputs.record_iterator(options, whole, size, shuffle=False):
+        kept = size - batch.pad
+        scores, labels = run(batch.data[0])[:kept], batch.label[0].asnumpy()[:kept]
+        sums = {k: sum_ + of(scores, labels, k) for k, sum_ in sums.items()}
+    any_one = next(iter(sums.values()))
+    value = partial(_value, any_one, sums)
+    return {name: value(k) / any_one.total for name, k in asked.items()}
+
+
+def _value(any_one: Any, sums: dict[int, Any], k: int) -> float:
+    if k == 0:
+        return float(any_one.loss)
+    return float(any_one.correct if k == 1 else sums[k].in_top_k)
+
+
+def main() -> None:
+    """Prints a line a metric; exits 2 where the options, the model or the data are wrong."""
+    try:
+        found = score(sys.argv[1:])
+    except (SpecError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    for name, value in found.items():
+        print(f"{name} {value:.4f}")
+
+
+if __name__ == "__main__":
+    main()

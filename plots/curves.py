@@ -1,0 +1,70 @@
+"""Validation accuracy by epoch, out of the logs of training jobs: a table and a figure.
+
+python -m plots.curves docs/runs/training/accuracy alexnet=alexnet.log resnet-18=resnet.log
+"""
+
+import csv
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+_LINE = re.compile(r"^epoch (\d+): validation accuracy (\d\.\d+)", re.MULTILINE)
+_STYLE: Any = {"svg.hashsalt": "mxscale", "axes.grid": True, "grid.color": "#dddddd"}
+
+
+def accuracies(log: str) -> list[tuple[int, float]]:
+    """Epochs, counted from 1, with the accuracy that a job's log says after each."""
+    return [(int(epoch) + 1, float(value)) for epoch, value in _LINE.findall(log)]
+
+
+def draw(curves: dict[str, list[tuple[int, float]]]) -> Figure:
+    """A line a job, over epochs."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for name, points in curves.items():
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
+        axes.set(xlabel="epoch", ylabel="validation accuracy", ylim=(0, 1))
+        axes.legend(loc="lower right")
+    return figure
+
+
+def write(stem: Path, curves: dict[str, list[tuple[int, float]]]) -> None:
+    """STEM.csv with a row an epoch and network, and STEM.svg."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    with stem.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("network", "epoch", "accuracy"))
+        rows.writerows((name, *point) for name, points in curves.items() for point in points)
+    with mpl.rc_context(_STYLE):
+        draw(curves).savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+
+
+def main() -> None:
+    """Writes what the command line names; exits 2 where a log has no accuracy."""
+    stem, *named = sys.argv[1:] or ("",)
+    curves = {}
+    for word in named:
+        name, _, path = word.partition("=")
+        try:
+            curves[name] = accuracies(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            print(f"error: {path}: {error.strerror}", file=sys.stderr)
+            sys.exit(2)
+    empty = [name for name, points in curves.items() if not points]
+    if not curves or empty:
+        print(
+            f"error: expected STEM NAME=LOG ..., logs with lines 'epoch N: validation accuracy', "
+            f"got {' '.join(empty) or 'none'}",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    write(Path(stem), curves)
+
+
+if __name__ == "__main__":
+    main()

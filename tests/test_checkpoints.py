@@ -1,0 +1,160 @@
+"""Checkpoints, the trainer's own and Module's: scored, and trained on with a new last layer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import fine_tune
+from bench.errors import SpecError
+from bench.mxnet_import import mx
+from bench.options import parse
+from bench.score import metrics, score
+from bench.training import train
+from bench.validation import probabilities_scored
+from bench.validation import score as scored
+from bench.worker import build
+
+pytestmark = pytest.mark.mxnet
+ROOT = Path(__file__).parent.parent
+SHAPE = "--image-shape=3,32,32"
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory, photographs: Path) -> tuple[str, float]:
+    """A checkpoint of the trainer, and the accuracy that it said."""
+    prefix = str(tmp_path_factory.mktemp("own") / "m")
+    words = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}", SHAPE]
+    words += ["--network=tiny", "--num-classes=10", "--batch-size=24", "--num-epochs=3"]
+    summary = train(parse([*words, "--rgb-std=58,57,57", f"--model-prefix={prefix}"]))
+    assert summary.accuracy is not None
+    return prefix, summary.accuracy
+
+
+@pytest.fixture(scope="session")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint as upstream's Module saves it, its loss included."""
+    prefix = str(tmp_path_factory.mktemp("modules") / "m")
+    data = mx.sym.var("data")
+    hidden = mx.sym.FullyConnected(mx.sym.Flatten(data), num_hidden=8, name="fc1")
+    out = mx.sym.FullyConnected(mx.sym.Activation(hidden, act_type="relu"), num_hidden=10)
+    module = mx.mod.Module(mx.sym.SoftmaxOutput(out, name="softmax"))
+    module.bind([("data", (4, 3, 32, 32))], [("softmax_label", (4,))])
+    module.init_params(mx.init.Xavier())
+    module.save_checkpoint(prefix, 4)
+    return prefix
+
+
+def test_a_checkpoint_scores_what_its_training_said(
+    own: tuple[str, float], photographs: Path
+) -> None:
+    prefix, accuracy = own
+    words = [f"--model={prefix}", "--load-epoch=3", f"--data-val={photographs / 'val'}", SHAPE]
+    # 60 images: the last batch of 16 is not full.
+    found = score(
+        [*words, "--rgb-std=58,57,57", "--batch-size=16", "--metrics=acc,top_k_accuracy_9,ce"]
+    )
+    assert found["acc"] == pytest.approx(accuracy)
+    assert accuracy <= found["top_k_accuracy_9"] <= 1
+    assert found["ce"] > 0
+
+
+def test_a_module_is_scored_as_a_program(modules: str, photographs: Path) -> None:
+    words = [f"--model={modules}", "--load-epoch=4", f"--data-val={photographs / 'val'}", SHAPE]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.score", *words, "--metrics=acc,ce,top_k_accuracy_10"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split() for line in done.stdout.splitlines())
+    assert set(said) == {"acc", "ce", "top_k_accuracy_10"}
+    assert said["top_k_accuracy_10"] == "1.0000"
+
+
+def tuned(prefix: str, epoch: int, photographs: Path, *words: str) -> list[str]:
+    data = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}", SHAPE]
+    given = [f"--pretrained-model={prefix}", f"--load-epoch={epoch}", "--num-classes=10"]
+    return [*given, *data, "--kv-store=local", "--batch-size=24", "--rgb-std=58,57,57", *words]
+
+
+def test_fine_tuning_keeps_the_layers_of_a_checkpoint(
+    own: tuple[str, float], modules: str, photographs: Path
+) -> None:
+    for prefix, epoch in ((own[0], 3), (modules, 4)):
+        net = build(fine_tune.parse(tuned(prefix, epoch, photographs, "--num-classes=7"))).net
+        saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
+        kept = net.collect_params()
+        assert net(mx.nd.zeros((2, 3, 32, 32))).shape == (2, 7)
+        same = [name for name in kept if f"arg:{name}" in saved]
+        assert len(same) == len(kept.keys()) - 2 == len(saved) - 2
+        for name in same:
+            np.testing.assert_array_equal(
+                kept[name].data().asnumpy(), saved[f"arg:{name}"].asnumpy()
+            )
+
+
+def test_a_fine_tuned_network_learns_and_is_a_checkpoint_again(
+    own: tuple[str, float], photographs: Path, tmp_path: Path
+) -> None:
+    prefix = str(tmp_path / "t")
+    words = tuned(own[0], 3, photographs, "--num-epochs=4", "--lr=0.05", "--mom=0.9")
+    summary = train(fine_tune.parse([*words, f"--model-prefix={prefix}"]))
+    assert summary.accuracy is not None
+    assert summary.accuracy > 0.3
+    again = [f"--model={prefix}", "--load-epoch=4", f"--data-val={photographs / 'val'}", SHAPE]
+    assert score([*again, "--rgb-std=58,57,57"])["acc"] == pytest.approx(summary.accuracy)
+    build(fine_tune.parse(tuned(prefix, 4, photographs)))
+
+
+def test_what_cannot_be_is_one_line(
+    own: tuple[str, float], modules: str, photographs: Path, tmp_path: Path
+) -> None:
+    def of(prefix: str, *words: str, shape: str = SHAPE) -> list[str]:
+        return [f"--model={prefix}", f"--data-val={photographs / 'val'}", shape, *words]
+
+    (tmp_path / "bad-symbol.json").write_text("{")
+    for words, said in (
+        (of("nowhere"), "nowhere-symbol.json: No such file"),
+        (of(own[0], "--load-epoch=9"), "found m-0001.params, m-0002.params, m-0003.params"),
+        (of(str(tmp_path / "bad")), "is not a network that MXNet can read"),
+        (of(modules, "--load-epoch=4", shape="--image-shape=3,16,16"), "cannot run on images of"),
+        (of(own[0], "--metrics=mse"), "--metrics: expected acc"),
+        (of(own[0], "--image-shape=3"), "--image-shape: expected 3 whole numbers"),
+    ):
+        with pytest.raises(SpecError) as error:
+            score(words)
+        assert said in str(error.value)
+        assert "\n" not in str(error.value)
+    for words, said in (
+        (["--num-classes=2", "--data-train=x"], "--pretrained-model: expected the prefix"),
+        (
+            tuned(modules, 4, photographs, "--layer-before-fullc=fc3"),
+            "unknown --layer-before-fullc",
+        ),
+        (tuned(modules, 3, photographs), "m-0003.params: expected a checkpoint's parameters"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            build(fine_tune.parse(words))
+
+
+def test_scores_are_right_on_known_ones() -> None:
+    given = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.2, 0.5, 0.3]]))
+    found = scored(given, np.array([0.0, 1.0, 0.0]), 2)
+    assert (found.total, found.correct, found.in_top_k) == (3, 1, 2)
+    assert found.loss == pytest.approx(-np.log([0.7, 0.3, 0.2]).sum())
+    assert probabilities_scored(np.exp(given), np.array([0, 1, 0]), 2) == found
+    with pytest.raises(ValueError, match="label 3"):
+        scored(given, np.array([0, 1, 3]), 1)
+
+
+def test_metrics_have_upstreams_names() -> None:
+    assert metrics("acc,top_k_accuracy_5,nll-loss") == {
+        "acc": 1,
+        "top_k_accuracy_5": 5,
+        "nll-loss": 0,
+    }
