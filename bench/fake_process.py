@@ -116,6 +116,8 @@ def _own_seconds(script: dict[str, Any], rank: int) -> list[float]:
 
 def _ended(script: dict[str, Any], seconds: list[float]) -> str:
     """Why no window is needed any more; ranks that play the same windows agree."""
+    if len(seconds) == script["windows"]:
+        return "windows"
     if script["asynchronous"] or not (script["precision"] or script["budget_seconds"]):
         return ""
     from bench.series import Budget, ending  # noqa: PLC0415 - NumPy; most rehearsals need none

@@ -23,7 +23,7 @@ from bench.spread import spread
 from bench.trial import FIELDS, Trial
 
 SHIPPED = Path(__file__).parent / "sweeps"
-_MOST_REPEATS = 1000
+MOST_REPEATS = 1000
 _PRODUCT = ("network", "kvstore", "mode", "devices")
 _NOT_A_FIELD = ("description", "repeats", "points", "rehearsal")
 
@@ -96,7 +96,7 @@ def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
     if (
         not isinstance(repeats, int)
         or isinstance(repeats, bool)
-        or not 1 <= repeats <= _MOST_REPEATS
+        or not 1 <= repeats <= MOST_REPEATS
     ):
         raise SpecError(f"repeats: expected a whole number, 1 or more, got {repeats!r}")
     points = data.get("points")

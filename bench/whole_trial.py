@@ -21,7 +21,7 @@ OF_FIELDS = frozenset(
         *("gpus", "cpus", "kv-store", "expect-workers", "dtype", "lr", "mom", "wd", "seed"),
         *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
         *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
-        *("num-epochs", "stop-accuracy"),
+        *("num-epochs", "stop-accuracy", "precision", "budget-seconds"),
     )
 )
 
@@ -63,6 +63,8 @@ def check(trial: "Trial") -> None:
         raise SpecError(f"devices: expected {MOST_DEVICES} or fewer, got {trial.devices}")
     if trial.dtype == "float16" and trial.device == "cpu":
         raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use float32 or device = 'gpu'")
+    if trial.precision >= 1:
+        raise SpecError(f"precision: expected a part of the rate, below 1, got {trial.precision}")
     for setting in trial.env:
         _check_setting(setting)
     names = [setting.partition("=")[0] for setting in trial.env]

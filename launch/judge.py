@@ -26,7 +26,7 @@ def judge(
         return Verdict(status="failed", message=doubt)
     # The times of a rehearsal are scripted: nobody can disturb them.
     disturbed = disturbances(machines or {}) if trial.engine != "fake" else []
-    notes = filter(None, (_note(trial, workers), idle, *disturbed))
+    notes = filter(None, (_note(trial, workers), _spent(trial, workers), idle, *disturbed))
     return Verdict(status="ok", message="; ".join(notes))
 
 
@@ -54,6 +54,17 @@ def _busy(trial: Trial, worker: Seen) -> str:
         f"the machine was busy: the worker computed in {100 * share:.0f} % of its time only, and "
         f"the speed-ups over it look too good; measure again on an idle machine (another --run)"
     )
+
+
+def _spent(trial: Trial, workers: Sequence[Seen]) -> str:
+    """Says so where the budget was spent before the rate was known as well as was asked for."""
+    spent = {
+        "windows": f"{trial.windows} windows",
+        "seconds": f"{trial.budget_seconds:.0f} s",
+    }.get((workers[0].done or {}).get("ended", ""))
+    if spent is None or not trial.precision or trial.asynchronous:
+        return ""
+    return f"a budget of {spent} was spent before the rate was known to {trial.precision:.2%}"
 
 
 def _overlap(trial: Trial, workers: Sequence[Seen]) -> float:

@@ -89,7 +89,7 @@ def unsteadiness(record: Record) -> str:
             f"and do not count; measure more windows"
         )
     change = drift([seconds / images for seconds, images in windows[found.dropped :]])
-    if abs(change) <= PRECISION:
+    if abs(change) <= (record.trial.precision or PRECISION):
         return ""
     way = "slower" if change > 0 else "faster"
     return (

@@ -13,10 +13,10 @@ from bench.engines import ENGINES
 from bench.errors import SpecError
 from bench.faults import KINDS
 from bench.rehearsal import with_fault
-from bench.sweep import Sweep, load_sweep
+from bench.sweep import MOST_REPEATS, Sweep, load_sweep
 from bench.trial import chosen, make
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
-from tasks.door import door, whole
+from tasks.door import door, number, whole
 from tasks.report import build_report, run_folder, stamped
 from tasks.where import addressed, cluster_of, on_hosts, on_this_machine
 
@@ -60,6 +60,8 @@ def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None
         "point": "only points whose name has these words: 'resnet-152 x32'",
         "servers_per_host": "server processes of a host; default: one beside each worker",
         "server_hosts": "how many of the hosts run servers alone",
+        "precision": "measure a rate to so much of it (half its 95 % interval); 0: all windows",
+        "budget": "seconds that the windows of a run may take in all; 0: any",
         "x": "NAME=VALUE in the environment of every process",
     },
     iterable=["x"],
@@ -73,13 +75,16 @@ def bench_plan(  # type: ignore[no-untyped-def]
     point="",
     servers_per_host="",
     server_hosts="",
+    precision="",
+    budget="",
 ):
     """Print every process of a sweep: host, role, environment, command."""
     from launch.hosts import pretend, this_machine
     from launch.plan import describe, plan
 
     hosts = listed_hosts(asked)
-    what = spread_over(hosts, sweep, fields_of(x, servers_per_host, server_hosts), "")
+    fields = fields_of(x, servers_per_host, server_hosts, precision, budget)
+    what = spread_over(hosts, sweep, fields, "")
     most = max(what.trials, key=lambda trial: trial.hosts)
     if hosts:
         hosts = tuple(addressed(host) for host in hosts)
@@ -111,7 +116,10 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "progress": "seconds between windows (or 10 times the slowest, where that is more)",
         "servers_per_host": "server processes of a host; default: one beside each worker",
         "server_hosts": "how many of the hosts run servers alone",
+        "repeats": "fresh jobs of each point; default: as the sweep says",
         "scheduler": "where it runs: first (host) or master",
+        "precision": "measure a rate to so much of it (half its 95 % interval); 0: all windows",
+        "budget": "seconds that the windows of a run may take in all; 0: any",
         "x": "NAME=VALUE in the environment of every process",
         "log_budget": "MiB of what each process prints that are kept, the last of it",
         "in_order": "measure in the file's order, not in one of chance within each repeat",
@@ -132,6 +140,9 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     progress="60",
     servers_per_host="",
     server_hosts="",
+    precision="",
+    budget="",
+    repeats="",
     scheduler="first",
     log_budget="16",
     in_order=False,
@@ -140,7 +151,10 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     from launch.watch import Deadlines
 
     hosts = cluster_of(asked, only_named=engine == "fake")
-    what = spread_over(hosts, sweep, fields_of(x, servers_per_host, server_hosts), engine)
+    fields = fields_of(x, servers_per_host, server_hosts, precision, budget)
+    what = spread_over(hosts, sweep, fields, engine)
+    if repeats:
+        what = replace(what, repeats=whole("--repeats", repeats, most=MOST_REPEATS))
     if not fault and "--fault" in sys.argv:
         # fab takes an option that may be repeated, and has no value, for none at all
         raise SpecError("--fault: expected POINT:ROLE:KIND, got nothing")
@@ -151,22 +165,32 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         first_window=whole("--first-window", first_window),
         progress=whole("--progress", progress),
     )
-    number = whole("--port", port, most=65535) if port else None
+    listening = whole("--port", port, most=65535) if port else None
     place = on_hosts(hosts, asked, what, scheduler) if hosts else on_this_machine(what)
     with place as where:
         kept = whole("--log-budget", log_budget) << 20
-        patient = replace(where, port=number, deadlines=deadlines, log_budget=kept)
+        patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
         measure(what, run, patient, in_order)
 
 
 def fields_of(
-    settings: list[str] | None, servers_per_host: str, server_hosts: str
+    settings: list[str] | None,
+    servers_per_host: str,
+    server_hosts: str,
+    precision: str,
+    budget: str,
 ) -> dict[str, Any]:
     """What options say for every point of a sweep."""
     fields: dict[str, Any] = {"env": list(settings)} if settings else {}
     for option, text in (("servers_per_host", servers_per_host), ("server_hosts", server_hosts)):
         if text:
             fields[option] = whole(f"--{option.replace('_', '-')}", text)
+    for option, field, text in (
+        ("--precision", "precision", precision),
+        ("--budget", "budget_seconds", budget),
+    ):
+        if text:
+            fields[field] = number(option, text)
     return fields
 
 

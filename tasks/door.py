@@ -1,6 +1,8 @@
 """The door of every command: where it may run, what its options are, how it ends."""
 
+import contextlib
 import functools
+import math
 import os
 import signal
 import sys
@@ -67,3 +69,11 @@ def whole(option: str, text: str, least: int = 1, most: int | None = None) -> in
         bounds = f"{least} or more" if most is None else f"{least} to {most}"
         raise SpecError(f"{option}: expected a whole number, {bounds}, got {text!r}")
     return int(text)
+
+
+def number(option: str, text: str) -> float:
+    """The number, 0 or more, that an option was given."""
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise SpecError(f"{option}: expected a number, 0 or more, got {text!r}")

@@ -32,6 +32,7 @@ def trial(*faults: str, **fields: Any) -> Trial:
         "kvstore": "dist_sync",
         "devices": 2,
         "windows": 3,
+        "precision": 0.0,
         "fake_seconds": [0.9, 0.5, 0.4, 0.5],
         "fake_faults": list(faults),
     }
@@ -41,7 +42,7 @@ def trial(*faults: str, **fields: Any) -> Trial:
 def tiny(**fields: Any) -> Trial:
     """A network that trains on MXNet in milliseconds."""
     base = {"network": "tiny", "batch_per_device": 4, "windows": 3, "image_shape": [3, 32, 32]}
-    return make(base | fields)
+    return make(base | {"precision": 0.0} | fields)
 
 
 @contextmanager

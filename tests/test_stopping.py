@@ -1,20 +1,21 @@
-"""When a real job has measured enough, and what each rank computes by itself."""
+"""When a job has measured enough, and what each rank computes by itself."""
 
 from pathlib import Path
 
 import pytest
 
 from launch.watch import Deadlines
-from tests.jobs import measured, tiny
+from results.record import Record
+from results.scaling import scaling
+from tests.jobs import measured, tiny, trial
 
-pytestmark = pytest.mark.mxnet
 
-
+@pytest.mark.mxnet
 def test_measuring_ends_at_the_same_window_everywhere_once_the_rate_is_known(
     tmp_path: Path,
 ) -> None:
-    trial = tiny(kvstore="dist_sync", devices=2, windows=2000, precision=0.5)
-    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    what = tiny(kvstore="dist_sync", devices=2, windows=2000, precision=0.5)
+    (record,) = measured(tmp_path, what, deadlines=Deadlines())
     assert (record.status, record.message) == ("ok", "")
     assert len({len(rank.seconds) for rank in record.ranks}) == 1
     assert 7 <= len(record.ranks[0].seconds) < 200
@@ -22,18 +23,20 @@ def test_measuring_ends_at_the_same_window_everywhere_once_the_rate_is_known(
     assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
 
 
+@pytest.mark.mxnet
 @pytest.mark.parametrize(
     "layout", [{}, {"kvstore": "dist_sync", "devices": 2}, {"kvstore": "dist_async", "devices": 2}]
 )
 def test_measuring_ends_when_its_time_is_spent(tmp_path: Path, layout: dict[str, object]) -> None:
-    trial = tiny(**layout, windows=100_000, precision=1e-9, budget_seconds=2)
-    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    what = tiny(**layout, windows=100_000, precision=1e-9, budget_seconds=2)
+    (record,) = measured(tmp_path, what, deadlines=Deadlines())
     assert record.status == "ok"
     assert {rank.facts["ended"] for rank in record.ranks} == {"seconds"}
-    if not trial.asynchronous:
+    if not what.asynchronous:
         assert len({len(rank.seconds) for rank in record.ranks}) == 1
 
 
+@pytest.mark.mxnet
 def test_ranks_that_wait_for_each_other_say_what_they_need_by_themselves(tmp_path: Path) -> None:
     together = tiny(kvstore="dist_sync", devices=2, windows=10)
     alone = tiny(windows=10)
@@ -42,3 +45,42 @@ def test_ranks_that_wait_for_each_other_say_what_they_need_by_themselves(tmp_pat
         assert len(rank.own_seconds) == 8
         assert 0 < sorted(rank.own_seconds)[4] < sorted(rank.seconds[1:])[5]
     assert second.ranks[0].own_seconds == ()
+
+
+def rehearsed(tmp_path: Path, *faults: str, **fields: object) -> Record:
+    base = {"windows": 60, "precision": 0.02, "fake_seconds": [1.0], "devices": 4}
+    (record,) = measured(tmp_path, trial(*faults, **base | fields))
+    assert record.status == "ok"
+    return record
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("fields", "ended", "said"),
+    [
+        ({"fake_noise": 0.02, "fake_correlation": 0.3}, "precision", ""),
+        ({"fake_noise": 0.3}, "windows", "a budget of 60 windows was spent before the rate was"),
+        ({"fake_noise": 0.3, "budget_seconds": 20}, "seconds", "a budget of 20 s was spent before"),
+    ],
+)
+def test_a_point_says_what_ended_it(
+    tmp_path: Path, fields: dict[str, object], ended: str, said: str
+) -> None:
+    record = rehearsed(tmp_path, **fields)
+    assert {rank.facts["ended"] for rank in record.ranks} == {ended}
+    assert record.message.startswith(said)
+    assert bool(record.message) == bool(said)
+    assert len({len(rank.seconds) for rank in record.ranks}) == 1
+
+
+@pytest.mark.program
+def test_a_rank_that_computes_more_slowly_than_the_others_is_named(tmp_path: Path) -> None:
+    noise = {"fake_noise": 0.02, "fake_correlation": 0.3}
+    slow = rehearsed(tmp_path / "slow", "worker-2:slow", **noise)
+    (rank,) = (one for one in slow.ranks if one.process == "worker-2")
+    assert scaling([slow])[0].message.startswith(
+        f"slower at computing than the other ranks: rank {rank.rank} on {rank.host} by "
+    )
+    alike = rehearsed(tmp_path / "alike", **noise)
+    assert [len(one.own_seconds) for one in alike.ranks] == [8] * 4
+    assert scaling([alike])[0].message == ""
