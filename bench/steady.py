@@ -83,7 +83,9 @@ def _chance(away: Numbers, left: int, noise: float) -> float:
         return student(left - 1, _SURE) * noise
     if left < _LEAST_LEFT_LATE:
         return math.inf
-    return student(left - 1, _SURE_LATE) * max(noise, float(away.std()))
+    before = float(away.std())
+    freedom = (left if noise >= before else len(away)) - 1
+    return student(freedom, _SURE_LATE) * max(noise, before)
 
 
 def _tails(values: Numbers) -> Numbers:
