@@ -65,19 +65,27 @@ def _cut(series: Numbers) -> int:
     score = squares / left**2
     front = np.concatenate((series[:1], np.cumsum(series)[cuts[1:] - 1] / cuts[1:]))
     step = front - mean
-    error, single = _errors(series, cuts, mean, squares)
-    likely = (score < score[0]) & (np.abs(step) > np.maximum(3 * error, _LEAST_STEP * mean))
+    noise, weight = _noise(series, cuts, mean, squares)
+    likely = (score < score[0]) & (np.abs(step) > 3 * noise * weight)
+    likely &= np.abs(step) > _LEAST_STEP * mean
     for cut in sorted(np.flatnonzero(likely), key=lambda one: (score[one], one)):
         away = math.copysign(1.0, step[cut]) * (series[:cut] - mean[cut])
-        late = cut > count / 2
-        if late and left[cut] < _LEAST_LEFT_LATE:
-            continue
-        spread = max(1.0, float(away.std() / single[cut])) if late else 1.0
-        needed = student(int(left[cut]) - 1, _SURE_LATE if late else _SURE) * error[cut] * spread
+        needed = weight[cut] * _chance(away, int(left[cut]), float(noise[cut]))
         middle = np.sort(away)[(cut - 1) // 2]
-        if min(abs(step[cut]), middle) > needed and away[-1] > single[cut]:
+        if min(abs(step[cut]), middle) > needed and away[-1] > noise[cut]:
             return int(cut)
     return 0
+
+
+def _chance(away: Numbers, left: int, noise: float) -> float:
+    """What a front that differs by chance alone stays below, for a weight of 1."""
+    if len(away) <= left:
+        return student(left - 1, _SURE) * noise
+    if left < _LEAST_LEFT_LATE:
+        return math.inf
+    before = float(away.std())
+    freedom = (left if noise >= before else len(away)) - 1
+    return student(freedom, _SURE_LATE) * max(noise, before)
 
 
 def _tails(values: Numbers) -> Numbers:
@@ -85,10 +93,10 @@ def _tails(values: Numbers) -> Numbers:
     return np.cumsum(values[::-1])[::-1]
 
 
-def _errors(
+def _noise(
     series: Numbers, cuts: NDArray[np.integer[Any]], mean: Numbers, squares: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """The standard error of front less rest by the noise of the rest, and that noise, by cut."""
+    """By cut, the noise of the rest and the standard error of front less rest, in that noise."""
     left = len(series) - cuts
     products = _tails(np.append(series[1:] * series[:-1], 0.0))[cuts]
     ends = series[cuts] + series[-1]
@@ -98,8 +106,7 @@ def _errors(
     grown = inflation(rho, left)
     single = squares / np.maximum(left - grown, 1)
     before = np.maximum(cuts, 1)
-    error = np.sqrt(single * (inflation(rho, before) / before + grown / left))
-    return error, np.sqrt(single)
+    return np.sqrt(single), np.sqrt(inflation(rho, before) / before + grown / left)
 
 
 def drift(values: Sequence[float] | Numbers) -> float:

@@ -65,8 +65,13 @@ def rate(records: Sequence[Record]) -> Rate:
         images_per_second=len(rates) / sum(1 / one for one in rates),
         error=_between(rates) if len(rates) > 1 else _within(parts[0]),
         repeats=len(records),
-        windows=sum(len(one) for one in parts),
+        windows=sum(map(_windows, records, parts)),
     )
+
+
+def _windows(record: Record, parts: Sequence[tuple[float, float]]) -> int:
+    """How many windows count; the parts of ranks on their own clocks are none."""
+    return len(steady_windows(record)) if record.trial.asynchronous else len(parts)
 
 
 def _between(rates: Sequence[float]) -> Error:

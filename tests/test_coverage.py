@@ -79,9 +79,9 @@ def test_the_interval_of_three_repeats_holds_the_truth_as_often_as_it_says() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cov", [0.01, 0.03, 0.06])
+@pytest.mark.parametrize("cov", [0.01, 0.03])
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
-@pytest.mark.parametrize("between", [0.0, 0.006, 0.02])
+@pytest.mark.parametrize("between", [0.006, 0.02])
 def test_it_does_so_in_quiet_and_in_noise(between: float, rho: float, cov: float) -> None:
     draw = np.random.default_rng(2)
     rates = measured(draw, 2000, (between, rho, cov))

@@ -81,6 +81,7 @@ def test_a_series_that_is_steady_only_late_is_not_settled() -> None:
     seconds[:20] *= 1.4
     assert steady(seconds) == Steady(dropped=20, settled=False)
     assert precision_of(seconds) == math.inf
+    assert not steady([1.4, 1.5, 1.3, 1.45] * 3 + [1.0] * 6).settled
 
 
 def test_a_series_that_goes_on_changing_drifts() -> None:
