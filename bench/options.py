@@ -10,6 +10,8 @@ from bench.kvstores import checked_kvstore
 from bench.networks import NETWORKS, named
 from bench.networks.catalogue import checked_layers
 
+DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with a path a line"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -44,6 +46,7 @@ class Options:
     steps_per_window: int
     stop_accuracy: float
     seed: int
+    cold: bool
 
     @property
     def devices(self) -> int:
@@ -78,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     add("--lr", type=float, default=0.1)
     add("--mom", type=float, default=0.9)
     add("--wd", type=float, default=1e-4)
-    add("--data-train", default="", help="a .rec file, a folder of them, or files joined by ';'")
+    add("--data-train", default="", help=DATA)
     add("--data-val", default="", help="the same for validation after each epoch")
     add("--data-nthreads", type=int, default=4, help="decoding threads")
     add("--rgb-mean", default="123.68,116.779,103.939", help="taken from each pixel")
@@ -93,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     add("--steps-per-window", type=int, default=0, help="0: 1 on CPU, 10 on GPU")
     add("--stop-accuracy", type=float, default=1.0, help="end once validation is above this")
     add("--seed", type=int, default=0)
+    add("--cold", type=int, choices=(0, 1), default=0, help="1: --test-io reads from the disk")
     return made
 
 
@@ -142,6 +146,7 @@ def parse(argv: Sequence[str]) -> Options:
             "rgb_std": _numbers(given["rgb_std"], "--rgb-std", 3),
             "benchmark": bool(given["benchmark"]),
             "test_io": bool(given["test_io"]),
+            "cold": bool(given["cold"]),
             "steps_per_window": given["steps_per_window"] or (10 if gpus else 1),
         }
     )
@@ -168,6 +173,8 @@ def _checked(options: Options) -> Options:
         )
     if options.test_io and options.benchmark:
         raise SpecError("--test-io 1 reads real data and --benchmark 1 has none; give one of them")
+    if options.cold and not options.test_io:
+        raise SpecError("--cold 1 is for --test-io 1: training reads its data again and again")
     if not options.benchmark and not options.data_train:
         raise SpecError("--data-train: expected a .rec file or folder (or --benchmark 1), got none")
     if options.benchmark and not options.windows:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench import events, inputs
+from bench import cache, events, inputs
 from bench.mxnet_import import mx
 from bench.options import Options
+from bench.shards import shards
 from bench.shares import portion
 from bench.store_client import any_votes
 from bench.worker import Worker, build, step
@@ -60,15 +61,13 @@ def validate(worker: Worker) -> tuple[int, int]:
     """Correct and total of this rank's share of the validation images."""
     options = worker.options
     mine = portion(options.data_val, worker.rank, worker.num_workers)
-    batch_size = max(1, min(mine.fewest, options.batch_size))
-    iterator = inputs.record_iterator(options, mine, batch_size, shuffle=False)
+    batch_size = min(mine.images, options.batch_size)
     correct = total = 0
     said = time.monotonic()
-    for batch in iterator:
-        kept = len(batch.label[0]) - batch.pad
-        data = batch.data[0].as_in_context(worker.contexts[0]).astype(options.dtype)
+    for images, labels, kept in inputs.once(options, mine, batch_size):
+        data = images.as_in_context(worker.contexts[0]).astype(options.dtype, copy=False)
         guesses = worker.net(data).argmax(axis=1).asnumpy()[:kept]
-        correct += int((guesses == batch.label[0].asnumpy()[:kept]).sum())
+        correct += int((guesses == labels.asnumpy()[:kept]).sum())
         total += kept
         if time.monotonic() - said > _SAY_SECONDS:
             said = time.monotonic()
@@ -91,20 +90,22 @@ def _batches(worker: Worker) -> Iterator[inputs.Batch]:
     if options.benchmark:
         yield from inputs.synthetic(options, worker.contexts, worker.rank)
     mine = portion(options.data_train, worker.rank, worker.num_workers)
-    iterator = inputs.record_iterator(options, mine, options.batch_size, shuffle=True)
-    for data, label in inputs.forever(iterator):
-        yield inputs.split(data.astype(options.dtype), label, worker.contexts)
+    orders = inputs.shuffled(options, mine)
+    for data, label in inputs.forever(options, mine, orders):
+        yield inputs.split(data.astype(options.dtype, copy=False), label, worker.contexts)
 
 
 def train(options: Options) -> Summary:
     """Trains until the windows asked for are measured, the accuracy is reached or epochs end."""
+    # Before the workers meet, so that none has begun to read.
+    found = {} if options.benchmark else cache.facts(cache.cached(shards(options.data_train)))
     worker = build(options)
     windows: list[dict[str, Any]] = []
     wanted = options.warmup_windows + options.windows if options.windows else math.inf
     accuracy = None
     steps_of_epoch = _window_steps(options, worker.num_workers)
     batches = _batches(worker)
-    _say(worker, "ready", _facts(worker))
+    _say(worker, "ready", _facts(worker) | found)
     for epoch in range(options.num_epochs):
         for steps in steps_of_epoch:
             if len(windows) < wanted:

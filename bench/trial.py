@@ -29,6 +29,7 @@ class Trial:
     batch_per_device    images a step on one device; worker and global batch follow from it
     windows             measured windows of `steps_per_window` steps, after `warmup_windows`
                         (0: as many as `num_epochs` hold)
+    cold                test-io reads from the disk: its files are dropped from memory first
     stop_accuracy       training ends once validation accuracy is above it
     fake_seconds        the fake engine's windows, in order, the last one repeated
     fake_faults         the fake engine's faults: "worker-1:exit" and the like
@@ -65,18 +66,24 @@ class Trial:
     data_nthreads: int = 4
     rgb_mean: tuple[float, ...] = (123.68, 116.779, 103.939)
     rgb_std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    cold: bool = False
     fake_seconds: tuple[float, ...] = ()
     fake_faults: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
-        """The network's name in tables: 'resnet-152'; what is measured where there is none."""
-        return "input" if self.mode == "test-io" else describe(self.network, self.num_layers)
+        """The network's name in tables: 'resnet-152'; what reads where nothing is trained."""
+        if self.mode != "test-io":
+            return describe(self.network, self.num_layers)
+        threads = f"{self.data_nthreads} thread{'s' if self.data_nthreads > 1 else ''}"
+        return f"input, {threads}{', cold' if self.cold else ''}"
 
     @property
     def name(self) -> str:
         """The point in a few words, for people: 'resnet-152 dist_sync x2'."""
-        what = "test-io" if self.mode == "test-io" else f"{self.label} {self.kvstore}"
+        if self.mode == "test-io":
+            return f"test-io{self.label.removeprefix('input').replace(',', '')} x{self.devices}"
+        what = f"{self.label} {self.kvstore}"
         real = " real" if self.mode == "real" else ""
         return f"{what}{real} x{self.devices}"
 

@@ -6,14 +6,14 @@ from bench.errors import SpecError
 
 # Above any number that means something here, and below where floats end.
 _LARGEST = 1e30
-_WORDS = {"int": "whole number", "float": "number", "str": "text"}
+_WORDS = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false"}
 
 
 def checked(name: str, kind: Any, value: Any) -> Any:
     """The value as a field of this type holds it: lists become tuples, floats of whole numbers.
 
-    `kind` is int, float, str, tuple[one of these, ...] or one of these or None. Raises SpecError
-    naming the field.
+    `kind` is int, float, str, bool, tuple[one of these, ...] or one of these or None. Raises
+    SpecError naming the field.
     """
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
@@ -29,8 +29,8 @@ def checked(name: str, kind: Any, value: Any) -> Any:
 
 
 def _is_a(kind: Any, value: Any) -> bool:
-    if isinstance(value, bool):
-        return False
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
     if kind is float:
         return isinstance(value, int | float) and abs(value) < _LARGEST
     return isinstance(value, kind)

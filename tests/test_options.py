@@ -5,7 +5,6 @@ import pytest
 from bench.engines import mxnet
 from bench.errors import SpecError
 from bench.options import parse
-from bench.shares import smallest_share
 from bench.sweep import load_sweep
 
 
@@ -76,8 +75,3 @@ def test_a_mistake_is_one_line(line: str, said: str) -> None:
         parse(line.split())
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_smallest_share_is_what_mxnet_leaves_to_the_last_worker() -> None:
-    found = [smallest_share(103, 3), smallest_share(10, 4), smallest_share(5, 4)]
-    assert found == [33, 1, 0]
