@@ -87,14 +87,18 @@ def emptied(data: str, paths: Sequence[Path]) -> Cached:
     return left
 
 
-def facts(found: Cached | None) -> dict[str, int]:
+def facts(found: Cached | None) -> dict[str, int | None]:
     """What a worker says of it."""
-    return {} if found is None else {"data_bytes": found.size, "cached_bytes": found.cached}
+    if found is None:
+        return {"data_bytes": None, "cached_bytes": None}
+    return {"data_bytes": found.size, "cached_bytes": found.cached}
 
 
 def said(workers: Sequence[dict[str, Any]]) -> str:
     """The page cache in a few words, from the facts of every worker."""
     if any("cached_bytes" not in one for one in workers):
+        return ""
+    if any(one["cached_bytes"] is None for one in workers):
         return "not known whether the data were in the page cache: they are another user's"
     shares = [one["cached_bytes"] / one["data_bytes"] for one in workers]
     least, most = (round(100 * share) for share in (min(shares), max(shares)))

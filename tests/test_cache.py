@@ -52,7 +52,7 @@ def test_files_of_others_are_not_known(
 
 
 def test_the_state_of_the_cache_is_a_few_words() -> None:
-    def facts(*parts: int) -> list[dict[str, int]]:
+    def facts(*parts: int) -> list[dict[str, int | None]]:
         return [cache.facts(cache.Cached(size=44_000_000, cached=part)) for part in parts]
 
     assert cache.said(facts(44_000_000)) == "warm page cache (100 % of 44 MB)"
