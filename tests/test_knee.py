@@ -8,6 +8,7 @@ import pytest
 from bench.trial import Trial, make
 from plots.frame import frame
 from plots.table import cells, remarks
+from plots.threads import draw, readings
 from results.knee import knees
 from results.rates import Rate
 from results.scaling import ScalingRow
@@ -43,6 +44,16 @@ def test_the_knee_is_the_least_count_within_noise_of_the_best(
 ) -> None:
     assert knees(rows(rates)) == [said]
     assert said in remarks(rows(rates), [])
+
+
+def test_several_counts_are_drawn_and_one_is_not() -> None:
+    drawn = readings([*rows({4: 2200, 1: 580, 2: 1116}), *rows({2: 5}, cold=True)])
+    assert {name: [one.trial.data_nthreads for one in some] for name, some in drawn.items()} == {
+        "as it was": [1, 2, 4]
+    }
+    (axes,) = draw(drawn, "title", "footer").axes
+    assert list(axes.get_xticks()) == [1, 2, 4]
+    assert readings(rows({4: 2200})) == {}
 
 
 def test_one_count_has_no_knee_and_failed_points_none() -> None:
