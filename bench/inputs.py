@@ -59,23 +59,28 @@ def shuffled(options: Options, portion: Portion) -> Iterator[Any]:
 
 
 def forever(options: Options, portion: Portion, orders: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Images and labels of one epoch after another; a batch may end one and begin the next."""
+    """Images and labels of one epoch after another; a batch may end one and begin the next.
+
+    All that is to be done with a batch must have been asked of MXNet before the next but one is
+    asked for: its memory is used again, once that is done.
+    """
     if portion.fewest < options.batch_size:
         raise SpecError(
             f"{portion.data}: the smallest share of a worker is {portion.fewest} images, fewer "
             f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
         )
-    return _decoded(options, portion, _cut(orders, options.batch_size))
+    size = options.batch_size
+    return _decoded(options, portion, _cut(orders, size), size)
 
 
 def once(options: Options, portion: Portion, batch_size: int) -> Iterator[tuple[Any, Any, int]]:
     """Images and labels of one epoch in order, and how many of the batch count.
 
-    The last batch is filled up with the first images.
+    The last batch is filled up with the first images. Memory is used again as in `forever`.
     """
     images = portion.images
     order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
-    batches = _decoded(options, portion, _cut([order], batch_size))
+    batches = _decoded(options, portion, _cut([order], batch_size), batch_size)
     for number, (data, label) in enumerate(batches):
         yield data, label, min(batch_size, images - number * batch_size)
 
@@ -91,59 +96,62 @@ def _cut(orders: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Started:
-    """A batch that threads are filling."""
+class _Room:
+    """Arrays of a batch, and their memory for threads to write to."""
 
     data: Any
     label: Any
-    tasks: list["Future[None]"]
+    images: Any
+    labels: Any
 
 
 def _decoded(
-    options: Options, portion: Portion, pieces: Iterable[Any]
+    options: Options, portion: Portion, pieces: Iterable[Any], size: int
 ) -> Iterator[tuple[Any, Any]]:
     """Batches of these images of the portion, decoded ahead by `data_nthreads` threads."""
     where = places(portion.paths)[portion.first : portion.first + portion.images]
+    rooms = itertools.cycle([_room(options, size) for _ in range(_AHEAD + 2)])
     pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
-    started: deque[_Started] = deque()
+    started: deque[tuple[_Room, list[Future[None]]]] = deque()
     try:
-        for piece in pieces:
-            started.append(_start(pool, options, portion, where[piece]))
+        for piece, room in zip(pieces, rooms, strict=False):
+            started.append((room, _start(pool, options, portion, where[piece], room)))
             if len(started) > _AHEAD:
-                yield _finished(started.popleft())
+                yield _finished(*started.popleft())
         while started:
-            yield _finished(started.popleft())
+            yield _finished(*started.popleft())
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _start(pool: ThreadPoolExecutor, options: Options, portion: Portion, where: Any) -> _Started:
+def _start(
+    pool: ThreadPoolExecutor, options: Options, portion: Portion, where: Any, room: _Room
+) -> list["Future[None]"]:
+    def fill(first: int) -> None:
+        some = where[first : first + _IMAGES_A_TASK].tolist()
+        for number, (file, offset, length) in enumerate(some, first):
+            path, image = portion.paths[file], room.images[number]
+            room.labels[number] = read_image(path, offset, length, options, image)
+
+    for array in (room.data, room.label):  # what was to be done with the batch before is done
+        mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))
+    return [pool.submit(fill, first) for first in range(0, len(where), _IMAGES_A_TASK)]
+
+
+def _finished(room: _Room, tasks: list["Future[None]"]) -> tuple[Any, Any]:
+    for task in tasks:
+        task.result()
+    return room.data, room.label
+
+
+def _room(options: Options, size: int) -> _Room:
     # What goes on to a GPU goes faster from memory that is not moved.
     context = mx.cpu_pinned(0) if options.gpus else mx.cpu(0)
-    data = mx.nd.empty((len(where), *options.image_shape), context)
-    label = mx.nd.empty((len(where),), context)
-    images, labels = _memory_of(data), _memory_of(label)
-
-    def fill(first: int) -> None:
-        for number, (file, offset, length) in enumerate(
-            where[first : first + _IMAGES_A_TASK].tolist(), first
-        ):
-            path = portion.paths[file]
-            labels[number] = read_image(path, offset, length, options, images[number])
-
-    firsts = range(0, len(where), _IMAGES_A_TASK)
-    tasks = [pool.submit(fill, first) for first in firsts]
-    return _Started(data=data, label=label, tasks=tasks)
-
-
-def _finished(started: _Started) -> tuple[Any, Any]:
-    for task in started.tasks:
-        task.result()
-    return started.data, started.label
+    data, label = (mx.nd.empty((size, *rest), context) for rest in (options.image_shape, ()))
+    return _Room(data=data, label=label, images=_memory_of(data), labels=_memory_of(label))
 
 
 def _memory_of(array: Any) -> Any:
-    """A new array's own memory, for threads to write to before anything else uses it."""
     pointer = ctypes.c_void_p()
     mx.base.check_call(mx.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
     floats = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_float))
