@@ -1,10 +1,15 @@
 """Reading by more and more threads: the rows differ, and a sentence says where it stops to help."""
 
+import os
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from invoke.context import Context
+from invoke.exceptions import Exit
 
+import tasks.bench
+from bench.sweep import Sweep
 from bench.trial import Trial, make
 from plots.frame import frame
 from plots.table import cells, remarks
@@ -78,3 +83,18 @@ def test_rows_of_thread_counts_can_be_told_apart_everywhere() -> None:
     assert frame(found)["network"].tolist() == labels
     names = ["test-io 1 thread x1", "test-io 2 threads x1", "test-io 2 threads cold x1"]
     assert [one.trial.name for one in found] == names
+
+
+def test_the_task_takes_a_row_for_each_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sweep] = []
+    monkeypatch.setattr(tasks.bench, "measure_here", lambda what, run: asked.append(what))
+    task: Any = tasks.bench.bench_io
+    task.body(Context(), "x.rec", nthreads="4,1,4", cold=True)
+    assert [(one.data_nthreads, one.cold) for one in asked[0].trials] == [(4, True), (1, True)]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6))
+    task.body(Context(), "x.rec")
+    assert [one.data_nthreads for one in asked[1].trials] == [1, 2, 4, 6]
+    for wrong in ("1,,2", "0", "many"):
+        with pytest.raises(Exit) as caught:
+            task.body(Context(), "x.rec", nthreads=wrong)
+        assert caught.value.code == 2

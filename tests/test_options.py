@@ -60,6 +60,7 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
         ("--batch-size 3 --cpus 2 --benchmark 1 --windows 1", "this worker's 2 device(s), got 3"),
         ("--benchmark 1", "--benchmark 1 has no epochs to end by; say --windows N"),
         ("--test-io 1 --benchmark 1 --windows 1", "give one of them"),
+        ("--data-train x.rec --cold 1", "--cold 1 is for --test-io 1"),
         ("", "--data-train: expected a .rec file or folder"),
         ("--gpus a,b --benchmark 1 --windows 1", "--gpus: expected whole numbers joined by commas"),
         (

@@ -62,7 +62,8 @@ def test_training_on_photographs_stops_when_every_rank_has_learnt(
         }
     )
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
-    assert (record.status, record.message) == ("ok", "")
+    assert record.status == "ok", record.message
+    assert "warm page cache (100 % of " in record.message
     assert record.accuracy is not None
     assert record.accuracy > 0.5
     windows = {len(rank.seconds) for rank in record.ranks}
@@ -100,6 +101,17 @@ def test_reading_alone_is_measured_past_the_prefetch(tmp_path: Path, photographs
     assert rank.seconds[0] >= 1.0
     assert min(rank.seconds[1:]) >= 0.5
     assert sum(rank.images) > 240
+
+
+def test_cold_reading_says_what_the_page_cache_held(tmp_path: Path, photographs: Path) -> None:
+    data = str(photographs / "val")
+    fields = {"data_train": data, "image_shape": [3, 224, 224], "windows": 2, "cold": True}
+    trial = make({"mode": "test-io", "batch_per_device": 8, "data_nthreads": 2, **fields})
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    if "stay in memory" in record.message:
+        pytest.skip("this file system keeps its files in memory")
+    assert record.status == "ok", record.message
+    assert record.message.startswith("cold page cache (0 % of ")
 
 
 def test_fab_smoke_trains_with_and_without_servers(tmp_path: Path) -> None:
