@@ -11,6 +11,8 @@ from bench.networks import NETWORKS
 from bench.optimizers import INITIALIZERS, OPTIMIZERS
 from bench.schedule import STRATEGIES
 
+DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with a path a line"
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
@@ -106,7 +108,7 @@ def add_data(made: argparse.ArgumentParser) -> None:
     """Where images are and how they are read."""
     add = made.add_argument_group("data").add_argument
     add("--num-examples", type=int, default=0, help="images an epoch (0: count --data-train)")
-    add("--data-train", default="", help="a .rec file, a folder of them, or files joined by ';'")
+    add("--data-train", default="", help=DATA)
     add("--data-train-idx", default="", help="not needed: the .idx beside each .rec is found")
     add("--data-val", default="", help="the same for validation after each epoch")
     add("--data-val-idx", default="", help="not needed either")
@@ -115,6 +117,7 @@ def add_data(made: argparse.ArgumentParser) -> None:
     add("--rgb-std", default="1,1,1", help="each pixel is divided by it then")
     add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
     add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
+    add("--cold", type=int, choices=(0, 1), default=0, help="1: --test-io reads from the disk")
 
 
 def _add_measuring(made: argparse.ArgumentParser) -> None:

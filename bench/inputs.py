@@ -1,10 +1,16 @@
-"""Batches for one worker: synthetic ones, or decoded from its share of the shards."""
+"""Batches for one worker: synthetic ones, or decoded from its share of the shards.
 
+Threads of ours decode: MXNet's own iterator uses at most half of the processors, aborts the
+process on a damaged file and ends an epoch with images that are none.
+"""
+
+import ctypes
 import itertools
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +18,15 @@ import numpy as np
 from bench.errors import SpecError
 from bench.mxnet_import import mx
 from bench.options import Options
-from bench.shards import merged_index
+from bench.pixels import read_image
+from bench.shards import places
 from bench.shares import Portion
 
 # Enough to make learning by heart slow, few enough to cost nothing.
 _LABEL_BATCHES = 64
+# Batches that are decoded while one is used: one may be late, and memory stays small.
+_AHEAD = 2
+_IMAGES_A_TASK = 4
 
 # One slice of images and one of labels a device.
 Batch = tuple[list[Any], list[Any]]
@@ -50,60 +60,107 @@ def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Bat
     return itertools.cycle(batches)
 
 
-def record_iterator(
-    options: Options,
-    portion: Portion,
-    batch_size: int,
-    *,
-    shuffle: bool,
-    changes: Mapping[str, float] | None = None,
-) -> Any:
-    """MXNet's ImageRecordIter over what a worker reads of the shards.
+def shuffled(options: Options, portion: Portion) -> Iterator[Any]:
+    """The portion's images in a new order every epoch, for ever."""
+    for epoch in itertools.count():
+        yield np.random.default_rng((options.seed, epoch)).permutation(portion.images)
 
-    `changes` are settings of augmentation; without them images are cropped at their centre.
 
-    The last batch of an epoch wraps round to the first images, with `pad` saying how many:
-    ImageRecordIter's other way of ending fills it with uninitialised memory.
+def forever(options: Options, portion: Portion, orders: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Images and labels of one epoch after another; a batch may end one and begin the next.
+
+    All that is to be done with a batch must have been asked of MXNet before the next but one is
+    asked for: its memory is used again, once that is done.
     """
-    if portion.fewest < batch_size:
+    if portion.fewest < options.batch_size:
         raise SpecError(
             f"{portion.data}: the smallest share of a worker is {portion.fewest} images, fewer "
-            f"than a batch of {batch_size}; use a smaller batch or fewer workers"
+            f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
         )
-    paths = portion.paths
-    settings: dict[str, Any] = {
-        "path_imgrec": ";".join(map(str, paths)),
-        "data_shape": options.image_shape,
-        "batch_size": batch_size,
-        "part_index": portion.index,
-        "num_parts": portion.count,
-        "shuffle": shuffle,
-        "seed": options.seed,
-        "preprocess_threads": options.data_nthreads,
-        **{f"mean_{c}": value for c, value in zip("rgb", options.rgb_mean, strict=True)},
-        **{f"std_{c}": value for c, value in zip("rgb", options.rgb_std, strict=True)},
-        "verbose": False,
-        **(changes or {}),
-    }
-    text = merged_index(paths)
-    if text is None:
-        return mx.io.ImageRecordIter(**settings)
-    with tempfile.TemporaryDirectory() as folder:  # read at construction, not afterwards
-        merged = Path(folder) / "merged.idx"
-        merged.write_text(text, encoding="utf-8")
-        return mx.io.ImageRecordIter(path_imgidx=str(merged), **settings)
+    size = options.batch_size
+    return _decoded(options, portion, _cut(orders, size), size)
 
 
-def training_changes(options: Options, rank: int) -> dict[str, float]:
-    """The settings by which a rank changes its training images; each rank draws its own."""
-    if not options.augmentation:
-        return {}
-    return {**dict(options.augmentation), "seed_aug": (options.seed * 10007 + rank) % 2**31}
+def once(options: Options, portion: Portion, batch_size: int) -> Iterator[tuple[Any, Any, int]]:
+    """Images and labels of one epoch in order, and how many of the batch count.
+
+    The last batch is filled up with the first images. Memory is used again as in `forever`.
+    """
+    images = portion.images
+    order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
+    batches = _decoded(options, portion, _cut([order], batch_size), batch_size)
+    for number, (data, label) in enumerate(batches):
+        yield data, label, min(batch_size, images - number * batch_size)
 
 
-def forever(iterator: Any) -> Iterator[tuple[Any, Any]]:
-    """Images and labels of one epoch after another."""
-    while True:
-        iterator.reset()
-        for batch in iterator:
-            yield batch.data[0], batch.label[0]
+def _cut(orders: Iterable[Any], size: int) -> Iterator[Any]:
+    """The orders one after another, in pieces of this size."""
+    left = np.empty(0, np.int64)
+    for order in orders:
+        left = np.concatenate([left, order])
+        whole = len(left) // size * size
+        yield from left[:whole].reshape(-1, size)
+        left = left[whole:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Room:
+    """Arrays of a batch, and their memory for threads to write to."""
+
+    data: Any
+    label: Any
+    images: Any
+    labels: Any
+
+
+def _decoded(
+    options: Options, portion: Portion, pieces: Iterable[Any], size: int
+) -> Iterator[tuple[Any, Any]]:
+    """Batches of these images of the portion, decoded ahead by `data_nthreads` threads."""
+    where = places(portion.paths)[portion.first : portion.first + portion.images]
+    rooms = itertools.cycle([_room(options, size) for _ in range(_AHEAD + 2)])
+    pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
+    started: deque[tuple[_Room, list[Future[None]]]] = deque()
+    try:
+        for piece, room in zip(pieces, rooms, strict=False):
+            started.append((room, _start(pool, options, portion, where[piece], room)))
+            if len(started) > _AHEAD:
+                yield _finished(*started.popleft())
+        while started:
+            yield _finished(*started.popleft())
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start(
+    pool: ThreadPoolExecutor, options: Options, portion: Portion, where: Any, room: _Room
+) -> list["Future[None]"]:
+    def fill(first: int) -> None:
+        some = where[first : first + _IMAGES_A_TASK].tolist()
+        for number, (file, offset, length) in enumerate(some, first):
+            path, image = portion.paths[file], room.images[number]
+            room.labels[number] = read_image(path, offset, length, options, image)
+
+    for array in (room.data, room.label):  # what was to be done with the batch before is done
+        mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))
+    return [pool.submit(fill, first) for first in range(0, len(where), _IMAGES_A_TASK)]
+
+
+def _finished(room: _Room, tasks: list["Future[None]"]) -> tuple[Any, Any]:
+    for task in tasks:
+        task.result()
+    return room.data, room.label
+
+
+def _room(options: Options, size: int) -> _Room:
+    # What goes on to a GPU goes faster from memory that is not moved.
+    context = mx.cpu_pinned(0) if options.gpus else mx.cpu(0)
+    data, label = (mx.nd.empty((size, *rest), context) for rest in (options.image_shape, ()))
+    return _Room(data=data, label=label, images=_memory_of(data), labels=_memory_of(label))
+
+
+def _memory_of(array: Any) -> Any:
+    pointer = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
+    floats = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_float))
+    return np.ctypeslib.as_array(floats, shape=array.shape)

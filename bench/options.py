@@ -77,6 +77,7 @@ class Options:
     pretrained: str = ""
     pretrained_epoch: int = 0
     layer_before_fullc: str = ""
+    cold: bool = False
 
     @property
     def devices(self) -> int:
@@ -149,6 +150,7 @@ def options_of(typed: dict[str, Any]) -> Options:
             "loss": _loss(typed["loss"]),
             "benchmark": bool(typed["benchmark"]),
             "test_io": bool(typed["test_io"]),
+            "cold": bool(typed.get("cold")),
             "steps_per_window": typed["steps_per_window"] or (10 if gpus else 1),
         }
     )

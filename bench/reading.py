@@ -1,41 +1,67 @@
 """Times the input pipeline alone: reads, decodes and crops, and trains nothing (--test-io 1)."""
 
-import os
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from bench import events, inputs
+import numpy as np
+
+from bench import cache, events, inputs
 from bench.mxnet_import import mx
 from bench.options import Options
-from bench.shares import all_of
+from bench.series import Budget, ending
+from bench.shares import Portion, all_of
 from bench.training import Summary
 
-# MXNet decodes ahead of the reader, a whole chunk of the file at once where there is no index:
-# batches that were ready before the clock started must not count.
+# Batches that were ready before the clock started must not count.
 _SETTLE_SECONDS = 1.0
 _WINDOW_SECONDS = 0.5
 
 
 def read(options: Options) -> Summary:
     """Reads epoch after epoch; each window is as many batches as half a second takes."""
-    iterator = inputs.record_iterator(
-        options,
-        all_of(options.data_train),
-        options.batch_size,
-        shuffle=False,
-        changes=inputs.training_changes(options, 0),
+    portion = all_of(options.data_train)
+    data, paths = options.data_train, portion.paths
+    found = cache.emptied(data, paths) if options.cold else cache.cached(paths)
+    batches = inputs.forever(options, portion, _orders(options, portion))
+    events.say(events.Event(kind="ready", rank=0, values=_facts(options) | cache.facts(found)))
+    budget = Budget(
+        precision=options.precision,
+        windows=options.windows or 10,
+        seconds=options.budget_seconds,
     )
-    batches = inputs.forever(iterator)
-    facts = {"num_workers": 1, "worker_batch": options.batch_size, "devices": options.devices}
-    events.say(events.Event(kind="ready", rank=0, values=facts | _threads(options)))
-    wanted = options.warmup_windows + (options.windows or 10)
     windows: list[dict[str, Any]] = []
-    while len(windows) < wanted:
+    ended = ""
+    while not ended:
         settling = len(windows) < options.warmup_windows
         least = _SETTLE_SECONDS if settling else _WINDOW_SECONDS
         windows.append(_window(batches, options.batch_size, least, len(windows)))
         events.say(events.Event(kind="window", rank=0, values=windows[-1]))
-    return Summary(rank=0, num_workers=1, windows=tuple(windows))
+        ended = ending(_alike(windows), budget, options.warmup_windows)
+    return Summary(rank=0, num_workers=1, windows=tuple(windows), ended=ended)
+
+
+def _alike(windows: list[dict[str, Any]]) -> list[float]:
+    """Seconds of each window if all had read as many images."""
+    mean = sum(window["images"] for window in windows) / len(windows)
+    return [window["seconds"] / window["images"] * mean for window in windows]
+
+
+def _facts(options: Options) -> dict[str, Any]:
+    return {
+        "num_workers": 1,
+        "worker_batch": options.batch_size,
+        "devices": options.devices,
+        "mxnet": mx.__version__,
+    }
+
+
+def _orders(options: Options, portion: Portion) -> Iterator[Any]:
+    """All images in order, for ever; where the cache is to be cold, it is so for each epoch."""
+    while True:
+        yield np.arange(portion.images)
+        if options.cold:
+            cache.drop(portion.paths)
 
 
 def _window(batches: Any, batch_size: int, least_seconds: float, index: int) -> dict[str, Any]:
@@ -52,9 +78,3 @@ def _window(batches: Any, batch_size: int, least_seconds: float, index: int) -> 
         "images": steps * batch_size,
         "steps": steps,
     }
-
-
-def _threads(options: Options) -> dict[str, Any]:
-    """How many threads really decode: MXNet takes at most half of the processors."""
-    most = max(1, (os.cpu_count() or 1) // 2)
-    return {"decode_threads": min(options.data_nthreads, most), "mxnet": mx.__version__}

@@ -78,9 +78,8 @@ def _scored(typed: dict[str, Any], options: Any, asked: dict[str, int]) -> dict[
     of = validation.probabilities_scored if probable else validation.score
     ks = {k for k in asked.values() if k > 1} or {1}
     sums = dict.fromkeys(ks, validation.Score())
-    for batch in inputs.record_iterator(options, whole, size, shuffle=False):
-        kept = size - batch.pad
-        scores, labels = run(batch.data[0])[:kept], batch.label[0].asnumpy()[:kept]
+    for data, label, kept in inputs.once(options, whole, size):
+        scores, labels = run(data)[:kept], label.asnumpy()[:kept]
         sums = {k: sum_ + of(scores, labels, k) for k, sum_ in sums.items()}
     any_one = next(iter(sums.values()))
     value = partial(_value, any_one, sums)

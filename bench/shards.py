@@ -1,50 +1,73 @@
-"""The .rec files a job reads: which they are, how many images, and one index over all of them."""
+"""The .rec files a job reads: which they are, how many images, and where each image lies."""
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from bench.errors import SpecError
 from im2rec_tools.errors import DataError
-from im2rec_tools.recordio import count_records, read_index
+from im2rec_tools.recordio import offsets_of
+
+LIST = ".txt"
 
 
-def shards(data: str) -> tuple[Path, ...]:
-    """The .rec files of `data`: one file, all in a folder, or several joined by ';'.
-
-    Files of other kinds in the folder are left alone (given a folder, MXNet would read them too).
-    """
+def named(data: str) -> tuple[Path, ...]:
+    """The files and folders of `data`: what ';' joins; a .txt file stands for its lines."""
     found: list[Path] = []
     for part in filter(None, data.split(";")):
         path = Path(part)
+        found += _lines(path) if path.suffix == LIST and not path.is_dir() else [path]
+    return tuple(found)
+
+
+def _lines(path: Path) -> list[Path]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SpecError(
+            f"{path}: expected a list of .rec files, a path a line, and it cannot be read "
+            f"({reason})"
+        ) from error
+    return [Path(line.strip()) for line in lines if line.strip()]
+
+
+def shards(data: str) -> tuple[Path, ...]:
+    """The .rec files of `data`: a file, all in a folder, several joined by ';', those of a list.
+
+    Files of other kinds in a folder are left alone. Raises SpecError where there are none, or one
+    is there twice: its images would count twice.
+    """
+    found: list[Path] = []
+    for path in named(data):
         found += sorted(path.glob("*.rec")) if path.is_dir() else [path]
-    for path in found:
-        if any(mark in str(path) for mark in "#?;"):
-            raise SpecError(
-                f"{path}: MXNet reads #, ? and ; in a path as something else; rename it"
-            )
     if not found:
         raise SpecError(f"{data}: expected .rec files, found none; 'fab data.prepare' makes them")
+    twice = [path for path, count in Counter(path.resolve() for path in found).items() if count > 1]
+    if twice:
+        raise SpecError(f"{data}: names {twice[0]} more than once; name each file once")
     return tuple(found)
 
 
 def count_images(paths: tuple[Path, ...]) -> int:
     """Images in all these files, each checked to be whole; SpecError names the one that is not."""
+    return sum(len(_offsets(path)) for path in paths)
+
+
+def places(paths: tuple[Path, ...]) -> Any:
+    """Where each image lies: int64 of (images, 3), the place of its file, its offset, its bytes."""
+    tables = []
+    for number, path in enumerate(paths):
+        offsets = np.array(_offsets(path), np.int64)
+        lengths = np.diff(offsets, append=path.stat().st_size)
+        tables.append(np.stack([np.full_like(offsets, number), offsets, lengths], axis=1))
+    return np.concatenate(tables)
+
+
+def _offsets(path: Path) -> list[int]:
     try:
-        return sum(count_records(path) for path in paths)
+        return offsets_of(path)
     except DataError as error:
         raise SpecError(str(error)) from error
-
-
-def merged_index(paths: tuple[Path, ...]) -> str | None:
-    """The text of one .idx over the files joined by ';', or None where a file has none.
-
-    MXNet takes a single index file; over a list of files its offsets run on from file to file.
-    """
-    indexes = [path.with_suffix(".idx") for path in paths]
-    if not all(index.is_file() for index in indexes):
-        return None
-    lines: list[str] = []
-    base = 0
-    for path, index in zip(paths, indexes, strict=True):
-        lines += [f"{len(lines) + n}\t{base + at}" for n, (_, at) in enumerate(read_index(index))]
-        base += path.stat().st_size
-    return "\n".join(lines) + "\n"

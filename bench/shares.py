@@ -1,13 +1,12 @@
 """Shares: the part of a data set's shards that a host holds, and what a worker reads of it."""
 
 import json
-import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.errors import SpecError
-from bench.shards import count_images, shards
+from bench.shards import count_images, named, shards
 
 FILE = "share.json"
 SCHEMA = 1  # first
@@ -29,8 +28,9 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Portion:
-    """What one worker reads: part `index` of `count` of these files, as MXNet cuts them.
+    """What one worker reads: part `index` of `count` equal parts of these files' images.
 
+    total   images of the files
     fewest  images of the worker of the job that gets fewest
     epoch   images that all workers together train in an epoch
     """
@@ -39,8 +39,19 @@ class Portion:
     paths: tuple[Path, ...]
     index: int
     count: int
+    total: int
     fewest: int
     epoch: int
+
+    @property
+    def first(self) -> int:
+        """The place of its first image among all of the files."""
+        return self.total * self.index // self.count
+
+    @property
+    def images(self) -> int:
+        """How many images it has; parts differ by one at most."""
+        return self.total * (self.index + 1) // self.count - self.first
 
 
 def text(share: Share) -> str:
@@ -76,8 +87,7 @@ def portion(data: str, rank: int, workers: int) -> Portion:
     """
     share, whole = _share(data), all_of(data)
     if share is None:
-        fewest = smallest_share(whole.epoch, workers)
-        return replace(whole, index=rank, count=workers, fewest=fewest)
+        return replace(whole, index=rank, count=workers, fewest=whole.total // workers)
     index, of = _place()
     if workers > of * len(share.images):
         raise SpecError(
@@ -85,7 +95,7 @@ def portion(data: str, rank: int, workers: int) -> Portion:
             f"as many hosts as the job has, or read a folder that holds all of it"
         )
     _check(whole, share)
-    fewest = min(smallest_share(sum(one.values()), of) for one in share.images)
+    fewest = min(sum(one.values()) // of for one in share.images)
     return replace(whole, index=index, count=of, fewest=fewest, epoch=fewest * workers)
 
 
@@ -99,18 +109,15 @@ def all_of(data: str) -> Portion:
     """All that is there, for one worker alone, whatever share it is."""
     paths = shards(data)
     images = count_images(paths)
-    return Portion(data=data, paths=paths, index=0, count=1, fewest=images, epoch=images)
-
-
-def smallest_share(images: int, workers: int) -> int:
-    """Images of the worker that gets fewest: MXNet rounds shares up, and the last has the rest."""
-    return max(0, images - math.ceil(images / workers) * (workers - 1))
+    return Portion(
+        data=data, paths=paths, index=0, count=1, total=images, fewest=images, epoch=images
+    )
 
 
 def _share(data: str) -> Share | None:
-    named = [Path(part) for part in data.split(";") if part]
-    found = [share for share in map(read, named) if share]
-    if found and len(named) > 1:
+    parts = named(data)
+    found = [share for share in map(read, parts) if share]
+    if found and len(parts) > 1:
         raise SpecError(f"{data}: has a folder that holds {found[0].said}; name that one alone")
     return found[0] if found else None
 

@@ -11,10 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from bench import batches, checkpoint, doubts, events, inputs, monitor, probe, validation
+from bench import (
+    augmented,
+    batches,
+    cache,
+    checkpoint,
+    doubts,
+    events,
+    inputs,
+    monitor,
+    probe,
+    validation,
+)
 from bench.mxnet_import import mx
 from bench.options import Options
 from bench.profiling import profiled
+from bench.shards import shards
 from bench.shares import portion
 from bench.stopping import enough
 from bench.store_client import any_votes
@@ -76,8 +88,7 @@ def validate(worker: Worker) -> validation.Score:
     """This rank's score on its share of the validation images."""
     options = worker.options
     mine = portion(options.data_val, worker.rank, worker.num_workers)
-    batch_size = max(1, min(mine.fewest, options.batch_size))
-    iterator = inputs.record_iterator(options, mine, batch_size, shuffle=False)
+    images = inputs.once(options, mine, min(mine.images, options.batch_size))
     heard = [time.monotonic()]
 
     def scores_of(data: Any) -> Any:
@@ -88,7 +99,7 @@ def validate(worker: Worker) -> validation.Score:
             heard.append(time.monotonic())
             _say(worker, "validating", {"total": total})
 
-    return validation.over(iterator, scores_of, options.top_k, said)
+    return validation.over(images, scores_of, options.top_k, said)
 
 
 def _window_steps(worker: Worker) -> tuple[int, ...]:
@@ -106,21 +117,23 @@ def _feed(worker: Worker) -> Iterator[inputs.Batch]:
     if options.benchmark:
         yield from inputs.synthetic(options, worker.contexts, worker.part.first)
     mine = portion(options.data_train, worker.rank, worker.num_workers)
-    changes = inputs.training_changes(options, worker.rank)
-    iterator = inputs.record_iterator(
-        options, mine, options.batch_size, shuffle=True, changes=changes
-    )
-    for data, label in inputs.forever(iterator):
-        yield inputs.split(data.astype(options.dtype), label, worker.contexts)
+    if options.augmentation:
+        pairs = augmented.forever(options, mine, worker.rank)
+    else:
+        pairs = inputs.forever(options, mine, inputs.shuffled(options, mine))
+    for data, label in pairs:
+        yield inputs.split(data.astype(options.dtype, copy=False), label, worker.contexts)
 
 
 def train(options: Options) -> Summary:
     """Trains until the windows asked for are measured, the accuracy is reached or epochs end."""
+    # Before the workers meet, so that none has begun to read.
+    found = {} if options.benchmark else cache.facts(cache.cached(shards(options.data_train)))
     worker = build(options)
     if options.model_prefix and worker.rank == 0:
         checkpoint.make_room(options.model_prefix)
     with profiled(worker):
-        windows, ended, accuracy = _epochs(worker)
+        windows, ended, accuracy = _epochs(worker, found)
     if worker.rank == 0:
         doubts.show(doubts.of_traffic(worker.options.kv_store, _bytes(worker), windows))
     return Summary(
@@ -133,13 +146,18 @@ def train(options: Options) -> Summary:
     )
 
 
-def _epochs(worker: Worker) -> tuple[list[dict[str, Any]], str, float | None]:
-    """All windows, why no more were measured, and the accuracy of the last validation."""
+def _epochs(
+    worker: Worker, found: dict[str, Any]
+) -> tuple[list[dict[str, Any]], str, float | None]:
+    """All windows, why no more were measured, and the accuracy of the last validation.
+
+    `found` is what is told of the data besides.
+    """
     options, accuracy, reached = worker.options, None, False
     windows: list[dict[str, Any]] = []
     ended = ""
     steps_of_epoch, feed = _window_steps(worker), _feed(worker)
-    _say(worker, "ready", _facts(worker))
+    _say(worker, "ready", _facts(worker) | found)
     if worker.rank == 0 and not options.benchmark:
         images = batches.epoch_images(options, worker.num_workers)
         doubts.show(doubts.of_batch(options, worker.part.whole, images))

@@ -36,6 +36,7 @@ class Trial:
     precision           measuring ends once half of the rate's 95 % interval is within this part
                         of it (0: after `windows`)
     budget_seconds      measuring ends after this time (0: after `windows`)
+    cold                test-io reads from the disk: its files are dropped from memory first
     stop_accuracy       training ends once validation accuracy is above it
     fake_seconds        the fake engine's windows, in order, the last one repeated
     fake_faults         the fake engine's faults: "worker-1:exit" and the like
@@ -80,6 +81,7 @@ class Trial:
     rgb_mean: tuple[float, ...] = (123.68, 116.779, 103.939)
     rgb_std: tuple[float, ...] = (1.0, 1.0, 1.0)
     options: tuple[str, ...] = ()
+    cold: bool = False
     fake_seconds: tuple[float, ...] = ()
     fake_faults: tuple[str, ...] = ()
     fake_noise: float = 0.0
@@ -88,13 +90,18 @@ class Trial:
 
     @property
     def label(self) -> str:
-        """The network's name in tables: 'resnet-152'; what is measured where there is none."""
-        return "input" if self.mode == "test-io" else describe(self.network, self.num_layers)
+        """The network's name in tables: 'resnet-152'; what reads where nothing is trained."""
+        if self.mode != "test-io":
+            return describe(self.network, self.num_layers)
+        threads = f"{self.data_nthreads} thread{'s' if self.data_nthreads > 1 else ''}"
+        return f"input, {threads}{', cold' if self.cold else ''}"
 
     @property
     def name(self) -> str:
         """The point in a few words, for people: 'resnet-152 dist_sync x2'."""
-        what = "test-io" if self.mode == "test-io" else f"{self.label} {self.kvstore}"
+        if self.mode == "test-io":
+            return f"test-io{self.label.removeprefix('input').replace(',', '')} x{self.devices}"
+        what = f"{self.label} {self.kvstore}"
         real = " real" if self.mode == "real" else ""
         return f"{what}{real} x{self.devices}"
 

@@ -57,11 +57,10 @@ def probabilities_scored(given: Any, labels: Any, k: int) -> Score:
 def over(
     batches: Iterable[Any], scores_of: Callable[[Any], Any], k: int, said: Callable[[int], None]
 ) -> Score:
-    """The score over an iterator of MXNet's; `said` hears how many images are done so far."""
+    """The score over images, labels and how many of them count; `said` hears how many are done."""
     sum_ = Score()
-    for batch in batches:
-        kept = len(batch.label[0]) - batch.pad
-        sum_ += score(scores_of(batch.data[0])[:kept], batch.label[0].asnumpy()[:kept], k)
+    for data, labels, kept in batches:
+        sum_ += score(scores_of(data)[:kept], labels.asnumpy()[:kept], k)
         said(sum_.total)
     return sum_
 

@@ -21,6 +21,7 @@ OF_FIELDS = frozenset(
         *("gpus", "cpus", "kv-store", "expect-workers", "dtype", "lr", "mom", "wd", "seed"),
         *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
         *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
+        "cold",
         *("num-epochs", "stop-accuracy", "precision", "budget-seconds"),
     )
 )
@@ -172,6 +173,8 @@ def _check_data(trial: "Trial") -> None:
         raise SpecError(f"data_train: mode {trial.mode!r} expects .rec files, it is missing")
     if trial.mode == "synthetic" and trial.windows == 0:
         raise SpecError("windows: synthetic data has no epochs to end by; expected 1 or more")
+    if trial.cold and trial.mode != "test-io":
+        raise SpecError(f"cold: expected mode 'test-io', got {trial.mode!r}")
     if trial.mode == "test-io" and is_distributed(trial.kvstore):
         raise SpecError(f"kvstore: test-io reads in one process, got {trial.kvstore!r}")
     if trial.mode == "test-io" and trial.devices != 1:

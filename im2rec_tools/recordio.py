@@ -5,6 +5,7 @@ and zeros up to a multiple of 4 bytes, all little endian. A payload that holds t
 aligned offset is cut there into parts, without those four bytes; the reader puts them back.
 """
 
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -171,11 +172,16 @@ def read_index(path: Path) -> list[tuple[int, int]]:
 
 
 def count_records(path: Path) -> int:
-    """How many records a file holds, from its .idx where there is one, after a check of its ends.
+    """How many records a file holds; see `offsets_of`."""
+    return len(offsets_of(path))
 
-    MXNet's own readers abort the process on a damaged file, or read a file that was cut between
-    two records as a shorter one, so every file passes here first. With an index the check reads
-    the first and the last record's header; without one it walks all headers.
+
+def offsets_of(path: Path) -> list[int]:
+    """Where each record of a file begins, from its .idx where there is one, its ends checked.
+
+    A file that was cut between two records looks like a shorter one, so every file that is read
+    passes here first. With an index the check reads the first and the last record's header;
+    without one it walks all headers.
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected a .rec made by 'fab data.prepare'")
@@ -193,17 +199,51 @@ def count_records(path: Path) -> int:
                 f"{parts.size} bytes; the two do not belong together or {path.name} is cut off"
             )
         parts.header(0)
-        if _walk(parts, offsets[-1]) != 1:
+        if len(_walk(parts, offsets[-1])) != 1:
             raise DataError(f"{index}: {path.name} holds records after the last one it lists")
-        return len(offsets)
+        return offsets
 
 
-def _walk(parts: _Parts, offset: int) -> int:
-    """How many records begin at or after this offset, by their headers alone."""
-    count = 0
+def _walk(parts: _Parts, offset: int) -> list[int]:
+    """Where the records at or after this offset begin, by their headers alone."""
+    found = []
     while offset < parts.size:
         parts.file.seek(offset)
         kind, length = parts.header(offset)
-        count += kind in {_WHOLE, _FIRST}
+        if kind in {_WHOLE, _FIRST}:
+            found.append(offset)
         offset += 8 + length + (-length % 4)
-    return count
+    return found
+
+
+def read_record(path: Path, offset: int, length: int) -> bytes:
+    """The payload of the record in these bytes of a file, without a check of what follows it."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        framed = os.pread(file, length, offset)
+    finally:
+        os.close(file)
+    payload = _whole_payload(framed)
+    if payload is None:
+        raise DataError(
+            f"{path}: damaged at byte {offset}: expected a record of {length} bytes; pack it again"
+        )
+    return payload
+
+
+def _whole_payload(framed: bytes) -> bytes | None:
+    """What the parts of one record hold together; None where they are no whole record."""
+    parts: list[bytes] = []
+    at = 0
+    while at + 8 <= len(framed):
+        magic, word = struct.unpack_from("<II", framed, at)
+        kind, length = word >> _LENGTH_BITS, word & ((1 << _LENGTH_BITS) - 1)
+        if magic != MAGIC or at + 8 + length > len(framed):
+            return None
+        if (kind in {_WHOLE, _FIRST}) != (not parts) or kind > _LAST:
+            return None
+        parts.append(framed[at + 8 : at + 8 + length])
+        if kind in {_WHOLE, _LAST}:
+            return MAGIC_BYTES.join(parts)
+        at += 8 + length + (-length % 4)
+    return None

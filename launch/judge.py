@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from bench.cache import said
 from bench.trial import Trial
 from launch.disturbed import Span, disturbances
 from launch.seen import Seen
@@ -31,20 +32,14 @@ def judge(
 
 
 def _note(trial: Trial, workers: Sequence[Seen]) -> str:
-    used = workers[0].facts.get("decode_threads")
-    if used is None or used == trial.data_nthreads:
+    if trial.mode == "synthetic":
         return _busy(trial, workers[0])
-    return (
-        f"decoded in {used} of {trial.data_nthreads} threads asked for, MXNet takes at most half "
-        f"as many as there are processors"
-    )
+    return "" if trial.engine == "fake" else said([worker.facts for worker in workers])
 
 
 def _busy(trial: Trial, worker: Seen) -> str:
     """Says so where one core's worker, that waits for nobody, did not have its core to itself."""
     if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
-        return ""
-    if trial.mode != "synthetic":  # it may wait for images
         return ""
     windows = worker.windows[trial.warmup_windows :]
     share = sum(w["cpu_seconds"] for w in windows) / sum(w["seconds"] for w in windows)

@@ -18,7 +18,7 @@ from results.rates import Ratio
 from results.scaling import ScalingRow
 
 _TITLE_WIDTH = 92
-_STYLE: Any = {
+STYLE: Any = {
     "svg.hashsalt": "mxscale",
     "font.size": 9,
     "axes.spines.top": False,
@@ -55,7 +55,7 @@ def _efficiency(row: ScalingRow) -> Ratio | None:
 def draw(rows: Sequence[ScalingRow], title: str, footer: str) -> Figure:
     """The four panels; `footer` says on what it was measured."""
     drawn = lines(rows)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 7.6), layout="constrained")
         (rate, speedup), (efficiency, windows) = figure.subplots(2, 2)
         _panel(rate, drawn, _Panel(title="Images per second", unit="images/s (log)", value=_rate))
@@ -71,12 +71,12 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str) -> Figure:
         _window_panel(windows, drawn)
         for axes in (rate, speedup, efficiency, windows):
             _device_axis(axes, drawn)
-        _legend(figure, drawn, _plain(fill(title, _TITLE_WIDTH)))
-        figure.supxlabel(_plain(footer), fontsize=7.5, color="#444444")
+        _legend(figure, drawn, plain(fill(title, _TITLE_WIDTH)))
+        figure.supxlabel(plain(footer), fontsize=7.5, color="#444444")
         return figure
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that Matplotlib does not take for mathematics."""
     return text.replace("$", r"\$")
 
@@ -238,7 +238,7 @@ def _sample(colour: str, marker: str, dashes: Any, label: str, face: str | None 
 def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
     """Writes NAME.svg and NAME.png into the folder; the same figure gives the same bytes."""
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure.savefig(paths[0], metadata={"Date": None})
         figure.savefig(paths[1], dpi=144, metadata={"Software": None})
     return paths

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from plots import figure
+from plots import figure, threads
 from plots.frame import frame
 from plots.lines import drawable
 from plots.table import markdown
@@ -57,7 +57,11 @@ def page(run: Run) -> str:
         for name, value in run.environment.items()
         if name not in hidden and value
     )
-    picture = "![images per second, speed-up, efficiency and window times](scaling.svg)\n\n"
+    pictures = ""
+    if drawable(run.rows):
+        pictures = "![images per second, speed-up, efficiency and window times](scaling.svg)\n\n"
+    if threads.readings(run.rows):
+        pictures += "![images per second against decoding threads](threads.svg)\n\n"
     rehearsal = (
         "**REHEARSAL**: the fake engine's scripted times on this machine, not measurements.\n\n"
     )
@@ -67,7 +71,7 @@ def page(run: Run) -> str:
         f"{rehearsal if run.rehearsal else ''}"
         f"{description + paragraph if description else ''}"
         f"{machine(run.environment)}\n\n{markdown(run.rows, run.missing)}\n"
-        f"{picture if drawable(run.rows) else ''}"
+        f"{pictures}"
         f"## Environment\n\n{facts}\n{_hosts(run.environment)}"
     )
 
@@ -96,7 +100,8 @@ def _hosts(environment: dict[str, Any]) -> str:
 def build(run: Run) -> list[Path]:
     """Writes RUN/report/: results.csv, report.md, scaling.svg and .png; returns their paths.
 
-    There is no figure where there is nothing to draw: no training point with a number.
+    There is no figure where there is nothing to draw: no training point with a number. Where
+    reading alone was measured with several thread counts, threads.svg and .png show it.
     """
     folder = run.folder / "report"
     try:
@@ -108,6 +113,9 @@ def build(run: Run) -> list[Path]:
         images = []
         if drawable(run.rows):
             images = figure.save(figure.draw(run.rows, title, footer(run)), folder)
+        if readings := threads.readings(run.rows):
+            below = machine(run.environment)
+            images += figure.save(threads.draw(readings, title, below), folder, "threads")
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
     return [folder / "results.csv", folder / "report.md", *images]

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from tabulate import tabulate
 
+from results.knee import knees
 from results.rates import Rate, Ratio
 from results.run import Run
 from results.scaling import Against, ScalingRow
@@ -110,6 +111,7 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
         lines.append("* emulated: more devices than the machine has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
+    lines += knees(rows)
     lines += [f"{row.trial.name}: {row.remark}." for row in rows if row.remark]
     if missing:
         lines.append(f"NOT MEASURED YET: {', '.join(missing)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from invoke.tasks import task
 
+from bench.arguments import DATA
 from bench.engines import ENGINES
 from bench.errors import SpecError
 from bench.faults import KINDS
 from bench.rehearsal import with_fault
+from bench.spread import within
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep
 from bench.trial import chosen, make
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
@@ -211,24 +214,30 @@ def spread_over(hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engin
     return load_sweep(sweep, engine=engine or None, fields=fields, hosts=workers)
 
 
-@task(help={"data": "a .rec file, a folder of them, or files joined by ';'"})
+@task(
+    help={
+        "data": DATA,
+        "nthreads": "decoding threads, a row each: 1,2,4; default: 1, 2, 4 ... all processors",
+        "cold": "read from the disk: the files are dropped from memory before each epoch",
+    }
+)
 @door
 def bench_io(  # type: ignore[no-untyped-def]
-    c, data, batch="32", nthreads="4", image_shape="3,224,224", windows="10"
+    c, data, batch="32", nthreads="", image_shape="3,224,224", windows="10", cold=False
 ):
     """Measure how fast the input pipeline reads, with nothing to feed."""
-    shape = [whole("--image-shape", part) for part in image_shape.split(",")]
-    trial = make(
-        {
-            "mode": "test-io",
-            "data_train": data,
-            "batch_per_device": whole("--batch", batch),
-            "data_nthreads": whole("--nthreads", nthreads),
-            "image_shape": shape,
-            "windows": whole("--windows", windows),
-            "device": "cpu",
-        }
-    )
-    description = f"reading {data} in {nthreads} threads"
-    what = Sweep(name="io", description=description, repeats=1, trials=(trial,), text="")
+    fields = {
+        "mode": "test-io",
+        "data_train": data,
+        "batch_per_device": whole("--batch", batch),
+        "image_shape": [whole("--image-shape", part) for part in image_shape.split(",")],
+        "windows": whole("--windows", windows),
+        "device": "cpu",
+        "cold": cold,
+    }
+    counts = [whole("--nthreads", part) for part in nthreads.split(",")] if nthreads else None
+    counts = list(dict.fromkeys(counts or within(len(os.sched_getaffinity(0)))))
+    trials = tuple(make(fields | {"data_nthreads": count}) for count in counts)
+    description = f"reading {data} in {' / '.join(map(str, counts))} threads"
+    what = Sweep(name="io", description=description, repeats=1, trials=trials, text="")
     measure_here(what, stamped("io"))

@@ -5,7 +5,6 @@ import pytest
 from bench.engines import mxnet
 from bench.errors import SpecError
 from bench.options import parse
-from bench.shares import smallest_share
 from bench.sweep import load_sweep
 
 
@@ -61,6 +60,7 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
         ("--batch-size 3 --cpus 2 --benchmark 1 --windows 1", "this worker's 2 device(s), got 3"),
         ("--benchmark 1", "--benchmark 1 has no epochs to end by; say --windows N"),
         ("--test-io 1 --benchmark 1 --windows 1", "give one of them"),
+        ("--data-train x.rec --cold 1", "--cold 1 is for --test-io 1"),
         ("", "--data-train: expected a .rec file or folder"),
         ("--gpus a,b --benchmark 1 --windows 1", "--gpus: expected whole numbers joined by commas"),
         (
@@ -76,8 +76,3 @@ def test_a_mistake_is_one_line(line: str, said: str) -> None:
         parse(line.split())
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_smallest_share_is_what_mxnet_leaves_to_the_last_worker() -> None:
-    found = [smallest_share(103, 3), smallest_share(10, 4), smallest_share(5, 4)]
-    assert found == [33, 1, 0]

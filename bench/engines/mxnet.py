@@ -60,7 +60,7 @@ def _data(trial: Trial) -> tuple[str, ...]:
         *("--rgb-std", ",".join(map(str, trial.rgb_std))),
     )
     if trial.mode == "test-io":
-        return ("--test-io", "1", *reading)
+        return ("--test-io", "1", *(("--cold", "1") if trial.cold else ()), *reading)
     validation = ("--data-val", trial.data_val) if trial.data_val else ()
     return (
         *reading,

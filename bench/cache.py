@@ -1,0 +1,112 @@
+"""How much of some files is in memory already (the page cache), and how to get it out of there."""
+
+import ctypes
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.errors import SpecError
+
+# Of more than this many bytes, one look after another: mincore fills a byte a page.
+_LOOK = 1 << 30
+# Other programs may touch a page or two meanwhile.
+_COLD_BELOW = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cached:
+    """How many bytes some files have, and how many of them are in memory."""
+
+    size: int
+    cached: int
+
+
+def cached(paths: Sequence[Path]) -> Cached | None:
+    """What the kernel says of each page of these files (mincore), which reads none of them.
+
+    None where a file belongs to somebody else: Linux tells nobody but its owner and who may write.
+    """
+    size = found = 0
+    if not all(_may_know(path) for path in paths):
+        return None
+    for path in paths:
+        with path.open("rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            for start in range(0, length, _LOOK):
+                found += _cached_bytes(file.fileno(), start, min(_LOOK, length - start))
+        size += length
+    return Cached(size=size, cached=found)
+
+
+def _may_know(path: Path) -> bool:
+    return os.access(path, os.W_OK) or path.stat().st_uid == os.geteuid()
+
+
+def _cached_bytes(file: int, start: int, length: int) -> int:
+    pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
+    libc = ctypes.CDLL(None, use_errno=True)
+    # A private map that may be written to, and is not: ctypes tells the address of no other.
+    with mmap.mmap(file, length, access=mmap.ACCESS_COPY, offset=start) as memory:
+        address = (ctypes.c_char * length).from_buffer(memory)
+        failed = libc.mincore(address, ctypes.c_size_t(length), pages)
+        del address  # or the map cannot be closed
+    if failed:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    resident = int((np.frombuffer(bytes(pages), np.uint8) & 1).sum())
+    return min(length, resident * mmap.PAGESIZE)
+
+
+def drop(paths: Sequence[Path]) -> None:
+    """Asks the kernel to forget the pages of these files, which needs no rights beyond reading."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())  # what is not on the disk yet would stay
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def emptied(data: str, paths: Sequence[Path]) -> Cached:
+    """Drops the files from memory and looks; SpecError where they will not go, or none can say."""
+    drop(paths)
+    left = cached(paths)
+    if left is None:
+        raise SpecError(
+            f"--cold: {data} belongs to another user, and Linux does not say whether it is in "
+            f"memory; measure as that user, or without --cold"
+        )
+    if left.cached > _COLD_BELOW * left.size:
+        percent = 100 * left.cached / left.size
+        raise SpecError(
+            f"--cold: {percent:.0f} % of {data} stay in memory (another program holds them, or "
+            f"their file system keeps them there); measure without --cold"
+        )
+    return left
+
+
+def facts(found: Cached | None) -> dict[str, int | None]:
+    """What a worker says of it."""
+    if found is None:
+        return {"data_bytes": None, "cached_bytes": None}
+    return {"data_bytes": found.size, "cached_bytes": found.cached}
+
+
+def said(workers: Sequence[dict[str, Any]]) -> str:
+    """The page cache in a few words, from the facts of every worker."""
+    if any("cached_bytes" not in one for one in workers):
+        return ""
+    if any(one["cached_bytes"] is None for one in workers):
+        return "not known whether the data were in the page cache: they are another user's"
+    shares = [one["cached_bytes"] / one["data_bytes"] for one in workers]
+    least, most = (round(100 * share) for share in (min(shares), max(shares)))
+    word = "partly warm"
+    if min(shares) > 1 - _COLD_BELOW:
+        word = "warm"
+    elif max(shares) < _COLD_BELOW:
+        word = "cold"
+    size = max(one["data_bytes"] for one in workers) / 1e6
+    percent = f"{least}" if least == most else f"{least} to {most}"
+    return f"{word} page cache ({percent} % of {size:.3g} MB)"

@@ -1,0 +1,131 @@
+"""How fast each way of reading shards feeds a network that does almost nothing.
+
+    python -m benchmarks.feed data/mine_rec/train [repeats]
+
+The ways run in turn, each time in a process of its own; the first is MXNet's ImageRecordIter as
+upstream uses it, and the others are said as how many times that fast.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+from bench import inputs
+from bench.environment import describe
+from bench.mxnet_import import mx
+from bench.options import Options, parse
+from bench.shards import shards
+from bench.shares import all_of
+from launch.hosts import ROOT
+
+_BATCH = 32
+_SETTLE_SECONDS, _SECONDS = 2.0, 6.0
+_CORES = len(os.sched_getaffinity(0))
+
+
+def _options(data: str) -> Options:
+    threads = str(max(4, _CORES))
+    line = ("--data-train", data, "--image-shape", "3,224,224", "--data-nthreads", threads)
+    return parse([*line, "--batch-size", str(_BATCH)])
+
+
+def _theirs(options: Options, **more: str) -> Iterator[tuple[Any, Any]]:
+    paths = shards(options.data_train)
+    if len(paths) == 1:
+        more["path_imgidx"] = str(paths[0].with_suffix(".idx"))
+    mean = dict(zip(("mean_r", "mean_g", "mean_b"), options.rgb_mean, strict=True))
+    iterator = mx.io.ImageRecordIter(
+        path_imgrec=";".join(map(str, paths)),
+        data_shape=options.image_shape,
+        batch_size=_BATCH,
+        preprocess_threads=4,
+        shuffle=True,
+        verbose=False,
+        **mean,
+        **more,
+    )
+    while True:
+        iterator.reset()
+        for batch in iterator:
+            yield batch.data[0], batch.label[0]
+
+
+def _ours(options: Options) -> Iterator[tuple[Any, Any]]:
+    portion = all_of(options.data_train)
+    return inputs.forever(options, portion, inputs.shuffled(options, portion))
+
+
+WAYS: dict[str, Callable[[Options], Iterator[tuple[Any, Any]]]] = {
+    "ImageRecordIter": _theirs,
+    "ImageRecordIter, ctx=cpu": lambda options: _theirs(options, ctx="cpu"),
+    "mxscale": _ours,
+}
+
+
+def _train(batches: Iterator[tuple[Any, Any]]) -> dict[str, float]:
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.GlobalAvgPool2D(), mx.gluon.nn.Dense(10))
+    net.initialize()
+    net.hybridize(static_alloc=True, static_shape=True)
+    loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-6})
+
+    def steps(least: float) -> dict[str, float]:
+        count, cpu, start = 0, time.process_time(), time.perf_counter()
+        while (seconds := time.perf_counter() - start) < least:
+            (data,), (label,) = inputs.split(*next(batches), [mx.cpu(0)])
+            with mx.autograd.record():
+                loss = loss_of(net(data), label)
+            loss.backward()
+            trainer.step(_BATCH)
+            loss.wait_to_read()
+            count += _BATCH
+        return {"rate": count / seconds, "cpu": (time.process_time() - cpu) / count * 1e3}
+
+    steps(_SETTLE_SECONDS)
+    return steps(_SECONDS)
+
+
+def _measured(way: str, data: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.feed", data, "--way", way]
+    cores = str(_CORES) if "ctx" in way else "1"  # elsewhere OpenMP computes only
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": cores},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Prints a row a way: images per second, how many times the first, CPU time an image."""
+    data, *more = sys.argv[1:]
+    if more[:1] == ["--way"]:
+        print(json.dumps(_train(WAYS[more[1]](_options(data)))))
+        return
+    repeats = int(more[0]) if more else 5
+    rounds = [{way: _measured(way, data) for way in WAYS} for _ in range(repeats)]
+    here = describe(ROOT)
+    print(f"{here['processor']}, {here['cores']} cores, Python {here['python']}; n = {repeats}")
+    first = next(iter(WAYS))
+    for way in WAYS:
+        rates = [one[way]["rate"] for one in rounds]
+        ratio = median(one[way]["rate"] / one[first]["rate"] for one in rounds)
+        cpu = median(one[way]["cpu"] for one in rounds)
+        print(
+            f"{way:26} {median(rates):7.0f} images/s ({min(rates):.0f} to {max(rates):.0f}), "
+            f"{ratio:.2f} times, {cpu:.2f} ms of CPU an image"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The figure of reading alone: images per second against decoding threads."""
+
+from collections.abc import Sequence
+from textwrap import fill
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from plots.figure import STYLE, plain
+from results.scaling import ScalingRow
+
+
+def readings(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
+    """The points that only read and have a number, by the state of the page cache asked for."""
+    found: dict[str, list[ScalingRow]] = {}
+    for row in sorted(rows, key=lambda row: row.trial.data_nthreads):
+        if row.trial.mode == "test-io" and row.rate:
+            found.setdefault("cold" if row.trial.cold else "as it was", []).append(row)
+    return {name: some for name, some in found.items() if len(some) > 1}
+
+
+def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
+    """A line for each of `readings`, with 95 % intervals."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7, 4.6), layout="constrained")
+        axes = figure.subplots()
+        for name, some in drawn.items():
+            rates = [row.rate.images_per_second for row in some if row.rate]
+            counts = [row.trial.data_nthreads for row in some]
+            axes.errorbar(
+                counts, rates, yerr=_bars(some), marker="o", capsize=3, label=f"page cache {name}"
+            )
+        axes.set_xlabel("decoding threads")
+        axes.set_ylabel("images/s")
+        axes.set_ylim(bottom=0)
+        every = [row for some in drawn.values() for row in some]
+        axes.set_xticks(sorted({row.trial.data_nthreads for row in every}))
+        axes.set_title(plain(fill(title, 70)), loc="left", fontweight="bold")
+        axes.legend(frameon=False)
+        figure.supxlabel(plain(footer), fontsize=7.5, color="#444444")
+    return figure
+
+
+def _bars(rows: Sequence[ScalingRow]) -> Any:
+    rates = [row.rate for row in rows if row.rate]
+    below = [rate.images_per_second - (rate.low or rate.images_per_second) for rate in rates]
+    above = [(rate.high or rate.images_per_second) - rate.images_per_second for rate in rates]
+    return [below, above]

@@ -1,0 +1,61 @@
+"""What is known of the page cache before data are read, and how it is emptied."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bench import cache
+from bench.errors import SpecError
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> list[Path]:
+    """Two files in memory, the second with a last page that is not full."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, size in zip(paths, (1 << 20, (1 << 20) + 1), strict=True):
+        path.write_bytes(os.urandom(size))
+    return paths
+
+
+def test_the_share_in_memory_is_counted_page_by_page(
+    written: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = (2 << 20) + 1
+    assert cache.cached(written) == cache.Cached(size=size, cached=size)
+    monkeypatch.setattr(cache, "_LOOK", 1 << 18)
+    assert cache.cached(written) == cache.Cached(size=size, cached=size)
+    cache.drop(written[:1])
+    found = cache.cached(written)
+    assert found is not None
+    if found.cached == size:
+        pytest.skip("this file system keeps its files in memory")
+    assert found.cached == size - (1 << 20)
+
+
+def test_what_stays_in_memory_is_refused(
+    written: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "drop", lambda paths: None)
+    with pytest.raises(SpecError, match=r"--cold: 100 % of x stay in memory"):
+        cache.emptied("x", written)
+
+
+def test_files_of_others_are_not_known(
+    written: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert cache.cached(written) is None
+    with pytest.raises(SpecError, match="belongs to another user"):
+        cache.emptied("x", written)
+
+
+def test_the_state_of_the_cache_is_a_few_words() -> None:
+    def facts(*parts: int) -> list[dict[str, int | None]]:
+        return [cache.facts(cache.Cached(size=44_000_000, cached=part)) for part in parts]
+
+    assert cache.said(facts(44_000_000)) == "warm page cache (100 % of 44 MB)"
+    assert cache.said(facts(0, 0)) == "cold page cache (0 % of 44 MB)"
+    assert cache.said(facts(0, 22_000_000)) == "partly warm page cache (0 to 50 % of 44 MB)"
+    assert "not known" in cache.said([*facts(0), cache.facts(None)])

@@ -1,0 +1,100 @@
+"""Reading by more and more threads: the rows differ, and a sentence says where it stops to help."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from invoke.context import Context
+from invoke.exceptions import Exit
+
+import tasks.bench
+from bench.sweep import Sweep
+from bench.trial import Trial, make
+from plots.frame import frame
+from plots.table import cells, remarks
+from plots.threads import draw, readings
+from results.knee import knees
+from results.rates import Rate
+from results.scaling import ScalingRow
+
+BASE: dict[str, Any] = {"mode": "test-io", "batch_per_device": 8, "data_train": "x.rec"}
+
+
+def row(trial: Trial, rate: float) -> ScalingRow:
+    found = Rate(images_per_second=rate, error=None, repeats=1, windows=10)
+    return ScalingRow(trial=trial, status="ok", message="", rate=found, emulated=False)
+
+
+def rows(rates: dict[int, float], **fields: Any) -> list[ScalingRow]:
+    return [row(make({**BASE, **fields, "data_nthreads": n}), rate) for n, rate in rates.items()]
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        (
+            {1: 580, 2: 1116, 4: 1130, 8: 1090},
+            "2 threads give 1,116 images/s; more do not help (knee).",
+        ),
+        ({1: 600, 2: 610}, "1 thread gives 600 images/s; more do not help (knee)."),
+        (
+            {4: 2200, 1: 580, 2: 1116},
+            "4 threads give 2,200 images/s; the most of those measured: no knee up to there.",
+        ),
+    ],
+)
+def test_the_knee_is_the_least_count_within_noise_of_the_best(
+    rates: dict[int, float], said: str
+) -> None:
+    assert knees(rows(rates)) == [said]
+    assert said in remarks(rows(rates), [])
+
+
+def test_several_counts_are_drawn_and_one_is_not() -> None:
+    drawn = readings([*rows({4: 2200, 1: 580, 2: 1116}), *rows({2: 5}, cold=True)])
+    assert {name: [one.trial.data_nthreads for one in some] for name, some in drawn.items()} == {
+        "as it was": [1, 2, 4]
+    }
+    (axes,) = draw(drawn, "title", "footer").axes
+    assert list(axes.get_xticks()) == [1, 2, 4]
+    assert readings(rows({4: 2200})) == {}
+
+
+def test_one_count_has_no_knee_and_failed_points_none() -> None:
+    assert knees(rows({4: 100})) == []
+    failed = replace(rows({2: 1})[0], rate=None, status="failed")
+    assert knees([*rows({4: 100}), failed]) == []
+
+
+def test_cold_and_warm_reading_are_series_of_their_own() -> None:
+    both = [*rows({1: 50, 2: 51}, cold=True), *rows({1: 100, 2: 200})]
+    assert [one.partition(" image")[0] for one in knees(both)] == [
+        "1 thread gives 50",
+        "2 threads give 200",
+    ]
+
+
+def test_rows_of_thread_counts_can_be_told_apart_everywhere() -> None:
+    found = [*rows({1: 1, 2: 2}), *rows({2: 2}, cold=True)]
+    labels = ["input, 1 thread", "input, 2 threads", "input, 2 threads, cold"]
+    assert [one.trial.label for one in found] == labels
+    assert [cells(one)[0] for one in found] == labels
+    assert frame(found)["network"].tolist() == labels
+    names = ["test-io 1 thread x1", "test-io 2 threads x1", "test-io 2 threads cold x1"]
+    assert [one.trial.name for one in found] == names
+
+
+def test_the_task_takes_a_row_for_each_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sweep] = []
+    monkeypatch.setattr(tasks.bench, "measure_here", lambda what, run: asked.append(what))
+    task: Any = tasks.bench.bench_io
+    task.body(Context(), "x.rec", nthreads="4,1,4", cold=True)
+    assert [(one.data_nthreads, one.cold) for one in asked[0].trials] == [(4, True), (1, True)]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6))
+    task.body(Context(), "x.rec")
+    assert [one.data_nthreads for one in asked[1].trials] == [1, 2, 4, 6]
+    for wrong in ("1,,2", "0", "many"):
+        with pytest.raises(Exit) as caught:
+            task.body(Context(), "x.rec", nthreads=wrong)
+        assert caught.value.code == 2
