@@ -31,6 +31,8 @@ def check(options: "Options") -> None:
         raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use float32")
     _check_batch(options)
     _check_training(options)
+    if options.cold and not options.test_io:
+        raise SpecError("--cold 1 is for --test-io 1; training reads its files once an epoch")
     if options.test_io and options.benchmark:
         raise SpecError("--test-io 1 reads real data and --benchmark 1 has none; give one of them")
     if not options.benchmark and not options.data_train:
