@@ -21,7 +21,7 @@ class Event:
             ready       after rendezvous: num_workers, worker_batch, ... as the job really uses them
             window      index, seconds, cpu_seconds, images, steps, loss
             validating  total so far; now and then, so that a long validation is no silence
-            epoch       epoch, correct, total (of this rank's share of the validation set)
+            epoch       epoch, correct, total (of this rank's share of the validation set), in_top_k
             done        weight_hash, peak_memory_bytes
             failed      message
     """

@@ -28,6 +28,22 @@ def test_a_good_job_gives_every_ranks_windows(tmp_path: Path) -> None:
     assert "window 3" in (logs / "worker-1.log").read_text()
 
 
+def test_a_fixed_global_batch_is_judged_rank_by_rank(tmp_path: Path) -> None:
+    (record,) = measured(tmp_path, trial(batch_per_device=0, global_batch_fixed=9))
+    assert (record.status, record.message) == ("ok", "")
+    assert {rank.rank: rank.images[0] for rank in record.ranks} == {0: 5, 1: 4}
+    workers = []
+    for rank, process in enumerate(plan(record.trial, [this_machine()], 1)[-2:]):
+        facts = {"num_workers": 2, "worker_batch": 4 + rank}
+        windows = [{"seconds": 1.0, "end": 1.0, "images": 4}] * 4
+        workers.append(Seen(process=process, rank=rank, facts=facts, windows=windows, done={}))
+    doubts = list(_doubts(record.trial, workers))
+    assert [doubt.partition(" trained ")[2] for doubt in doubts] == [
+        "batches of 4, expected 5",
+        "batches of 5, expected 4",
+    ]
+
+
 def test_a_failed_point_does_not_stop_the_sweep(tmp_path: Path) -> None:
     records = measured(tmp_path, trial("worker:exit"), trial())
     assert [record.status for record in records] == ["failed", "ok"]

@@ -60,6 +60,7 @@ def test_the_largest_batch_that_fits_is_found() -> None:
     assert tried[found + 1] is True
 
 
+@pytest.mark.program
 def test_mistakes_of_auto_batch_are_one_line() -> None:
     for words, said in (
         (["--kv-store=dist_sync"], "give device or local"),

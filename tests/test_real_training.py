@@ -197,6 +197,31 @@ def test_the_rate_of_the_schedule_is_the_one_that_is_used(photographs: Path) -> 
     np.testing.assert_allclose(rates[20:], 0.004, rtol=1e-6)
 
 
+def test_servers_follow_the_schedule_as_a_worker_alone_does(
+    tmp_path: Path, photographs: Path
+) -> None:
+    found = []
+    for kvstore in ("local", "dist_sync"):
+        prefix = tmp_path / kvstore
+        trial = tiny(
+            mode="real",
+            kvstore=kvstore,
+            batch_per_device=60,
+            num_classes=10,
+            lr=0.1,
+            data_train=str(photographs / "train"),
+            windows=0,
+            num_epochs=3,
+            rgb_std=[58.0, 57.0, 57.0],
+            options=[f"--model-prefix={prefix}", "--lr-step-epochs=2", "--warmup-epochs=1"],
+        )
+        (record,) = measured(tmp_path / f"run-{kvstore}", trial, deadlines=Deadlines())
+        assert record.status == "ok", record.message
+        found.append(weights(prefix, 3))
+    for name, one in found[0].items():
+        np.testing.assert_allclose(found[1][name], one, rtol=1e-4, atol=1e-6)
+
+
 def test_the_monitor_prints_norms_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     train(parse([*SYNTHETIC, "--windows=3", "--monitor=2"]))
     lines = [line for line in capsys.readouterr().err.splitlines() if " batch " in line]
