@@ -33,7 +33,7 @@ def synthetic(options: Options, contexts: list[Any], rank: int) -> Iterator[Batc
     """
     mx.random.seed(options.seed * 1000 + rank)
     shape = (options.batch_size, *options.image_shape)
-    data = mx.nd.random.uniform(-1, 1, shape=shape).astype(options.dtype)
+    data = mx.nd.random.uniform(-1, 1, shape=shape).astype(options.array_dtype)
     labels = mx.nd.random.randint(0, options.num_classes, (_LABEL_BATCHES, options.batch_size))
     batches = [split(data, label, contexts) for label in labels.astype("float32")]
     mx.nd.waitall()

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.errors import SpecError, is_whole
-from bench.kvstores import checked_kvstore
+from bench.kvstores import COMPRESSIONS, check_compression, checked_kvstore
 from bench.networks import NETWORKS, named
 from bench.networks.catalogue import checked_layers
+from bench.whole_trial import DTYPES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +45,18 @@ class Options:
     steps_per_window: int
     stop_accuracy: float
     seed: int
+    gc_type: str
+    gc_threshold: float
 
     @property
     def devices(self) -> int:
         """How many devices this worker trains on."""
         return len(self.gpus) or self.cpus
+
+    @property
+    def array_dtype(self) -> str:
+        """Of images and weights; bfloat16 is for what is computed from them."""
+        return "float32" if self.dtype == "bfloat16" else self.dtype
 
 
 class _Parser(argparse.ArgumentParser):
@@ -86,13 +94,15 @@ def parser() -> argparse.ArgumentParser:
     add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
     add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
     add("--disp-batches", type=int, default=20, help="say a line every so many batches")
-    add("--dtype", default="float32", choices=("float32", "float16"))
+    add("--dtype", default="float32", choices=DTYPES)
     add("--model-prefix", "--model", default="", help="save the network after each epoch")
     add("--windows", type=int, default=0, help="measure so many windows, then end (0: all epochs)")
     add("--warmup-windows", type=int, default=1, help="windows before them that do not count")
     add("--steps-per-window", type=int, default=0, help="0: 1 on CPU, 10 on GPU")
     add("--stop-accuracy", type=float, default=1.0, help="end once validation is above this")
     add("--seed", type=int, default=0)
+    add("--gc-type", default="none", choices=COMPRESSIONS, help="compression of what is pushed")
+    add("--gc-threshold", type=float, default=0.5, help="2bit: a gradient is 0 or as large as this")
     return made
 
 
@@ -173,5 +183,10 @@ def _checked(options: Options) -> Options:
     if options.benchmark and not options.windows:
         raise SpecError("--benchmark 1 has no epochs to end by; say --windows N")
     if options.dtype == "float16" and not options.gpus:
-        raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use float32")
+        raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use bfloat16")
+    if options.dtype == "bfloat16" and options.gpus:
+        raise SpecError("--dtype bfloat16: MXNet 1.9.1 has it on CPU only; use float16 on GPUs")
+    if options.kv_store == "nccl" and not options.gpus:
+        raise SpecError("--kv-store nccl adds up on GPUs, and --gpus names none; use device")
+    check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
     return options

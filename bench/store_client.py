@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bench.compression import compress
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.mxnet_import import mx
@@ -9,6 +10,7 @@ from bench.options import Options
 
 # Above every parameter's key: the ballots of `any_votes`.
 _FIRST_BALLOT = 1_000_000_000
+_LOUD = 1e30
 
 
 def open_kvstore(options: Options) -> Any | None:
@@ -17,6 +19,8 @@ def open_kvstore(options: Options) -> Any | None:
     Returns after every worker, server and the scheduler have met. Raises SpecError where the job
     cannot be the one that was asked for.
     """
+    if options.kv_store == "nccl" and not mx.runtime.Features().is_enabled("NCCL"):
+        raise SpecError("--kv-store nccl: this MXNet was built without NCCL; use device")
     if not is_distributed(options.kv_store):
         return mx.kv.create(options.kv_store) if options.devices > 1 else None
     store = mx.kv.create(options.kv_store)
@@ -25,6 +29,8 @@ def open_kvstore(options: Options) -> Any | None:
             f"expected {options.expect_workers} workers in this job, the store has "
             f"{store.num_workers}"
         )
+    if options.gc_type != "none":
+        compress(store, options.gc_type, options.gc_threshold)
     return store
 
 
@@ -39,7 +45,8 @@ def any_votes(store: Any | None, *, ballot: int, vote: bool) -> bool:
     key = _FIRST_BALLOT + ballot
     result = mx.nd.zeros(1)
     store.init(key, result)
-    store.push(key, mx.nd.full(1, float(vote)))
+    # Large, so that it is above any threshold of a store that compresses.
+    store.push(key, mx.nd.full(1, vote * _LOUD))
     # An asynchronous store would answer before the others have voted.
     mx.nd.waitall()
     store._barrier()  # there is no public one

@@ -13,6 +13,7 @@ from bench.mxnet_import import mx
 from bench.options import Options
 from bench.shares import portion
 from bench.store_client import any_votes
+from bench.tf32 import rounds_to_tf32
 from bench.worker import Worker, build, step
 
 _SAY_SECONDS = 5.0
@@ -66,7 +67,7 @@ def validate(worker: Worker) -> tuple[int, int]:
     said = time.monotonic()
     for batch in iterator:
         kept = len(batch.label[0]) - batch.pad
-        data = batch.data[0].as_in_context(worker.contexts[0]).astype(options.dtype)
+        data = batch.data[0].as_in_context(worker.contexts[0]).astype(options.array_dtype)
         guesses = worker.net(data).argmax(axis=1).asnumpy()[:kept]
         correct += int((guesses == batch.label[0].asnumpy()[:kept]).sum())
         total += kept
@@ -93,18 +94,21 @@ def _batches(worker: Worker) -> Iterator[inputs.Batch]:
     mine = portion(options.data_train, worker.rank, worker.num_workers)
     iterator = inputs.record_iterator(options, mine, options.batch_size, shuffle=True)
     for data, label in inputs.forever(iterator):
-        yield inputs.split(data.astype(options.dtype), label, worker.contexts)
+        yield inputs.split(data.astype(options.array_dtype), label, worker.contexts)
 
 
-def train(options: Options) -> Summary:
-    """Trains until the windows asked for are measured, the accuracy is reached or epochs end."""
+def train(options: Options, instructions: str = "") -> Summary:
+    """Trains until the windows asked for are measured, the accuracy is reached or epochs end.
+
+    `instructions` are those that the processor computes with, to be told.
+    """
     worker = build(options)
     windows: list[dict[str, Any]] = []
     wanted = options.warmup_windows + options.windows if options.windows else math.inf
     accuracy = None
     steps_of_epoch = _window_steps(options, worker.num_workers)
     batches = _batches(worker)
-    _say(worker, "ready", _facts(worker))
+    _say(worker, "ready", {**_facts(worker), "instructions": instructions})
     for epoch in range(options.num_epochs):
         for steps in steps_of_epoch:
             if len(windows) < wanted:
@@ -143,6 +147,7 @@ def _facts(worker: Worker) -> dict[str, Any]:
         "devices": worker.options.devices,
         "arrays": len(parameters),
         "mxnet": mx.__version__,
+        "tf32": rounds_to_tf32(worker.contexts[0]),
     }
 
 

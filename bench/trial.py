@@ -30,6 +30,7 @@ class Trial:
     windows             measured windows of `steps_per_window` steps, after `warmup_windows`
                         (0: as many as `num_epochs` hold)
     stop_accuracy       training ends once validation accuracy is above it
+    gc_type             "2bit": gradients pushed to servers are each 0 or as large as gc_threshold
     fake_seconds        the fake engine's windows, in order, the last one repeated
     fake_faults         the fake engine's faults: "worker-1:exit" and the like
     """
@@ -54,6 +55,8 @@ class Trial:
     momentum: float = 0.9
     weight_decay: float = 1e-4
     seed: int = 0
+    gc_type: str = "none"
+    gc_threshold: float = 0.5
     steps_per_window: int
     warmup_windows: int = 1
     windows: int = 10
@@ -78,7 +81,9 @@ class Trial:
         """The point in a few words, for people: 'resnet-152 dist_sync x2'."""
         what = "test-io" if self.mode == "test-io" else f"{self.label} {self.kvstore}"
         real = " real" if self.mode == "real" else ""
-        return f"{what}{real} x{self.devices}"
+        how = "" if self.dtype == "float32" else f" {self.dtype}"
+        how += "" if self.gc_type == "none" else f" {self.gc_type}"
+        return f"{what}{how}{real} x{self.devices}"
 
     @property
     def workers(self) -> int:

@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 from bench.errors import SpecError
-from bench.kvstores import is_distributed
+from bench.kvstores import check_compression, is_distributed
 
 if TYPE_CHECKING:
     from bench.trial import Trial
 
 MODES = ("synthetic", "real", "test-io")
 DEVICE_KINDS = ("cpu", "gpu")
-DTYPES = ("float32", "float16")
+DTYPES = ("float32", "float16", "bfloat16")
 MOST_DEVICES = 10_000
 
 
@@ -45,8 +45,7 @@ def check(trial: "Trial") -> None:
             raise SpecError(f"{name}: expected 0 or more, got {getattr(trial, name)}")
     if trial.devices > MOST_DEVICES:
         raise SpecError(f"devices: expected {MOST_DEVICES} or fewer, got {trial.devices}")
-    if trial.dtype == "float16" and trial.device == "cpu":
-        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use float32 or device = 'gpu'")
+    _check_arithmetic(trial)
     for setting in trial.env:
         _check_setting(setting)
     names = [setting.partition("=")[0] for setting in trial.env]
@@ -59,6 +58,16 @@ def check(trial: "Trial") -> None:
         raise SpecError("fake_seconds and fake_faults need engine = 'fake' (--engine fake)")
     if any(seconds <= 0 for seconds in trial.fake_seconds):
         raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake_seconds)}")
+
+
+def _check_arithmetic(trial: "Trial") -> None:
+    if trial.dtype == "float16" and trial.device == "cpu":
+        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use bfloat16 or device = 'gpu'")
+    if trial.dtype == "bfloat16" and trial.device == "gpu":
+        raise SpecError("dtype: MXNet 1.9.1 has bfloat16 on CPU only; use float16 on GPUs")
+    if trial.kvstore == "nccl" and trial.device == "cpu":
+        raise SpecError("kvstore: nccl adds up on GPUs; use device, or device = 'gpu'")
+    check_compression(trial.gc_type, trial.gc_threshold, trial.kvstore, trial.dtype)
 
 
 def _check_setting(text: str) -> None:

@@ -17,6 +17,7 @@ def _what(trial: Trial) -> tuple[str, ...]:
     devices = (
         ("--gpus", gpus) if trial.device == "gpu" else ("--cpus", str(trial.devices_per_worker))
     )
+    compression = ("--gc-type", trial.gc_type, "--gc-threshold", str(trial.gc_threshold))
     return (
         *network,
         *("--image-shape", ",".join(map(str, trial.image_shape))),
@@ -28,6 +29,7 @@ def _what(trial: Trial) -> tuple[str, ...]:
         *("--dtype", trial.dtype),
         *("--lr", str(trial.lr), "--mom", str(trial.momentum), "--wd", str(trial.weight_decay)),
         *("--seed", str(trial.seed)),
+        *(() if trial.gc_type == "none" else compression),
     )
 
 

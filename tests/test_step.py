@@ -1,0 +1,46 @@
+"""One worker's step: its arithmetic against MXNet's own."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.options import Options, parse
+
+pytestmark = pytest.mark.mxnet
+WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --image-shape 3,32,32 --wd 0.01"
+OPTIONS = parse(WORDS.split())
+
+
+def trained(options: Options, *, optimizer: str = "") -> list[Any]:
+    """Weights after three steps of a worker, by an optimiser of MXNet's own where one is named."""
+    from bench.inputs import synthetic  # noqa: PLC0415
+    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.worker import build, step  # noqa: PLC0415
+
+    worker = build(options)
+    if optimizer:
+        settings = {"learning_rate": options.lr, "momentum": options.mom, "wd": options.wd}
+        trainer = mx.gluon.Trainer(worker.net.collect_params(), optimizer, settings, kvstore=None)
+        worker = replace(worker, trainer=trainer)
+    batches = synthetic(options, worker.contexts, 0)
+    for _ in range(3):
+        step(worker, next(batches))
+    return [value.data().asnumpy() for value in worker.net.collect_params().values()]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_weights_are_those_of_mxnets_own_optimiser(momentum: float) -> None:
+    options = replace(OPTIONS, mom=momentum)
+    for ours, theirs in zip(trained(options), trained(options, optimizer="sgd"), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-7)
+
+
+def test_gradients_that_were_made_larger_are_made_smaller_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = trained(OPTIONS)
+    monkeypatch.setattr("bench.worker.loss_scale", lambda _: 1024)
+    for scaled, value in zip(trained(OPTIONS), plain, strict=True):
+        np.testing.assert_allclose(scaled, value, rtol=1e-4, atol=1e-7)
