@@ -74,7 +74,7 @@ def _check_setting(text: str) -> None:
     name, equals, _ = text.partition("=")
     if not equals or not name.isidentifier() or "\0" in text:
         raise SpecError(f"env: expected NAME=VALUE, got {text!r}")
-    if name.startswith("DMLC_"):
+    if name.startswith("DMLC_") and name != "DMLC_LOCAL":
         raise SpecError(f"env: {name} is set by what starts the job; leave it out")
 
 

@@ -42,6 +42,11 @@ def loss_scale(options: Options) -> int:
     return 1024 if options.dtype == "float16" else 1
 
 
+def _compose(block: Any) -> None:
+    if hasattr(block, "composed"):
+        block.composed = True
+
+
 def contexts(options: Options) -> list[Any]:
     """The worker's devices."""
     return [mx.gpu(n) for n in options.gpus] or [mx.cpu(n) for n in range(options.cpus)]
@@ -55,6 +60,8 @@ def network(options: Options, devices: list[Any]) -> Any:
     net = NETWORKS[options.network].build(
         num_classes=options.num_classes, num_layers=options.num_layers
     )
+    if devices[0].device_type == "cpu":
+        net.apply(_compose)
     net.initialize(mx.init.Xavier(magnitude=2), ctx=devices)
     net.cast(options.array_dtype)
     return net

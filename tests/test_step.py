@@ -44,3 +44,21 @@ def test_gradients_that_were_made_larger_are_made_smaller_again(
     monkeypatch.setattr("bench.worker.loss_scale", lambda _: 1024)
     for scaled, value in zip(trained(OPTIONS), plain, strict=True):
         np.testing.assert_allclose(scaled, value, rtol=1e-4, atol=1e-7)
+
+
+def test_alexnets_normalisation_is_mxnets_own_in_other_operators() -> None:
+    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.networks.alexnet import _LocalResponseNorm  # noqa: PLC0415
+
+    images, slopes = (mx.nd.random.normal(0, 30, (2, 9, 5, 5)) for _ in range(2))
+    results = []
+    for composed in (False, True):
+        block = _LocalResponseNorm()
+        block.composed = composed
+        images.attach_grad()
+        with mx.autograd.record():
+            outputs = block(images)
+        outputs.backward(slopes)
+        results.append((outputs.asnumpy(), images.grad.asnumpy()))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
