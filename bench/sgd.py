@@ -6,7 +6,7 @@ does not go by bench.mxnet_import, which is not there yet then.
 
 from typing import Any
 
-from mxnet import nd
+from mxnet.ndarray import sgd_mom_update
 from mxnet.optimizer import SGD
 
 
@@ -23,7 +23,7 @@ class Sgd(SGD):  # type: ignore[misc]
         self._update_count(indices)
         rates, decays = self._get_lrs(indices), self._get_wds(indices)
         for weight, grad, state, lr, wd in zip(weights, grads, states, rates, decays, strict=True):
-            nd.sgd_mom_update(
+            sgd_mom_update(
                 weight,
                 grad,
                 state,

@@ -68,7 +68,7 @@ def validate(worker: Worker) -> tuple[int, int]:
     for batch in iterator:
         kept = len(batch.label[0]) - batch.pad
         data = batch.data[0].as_in_context(worker.contexts[0]).astype(options.array_dtype)
-        guesses = worker.net(data).argmax(axis=1).asnumpy()[:kept]
+        guesses = worker.net(data).astype("float32").argmax(axis=1).asnumpy()[:kept]
         correct += int((guesses == batch.label[0].asnumpy()[:kept]).sum())
         total += kept
         if time.monotonic() - said > _SAY_SECONDS:
@@ -147,7 +147,7 @@ def _facts(worker: Worker) -> dict[str, Any]:
         "devices": worker.options.devices,
         "arrays": len(parameters),
         "mxnet": mx.__version__,
-        "tf32": rounds_to_tf32(worker.contexts[0]),
+        "tf32": bool(worker.options.gpus) and rounds_to_tf32(worker.contexts[0]),
     }
 
 

@@ -55,12 +55,14 @@ def contexts(options: Options) -> list[Any]:
 def network(options: Options, devices: list[Any]) -> Any:
     """The network with its first weights on these devices, the same on every rank."""
     if options.dtype == "bfloat16":
-        mx.contrib.amp.init(target_dtype="bfloat16")
+        from mxnet.contrib import amp  # noqa: PLC0415 - loaded for this alone
+
+        amp.init(target_dtype="bfloat16")
     mx.random.seed(options.seed)
     net = NETWORKS[options.network].build(
         num_classes=options.num_classes, num_layers=options.num_layers
     )
-    if devices[0].device_type == "cpu":
+    if devices[0].device_type == "cpu" and options.dtype == "float32":
         net.apply(_compose)
     net.initialize(mx.init.Xavier(magnitude=2), ctx=devices)
     net.cast(options.array_dtype)

@@ -62,3 +62,10 @@ def test_alexnets_normalisation_is_mxnets_own_in_other_operators() -> None:
         results.append((outputs.asnumpy(), images.grad.asnumpy()))
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_processor_multiplies_float32_as_such() -> None:
+    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.tf32 import rounds_to_tf32  # noqa: PLC0415
+
+    assert not rounds_to_tf32(mx.cpu())
