@@ -26,7 +26,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "TCP": {"env": ["DMLC_LOCAL=0"]},
     "files in /tmp (DMLC_LOCAL=1)": {"env": ["DMLC_LOCAL=1"]},
     "TCP, one server for both": {"env": ["DMLC_LOCAL=0"], "servers_per_host": 1},
-    "files in /tmp, one server for both": {"env": ["DMLC_LOCAL=1"], "servers_per_host": 1},
 }
 
 

@@ -1,12 +1,16 @@
 """One worker's step: its arithmetic against MXNet's own."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bench.errors import SpecError
 from bench.options import Options, parse
+from launch.watch import Deadlines
+from tests.jobs import measured, tiny
 
 pytestmark = pytest.mark.mxnet
 WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --image-shape 3,32,32 --wd 0.01"
@@ -69,3 +73,17 @@ def test_a_processor_multiplies_float32_as_such() -> None:
     from bench.tf32 import rounds_to_tf32  # noqa: PLC0415
 
     assert not rounds_to_tf32(mx.cpu())
+
+
+def test_nccl_is_refused_where_mxnet_was_built_without_it() -> None:
+    from bench.store_client import open_kvstore  # noqa: PLC0415
+
+    with pytest.raises(SpecError, match="built without NCCL"):
+        open_kvstore(replace(OPTIONS, kv_store="nccl"))
+
+
+def test_a_job_that_meets_at_files_is_one_job(tmp_path: Path) -> None:
+    trial = tiny(kvstore="dist_sync", devices=2, env=["DMLC_LOCAL=1"])
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert (record.status, record.message) == ("ok", "")
+    assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1

@@ -13,7 +13,7 @@ nn = mx.gluon.nn
 class _LocalResponseNorm(mx.gluon.HybridBlock):  # type: ignore[misc]
     """Krizhevsky et al. 2012, section 3.3, with their constants.
 
-    `composed`: of simple operators, for float32 on CPU: there the gradient of MXNet's own operator takes a
+    `composed`: of simple operators, for float32 on CPU: there the gradient of MXNet's own takes a
     third of a training step (oneDNN's reference code), that of these a tenth. Results are equal
     but for rounding.
     """
