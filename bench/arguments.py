@@ -7,10 +7,12 @@ import argparse
 
 from bench import augmentation
 from bench.errors import SpecError
+from bench.kvstores import COMPRESSIONS
 from bench.networks import NETWORKS
 from bench.optimizers import INITIALIZERS, OPTIMIZERS
 from bench.schedule import STRATEGIES
 
+DTYPES = ("float32", "float16", "bfloat16")
 DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with a path a line"
 
 
@@ -57,7 +59,7 @@ def _add_network(made: argparse.ArgumentParser) -> None:
     add("--image-shape", help="channels,height,width (default: the network's own)")
     add("--num-classes", type=int, default=1000)
     add("--initializer", default="default", choices=INITIALIZERS, help="how weights begin")
-    add("--dtype", default="float32", choices=("float32", "float16"))
+    add("--dtype", default="float32", choices=DTYPES)
     add("--seed", type=int, default=0)
 
 
@@ -70,7 +72,7 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
     add("--cpus", type=int, default=1, help="CPU devices where --gpus is empty")
     add("--kv-store", default="device", help="local, device, dist_sync, dist_async, ...")
     add("--expect-workers", type=int, default=0, help="fail unless the job has this many (0: any)")
-    add("--gc-type", default="none", choices=("none", "2bit"), help="compression of gradients")
+    add("--gc-type", default="none", choices=COMPRESSIONS, help="compression of gradients")
     add("--gc-threshold", type=float, default=0.5, help="of 2bit: what a bit stands for")
     add("--macrobatch-size", type=int, default=0, help="refused above the global batch")
 

@@ -53,7 +53,7 @@ def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Bat
         labels[:, n] = draw.integers(0, options.num_classes, _LABEL_BATCHES)
     images *= 2
     images -= 1
-    data = mx.nd.from_numpy(images, zero_copy=False).astype(options.dtype)
+    data = mx.nd.from_numpy(images, zero_copy=False).astype(options.array_dtype)
     named = mx.nd.from_numpy(labels, zero_copy=False)
     batches = [split(data, label, contexts) for label in named]
     mx.nd.waitall()

@@ -4,9 +4,11 @@ MXNet takes any name that contains "dist" for a distributed store and any other 
 know for a local one, silently: a typing error then looks like perfect scaling.
 """
 
-from bench.errors import unknown
+import math
 
-LOCAL = ("local", "device")
+from bench.errors import SpecError, unknown
+
+LOCAL = ("local", "device", "nccl")
 DISTRIBUTED = (
     "dist_sync",
     "dist_device_sync",
@@ -15,6 +17,7 @@ DISTRIBUTED = (
     "dist_device_async",
 )
 KVSTORES = LOCAL + DISTRIBUTED
+COMPRESSIONS = ("none", "2bit")
 
 
 def checked_kvstore(name: str) -> str:
@@ -32,3 +35,17 @@ def is_distributed(name: str) -> bool:
 def is_async(name: str) -> bool:
     """Whether workers go on without waiting for each other's gradients."""
     return "async" in name
+
+
+def check_compression(kind: str, threshold: float, store: str, dtype: str) -> None:
+    """SpecError where gradients cannot be compressed so on their way to this store."""
+    if kind not in COMPRESSIONS:
+        raise SpecError(f"gc_type: expected one of {', '.join(COMPRESSIONS)}, got {kind!r}")
+    if not math.isfinite(threshold) or threshold <= 0:
+        raise SpecError(f"gc_threshold: expected a number above 0, got {threshold}")
+    if kind == "none":
+        return
+    if not is_distributed(store):
+        raise SpecError(f"gc_type: {kind} is for stores with servers (dist_...), got {store!r}")
+    if dtype == "float16":
+        raise SpecError(f"gc_type: {kind} compresses float32 gradients only, got dtype {dtype!r}")

@@ -84,6 +84,11 @@ class Options:
         """How many devices this worker trains on."""
         return len(self.gpus) or self.cpus
 
+    @property
+    def array_dtype(self) -> str:
+        """Of images and weights; bfloat16 is for what is computed from them."""
+        return "float32" if self.dtype == "bfloat16" else self.dtype
+
 
 def _whole_numbers(text: str, option: str, count: int | None = None) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]

@@ -20,14 +20,23 @@ def announce() -> None:
     The scheduler itself says so once it listens.
     """
     if STREAM_VARIABLE in os.environ and "DMLC_PS_ROOT_URI" in os.environ:
-        address = os.environ["DMLC_PS_ROOT_URI"], int(os.environ["DMLC_PS_ROOT_PORT"])
-        threading.Thread(target=_knock, args=(address,), daemon=True).start()
+        threading.Thread(target=_knock, daemon=True).start()
 
 
-def _knock(address: tuple[str, int]) -> None:
+def _connect() -> None:
+    port = os.environ["DMLC_PS_ROOT_PORT"]
+    if os.environ.get("DMLC_LOCAL", "0") != "0":  # MXNet's processes meet at files in /tmp then
+        with socket.socket(socket.AF_UNIX) as local:
+            local.connect(f"/tmp/{port}")
+        return
+    address = os.environ["DMLC_PS_ROOT_URI"], int(port)
+    socket.create_connection(address, timeout=_KNOCK_SECONDS).close()
+
+
+def _knock() -> None:
     while True:
         try:
-            socket.create_connection(address, timeout=_KNOCK_SECONDS).close()
+            _connect()
         except OSError:
             time.sleep(_KNOCK_SECONDS)
         else:

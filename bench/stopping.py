@@ -1,19 +1,20 @@
-"""When a worker has measured enough; the workers of a synchronous job decide as one."""
+"""When a worker has measured enough; in a synchronous job the first worker decides for all."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from bench.kvstores import is_async
 from bench.series import LEAST_WINDOWS, Budget, ending, looks_at
-from bench.store_client import WINDOW_BALLOTS, any_votes
+from bench.store_client import first_says
 from bench.worker import Worker
 
 
 def enough(worker: Worker, windows: Sequence[dict[str, Any]]) -> str:
     """Why no window is needed any more: 'windows', 'precision' or 'seconds'; '' where one is.
 
-    A synchronous job goes on as long as any worker wants to, so that all stop after the same
-    window. Asynchronous workers run on their own clocks and stop by them, whatever their precision.
+    The workers of a synchronous job wait for each other in every window, so that their windows say
+    the same; those of the first worker decide, and all stop after the same one. Asynchronous
+    workers run on their own clocks and stop by them, whatever their precision.
     """
     options = worker.options
     if not options.windows:
@@ -30,5 +31,6 @@ def enough(worker: Worker, windows: Sequence[dict[str, Any]]) -> str:
         return found
     if measured < 1 or (measured >= LEAST_WINDOWS and not looks_at(measured)):
         return ""
-    on = any_votes(worker.kvstore, ballot=WINDOW_BALLOTS + measured, vote=not found)
-    return "" if on else found
+    reasons = ("", "precision", "seconds")
+    said = first_says(worker.kvstore, word=measured, value=reasons.index(found))
+    return reasons[round(said)]

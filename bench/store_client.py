@@ -2,15 +2,15 @@
 
 from typing import Any
 
+from bench.compression import compress
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.mxnet_import import mx
 from bench.options import Options
 
-# Above every parameter's key: the ballots of `any_votes`, one for each epoch, and for each window
-# from WINDOW_BALLOTS on.
-_FIRST_BALLOT = 1_000_000_000
-WINDOW_BALLOTS = 500_000_000
+# Above every parameter's key: the ballots of `any_votes`, and what the first worker says.
+_FIRST_BALLOT, _FIRST_WORD = 1_000_000_000, 1_500_000_000
+_LOUD = 1e30
 
 
 def open_kvstore(options: Options) -> Any | None:
@@ -19,6 +19,8 @@ def open_kvstore(options: Options) -> Any | None:
     Returns after every worker, server and the scheduler have met. Raises SpecError where the job
     cannot be the one that was asked for.
     """
+    if options.kv_store == "nccl" and not mx.runtime.Features().is_enabled("NCCL"):
+        raise SpecError("--kv-store nccl: this MXNet was built without NCCL; use device")
     if not is_distributed(options.kv_store):
         return mx.kv.create(options.kv_store) if options.devices > 1 else None
     store = mx.kv.create(options.kv_store)
@@ -27,6 +29,8 @@ def open_kvstore(options: Options) -> Any | None:
             f"expected {options.expect_workers} workers in this job, the store has "
             f"{store.num_workers}"
         )
+    if options.gc_type != "none":
+        compress(store, options.gc_type, options.gc_threshold)
     return store
 
 
@@ -41,12 +45,24 @@ def any_votes(store: Any | None, *, ballot: int, vote: bool) -> bool:
     key = _FIRST_BALLOT + ballot
     result = mx.nd.zeros(1)
     store.init(key, result)
-    store.push(key, mx.nd.full(1, float(vote)))
+    # Large, so that it is above any threshold of a store that compresses.
+    store.push(key, mx.nd.full(1, vote * _LOUD))
     # An asynchronous store would answer before the others have voted.
     mx.nd.waitall()
     meet(store)
     store.pull(key, out=result)
     return bool(result.asscalar() != 0)
+
+
+def first_says(store: Any, *, word: int, value: float) -> float:
+    """The value that the first worker gives; all of them ask with a `word` not asked with before.
+
+    A key begins with what that worker gives it, whatever the servers make of what is pushed.
+    """
+    key, result = _FIRST_WORD + word, mx.nd.zeros(1)
+    store.init(key, mx.nd.full(1, value))
+    store.pull(key, out=result)
+    return float(result.asscalar())
 
 
 def meet(store: Any) -> None:

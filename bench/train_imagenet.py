@@ -17,6 +17,7 @@ from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.memory import advice, ran_out
 from bench.options import Options, parse
+from bench.processor import prepare
 from bench.rendezvous import announce
 
 if TYPE_CHECKING:
@@ -46,9 +47,10 @@ def _run(options: Options) -> "Summary":
         from bench.reading import read  # noqa: PLC0415
 
         return read(options)
+    instructions = prepare(options.dtype)
     from bench.training import train  # noqa: PLC0415
 
-    return train(options)
+    return train(options, instructions)
 
 
 def _check_role(options: Options) -> None:

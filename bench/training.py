@@ -30,6 +30,7 @@ from bench.shards import shards
 from bench.shares import portion
 from bench.stopping import enough
 from bench.store_client import any_votes
+from bench.tf32 import rounds_to_tf32
 from bench.worker import Worker, build, step
 
 _SAY_SECONDS = 5.0
@@ -92,7 +93,8 @@ def validate(worker: Worker) -> validation.Score:
     heard = [time.monotonic()]
 
     def scores_of(data: Any) -> Any:
-        return worker.net(data.as_in_context(worker.contexts[0]).astype(options.dtype)).asnumpy()
+        images = data.as_in_context(worker.contexts[0]).astype(options.array_dtype)
+        return worker.net(images).astype("float32").asnumpy()
 
     def said(total: int) -> None:
         if time.monotonic() - heard[-1] > _SAY_SECONDS:
@@ -122,18 +124,22 @@ def _feed(worker: Worker) -> Iterator[inputs.Batch]:
     else:
         pairs = inputs.forever(options, mine, inputs.shuffled(options, mine))
     for data, label in pairs:
-        yield inputs.split(data.astype(options.dtype, copy=False), label, worker.contexts)
+        yield inputs.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)
 
 
-def train(options: Options) -> Summary:
-    """Trains until the windows asked for are measured, the accuracy is reached or epochs end."""
+def train(options: Options, instructions: str = "") -> Summary:
+    """Trains until the windows asked for are measured, the accuracy is reached or epochs end.
+
+    `instructions` are those that the processor computes with, to be told.
+    """
     # Before the workers meet, so that none has begun to read.
     found = {} if options.benchmark else cache.facts(cache.cached(shards(options.data_train)))
     worker = build(options)
     if options.model_prefix and worker.rank == 0:
         checkpoint.make_room(options.model_prefix)
     with profiled(worker):
-        windows, ended, accuracy = _epochs(worker, found)
+        told = found | {"instructions": instructions}
+        windows, ended, accuracy = _epochs(worker, told)
     if worker.rank == 0:
         doubts.show(doubts.of_traffic(worker.options.kv_store, _bytes(worker), windows))
     return Summary(
@@ -188,6 +194,8 @@ def _end_of_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
     said = validation.text(found, k=options.top_k, loss=options.loss)
     print(f"epoch {epoch}: {said}", file=sys.stderr, flush=True)
     accuracy = found.correct / found.total
+    if options.stop_accuracy >= 1:
+        return accuracy, False
     below = accuracy <= options.stop_accuracy
     return accuracy, not any_votes(worker.kvstore, ballot=epoch, vote=below)
 
@@ -200,6 +208,7 @@ def _facts(worker: Worker) -> dict[str, Any]:
         "devices": worker.options.devices,
         "arrays": len(parameters),
         "mxnet": mx.__version__,
+        "tf32": bool(worker.options.gpus) and rounds_to_tf32(worker.contexts[0]),
     }
 
 

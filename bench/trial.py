@@ -38,6 +38,7 @@ class Trial:
     budget_seconds      measuring ends after this time (0: after `windows`)
     cold                test-io reads from the disk: its files are dropped from memory first
     stop_accuracy       training ends once validation accuracy is above it
+    gc_type             "2bit": gradients pushed to servers are each 0 or as large as gc_threshold
     fake_seconds        the fake engine's windows, in order, the last one repeated
     fake_faults         the fake engine's faults: "worker-1:exit" and the like
     fake_noise          relative standard deviation of its windows within a process, of which
@@ -67,6 +68,8 @@ class Trial:
     momentum: float = 0.9
     weight_decay: float = 1e-4
     seed: int = 0
+    gc_type: str = "none"
+    gc_threshold: float = 0.5
     steps_per_window: int
     warmup_windows: int = 1
     windows: int = 60
@@ -103,7 +106,9 @@ class Trial:
             return f"test-io{self.label.removeprefix('input').replace(',', '')} x{self.devices}"
         what = f"{self.label} {self.kvstore}"
         real = " real" if self.mode == "real" else ""
-        return f"{what}{real} x{self.devices}"
+        how = "" if self.dtype == "float32" else f" {self.dtype}"
+        how += "" if self.gc_type == "none" else f" {self.gc_type}"
+        return f"{what}{how}{real} x{self.devices}"
 
     @property
     def workers(self) -> int:

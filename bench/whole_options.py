@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from bench.augmentation import flag
 from bench.errors import SpecError
-from bench.kvstores import is_distributed
+from bench.kvstores import check_compression, is_distributed
 from bench.optimizers import MOVES_BY_ITSELF
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def check(options: "Options") -> None:
         _check_least(options, name, 0)
     if not all(map(math.isfinite, (*options.rgb_mean, *options.rgb_std))) or 0 in options.rgb_std:
         raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
-    if options.dtype == "float16" and not options.gpus:
-        raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use float32")
+    _check_arithmetic(options)
     _check_batch(options)
     _check_training(options)
     if options.cold and not options.test_io:
@@ -39,6 +38,16 @@ def check(options: "Options") -> None:
         raise SpecError("--data-train: expected a .rec file or folder (or --benchmark 1), got none")
     if options.benchmark and not options.windows:
         raise SpecError("--benchmark 1 has no epochs to end by; say --windows N")
+
+
+def _check_arithmetic(options: "Options") -> None:
+    if options.dtype == "float16" and not options.gpus:
+        raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use bfloat16")
+    if options.dtype == "bfloat16" and options.gpus:
+        raise SpecError("--dtype bfloat16: MXNet 1.9.1 has it on CPU only; use float16 on GPUs")
+    if options.kv_store == "nccl" and not options.gpus:
+        raise SpecError("--kv-store nccl adds up on GPUs, and --gpus names none; use device")
+    check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
 
 
 def _check_least(options: "Options", name: str, least: int) -> None:

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from bench.arguments import DTYPES
 from bench.errors import SpecError
-from bench.kvstores import is_distributed
+from bench.kvstores import check_compression, is_distributed
 from bench.options import parse
 
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
 MODES = ("synthetic", "real", "test-io")
 DEVICE_KINDS = ("cpu", "gpu")
-DTYPES = ("float32", "float16")
 MOST_DEVICES = 10_000
 # What an engine says of a trial's fields; anything else may stand in `options`.
 OF_FIELDS = frozenset(
@@ -22,7 +22,7 @@ OF_FIELDS = frozenset(
         *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
         *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
         "cold",
-        *("num-epochs", "stop-accuracy", "precision", "budget-seconds"),
+        *("num-epochs", "stop-accuracy", "precision", "budget-seconds", "gc-type", "gc-threshold"),
     )
 )
 
@@ -62,8 +62,7 @@ def check(trial: "Trial") -> None:
             raise SpecError(f"{name}: expected 0 or more, got {getattr(trial, name)}")
     if trial.devices > MOST_DEVICES:
         raise SpecError(f"devices: expected {MOST_DEVICES} or fewer, got {trial.devices}")
-    if trial.dtype == "float16" and trial.device == "cpu":
-        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use float32 or device = 'gpu'")
+    _check_arithmetic(trial)
     if trial.precision >= 1:
         raise SpecError(f"precision: expected a part of the rate, below 1, got {trial.precision}")
     for setting in trial.env:
@@ -93,11 +92,21 @@ def _check_played(trial: "Trial") -> None:
             raise SpecError(f"{name}: expected 0 or more, below 1, got {getattr(trial, name)}")
 
 
+def _check_arithmetic(trial: "Trial") -> None:
+    if trial.dtype == "float16" and trial.device == "cpu":
+        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use bfloat16 or device = 'gpu'")
+    if trial.dtype == "bfloat16" and trial.device == "gpu":
+        raise SpecError("dtype: MXNet 1.9.1 has bfloat16 on CPU only; use float16 on GPUs")
+    if trial.kvstore == "nccl" and trial.device == "cpu":
+        raise SpecError("kvstore: nccl adds up on GPUs; use device, or device = 'gpu'")
+    check_compression(trial.gc_type, trial.gc_threshold, trial.kvstore, trial.dtype)
+
+
 def _check_setting(text: str) -> None:
     name, equals, _ = text.partition("=")
     if not equals or not name.isidentifier() or "\0" in text:
         raise SpecError(f"env: expected NAME=VALUE, got {text!r}")
-    if name.startswith("DMLC_"):
+    if name.startswith("DMLC_") and name != "DMLC_LOCAL":
         raise SpecError(f"env: {name} is set by what starts the job; leave it out")
 
 

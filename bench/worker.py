@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bench import batches, checkpoint, inputs, optimizers, pretrained
+from bench import batches, inputs, optimizers
 from bench.kvstores import is_async
+from bench.model import NetWithLoss, network
 from bench.mxnet_import import mx
-from bench.networks import NETWORKS
 from bench.options import Options
 from bench.schedule import Schedule, constant
+from bench.sgd import Sgd
 from bench.store_client import open_kvstore
 
 
@@ -30,16 +31,9 @@ class Worker:
     trainer: Any
 
 
-class _NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Network and loss as one graph, so that one cached operator runs both."""
-
-    def __init__(self, net: Any) -> None:
-        super().__init__()
-        self.net = net
-        self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-
-    def hybrid_forward(self, F: Any, data: Any, label: Any) -> Any:  # noqa: N803 - Gluon's name
-        return self.loss(self.net(data), label)
+def loss_scale(options: Options) -> int:
+    """How many times too large gradients are computed, so that float16 holds the small ones."""
+    return 1024 if options.dtype == "float16" else 1
 
 
 def contexts(options: Options) -> list[Any]:
@@ -49,12 +43,11 @@ def contexts(options: Options) -> list[Any]:
 
 def build(options: Options) -> Worker:
     """Builds the network on every device and meets the other workers (the rendezvous)."""
-    mx.random.seed(options.seed)
     kvstore = open_kvstore(options)
     rank, num_workers = (kvstore.rank, kvstore.num_workers) if kvstore else (0, 1)
     options, part = batches.own(options, rank, num_workers)
-    net = _network(options)
-    loss_of = _NetWithLoss(net)
+    net = network(options, contexts(options))
+    loss_of = NetWithLoss(net)
     loss_of.hybridize(static_alloc=True, static_shape=True)
     # Every rank has drawn the same weights; what is random from here on differs, dropout for one.
     mx.random.seed(options.seed * 1000 + rank + 1)
@@ -69,62 +62,17 @@ def build(options: Options) -> Worker:
         loss_of=loss_of,
         trainer=mx.gluon.Trainer(
             net.collect_params(),
-            options.optimizer,
-            _optimizer_settings(options, part.whole, num_workers),
+            _optimizer(options, part.whole, num_workers),
             kvstore=kvstore,
         ),
     )
 
 
-def _network(options: Options) -> Any:
-    """The network with its weights: drawn from the seed, or those of a checkpoint."""
-    with mx.name.NameManager():  # names must not depend on what was built before
-        net = _kept(options) if options.pretrained else _new(options)
-    net.cast(options.dtype)
-    # Weights get their shapes, and are drawn, when an image first passes.
-    net(mx.nd.zeros((1, *options.image_shape), ctx=contexts(options)[0], dtype=options.dtype))
-    if options.load_epoch:
-        checkpoint.load(net, options.model_prefix, options.load_epoch)
-    return net
-
-
-def _new(options: Options) -> Any:
-    net = NETWORKS[options.network].build(
-        num_classes=options.num_classes, num_layers=options.num_layers
-    )
-    net.initialize(_initializer(options), ctx=contexts(options))
-    return net
-
-
-def _kept(options: Options) -> Any:
-    """The layers of a checkpoint, and behind them a last one of as many classes as now."""
-    net = mx.gluon.nn.HybridSequential(prefix="")
-    net.add(
-        pretrained.features(
-            options.pretrained,
-            options.pretrained_epoch,
-            options.layer_before_fullc,
-            contexts(options),
-        ),
-        mx.gluon.nn.Dense(options.num_classes, prefix="fine_tuned_"),
-    )
-    net[1].initialize(_initializer(options), ctx=contexts(options))
-    return net
-
-
-def _initializer(options: Options) -> Any:
-    init = mx.init
-    return {
-        "default": init.Xavier(magnitude=2),
-        "he": init.Xavier(rnd_type="gaussian", factor_type="in", magnitude=2),
-        "xavier": init.Xavier(),
-        "msra": init.MSRAPrelu(),
-        "orthogonal": init.Orthogonal(),
-        "normal": init.Normal(),
-        "uniform": init.Uniform(),
-        "one": init.One(),
-        "zero": init.Zero(),
-    }[options.initializer]
+def _optimizer(options: Options, whole: int, num_workers: int) -> Any:
+    settings = _optimizer_settings(options, whole, num_workers)
+    if options.optimizer == "sgd":
+        return Sgd(**settings)
+    return mx.optimizer.create(options.optimizer, **settings)
 
 
 def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[str, Any]:
@@ -153,7 +101,9 @@ def gradients(worker: Worker, batch: inputs.Batch) -> list[Any]:
     """Forward and backward on every device; the losses are still being computed on return."""
     with mx.autograd.record():
         losses = [worker.loss_of(data, label) for data, label in zip(*batch, strict=True)]
-    mx.autograd.backward(losses)
+    scale = loss_scale(worker.options)
+    heads = [mx.nd.full(loss.shape, scale, loss.context, loss.dtype) for loss in losses]
+    mx.autograd.backward(losses, heads if scale != 1 else None)
     return losses
 
 
@@ -161,5 +111,5 @@ def step(worker: Worker, batch: inputs.Batch) -> list[Any]:
     """One update over the global batch; the losses are still being computed when it returns."""
     losses = gradients(worker, batch)
     # The servers add up every worker's gradients: the mean is over the global batch.
-    worker.trainer.step(worker.part.whole)
+    worker.trainer.step(worker.part.whole * loss_scale(worker.options))
     return losses

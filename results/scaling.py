@@ -61,7 +61,7 @@ class _Point:
 # Fields in which a point may differ from its base.
 _SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
 _WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
-_SERVERS = ("servers_per_host", "server_hosts")
+_SERVERS = ("servers_per_host", "server_hosts", "gc_type", "gc_threshold")
 _SCRIPTED = ("fake_seconds", "fake_faults")
 
 

@@ -68,6 +68,11 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
             "expected 3 whole numbers joined by commas",
         ),
         ("--dtype float16 --benchmark 1 --windows 1", "no float16 on CPU"),
+        (
+            "--dtype bfloat16 --gpus 0 --benchmark 1 --windows 1",
+            "bfloat16: MXNet 1.9.1 has it on CPU",
+        ),
+        ("--kv-store nccl --benchmark 1 --windows 1", "nccl adds up on GPUs"),
         ("--learning-rate 1", "unrecognized arguments: --learning-rate 1"),
     ],
 )

@@ -64,6 +64,8 @@ def test_the_key_changes_with_every_field(field: str) -> None:
         ({"network": "alexnet", "num_layers": 8}, "expected no number of layers, got 8"),
         ({"mode": "dry"}, "mode: expected one of synthetic, real, test-io, got 'dry'"),
         ({"dtype": "float16"}, "MXNet 1.9.1 has no float16 on CPU"),
+        ({"dtype": "bfloat16", "device": "gpu"}, "MXNet 1.9.1 has bfloat16 on CPU only"),
+        ({"kvstore": "nccl"}, "kvstore: nccl adds up on GPUs"),
         ({"mode": "real"}, "data_train: mode 'real' expects .rec files, it is missing"),
         ({"data_train": "x.rec"}, "synthetic mode reads no data"),
         ({"windows": 0}, "windows: synthetic data has no epochs to end by"),

@@ -26,6 +26,7 @@ def _what(trial: Trial) -> tuple[str, ...]:
     )
     fixed = trial.global_batch_fixed
     batch = ("--global-batch", str(fixed)) if fixed else ("--batch-size", str(trial.worker_batch))
+    compression = ("--gc-type", trial.gc_type, "--gc-threshold", str(trial.gc_threshold))
     return (
         *network,
         *("--image-shape", ",".join(map(str, trial.image_shape))),
@@ -37,6 +38,7 @@ def _what(trial: Trial) -> tuple[str, ...]:
         *("--dtype", trial.dtype),
         *("--lr", str(trial.lr), "--mom", str(trial.momentum), "--wd", str(trial.weight_decay)),
         *("--seed", str(trial.seed)),
+        *(() if trial.gc_type == "none" else compression),
     )
 
 

@@ -11,10 +11,26 @@ nn = mx.gluon.nn
 
 
 class _LocalResponseNorm(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Krizhevsky et al. 2012, section 3.3, with their constants."""
+    """Krizhevsky et al. 2012, section 3.3, with their constants.
+
+    `composed`: of simple operators, for float32 on CPU: there the gradient of MXNet's own takes a
+    third of a training step (oneDNN's reference code), that of these a tenth. Results are equal
+    but for rounding.
+    """
+
+    composed = False
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
-        return F.LRN(x, alpha=1e-4, beta=0.75, knorm=2, nsize=5)
+        if not self.composed:
+            return F.LRN(x, alpha=1e-4, beta=0.75, knorm=2, nsize=5)
+        squares = F.square(x)
+        none = F.zeros_like(F.slice_axis(x, axis=1, begin=0, end=2))
+        padded = F.Concat(none, squares, none, dim=1)
+        near = F.slice_axis(padded, axis=1, begin=0, end=-4)
+        for first, end in zip(range(1, 5), (-3, -2, -1, None), strict=True):
+            near = near + F.slice_axis(padded, axis=1, begin=first, end=end)
+        scale = 2 + (1e-4 / 5) * near
+        return x * F.rsqrt(scale * F.sqrt(scale))
 
 
 def _dense(units: int) -> list[Any]:

@@ -1,0 +1,87 @@
+"""The network of a job, with its first weights on the devices."""
+
+from typing import Any
+
+from bench import checkpoint, pretrained
+from bench.mxnet_import import mx
+from bench.networks import NETWORKS
+from bench.options import Options
+
+
+class NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
+    """Network and loss as one graph, so that one cached operator runs both."""
+
+    def __init__(self, net: Any) -> None:
+        super().__init__()
+        self.net = net
+        self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def hybrid_forward(self, F: Any, data: Any, label: Any) -> Any:  # noqa: N803 - Gluon's name
+        """The loss of each image."""
+        return self.loss(self.net(data), label)
+
+
+def network(options: Options, devices: list[Any]) -> Any:
+    """The network on these devices, with the same weights on every rank.
+
+    They are drawn from the seed, or a checkpoint's.
+    """
+    if options.dtype == "bfloat16":
+        from mxnet.contrib import amp  # noqa: PLC0415 - loaded for this alone
+
+        amp.init(target_dtype="bfloat16")
+    mx.random.seed(options.seed)
+    with mx.name.NameManager():  # names must not depend on what was built before
+        net = _kept(options, devices) if options.pretrained else _new(options, devices)
+    net.cast(options.array_dtype)
+    # Weights get their shapes, and are drawn, when an image first passes.
+    net(mx.nd.zeros((1, *options.image_shape), ctx=devices[0], dtype=options.array_dtype))
+    if options.load_epoch:
+        checkpoint.load(net, options.model_prefix, options.load_epoch)
+    return net
+
+
+def _compose(block: Any) -> None:
+    if hasattr(block, "composed"):
+        block.composed = True
+
+
+def _new(options: Options, devices: list[Any]) -> Any:
+    net = NETWORKS[options.network].build(
+        num_classes=options.num_classes, num_layers=options.num_layers
+    )
+    if devices[0].device_type == "cpu" and options.dtype == "float32":
+        net.apply(_compose)
+    net.initialize(_initializer(options), ctx=devices)
+    return net
+
+
+def _kept(options: Options, devices: list[Any]) -> Any:
+    """The layers of a checkpoint, and behind them a last one of as many classes as now."""
+    net = mx.gluon.nn.HybridSequential(prefix="")
+    net.add(
+        pretrained.features(
+            options.pretrained,
+            options.pretrained_epoch,
+            options.layer_before_fullc,
+            devices,
+        ),
+        mx.gluon.nn.Dense(options.num_classes, prefix="fine_tuned_"),
+    )
+    net[1].initialize(_initializer(options), ctx=devices)
+    return net
+
+
+def _initializer(options: Options) -> Any:
+    init = mx.init
+    return {
+        "default": init.Xavier(magnitude=2),
+        "he": init.Xavier(rnd_type="gaussian", factor_type="in", magnitude=2),
+        "xavier": init.Xavier(),
+        "msra": init.MSRAPrelu(),
+        "orthogonal": init.Orthogonal(),
+        "normal": init.Normal(),
+        "uniform": init.Uniform(),
+        "one": init.One(),
+        "zero": init.Zero(),
+    }[options.initializer]
