@@ -84,7 +84,8 @@ def test_upstreams_options_have_upstreams_defaults_and_are_heard(name: str) -> N
     if default is not None and name not in {"data-train"}:
         assert parse([*BASE, f"--{name}={default}"]) == nothing
     if other is not None and name not in {"macrobatch-size", "data-train-idx"}:
-        assert parse([*BASE, f"--{name}={other}"]) != nothing
+        store = ["--kv-store=dist_sync"] if name == "gc-type" else []
+        assert parse([*BASE, *store, f"--{name}={other}"]) != parse([*BASE, *store])
 
 
 @pytest.mark.parametrize(
