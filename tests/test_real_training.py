@@ -7,34 +7,14 @@ import numpy as np
 import pytest
 
 from bench.mxnet_import import mx
-from bench.optimizers import OPTIMIZERS, UNFIT
 from bench.options import parse
-from bench.training import Summary, train
-from bench.worker import build, step
+from bench.training import train
+from bench.worker import build
 from launch.watch import Deadlines
 from tests.jobs import measured, tiny
+from tests.workers import SMALL, SYNTHETIC, photos, trained, weights
 
 pytestmark = pytest.mark.mxnet
-SMALL = [
-    "--network",
-    "tiny",
-    "--image-shape",
-    "3,32,32",
-    "--num-classes",
-    "10",
-    "--kv-store",
-    "local",
-]
-SYNTHETIC = [*SMALL, "--benchmark", "1", "--batch-size", "4"]
-
-
-def trained(*words: str) -> Summary:
-    return train(parse([*SMALL, *words]))
-
-
-def weights(prefix: Path, epoch: int = 1) -> dict[str, Any]:
-    saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
-    return {name: value.asnumpy() for name, value in saved.items()}
 
 
 @pytest.mark.parametrize("workers", [2, 4])
@@ -106,11 +86,6 @@ def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
     assert (first(0) != first(0, seed=1)).any(axis=(1, 2, 3)).all()
 
 
-def photos(folder: Path) -> list[str]:
-    data = [f"--data-train={folder / 'train'}", f"--data-val={folder / 'val'}"]
-    return [*data, "--batch-size=24", "--lr-step-epochs=", "--rgb-std=58,57,57"]
-
-
 def test_checkpoints_load_in_mxnets_own_programs(tmp_path: Path, photographs: Path) -> None:
     prefix = tmp_path / "models" / "m"
     words = [*photos(photographs), "--num-epochs=2", "--save-period=2", "--val-freq=2"]
@@ -163,63 +138,6 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(
     with pytest.raises(SpecError, match=said) as error:
         train(parse([*SYNTHETIC, "--windows=1", prefix, *words]))
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_optimizer_there_is_trains(name: str) -> None:
-    words = [*SYNTHETIC, "--windows=1", f"--optimizer={name}", "--lr=0.01"]
-    worker = build(parse(words))
-    before = {key: p.data().asnumpy() for key, p in worker.net.collect_params().items()}
-    batch = [mx.nd.random.uniform(shape=(4, 3, 32, 32))], [mx.nd.arange(4)]
-    for _ in range(2):
-        step(worker, batch)
-    for key, parameter in worker.net.collect_params().items():
-        after = parameter.data().asnumpy()
-        assert np.isfinite(after).all()
-        assert key.endswith("_bias") or (after != before[key]).any()
-
-
-def test_mxnet_has_no_optimizer_that_is_not_offered() -> None:
-    assert set(mx.optimizer.Optimizer.opt_registry) - {"test", "ccsgd"} == {*OPTIMIZERS, *UNFIT}
-
-
-def test_the_rate_of_the_schedule_is_the_one_that_is_used(photographs: Path) -> None:
-    words = [*SMALL, *photos(photographs), "--num-epochs=4", "--lr=0.4"]
-    worker = build(parse([*words, "--lr-step-epochs=1,2", "--warmup-epochs=1"]))
-    rates = []
-    batch = [mx.nd.random.uniform(shape=(24, 3, 32, 32))], [mx.nd.zeros(24)]
-    for _ in range(22):
-        step(worker, batch)
-        rates.append(worker.trainer.learning_rate)
-    np.testing.assert_allclose(rates[:9], 0.04 * np.arange(1, 10), rtol=1e-6)
-    np.testing.assert_allclose(rates[10:20], 0.04, rtol=1e-6)
-    np.testing.assert_allclose(rates[20:], 0.004, rtol=1e-6)
-
-
-def test_servers_follow_the_schedule_as_a_worker_alone_does(
-    tmp_path: Path, photographs: Path
-) -> None:
-    found = []
-    for kvstore in ("local", "dist_sync"):
-        prefix = tmp_path / kvstore
-        trial = tiny(
-            mode="real",
-            kvstore=kvstore,
-            batch_per_device=60,
-            num_classes=10,
-            lr=0.1,
-            data_train=str(photographs / "train"),
-            windows=0,
-            num_epochs=3,
-            rgb_std=[58.0, 57.0, 57.0],
-            options=[f"--model-prefix={prefix}", "--lr-step-epochs=2", "--warmup-epochs=1"],
-        )
-        (record,) = measured(tmp_path / f"run-{kvstore}", trial, deadlines=Deadlines())
-        assert record.status == "ok", record.message
-        found.append(weights(prefix, 3))
-    for name, one in found[0].items():
-        np.testing.assert_allclose(found[1][name], one, rtol=1e-4, atol=1e-6)
 
 
 def test_the_monitor_prints_norms_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,73 @@
+"""Optimisers and the schedule of their learning rate, here and on servers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.mxnet_import import mx
+from bench.optimizers import OPTIMIZERS, UNFIT
+from bench.options import parse
+from bench.worker import build, step
+from launch.watch import Deadlines
+from tests.jobs import measured, tiny
+from tests.workers import SMALL, SYNTHETIC, photos, weights
+
+pytestmark = pytest.mark.mxnet
+
+
+@pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_there_is_trains(name: str) -> None:
+    words = [*SYNTHETIC, "--windows=1", f"--optimizer={name}", "--lr=0.01"]
+    worker = build(parse(words))
+    before = {key: p.data().asnumpy() for key, p in worker.net.collect_params().items()}
+    batch = [mx.nd.random.uniform(shape=(4, 3, 32, 32))], [mx.nd.arange(4)]
+    for _ in range(2):
+        step(worker, batch)
+    for key, parameter in worker.net.collect_params().items():
+        after = parameter.data().asnumpy()
+        assert np.isfinite(after).all()
+        assert key.endswith("_bias") or (after != before[key]).any()
+
+
+def test_mxnet_has_no_optimizer_that_is_not_offered() -> None:
+    assert set(mx.optimizer.Optimizer.opt_registry) - {"test", "ccsgd"} == {*OPTIMIZERS, *UNFIT}
+
+
+def test_the_rate_of_the_schedule_is_the_one_that_is_used(photographs: Path) -> None:
+    words = [*SMALL, *photos(photographs), "--num-epochs=4", "--lr=0.4"]
+    worker = build(parse([*words, "--lr-step-epochs=1,2", "--warmup-epochs=1"]))
+    rates = []
+    batch = [mx.nd.random.uniform(shape=(24, 3, 32, 32))], [mx.nd.zeros(24)]
+    for _ in range(22):
+        step(worker, batch)
+        rates.append(worker.trainer.learning_rate)
+    np.testing.assert_allclose(rates[:9], 0.04 * np.arange(1, 10), rtol=1e-6)
+    np.testing.assert_allclose(rates[10:20], 0.04, rtol=1e-6)
+    np.testing.assert_allclose(rates[20:], 0.004, rtol=1e-6)
+
+
+def test_servers_follow_the_schedule_as_a_worker_alone_does(
+    tmp_path: Path, photographs: Path
+) -> None:
+    found = []
+    for kvstore in ("local", "dist_sync"):
+        prefix = tmp_path / kvstore
+        trial = tiny(
+            mode="real",
+            kvstore=kvstore,
+            batch_per_device=60,
+            num_classes=10,
+            lr=0.1,
+            data_train=str(photographs / "train"),
+            windows=0,
+            num_epochs=3,
+            rgb_std=[58.0, 57.0, 57.0],
+            options=[f"--model-prefix={prefix}", "--lr-step-epochs=2", "--warmup-epochs=1"],
+        )
+        (record,) = measured(tmp_path / f"run-{kvstore}", trial, deadlines=Deadlines())
+        assert record.status == "ok", record.message
+        found.append(weights(prefix, 3))
+    for name, one in found[0].items():
+        np.testing.assert_allclose(found[1][name], one, rtol=1e-4, atol=1e-6)

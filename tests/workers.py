@@ -1,0 +1,37 @@
+"""Workers of this process, which train a tiny network, and what they leave."""
+
+from pathlib import Path
+from typing import Any
+
+from bench.mxnet_import import mx
+from bench.options import parse
+from bench.training import Summary, train
+
+SMALL = [
+    "--network",
+    "tiny",
+    "--image-shape",
+    "3,32,32",
+    "--num-classes",
+    "10",
+    "--kv-store",
+    "local",
+]
+SYNTHETIC = [*SMALL, "--benchmark", "1", "--batch-size", "4"]
+
+
+def trained(*words: str) -> Summary:
+    """A tiny network trained with these options besides."""
+    return train(parse([*SMALL, *words]))
+
+
+def weights(prefix: Path, epoch: int = 1) -> dict[str, Any]:
+    """Arrays of a checkpoint, by name."""
+    saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
+    return {name: value.asnumpy() for name, value in saved.items()}
+
+
+def photos(folder: Path) -> list[str]:
+    """Options to train on the sample photographs."""
+    data = [f"--data-train={folder / 'train'}", f"--data-val={folder / 'val'}"]
+    return [*data, "--batch-size=24", "--lr-step-epochs=", "--rgb-std=58,57,57"]
