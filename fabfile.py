@@ -12,6 +12,7 @@ from invoke.tasks import task
 from bench.sweep import load_sweep
 from tasks import data
 from tasks.ab import bench_ab
+from tasks.bandwidth import bench_bandwidth
 from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
 from tasks.door import door
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
@@ -47,7 +48,7 @@ def demo(c):  # type: ignore[no-untyped-def]
 
 namespace = Collection(
     Collection("data", **{name: data.task_of(data.command(name)) for name in data.NAMES}),
-    Collection("bench", plan=bench_plan, io=bench_io, ab=bench_ab),
+    Collection("bench", plan=bench_plan, io=bench_io, ab=bench_ab, bandwidth=bench_bandwidth),
     Collection(
         "hosts",
         check=hosts_check,

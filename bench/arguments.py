@@ -119,6 +119,7 @@ def add_data(made: argparse.ArgumentParser) -> None:
     add("--rgb-std", default="1,1,1", help="each pixel is divided by it then")
     add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
     add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
+    add("--bandwidth", type=int, choices=(0, 1), default=0, help="1: only push and pull, no data")
     add("--cold", type=int, choices=(0, 1), default=0, help="1: --test-io reads from the disk")
 
 

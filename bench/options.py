@@ -78,6 +78,7 @@ class Options:
     pretrained_epoch: int = 0
     layer_before_fullc: str = ""
     cold: bool = False
+    bandwidth: bool = False
 
     @property
     def devices(self) -> int:
@@ -156,6 +157,7 @@ def options_of(typed: dict[str, Any]) -> Options:
             "benchmark": bool(typed["benchmark"]),
             "test_io": bool(typed["test_io"]),
             "cold": bool(typed.get("cold")),
+            "bandwidth": bool(typed.get("bandwidth")),
             "steps_per_window": typed["steps_per_window"] or (10 if gpus else 1),
         }
     )

@@ -47,6 +47,10 @@ def _run(options: Options) -> "Summary":
         from bench.reading import read  # noqa: PLC0415
 
         return read(options)
+    if options.bandwidth:
+        from bench.bandwidth import move  # noqa: PLC0415
+
+        return move(options)
     instructions = prepare(options.dtype)
     from bench.training import train  # noqa: PLC0415
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from bench import (
-    augmented,
     batches,
     cache,
     checkpoint,
@@ -23,12 +22,15 @@ from bench import (
     probe,
     validation,
 )
+from bench.feed import batches_of, window_steps
+from bench.kvstores import is_async
 from bench.mxnet_import import mx
 from bench.options import Options
 from bench.profiling import profiled
+from bench.series import Budget
 from bench.shards import shards
 from bench.shares import portion
-from bench.stopping import enough
+from bench.stopping import decided
 from bench.store_client import any_votes
 from bench.tf32 import rounds_to_tf32
 from bench.worker import Worker, build, step
@@ -104,29 +106,6 @@ def validate(worker: Worker) -> validation.Score:
     return validation.over(images, scores_of, options.top_k, said)
 
 
-def _window_steps(worker: Worker) -> tuple[int, ...]:
-    """Steps of every window of one epoch; every worker of a job gets the same."""
-    options = worker.options
-    if options.benchmark:
-        return (options.steps_per_window,) * (options.warmup_windows + options.windows)
-    steps = batches.epoch_steps(options, worker.part.whole, worker.num_workers)
-    whole, rest = divmod(steps, options.steps_per_window)
-    return (options.steps_per_window,) * whole + ((rest,) if rest else ())
-
-
-def _feed(worker: Worker) -> Iterator[inputs.Batch]:
-    options = worker.options
-    if options.benchmark:
-        yield from inputs.synthetic(options, worker.contexts, worker.part.first)
-    mine = portion(options.data_train, worker.rank, worker.num_workers)
-    if options.augmentation:
-        pairs = augmented.forever(options, mine, worker.rank)
-    else:
-        pairs = inputs.forever(options, mine, inputs.shuffled(options, mine))
-    for data, label in pairs:
-        yield inputs.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)
-
-
 def train(options: Options, instructions: str = "") -> Summary:
     """Trains until the windows asked for are measured, the accuracy is reached or epochs end.
 
@@ -152,6 +131,14 @@ def train(options: Options, instructions: str = "") -> Summary:
     )
 
 
+def _budget(options: Options) -> Budget:
+    return Budget(
+        precision=0.0 if is_async(options.kv_store) else options.precision,
+        windows=options.windows,
+        seconds=options.budget_seconds,
+    )
+
+
 def _epochs(
     worker: Worker, found: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str, float | None]:
@@ -162,7 +149,7 @@ def _epochs(
     options, accuracy, reached = worker.options, None, False
     windows: list[dict[str, Any]] = []
     ended = ""
-    steps_of_epoch, feed = _window_steps(worker), _feed(worker)
+    steps_of_epoch, feed = window_steps(worker), batches_of(worker)
     _say(worker, "ready", _facts(worker) | found)
     if worker.rank == 0 and not options.benchmark:
         images = batches.epoch_images(options, worker.num_workers)
@@ -172,7 +159,8 @@ def _epochs(
             windows.append(_window(worker, feed, steps, len(windows)))
             _say(worker, "window", windows[-1])
             _show_progress(worker, epoch, windows)
-            ended = enough(worker, windows)
+            if options.windows:
+                ended = decided(worker.kvstore, windows, _budget(options), options.warmup_windows)
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs

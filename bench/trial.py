@@ -105,7 +105,7 @@ class Trial:
         if self.mode == "test-io":
             return f"test-io{self.label.removeprefix('input').replace(',', '')} x{self.devices}"
         what = f"{self.label} {self.kvstore}"
-        real = " real" if self.mode == "real" else ""
+        real = f" {self.mode}" if self.mode in {"real", "bandwidth"} else ""
         how = "" if self.dtype == "float32" else f" {self.dtype}"
         how += "" if self.gc_type == "none" else f" {self.gc_type}"
         return f"{what}{how}{real} x{self.devices}"

@@ -30,6 +30,10 @@ def check(options: "Options") -> None:
     _check_arithmetic(options)
     _check_batch(options)
     _check_training(options)
+    if options.bandwidth and not is_distributed(options.kv_store):
+        raise SpecError(
+            f"--bandwidth 1 needs a store with servers (dist_...), got {options.kv_store!r}"
+        )
     if options.cold and not options.test_io:
         raise SpecError("--cold 1 is for --test-io 1; training reads its files once an epoch")
     if options.test_io and options.benchmark:

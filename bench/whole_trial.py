@@ -10,7 +10,7 @@ from bench.options import parse
 if TYPE_CHECKING:
     from bench.trial import Trial
 
-MODES = ("synthetic", "real", "test-io")
+MODES = ("synthetic", "real", "test-io", "bandwidth")
 DEVICE_KINDS = ("cpu", "gpu")
 MOST_DEVICES = 10_000
 # What an engine says of a trial's fields; anything else may stand in `options`.
@@ -21,7 +21,7 @@ OF_FIELDS = frozenset(
         *("gpus", "cpus", "kv-store", "expect-workers", "dtype", "lr", "mom", "wd", "seed"),
         *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
         *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
-        "cold",
+        *("cold", "bandwidth"),
         *("num-epochs", "stop-accuracy", "precision", "budget-seconds", "gc-type", "gc-threshold"),
     )
 )
@@ -176,12 +176,20 @@ def _check_options(trial: "Trial") -> None:
 
 
 def _check_data(trial: "Trial") -> None:
-    if trial.mode == "synthetic" and (trial.data_train or trial.data_val):
-        raise SpecError("data_train, data_val: synthetic mode reads no data; use mode = 'real'")
-    if trial.mode != "synthetic" and not trial.data_train:
+    reads = trial.mode in {"real", "test-io"}
+    if not reads and (trial.data_train or trial.data_val):
+        raise SpecError(f"data_train, data_val: {trial.mode} mode reads no data; use mode = 'real'")
+    if reads and not trial.data_train:
         raise SpecError(f"data_train: mode {trial.mode!r} expects .rec files, it is missing")
-    if trial.mode == "synthetic" and trial.windows == 0:
+    if not reads and trial.windows == 0:
         raise SpecError("windows: synthetic data has no epochs to end by; expected 1 or more")
+    if trial.mode == "bandwidth" and not (
+        is_distributed(trial.kvstore) and trial.devices_per_worker == 1
+    ):
+        raise SpecError(
+            f"mode: bandwidth is of a store with servers (dist_...) and workers of one device, got "
+            f"{trial.kvstore!r} and {trial.devices_per_worker}"
+        )
     if trial.cold and trial.mode != "test-io":
         raise SpecError(f"cold: expected mode 'test-io', got {trial.mode!r}")
     if trial.mode == "test-io" and is_distributed(trial.kvstore):

@@ -59,7 +59,7 @@ def _spent(trial: Trial, workers: Sequence[Seen]) -> str:
     }.get((workers[0].done or {}).get("ended", ""))
     if spent is None or not trial.precision or trial.asynchronous:
         return ""
-    return f"a budget of {spent} was spent before the rate was known to {trial.precision:.2%}"
+    return f"a budget of {spent} was spent before the rate was known to {100 * trial.precision:g} %"
 
 
 def _overlap(trial: Trial, workers: Sequence[Seen]) -> float:

@@ -27,7 +27,7 @@ def _ratios(name: str, against: Against | None) -> dict[str, float | None]:
 
 
 def _cells(row: ScalingRow) -> dict[str, object]:
-    trial, rate = row.trial, row.rate
+    trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     return {
         "network": trial.label,
         "mode": trial.mode,

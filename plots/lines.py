@@ -25,7 +25,7 @@ class Line:
 
 def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """The good points of training; of networks measured on one device count only if all are."""
-    good = [row for row in rows if row.rate is not None and row.trial.mode != "test-io"]
+    good = [row for row in rows if row.rate and row.trial.mode in {"synthetic", "real"}]
     scaled = [
         row
         for _, group in _grouped(good, _network)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.events import Event
 from plots.standings import met, standings
-from plots.table import significant
+from plots.table import significant, unit
 from results.glimpse import Glimpse
 from results.rates import rate_of
 from results.record import Record, Started
@@ -145,4 +145,5 @@ class SweepScreen:
             self._line(f"{record.status}: {record.message}")
             return
         reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
-        self._line(f"{significant(rate_of(record))} images/s{reached}")
+        name, scale = unit(record.trial)
+        self._line(f"{significant(rate_of(record) / scale)} {name}{reached}")

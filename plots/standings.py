@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.trial import Trial
-from plots.table import significant
+from plots.table import significant, unit
 from results.glimpse import Glimpse, Standing
 
 # More rows than this are no longer looked at; of more workers, those that need a look are shown.
@@ -26,11 +26,12 @@ def standings(trial: Trial, glimpse: Glimpse, rows: int = MOST_ROWS) -> Renderab
     table.add_column("rank", no_wrap=True)
     table.add_column("host", no_wrap=True, overflow="ellipsis", max_width=20)
     table.add_column("window", no_wrap=True, min_width=len("10/10 warm-up"))
-    for name in ("images/s", "CPU", *["GPU"] * has_gpus):
+    name_of_rate, scale = unit(trial)
+    for name in (name_of_rate, "CPU", *["GPU"] * has_gpus):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("last word", no_wrap=True, overflow="ellipsis", ratio=1)
     for one in shown:
-        rate = "" if one.images_per_second is None else significant(one.images_per_second)
+        rate = "" if one.images_per_second is None else significant(one.images_per_second / scale)
         used = [_percent(one.cpu), *[_percent(one.gpu)] * has_gpus]
         rank = f"worker {one.worker}" if one.rank is None else str(one.rank)
         cells = (rank, hosts[one.host], _window(trial, one), rate, *used, one.last_word)
@@ -43,7 +44,9 @@ def title(trial: Trial, glimpse: Glimpse) -> str:
     """The job in a line: its name, how fast it is now, what it waits for."""
     working = [one for one in glimpse.workers if one.state not in _STUCK]
     rates = [one.images_per_second for one in working if one.images_per_second is not None]
-    parts = [f"{significant(sum(rates))} images/s"] if len(rates) == len(working) > 0 else []
+    name, scale = unit(trial)
+    known = len(rates) == len(working) > 0
+    parts = [f"{significant(sum(rates) / scale)} {name}"] if known else []
     if glimpse.met_seconds is None:
         arrived = sum(one.rank is not None for one in glimpse.workers)
         parts.append(f"{arrived} of {trial.workers} ready after {glimpse.seconds:.0f} s")
@@ -106,7 +109,8 @@ def _summary(trial: Trial, rest: Sequence[Standing]) -> str:
     parts = [f"window {_range([one.windows for one in rest], str)}{total}"]
     rates = [one.images_per_second for one in rest if one.images_per_second is not None]
     if rates:
-        parts.append(f"{_range(rates, significant)} images/s each")
+        name, scale = unit(trial)
+        parts.append(f"{_range([rate / scale for rate in rates], significant)} {name} each")
     for name, shares in (("CPU", [one.cpu for one in rest]), ("GPU", [one.gpu for one in rest])):
         known = [share for share in shares if share is not None]
         if known:

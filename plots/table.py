@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from tabulate import tabulate
 
+from bench.trial import Trial
 from results.knee import knees
 from results.rates import Rate, Ratio
 from results.run import Run
@@ -41,6 +42,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:.{max(decimals, 0)}f}"
 
 
+def unit(trial: Trial) -> tuple[str, float]:
+    """What the rates of such a trial are told in, and how many images a second (or bytes) it is."""
+    return ("MB/s", 1e6) if trial.mode == "bandwidth" else ("images/s", 1.0)
+
+
 def _interval(rate: Rate) -> str:
     if rate.low is None or rate.high is None:
         return "one window"
@@ -62,11 +68,11 @@ def _efficiency(against: Against | None) -> str:
 
 def cells(row: ScalingRow) -> tuple[str, ...]:
     """The row's cells under `HEADER`, as text."""
-    trial, rate = row.trial, row.rate
+    trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
     devices = f"{trial.devices}*" if row.emulated else str(trial.devices)
     return (
-        trial.label + (", real data" if trial.mode == "real" else ""),
+        trial.label + {"real": ", real data", "bandwidth": ", bandwidth"}.get(trial.mode, ""),
         "test-io" if trial.mode == "test-io" else trial.kvstore,
         devices,
         batch,

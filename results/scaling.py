@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bench.kvstores import is_distributed
 from bench.trial import FIELDS, Trial
+from results.bandwidth import sentence
 from results.ledger import slow_ranks
 from results.rates import Rate, Ratio, rate, ratio
 from results.record import Record
@@ -101,7 +102,7 @@ def _against(point: _Point, base: _Point | None) -> Against | None:
 
 def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, Against | None]:
     trial = point.trial
-    if trial.mode == "test-io":
+    if trial.mode in {"test-io", "bandwidth"}:
         return {}
     peers = [other for other in points if _peers(trial, other.trial)]
     if len({(peer.trial.devices, peer.trial.kvstore) for peer in peers}) == 1:
@@ -156,7 +157,7 @@ def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point])
     return ScalingRow(
         trial=newest.trial,
         status="ok",
-        message="; ".join(_told(group)),
+        message="; ".join([*_moved(point), *_told(group)]),
         rate=point.rate,
         emulated=newest.emulated,
         window_seconds=_window_seconds(group),
@@ -165,11 +166,15 @@ def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point])
     )
 
 
+def _moved(point: _Point) -> list[str]:
+    return [sentence(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []
+
+
 def _told(group: Sequence[Record]) -> Iterator[str]:
     """What its repeats have to say, each thing once."""
     yield from dict.fromkeys(one.message for one in group if one.message)
     for said in (slow_ranks, unsteadiness):
-        sentences = [sentence for one in group if (sentence := said(one))]
+        sentences = [told for one in group if (told := said(one))]
         if sentences and len(group) > 1:
             yield f"{sentences[0]} (in {len(sentences)} of {len(group)} repeats, the first is told)"
         else:

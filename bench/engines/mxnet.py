@@ -55,6 +55,8 @@ def _how_long(trial: Trial) -> tuple[str, ...]:
 def _data(trial: Trial) -> tuple[str, ...]:
     if trial.mode == "synthetic":
         return ("--benchmark", "1")
+    if trial.mode == "bandwidth":
+        return ("--benchmark", "1", "--bandwidth", "1")
     reading = (
         *("--data-train", trial.data_train),
         *("--data-nthreads", str(trial.data_nthreads)),

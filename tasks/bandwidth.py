@@ -1,0 +1,83 @@
+"""bench.bandwidth: what the store moves of what the network could."""
+
+from bench.errors import SpecError
+from bench.kvstores import is_distributed
+from bench.networks import named
+from bench.sweep import Sweep
+from bench.trial import make
+from tasks.bench import measure
+from tasks.cluster import NOT_ASKED, hosts_task
+from tasks.door import whole
+from tasks.report import run_folder, stamped
+from tasks.where import cluster_of, on_hosts, on_this_machine
+
+
+@hosts_task(
+    help={
+        "network": "whose arrays are pushed and pulled",
+        "kvstore": "a store with servers",
+        "workers": "here: how many; default 1. On hosts: one on each",
+        "windows": "measured windows, at most",
+        "repeats": "fresh jobs",
+        "run": "name below results/runs, or a path",
+    }
+)
+def bench_bandwidth(  # type: ignore[no-untyped-def]
+    c,
+    network="alexnet",
+    asked=NOT_ASKED,
+    kvstore="dist_sync",
+    workers="1",
+    windows="60",
+    repeats="3",
+    run="",
+):
+    """Push and pull a network's arrays, compute nothing: MB/s, and the share of raw TCP."""
+    from launch.raw import raw_tcp
+
+    hosts = cluster_of(asked, only_named=False)
+    if not is_distributed(kvstore):
+        raise SpecError(f"--kvstore: expected one with servers (dist_...), got {kvstore!r}")
+    family, layers = named(network)
+    count = len(hosts) if hosts else whole("--workers", workers)
+    trial = make(
+        {
+            "mode": "bandwidth",
+            "network": family,
+            "num_layers": layers,
+            "kvstore": kvstore,
+            "devices": count,
+            "devices_per_host": 1 if hosts else count,
+            "devices_per_worker": 1,
+            "batch_per_device": 1,
+            "windows": whole("--windows", windows),
+        }
+    )
+    what = Sweep(
+        name="bandwidth",
+        description=f"what {kvstore} moves of {trial.label}'s arrays",
+        repeats=whole("--repeats", repeats),
+        trials=(trial,),
+        text="",
+    )
+    folder = run_folder(run or stamped("bandwidth"))
+    place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
+    with place as where:
+        before = raw_tcp(where.hosts, where.start)
+        measure(what, str(folder), where)
+        raw = (before + raw_tcp(where.hosts, where.start)) / 2
+    _tell(str(folder), raw, alone=len(hosts) < 2)
+
+
+def _tell(run: str, raw: float, *, alone: bool) -> None:
+    from results.bandwidth import mb_per_second
+    from results.run import load
+
+    (row,) = load(run_folder(run)).rows
+    if row.rate is not None:
+        share = mb_per_second(row.trial, row.rate) / raw
+        where = "within this machine" if alone else "from the first host to the last"
+        print(
+            f"one raw TCP connection {where} moves {raw:.0f} MB/s, before and after: a worker "
+            f"moves {share:.0%} of that each way"
+        )
