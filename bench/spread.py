@@ -17,8 +17,9 @@ def spread(data: dict[str, Any], hosts: int, devices: int) -> dict[str, Any]:
     """What a sweep file says, its device counts replaced by those of a cluster.
 
     A store within a process goes up to one host's `devices`; a distributed one goes on to all
-    `hosts`, from where the file lets it begin: one device, or two hosts. Points that name no device
-    counts stay as they are.
+    `hosts`, from where the file lets it begin: one device, or two hosts. One worker, the base of
+    all others through that store, is measured in any case. Points that name no device counts stay
+    as they are.
     """
     points = data.get("points")
     if not isinstance(points, list):
@@ -42,7 +43,8 @@ def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[
     beyond = [count * devices for count in within(hosts)[1:]]
     made = []
     for store in stores if isinstance(stores, list) else [stores]:
-        counts = [] if is_distributed(store) and 0 < full < first else within(devices)
+        one_worker = [devices if said.get("device") == "gpu" else 1]
+        counts = one_worker if is_distributed(store) and 0 < full < first else within(devices)
         counts += beyond if is_distributed(store) else []
         if counts:
             made.append({**point, "kvstore": store, "devices": counts})

@@ -25,7 +25,7 @@ def names(sweep: str, hosts: int, devices: int) -> list[str]:
 def test_the_study_goes_over_one_host_then_two_four_and_all() -> None:
     assert names("seed", 6, 8) == [
         *(f"resnet-152 device x{count}" for count in (1, 2, 4, 8)),
-        *(f"resnet-152 dist_device_sync x{count}" for count in (16, 32, 48)),
+        *(f"resnet-152 dist_device_sync x{count}" for count in (8, 16, 32, 48)),
     ]
 
 
