@@ -32,7 +32,7 @@ def ours(network: str, batch: int) -> tuple[float, int]:
         sweep = Path(folder) / "point.toml"
         sweep.write_text(_SWEEP.format(network=network, batch=batch), encoding="utf-8")
         fab = Path(sys.executable).parent / "fab"
-        command = [fab, "bench.sweep", sweep, "--run", f"{folder}/run"]
+        command = [str(fab), "bench.sweep", str(sweep), "--run", f"{folder}/run"]
         began = time.perf_counter()
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
         seconds = time.perf_counter() - began
