@@ -43,9 +43,9 @@ def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None
 
     wanted = points(what, where)
     store = Store(run_folder(run or what.name))
-    left = {name for _, name in wanted} - store.done()
-    order = wanted if in_order else shuffled(wanted, store.folder.resolve().name)
     try:
+        left = {name for _, name in wanted} - store.done()
+        order = wanted if in_order else shuffled(wanted, store.folder.resolve().name)
         with SweepScreen() as screen:
             for update in sweep(what, wanted, where, store, order):
                 screen.show(update)

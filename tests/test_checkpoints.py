@@ -27,7 +27,13 @@ def own(tmp_path_factory: pytest.TempPathFactory, photographs: Path) -> tuple[st
     """A checkpoint of the trainer, and the accuracy that it said."""
     prefix = str(tmp_path_factory.mktemp("own") / "m")
     words = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}", SHAPE]
-    words += ["--network=tiny", "--num-classes=10", "--batch-size=24", "--num-epochs=3"]
+    words += [
+        "--network=tiny",
+        "--num-classes=10",
+        "--batch-size=24",
+        "--num-epochs=3",
+        "--lr=0.02",
+    ]
     summary = train(parse([*words, "--rgb-std=58,57,57", f"--model-prefix={prefix}"]))
     assert summary.accuracy is not None
     return prefix, summary.accuracy
@@ -102,7 +108,7 @@ def test_a_fine_tuned_network_learns_and_is_a_checkpoint_again(
     own: tuple[str, float], photographs: Path, tmp_path: Path
 ) -> None:
     prefix = str(tmp_path / "t")
-    words = tuned(own[0], 3, photographs, "--num-epochs=4", "--lr=0.05", "--mom=0.9")
+    words = tuned(own[0], 3, photographs, "--num-epochs=4", "--lr=0.02", "--mom=0.9")
     summary = train(fine_tune.parse([*words, f"--model-prefix={prefix}"]))
     assert summary.accuracy is not None
     assert summary.accuracy > 0.3

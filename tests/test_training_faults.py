@@ -45,12 +45,12 @@ FAULTY = """
 SHORTER = """
     import dataclasses, pathlib
 
-    def shorter(options):
+    def shorter(options, *more):
         try:
             pathlib.Path({mark!r}).touch(exist_ok=False)
         except FileExistsError:
-            return train(options)
-        return train(dataclasses.replace(options, windows=2))
+            return train(options, *more)
+        return train(dataclasses.replace(options, windows=2), *more)
 
     training.train = shorter
 """

@@ -62,7 +62,7 @@ def test_the_key_changes_with_every_field(field: str) -> None:
         ({"kvstore": "horovod"}, "unknown kvstore 'horovod'. Known: local, device"),
         ({"network": "resnet", "num_layers": 51}, "expected one of 18, 34, 50, 101, 152, got 51"),
         ({"network": "alexnet", "num_layers": 8}, "expected no number of layers, got 8"),
-        ({"mode": "dry"}, "mode: expected one of synthetic, real, test-io, got 'dry'"),
+        ({"mode": "dry"}, "mode: expected one of synthetic, real, test-io, bandwidth, got 'dry'"),
         ({"dtype": "float16"}, "MXNet 1.9.1 has no float16 on CPU"),
         ({"dtype": "bfloat16", "device": "gpu"}, "MXNet 1.9.1 has bfloat16 on CPU only"),
         ({"kvstore": "nccl"}, "kvstore: nccl adds up on GPUs"),
