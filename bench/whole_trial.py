@@ -70,6 +70,8 @@ def check(trial: "Trial") -> None:
     names = [setting.partition("=")[0] for setting in trial.env]
     if len(set(names)) < len(names):
         raise SpecError(f"env: expected each name once, got {', '.join(names)}")
+    if "DMLC_LOCAL" in names and trial.hosts > 1:
+        raise SpecError(f"env: DMLC_LOCAL joins processes of one host, and there are {trial.hosts}")
     _check_images(trial)
     _check_layout(trial)
     _check_batch(trial)

@@ -66,6 +66,15 @@ def test_the_key_changes_with_every_field(field: str) -> None:
         ({"dtype": "float16"}, "MXNet 1.9.1 has no float16 on CPU"),
         ({"dtype": "bfloat16", "device": "gpu"}, "MXNet 1.9.1 has bfloat16 on CPU only"),
         ({"kvstore": "nccl"}, "kvstore: nccl adds up on GPUs"),
+        (
+            {
+                "kvstore": "dist_sync",
+                "devices": 2,
+                "devices_per_host": 1,
+                "env": ["DMLC_LOCAL=1"],
+            },
+            "DMLC_LOCAL joins processes of one host, and there are 2",
+        ),
         ({"mode": "real"}, "data_train: mode 'real' expects .rec files, it is missing"),
         ({"data_train": "x.rec"}, "synthetic mode reads no data"),
         ({"windows": 0}, "windows: synthetic data has no epochs to end by"),
