@@ -14,13 +14,13 @@ _PROBES = 8
 def is_due(worker: Worker, windows: int) -> bool:
     """Whether the window after so many, warm-up included, is one to probe before.
 
-    Only a job of several workers that wait for each other hides which of them is slow, and only
-    one that is measured, not trained to its end, may do more than it was asked for.
+    Only a job of several workers that wait for each other hides which of them is slow. Where images
+    are read, a probe would give their reader time that it does not have in training.
     """
     options = worker.options
     waits = worker.num_workers > 1 and not is_async(options.kv_store)
     measured = windows - options.warmup_windows
-    return bool(options.windows) and waits and 0 <= measured < _PROBES
+    return options.benchmark and waits and 0 <= measured < _PROBES
 
 
 def own_seconds(worker: Worker, batch: inputs.Batch) -> float:

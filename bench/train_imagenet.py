@@ -78,6 +78,7 @@ def _say_done(summary: "Summary") -> None:
     """The last event of a worker that has done all it was asked for."""
     values = {
         "ended": summary.ended,
+        "doubts": summary.doubts,
         "weight_hash": summary.weight_hash,
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

@@ -44,6 +44,7 @@ class Summary:
 
     ended           why no more were measured: 'windows', 'precision', 'seconds' (see stopping.py)
     weight_hash     equal on every rank after a synchronous job, or it trained several networks
+    doubts          what a person should know of it, in sentences
     """
 
     rank: int
@@ -52,6 +53,7 @@ class Summary:
     ended: str = ""
     accuracy: float | None = None
     weight_hash: str = ""
+    doubts: tuple[str, ...] = ()
 
 
 def measure(worker: Worker, feed: Iterator[inputs.Batch], steps: int, index: int) -> dict[str, Any]:
@@ -119,8 +121,6 @@ def train(options: Options, instructions: str = "") -> Summary:
     with profiled(worker):
         told = found | {"instructions": instructions}
         windows, ended, accuracy = _epochs(worker, told)
-    if worker.rank == 0:
-        doubts.show(doubts.of_traffic(worker.options.kv_store, _bytes(worker), windows))
     return Summary(
         rank=worker.rank,
         num_workers=worker.num_workers,
@@ -128,7 +128,17 @@ def train(options: Options, instructions: str = "") -> Summary:
         ended=ended,
         accuracy=accuracy,
         weight_hash=_weight_hash(worker),
+        doubts=_doubts(worker, windows) if worker.rank == 0 else (),
     )
+
+
+def _doubts(worker: Worker, windows: list[dict[str, Any]]) -> tuple[str, ...]:
+    found = [*doubts.of_traffic(worker.options.kv_store, _bytes(worker), windows)]
+    if not worker.options.benchmark:
+        images = batches.epoch_images(worker.options, worker.num_workers)
+        found += doubts.of_batch(worker.options, worker.part.whole, images)
+    doubts.show(found)
+    return tuple(found)
 
 
 def _budget(options: Options) -> Budget:
@@ -151,9 +161,6 @@ def _epochs(
     ended = ""
     steps_of_epoch, feed = window_steps(worker), batches_of(worker)
     _say(worker, "ready", _facts(worker) | found)
-    if worker.rank == 0 and not options.benchmark:
-        images = batches.epoch_images(options, worker.num_workers)
-        doubts.show(doubts.of_batch(options, worker.part.whole, images))
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
         for steps in steps_of_epoch:
             windows.append(_window(worker, feed, steps, len(windows)))
@@ -220,7 +227,7 @@ def _save(worker: Worker, epoch: int) -> None:
     options = worker.options
     if options.model_prefix and worker.rank == 0:
         shape = (1, *options.image_shape)
-        sample = mx.nd.zeros(shape, ctx=worker.contexts[0], dtype=options.dtype)
+        sample = mx.nd.zeros(shape, ctx=worker.contexts[0], dtype=options.array_dtype)
         checkpoint.save(worker.net, options.model_prefix, epoch + 1, sample)
 
 

@@ -27,7 +27,8 @@ def judge(
         return Verdict(status="failed", message=doubt)
     # The times of a rehearsal are scripted: nobody can disturb them.
     disturbed = disturbances(machines or {}) if trial.engine != "fake" else []
-    notes = filter(None, (_note(trial, workers), _spent(trial, workers), idle, *disturbed))
+    own = (_note(trial, workers), _spent(trial, workers), *_told(trial, workers))
+    notes = filter(None, (*own, idle, *disturbed))
     return Verdict(status="ok", message="; ".join(notes))
 
 
@@ -49,6 +50,13 @@ def _busy(trial: Trial, worker: Seen) -> str:
         f"the machine was busy: the worker computed in {100 * share:.0f} % of its time only, and "
         f"the speed-ups over it look too good; measure again on an idle machine (another --run)"
     )
+
+
+def _told(trial: Trial, workers: Sequence[Seen]) -> list[str]:
+    """What workers themselves doubt; of a network's size, where there is a network."""
+    if trial.hosts < 2 and trial.mode != "real":
+        return []
+    return [doubt for worker in workers for doubt in (worker.done or {}).get("doubts", ())]
 
 
 def _spent(trial: Trial, workers: Sequence[Seen]) -> str:

@@ -6,8 +6,8 @@ import pytest
 
 from bench.events import Event
 from bench.trial import make
-from launch.hosts import this_machine
-from launch.judge import _doubts, _note
+from launch.hosts import pretend, this_machine
+from launch.judge import _doubts, _note, judge
 from launch.plan import plan
 from launch.seen import Seen
 from results.record import Started
@@ -42,6 +42,20 @@ def test_a_fixed_global_batch_is_judged_rank_by_rank(tmp_path: Path) -> None:
         "batches of 4, expected 5",
         "batches of 5, expected 4",
     ]
+
+
+def test_what_a_worker_doubts_of_a_network_is_told_where_there_is_one() -> None:
+    said = []
+    for per_host in (1, 2):
+        what = trial(devices_per_host=per_host)
+        windows = [{"seconds": 1.0, "end": 1.0, "images": 4}] * 4
+        facts = {"num_workers": 2, "worker_batch": 4}
+        workers = [
+            Seen(process=process, rank=rank, facts=facts, windows=windows, done={"doubts": ["hm"]})
+            for rank, process in enumerate(plan(what, pretend(2, per_host), 1)[-2:])
+        ]
+        said.append(judge(what, workers).message)
+    assert said == ["hm; hm", ""]
 
 
 def test_a_failed_point_does_not_stop_the_sweep(tmp_path: Path) -> None:
