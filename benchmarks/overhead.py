@@ -3,7 +3,7 @@
     python -m benchmarks.overhead
 
 Runs a sweep of one point on a terminal of its own, live table and all, and sets the CPU time of the
-master and of the agent over the measured time. docs/measuring.md has figures.
+master and of the agent over the measured time. docs/speed.md has figures.
 """
 
 import argparse

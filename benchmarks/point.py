@@ -1,7 +1,7 @@
 """How long a point takes to be known to 2 %, start-up included: `python -m benchmarks.point`.
 
 Held against upstream's way to a number: a process that trains 31 batches by Module, of which it
-looks at the last ten. In turn, medians; docs/measuring.md has figures.
+looks at the last ten. In turn, medians; docs/speed.md has figures.
 """
 
 import argparse

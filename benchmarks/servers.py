@@ -1,7 +1,7 @@
 """What servers cost on one machine, by how they are set up: `python -m benchmarks.servers`.
 
 Two workers on two cores through dist_sync, set up in several ways, against one process on one core;
-repeats of all points alternate. docs/measuring.md has figures.
+repeats of all points alternate. docs/speed.md has figures.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Training steps against upstream's: `python -m benchmarks.train`, docs/measuring.md has figures.
+"""Training steps against upstream's: `python -m benchmarks.train`, docs/speed.md has figures.
 
 Two processes hold the same network, with the same first weights, and take turns: one trains as a
 worker of ours does, the other as upstream's train_imagenet.py, by Module with its accuracy. Each
