@@ -117,6 +117,11 @@ def _check(given: Mapping[str, Any]) -> None:
         if given[less] > given[more]:
             raise SpecError(f"{flag(less)} {given[less]} is above {flag(more)} {given[more]}")
     least, most = given["min_random_aspect_ratio"], given["max_random_aspect_ratio"]
+    if given["random_resized_crop"] and most and least is None:
+        raise SpecError(
+            "--random-resized-crop 1: --max-random-aspect-ratio needs --min-random-aspect-ratio "
+            "too; expected numbers above 0, such as 1.333 and 0.75"
+        )
     if least is not None and not 0 < least <= most:
         raise SpecError(
             f"--min-random-aspect-ratio: expected above 0 and at most --max-random-aspect-ratio, "

@@ -22,7 +22,16 @@ def forever(options: Options, portion: Portion, rank: int) -> Iterator[tuple[Any
     while True:
         iterator.reset()
         for batch in iterator:
+            _check(batch.label[0].asnumpy(), options, portion)
             yield batch.data[0], batch.label[0]
+
+
+def _check(labels: Any, options: Options, portion: Portion) -> None:
+    if not 0 <= labels.min() <= labels.max() < options.num_classes:
+        raise SpecError(
+            f"{portion.data}: has labels from {labels.min():g} to {labels.max():g}, outside of "
+            f"--num-classes {options.num_classes}"
+        )
 
 
 def _iterator(options: Options, portion: Portion, rank: int) -> Any:

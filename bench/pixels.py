@@ -28,6 +28,11 @@ def read_image(path: Path, offset: int, length: int, options: Options, out: Any)
         raise SpecError(str(error)) from error
     if len(record.labels) != 1:
         raise SpecError(f"{where}: expected one label, found {len(record.labels)}")
+    if not options.test_io and not 0 <= record.labels[0] < options.num_classes:
+        raise SpecError(
+            f"{where}: its label is {record.labels[0]:g}, outside of --num-classes "
+            f"{options.num_classes}; expected 0 to {options.num_classes - 1}"
+        )
     planes = _planes(_cropped(_decoded(record.image, len(out), where), out.shape[1:], where))
     for channel, plane in enumerate(planes):
         np.subtract(plane, np.float32(options.rgb_mean[channel]), out=out[channel])

@@ -42,7 +42,7 @@ _SAY_SECONDS = 5.0
 class Summary:
     """What a worker has done; windows are this rank's, warm-up included.
 
-    ended           why no more were measured: 'windows', 'precision', 'seconds' (see stopping.py)
+    ended           why no more were measured: as in stopping.py, or 'epochs'
     weight_hash     equal on every rank after a synchronous job, or it trained several networks
     doubts          what a person should know of it, in sentences
     """
@@ -177,6 +177,8 @@ def _epochs(
             accuracy, reached = _end_of_epoch(worker, epoch)
         if over or reached:
             break
+    if options.windows and options.precision and not ended:
+        ended = "epochs"
     return windows, ended, accuracy
 
 

@@ -22,7 +22,7 @@ def check(options: "Options") -> None:
     for name in (
         *("windows", "warmup_windows", "steps_per_window", "num_examples", "global_batch"),
         *("monitor", "load_epoch", "top_k", "lr", "mom", "wd"),
-        *("precision", "budget_seconds"),
+        *("precision", "budget_seconds", "seed"),
     ):
         _check_least(options, name, 0)
     if not all(map(math.isfinite, (*options.rgb_mean, *options.rgb_std))) or 0 in options.rgb_std:

@@ -52,6 +52,7 @@ def check(trial: "Trial") -> None:
         "warmup_windows",
         "windows",
         "num_examples",
+        "seed",
         "precision",
         "budget_seconds",
         "lr",

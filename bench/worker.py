@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import batches, inputs, optimizers
+from bench.errors import SpecError
 from bench.kvstores import is_async
 from bench.model import NetWithLoss, network
 from bench.mxnet_import import mx
@@ -43,6 +44,8 @@ def contexts(options: Options) -> list[Any]:
 
 def build(options: Options) -> Worker:
     """Builds the network on every device and meets the other workers (the rendezvous)."""
+    if options.gpus and not mx.runtime.Features().is_enabled("CUDA"):
+        raise SpecError("--gpus: this MXNet is built without CUDA; leave --gpus out to use CPU")
     kvstore = open_kvstore(options)
     rank, num_workers = (kvstore.rank, kvstore.num_workers) if kvstore else (0, 1)
     options, part = batches.own(options, rank, num_workers)

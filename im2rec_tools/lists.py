@@ -65,6 +65,6 @@ def write_lists(
     if not len(images):
         raise DataError(f"{prefix}: expected images to list, found none")
     indices = listing.order(len(images)) if shuffle else range(len(images))
-    made = listing.write(prefix, images, indices, parts.of(len(images)))
+    # First: where there are lists, a run that goes on writes neither.
     listing.write_labels(labels_of(prefix), known)
-    return made
+    return listing.write(prefix, images, indices, parts.of(len(images)))

@@ -6,7 +6,7 @@ from bench.cache import said
 from bench.trial import Trial
 from launch.disturbed import Span, disturbances
 from launch.seen import Seen
-from launch.watch import Verdict
+from launch.watch import EARLY, Verdict
 
 # On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
 _BUSY_BELOW = 0.95
@@ -63,7 +63,8 @@ def _spent(trial: Trial, workers: Sequence[Seen]) -> str:
     """Says so where the budget was spent before the rate was known as well as was asked for."""
     spent = {
         "windows": f"{trial.windows} windows",
-        "seconds": f"{trial.budget_seconds:.0f} s",
+        "seconds": f"{trial.budget_seconds:g} s",
+        "epochs": f"{trial.num_epochs} epochs",
     }.get((workers[0].done or {}).get("ended", ""))
     if spent is None or not trial.precision or trial.asynchronous:
         return ""
@@ -111,7 +112,7 @@ def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
     counts = {len(worker.windows) for worker in workers}
     if len(counts) > 1 and not trial.asynchronous:
         yield f"ranks measured different numbers of windows: {sorted(counts)}"
-    early = {(worker.done or {}).get("ended") for worker in workers} <= {"precision", "seconds"}
+    early = {(worker.done or {}).get("ended") for worker in workers} <= EARLY
     asked = trial.warmup_windows + (1 if early else max(1, trial.windows))
     if min(counts) < asked:
         yield f"{min(counts)} windows, expected {asked} with {trial.warmup_windows} of warm-up"

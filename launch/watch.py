@@ -12,6 +12,8 @@ from launch.seen import TAIL_WIDTH, Seen, one_line, signal_name
 from launch.use import Use
 
 _LAST_WORDS_SECONDS = 0.3
+# What may end a worker before it has measured all windows.
+EARLY = frozenset({"precision", "seconds", "epochs"})
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
 _AGENT_SECONDS = SILENCE_SECONDS
@@ -118,7 +120,7 @@ class Watch:
             one.epochs.append(event.values)
         elif event.kind == "done":
             one.done = event.values
-            early = one.done.get("ended") in {"precision", "seconds"}
+            early = one.done.get("ended") in EARLY
             if len(one.windows) < self.windows and not early:
                 one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
         elif event.kind == "failed":

@@ -172,13 +172,12 @@ def _moved(point: _Point) -> list[str]:
 
 def _told(group: Sequence[Record]) -> Iterator[str]:
     """What its repeats have to say, each thing once."""
-    yield from dict.fromkeys(one.message for one in group if one.message)
-    for said in (slow_ranks, unsteadiness):
+    for said in (lambda one: one.message, slow_ranks, unsteadiness):
         sentences = [told for one in group if (told := said(one))]
-        if sentences and len(group) > 1:
+        if len(set(sentences)) > 1 or 0 < len(sentences) < len(group):
             yield f"{sentences[0]} (in {len(sentences)} of {len(group)} repeats, the first is told)"
         else:
-            yield from sentences
+            yield from sentences[:1]
 
 
 def _window_seconds(group: Sequence[Record]) -> tuple[float, ...]:

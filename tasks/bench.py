@@ -194,6 +194,8 @@ def fields_of(
     ):
         if text:
             fields[field] = number(option, text)
+    if fields.get("precision", 0) >= 1:
+        raise SpecError(f"--precision: expected a part of the rate, below 1, got {precision!r}")
     return fields
 
 

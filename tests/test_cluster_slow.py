@@ -34,7 +34,7 @@ def test_sixteen_hosts_are_looked_at_and_used(sixteen: Cluster, tmp_path: Path) 
     sweep.write_text(FAKE)
     done, records = swept(sixteen, tmp_path, str(sweep))
     assert done.returncode == 0, done.stderr
-    assert [len(one["ranks"]) for one in records] == [2, 4, 8, 16]
+    assert [len(one["ranks"]) for one in records] == [1, 2, 4, 8, 16]
 
 
 def left(cluster: Cluster) -> list[str]:

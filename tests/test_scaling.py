@@ -224,4 +224,4 @@ def test_what_any_repeat_has_to_say_is_told_once() -> None:
         for n, message in enumerate(said)
     ]
     (row,) = scaling(repeats)
-    assert row.message == "the machine was busy"
+    assert row.message == "the machine was busy (in 2 of 4 repeats, the first is told)"

@@ -73,10 +73,26 @@ def test_training_on_photographs_stops_when_every_rank_has_learnt(
 
 def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photographs: Path) -> None:
     fields = {"data_train": str(photographs / "train"), "image_shape": [3, 224, 224]}
-    trial = make({"mode": "real", "batch_per_device": 80, "windows": 20, "num_epochs": 1, **fields})
-    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
-    assert record.status == "failed"
-    assert record.message.endswith("failed: it was done after 3 of 21 windows")
+    base = {"mode": "real", "batch_per_device": 80, "windows": 20, "num_epochs": 1, **fields}
+    exact, most = make({**base, "precision": 0.0}), make(base)
+    first, second = measured(tmp_path, exact, most, deadlines=Deadlines())
+    assert first.status == "failed"
+    assert first.message.endswith("failed: it was done after 3 of 21 windows")
+    # Where windows are the most that is measured, the end of training is one of its limits.
+    assert second.status == "ok"
+    assert "a budget of 1 epochs was spent before the rate was known to 2 %" in second.message
+
+
+def test_a_label_that_the_network_has_no_class_for_is_named(
+    tmp_path: Path, photographs: Path
+) -> None:
+    data = str(photographs / "train")
+    base = {"mode": "real", "data_train": data, "image_shape": [3, 64, 64], "windows": 3}
+    for more in ({}, {"options": ["--random-mirror=1"]}):
+        trial = make({**base, "batch_per_device": 8, "num_classes": 5, **more})
+        (record,) = measured(tmp_path / str(len(more)), trial, deadlines=Deadlines())
+        assert record.status == "failed"
+        assert "outside of --num-classes 5" in record.message
 
 
 def test_a_record_without_an_image_is_named(tmp_path: Path) -> None:
