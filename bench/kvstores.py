@@ -49,3 +49,9 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
         raise SpecError(f"gc_type: {kind} is for stores with servers (dist_...), got {store!r}")
     if dtype == "float16":
         raise SpecError(f"gc_type: {kind} compresses float32 gradients only, got dtype {dtype!r}")
+
+
+def check_bandwidth(store: str) -> None:
+    """SpecError where servers take nothing without an optimiser, which pushes and pulls lack."""
+    if is_async(store):
+        raise SpecError(f"bandwidth: expected a store that is synchronous, got {store!r}")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bench.kvstores import is_async, is_distributed
+from bench.kvstores import is_distributed
 from bench.series import LEAST_WINDOWS, Budget, ending, looks_at
 from bench.store_client import first_says
 
@@ -16,12 +16,12 @@ def decided(
     """Why no window is needed any more: 'windows', 'precision' or 'seconds'; '' where one is.
 
     The workers of a synchronous job wait for each other in every window, so that their windows say
-    the same; those of the first worker decide, and all stop after the same one. Asynchronous
-    workers run on their own clocks and stop by them: their budget has no precision.
+    the same; those of the first worker decide, and all stop after the same one. Without a store,
+    or with one inside the process, a worker decides for itself.
     """
     found = ending([one["seconds"] for one in windows], budget, warmup)
     measured = len(windows) - warmup
-    alone = store is None or not is_distributed(store.type) or is_async(store.type)
+    alone = store is None or not is_distributed(store.type)
     if alone or measured >= budget.windows:
         return found
     if measured < 1 or (measured >= LEAST_WINDOWS and not looks_at(measured)):

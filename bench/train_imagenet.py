@@ -99,8 +99,7 @@ def _fail(error: Exception, code: int) -> NoReturn:
 def _explain(error: Exception, options: Options) -> NoReturn:
     if ran_out(error):
         error = MemoryError(advice(options.global_batch or options.batch_size, options.devices))
-        print(f"error: {error}", file=sys.stderr)
-    elif isinstance(error, FloatingPointError):
+    if isinstance(error, MemoryError | FloatingPointError):
         print(f"error: {error}", file=sys.stderr)
     else:
         traceback.print_exception(error)

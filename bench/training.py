@@ -159,6 +159,8 @@ def _epochs(
     options, accuracy, reached = worker.options, None, False
     windows: list[dict[str, Any]] = []
     ended = ""
+    # Asynchronous workers run on their own clocks and stop by them.
+    store = None if is_async(options.kv_store) else worker.kvstore
     steps_of_epoch, feed = window_steps(worker), batches_of(worker)
     _say(worker, "ready", _facts(worker) | found)
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
@@ -167,7 +169,7 @@ def _epochs(
             _say(worker, "window", windows[-1])
             _show_progress(worker, epoch, windows)
             if options.windows:
-                ended = decided(worker.kvstore, windows, _budget(options), options.warmup_windows)
+                ended = decided(store, windows, _budget(options), options.warmup_windows)
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs

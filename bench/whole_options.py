@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from bench.augmentation import flag
 from bench.errors import SpecError
-from bench.kvstores import check_compression, is_distributed
+from bench.kvstores import check_bandwidth, check_compression, is_distributed
 from bench.optimizers import MOVES_BY_ITSELF
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def check(options: "Options") -> None:
         raise SpecError(
             f"--bandwidth 1 needs a store with servers (dist_...), got {options.kv_store!r}"
         )
+    if options.bandwidth:
+        check_bandwidth(options.kv_store)
     if options.cold and not options.test_io:
         raise SpecError("--cold 1 is for --test-io 1; training reads its files once an epoch")
     if options.test_io and options.benchmark:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from bench.arguments import DTYPES
 from bench.errors import SpecError
-from bench.kvstores import check_compression, is_distributed
+from bench.kvstores import check_bandwidth, check_compression, is_distributed
 from bench.options import parse
 
 if TYPE_CHECKING:
@@ -193,6 +193,8 @@ def _check_data(trial: "Trial") -> None:
             f"mode: bandwidth is of a store with servers (dist_...) and workers of one device, got "
             f"{trial.kvstore!r} and {trial.devices_per_worker}"
         )
+    if trial.mode == "bandwidth":
+        check_bandwidth(trial.kvstore)
     if trial.cold and trial.mode != "test-io":
         raise SpecError(f"cold: expected mode 'test-io', got {trial.mode!r}")
     if trial.mode == "test-io" and is_distributed(trial.kvstore):

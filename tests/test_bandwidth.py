@@ -8,6 +8,7 @@ from invoke.context import Context
 
 import fabfile as _fabfile
 from bench.errors import SpecError
+from bench.options import parse
 from bench.trial import Trial, make
 from launch.hosts import ROOT, this_machine
 from launch.raw import raw_tcp
@@ -50,6 +51,10 @@ def test_every_byte_of_the_network_goes_each_way_in_each_step(tmp_path: Path) ->
 def test_a_store_without_servers_has_no_bandwidth() -> None:
     with pytest.raises(SpecError, match="bandwidth is of a store with servers"):
         bandwidth(kvstore="local", devices=1)
+    with pytest.raises(SpecError, match="synchronous, got 'dist_async'"):
+        bandwidth(kvstore="dist_async")
+    with pytest.raises(SpecError, match="synchronous, got 'dist_async'"):
+        parse(["--benchmark=1", "--windows=1", "--bandwidth=1", "--kv-store=dist_async"])
     with pytest.raises(SpecError, match="reads no data"):
         bandwidth(data_train="x.rec")
 
