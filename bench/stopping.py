@@ -22,7 +22,8 @@ def decided(
     found = ending([one["seconds"] for one in windows], budget, warmup)
     measured = len(windows) - warmup
     alone = store is None or not is_distributed(store.type)
-    if alone or measured >= budget.windows:
+    only_windows = not (budget.precision or budget.seconds)
+    if alone or only_windows or measured >= budget.windows:
         return found
     if measured < 1 or (measured >= LEAST_WINDOWS and not looks_at(measured)):
         return ""

@@ -99,7 +99,7 @@ def test_a_real_worker_that_leaves_fails_the_point_at_once(
 def test_a_real_worker_that_trains_less_than_the_others_fails_the_point(tmp_path: Path) -> None:
     change = SHORTER.format(mark=str(tmp_path / "mark"))
     program = PYTHON.format(python=sys.executable, change=change)
-    record, seconds = ended(tmp_path, machine(tmp_path, program), windows=8)
+    record, seconds = ended(tmp_path, machine(tmp_path, program), windows=8, budget_seconds=0.0)
     assert record.status == "failed"
     assert "failed: it was done after 3 of 9 windows" in record.message
     assert seconds < 1.0
