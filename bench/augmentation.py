@@ -2,54 +2,63 @@
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bench.errors import SpecError
 
 
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
 @dataclass(frozen=True, kw_only=True)
-class Option:
-    """An option of upstream: its default, what MXNet's reader calls it, and what it does."""
+class Augmentation:
+    """What is changed and how far; as it stands here, nothing is."""
 
-    default: float | None
-    setting: str
-    help: str
+    random_crop: int = _option(0, "1: crop anywhere, not the centre")
+    random_mirror: int = _option(0, "1: mirror every second image")
+    max_random_h: int = _option(0, "change of hue, of 180")
+    max_random_s: int = _option(0, "change of saturation, of 255")
+    max_random_l: int = _option(0, "change of lightness, of 255")
+    min_random_aspect_ratio: float | None = _option(None, "smallest aspect ratio of a crop")
+    max_random_aspect_ratio: float = _option(0.0, "largest, or the change where there is no min")
+    max_random_rotate_angle: int = _option(0, "degrees")
+    max_random_shear_ratio: float = _option(0.0, "shear")
+    max_random_scale: float = _option(1.0, "largest scale")
+    min_random_scale: float = _option(1.0, "smallest scale")
+    max_random_area: float = _option(1.0, "largest part of the image a crop takes")
+    min_random_area: float = _option(1.0, "smallest part")
+    min_crop_size: int = _option(-1, "of square crops, then resized")
+    max_crop_size: int = _option(-1, "of square crops, then resized")
+    brightness: float = _option(0.0, "change of brightness, of 1")
+    contrast: float = _option(0.0, "change of contrast, of 1")
+    saturation: float = _option(0.0, "change of saturation, of 1")
+    pca_noise: float = _option(0.0, "noise along the colours' axes")
+    random_resized_crop: int = _option(0, "1: crop by area and aspect, then resize")
+    pad_size: int = _option(0, "pixels put around each image first")
+    fill_value: int = _option(127, "colour of what is put around")
+
+    @property
+    def aspects(self) -> tuple[float, float]:
+        """The smallest and the largest ratio of width to height."""
+        least, most = self.min_random_aspect_ratio, self.max_random_aspect_ratio
+        return (1 - most, 1 + most) if least is None else (least, most)
+
+    @property
+    def crop_sizes(self) -> tuple[int, int]:
+        """The smallest and the largest square crop; one given alone is both; -1: none is asked."""
+        least, most = self.min_crop_size, self.max_crop_size
+        return (most if least == -1 else least, least if most == -1 else most)
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """Which options that need colours are set."""
+        names = ("max_random_h", "max_random_s", "max_random_l", "saturation", "pca_noise")
+        return tuple(name for name in names if getattr(self, name))
 
 
-OPTIONS = {
-    "random_crop": Option(default=0, setting="rand_crop", help="1: crop anywhere, not the centre"),
-    "random_mirror": Option(default=0, setting="rand_mirror", help="1: mirror every second image"),
-    "max_random_h": Option(default=0, setting="random_h", help="change of hue, of 180"),
-    "max_random_s": Option(default=0, setting="random_s", help="change of saturation, of 255"),
-    "max_random_l": Option(default=0, setting="random_l", help="change of lightness, of 255"),
-    "min_random_aspect_ratio": Option(
-        default=None, setting="min_aspect_ratio", help="smallest aspect ratio of a crop"
-    ),
-    "max_random_aspect_ratio": Option(
-        default=0.0, setting="max_aspect_ratio", help="largest, or the change where there is no min"
-    ),
-    "max_random_rotate_angle": Option(default=0, setting="max_rotate_angle", help="degrees"),
-    "max_random_shear_ratio": Option(default=0.0, setting="max_shear_ratio", help="shear"),
-    "max_random_scale": Option(default=1.0, setting="max_random_scale", help="largest scale"),
-    "min_random_scale": Option(default=1.0, setting="min_random_scale", help="smallest scale"),
-    "max_random_area": Option(
-        default=1.0, setting="max_random_area", help="largest part of the image a crop takes"
-    ),
-    "min_random_area": Option(default=1.0, setting="min_random_area", help="smallest part"),
-    "min_crop_size": Option(default=-1, setting="min_crop_size", help="of crops, then resized"),
-    "max_crop_size": Option(default=-1, setting="max_crop_size", help="of crops, then resized"),
-    "brightness": Option(default=0.0, setting="brightness", help="change of brightness, of 1"),
-    "contrast": Option(default=0.0, setting="contrast", help="change of contrast, of 1"),
-    "saturation": Option(default=0.0, setting="saturation", help="change of saturation, of 1"),
-    "pca_noise": Option(default=0.0, setting="pca_noise", help="noise along the colours' axes"),
-    "random_resized_crop": Option(
-        default=0, setting="random_resized_crop", help="1: crop by area and aspect, then resize"
-    ),
-    "pad_size": Option(default=0, setting="pad", help="pixels put around each image first"),
-    "fill_value": Option(default=127, setting="fill_value", help="colour of what is put around"),
-}
-
+NONE = Augmentation()
 _SWITCHES = ("random_crop", "random_mirror", "random_resized_crop")
 # What upstream's --use-imagenet-data-augmentation means to set, and sets too late to matter.
 IMAGENET: dict[str, Any] = {
@@ -75,11 +84,13 @@ def flag(name: str) -> str:
 def add_options(made: argparse.ArgumentParser) -> None:
     """The options of augmentation, into a parser."""
     group = made.add_argument_group("augmentation (of training images only)")
-    for name, option in OPTIONS.items():
-        kind = int if isinstance(option.default, int) else float
-        choices = (0, 1) if name in _SWITCHES else None
+    for one in fields(Augmentation):
         group.add_argument(
-            flag(name), type=kind, default=option.default, choices=choices, help=option.help
+            flag(one.name),
+            type=int if isinstance(one.default, int) else float,
+            default=one.default,
+            choices=(0, 1) if one.name in _SWITCHES else None,
+            help=one.metadata["help"],
         )
     group.add_argument(
         "--use-imagenet-data-augmentation",
@@ -90,46 +101,68 @@ def add_options(made: argparse.ArgumentParser) -> None:
     )
 
 
-def settings(given: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """What MXNet's reader is told; nothing where no image is changed. SpecError where it cannot be.
-
-    Its own defaults are not upstream's, so that all are told or none.
-    """
-    _check(given)
-    if all(given[name] == option.default for name, option in OPTIONS.items()):
-        return ()
-    return tuple(
-        (option.setting, given[name]) for name, option in OPTIONS.items() if given[name] is not None
-    )
+def augmentation_of(given: Mapping[str, Any]) -> Augmentation:
+    """What was asked for, of all that was typed; SpecError where it cannot be."""
+    asked = Augmentation(**{one.name: given[one.name] for one in fields(Augmentation)})
+    _check_numbers(asked)
+    _check_order(asked)
+    _check_aspects(asked)
+    _check_crops(asked)
+    return asked
 
 
-def _check(given: Mapping[str, Any]) -> None:
-    if given["random_resized_crop"] and given["random_crop"]:
+def _check_numbers(asked: Augmentation) -> None:
+    for one in fields(asked):
+        value = getattr(asked, one.name)
+        if value is not None and not -1e9 < value < 1e9:
+            raise SpecError(f"{flag(one.name)}: expected a number, got {value}")
+        if value is not None and value < 0 and one.default != -1:
+            raise SpecError(f"{flag(one.name)}: expected 0 or more, got {value}")
+    if asked.fill_value > 255:
+        raise SpecError(f"--fill-value: expected 0 to 255, got {asked.fill_value}")
+
+
+def _check_order(asked: Augmentation) -> None:
+    for name in ("random_scale", "random_area"):
+        least, most = getattr(asked, f"min_{name}"), getattr(asked, f"max_{name}")
+        if not 0 < least <= most:
+            raise SpecError(
+                f"{flag(f'min_{name}')}: expected above 0 and at most {flag(f'max_{name}')}, "
+                f"got {least} and {most}"
+            )
+
+
+def _check_aspects(asked: Augmentation) -> None:
+    least, most = asked.min_random_aspect_ratio, asked.max_random_aspect_ratio
+    if least is None and most >= 1:
         raise SpecError(
-            "--random-resized-crop 1 crops at random already, and MXNet takes no --random-crop 1 "
-            "beside it; give one of them"
-        )
-    for less, more in (
-        ("min_random_scale", "max_random_scale"),
-        ("min_random_area", "max_random_area"),
-        ("min_crop_size", "max_crop_size"),
-    ):
-        if given[less] > given[more]:
-            raise SpecError(f"{flag(less)} {given[less]} is above {flag(more)} {given[more]}")
-    least, most = given["min_random_aspect_ratio"], given["max_random_aspect_ratio"]
-    if given["random_resized_crop"] and most and least is None:
-        raise SpecError(
-            "--random-resized-crop 1: --max-random-aspect-ratio needs --min-random-aspect-ratio "
-            "too; expected numbers above 0, such as 1.333 and 0.75"
+            f"--max-random-aspect-ratio {most:g}: without --min-random-aspect-ratio it is the "
+            f"change from 1, and has to be below 1; give both, such as 1.333 and 0.75"
         )
     if least is not None and not 0 < least <= most:
         raise SpecError(
             f"--min-random-aspect-ratio: expected above 0 and at most --max-random-aspect-ratio, "
             f"got {least} and {most}"
         )
-    for name, option in OPTIONS.items():
-        value = given[name]
-        if value is not None and not -1e9 < value < 1e9:
-            raise SpecError(f"{flag(name)}: expected a number, got {value}")
-        if option.default is not None and option.default >= 0 and value < 0:
-            raise SpecError(f"{flag(name)}: expected 0 or more, got {value}")
+
+
+def _check_crops(asked: Augmentation) -> None:
+    sizes = asked.crop_sizes
+    if sizes != (-1, -1) and not 1 <= sizes[0] <= sizes[1]:
+        raise SpecError(
+            f"--min-crop-size, --max-crop-size: expected 1 or more, and the first at most the "
+            f"second, got {asked.min_crop_size} and {asked.max_crop_size}"
+        )
+    beside = {
+        "--random-crop": asked.random_crop,
+        "--min-crop-size, --max-crop-size": sizes != (-1, -1),
+        "--max-random-scale, --min-random-scale": (
+            (asked.min_random_scale, asked.max_random_scale) != (1, 1)
+        ),
+    }
+    for name, there in beside.items():
+        if asked.random_resized_crop and there:
+            raise SpecError(
+                f"--random-resized-crop 1 chooses place and size of a crop itself, as in MXNet; "
+                f"leave out {name}"
+            )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bench import augmented, batches, inputs
+from bench import batches, inputs
 from bench.shares import portion
 from bench.worker import Worker
 
@@ -23,9 +23,5 @@ def batches_of(worker: Worker) -> Iterator[inputs.Batch]:
     if options.benchmark:
         yield from inputs.synthetic(options, worker.contexts, worker.part.first)
     mine = portion(options.data_train, worker.rank, worker.num_workers)
-    if options.augmentation:
-        pairs = augmented.forever(options, mine, worker.rank)
-    else:
-        pairs = inputs.forever(options, mine, inputs.shuffled(options, mine))
-    for data, label in pairs:
+    for data, label in inputs.forever(options, mine, inputs.shuffled(options, mine), worker.rank):
         yield inputs.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)

@@ -7,7 +7,7 @@ process on a damaged file and ends an epoch with images that are none.
 import ctypes
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.augmentation import NONE
 from bench.errors import SpecError
 from bench.mxnet_import import mx
 from bench.options import Options
@@ -30,6 +31,8 @@ _IMAGES_A_TASK = 4
 
 # One slice of images and one of labels a device.
 Batch = tuple[list[Any], list[Any]]
+# What decides how the image of a number is changed at random.
+Draws = Callable[[int], np.random.Generator]
 
 
 def split(data: Any, label: Any, contexts: list[Any]) -> Batch:
@@ -66,8 +69,12 @@ def shuffled(options: Options, portion: Portion) -> Iterator[Any]:
         yield np.random.default_rng((options.seed, epoch)).permutation(portion.images)
 
 
-def forever(options: Options, portion: Portion, orders: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+def forever(
+    options: Options, portion: Portion, orders: Iterable[Any], rank: int = 0
+) -> Iterator[tuple[Any, Any]]:
     """Images and labels of one epoch after another; a batch may end one and begin the next.
+
+    Each rank changes its images in its own way, and in the same when it is run again.
 
     All that is to be done with a batch must have been asked of MXNet before the next but one is
     asked for: its memory is used again, once that is done.
@@ -78,7 +85,13 @@ def forever(options: Options, portion: Portion, orders: Iterable[Any]) -> Iterat
             f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
         )
     size = options.batch_size
-    return _decoded(options, portion, _cut(orders, size), size)
+    draws = partial(_draw, options.seed, rank) if options.augmentation != NONE else None
+    return _decoded(options, portion, _cut(orders, size), draws)
+
+
+def _draw(seed: int, rank: int, number: int) -> np.random.Generator:
+    """What decides how a rank's image of this number is changed."""
+    return np.random.default_rng((seed, rank, number))
 
 
 def once(options: Options, portion: Portion, batch_size: int) -> Iterator[tuple[Any, Any, int]]:
@@ -88,7 +101,7 @@ def once(options: Options, portion: Portion, batch_size: int) -> Iterator[tuple[
     """
     images = portion.images
     order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
-    batches = _decoded(options, portion, _cut([order], batch_size), batch_size)
+    batches = _decoded(options, portion, _cut([order], batch_size))
     for number, (data, label) in enumerate(batches):
         yield data, label, min(batch_size, images - number * batch_size)
 
@@ -114,16 +127,20 @@ class _Room:
 
 
 def _decoded(
-    options: Options, portion: Portion, pieces: Iterable[Any], size: int
+    options: Options, portion: Portion, pieces: Iterable[Any], draws: Draws | None = None
 ) -> Iterator[tuple[Any, Any]]:
     """Batches of these images of the portion, decoded ahead by `data_nthreads` threads."""
     where = places(portion.paths)[portion.first : portion.first + portion.images]
-    rooms = itertools.cycle([_room(options, size) for _ in range(_AHEAD + 2)])
+    read = partial(_read, options, portion, draws)
     pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
+    rooms: list[_Room] = []
     started: deque[tuple[_Room, list[Future[None]]]] = deque()
     try:
-        for piece, room in zip(pieces, rooms, strict=False):
-            started.append((room, _start(pool, options, portion, where[piece], room)))
+        for count, piece in enumerate(pieces):
+            if len(rooms) < _AHEAD + 2:
+                rooms.append(_room(options, len(piece)))
+            room = rooms[count % len(rooms)]
+            started.append((room, _start(pool, read, where[piece], count * len(piece), room)))
             if len(started) > _AHEAD:
                 yield _finished(*started.popleft())
         while started:
@@ -132,14 +149,25 @@ def _decoded(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _read(
+    options: Options, portion: Portion, draws: Draws | None, place: Any, into: tuple[int, Any]
+) -> float:
+    """An image, told by its number in this stream and where its values go; returns its label."""
+    file, offset, length = place
+    number, out = into
+    draw = draws(number) if draws else None
+    return read_image((portion.paths[file], offset, length), options, out, draw)
+
+
 def _start(
-    pool: ThreadPoolExecutor, options: Options, portion: Portion, where: Any, room: _Room
+    pool: ThreadPoolExecutor, read: Callable[..., float], where: Any, begun: int, room: _Room
 ) -> list["Future[None]"]:
+    """Reads a batch; `begun` images of the stream came before it."""
+
     def fill(first: int) -> None:
         some = where[first : first + _IMAGES_A_TASK].tolist()
-        for number, (file, offset, length) in enumerate(some, first):
-            path, image = portion.paths[file], room.images[number]
-            room.labels[number] = read_image(path, offset, length, options, image)
+        for number, place in enumerate(some, first):
+            room.labels[number] = read(place, (begun + number, room.images[number]))
 
     for array in (room.data, room.label):  # what was to be done with the batch before is done
         mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))

@@ -23,7 +23,7 @@ class Options:
 
     global_batch  images a step of all workers together (0: each has a `batch_size` of its own)
     lr_epochs     when the learning rate changes
-    augmentation  settings of MXNet's reader for training images
+    augmentation  how training images are changed at random
     load_epoch    the checkpoint of `model_prefix` to begin with (0: none)
     pretrained    checkpoint whose layers up to `layer_before_fullc` are kept (fine_tune)
     """
@@ -53,7 +53,7 @@ class Options:
     data_nthreads: int
     rgb_mean: tuple[float, float, float]
     rgb_std: tuple[float, float, float]
-    augmentation: tuple[tuple[str, float], ...]
+    augmentation: augmentation.Augmentation
     benchmark: bool
     test_io: bool
     disp_batches: int
@@ -152,7 +152,7 @@ def options_of(typed: dict[str, Any]) -> Options:
             "lr_epochs": _lr_epochs(typed),
             "rgb_mean": _numbers(typed["rgb_mean"], "--rgb-mean", 3),
             "rgb_std": _numbers(typed["rgb_std"], "--rgb-std", 3),
-            "augmentation": augmentation.settings(typed),
+            "augmentation": augmentation.augmentation_of(typed),
             "loss": _loss(typed["loss"]),
             "benchmark": bool(typed["benchmark"]),
             "test_io": bool(typed["test_io"]),

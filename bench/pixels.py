@@ -1,4 +1,4 @@
-"""What becomes of a record: its image decoded, cropped in the middle and normalised, its label."""
+"""What becomes of a record: its image decoded, cropped or changed, normalised; its label."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,8 @@ import cv2
 import numpy as np
 import simplejpeg
 
+from bench.augmentation import NONE, Augmentation
+from bench.changes import changed, fewest_pixels
 from bench.errors import SpecError
 from bench.options import Options
 from im2rec_tools.errors import DataError
@@ -15,15 +17,17 @@ from im2rec_tools.recordio import read_record, unpack
 _MANNERS = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
 
 
-def read_image(path: Path, offset: int, length: int, options: Options, out: Any) -> float:
+def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: Any = None) -> float:
     """Fills `out`, float32 of (channels, height, width), from a record; returns its label.
 
-    The values are those of MXNet's ImageRecordIter: RGB, the crop from the middle, (value - mean)
-    / std. Raises SpecError naming the record that holds no such image.
+    `place` is its file, the byte it begins at and its length. With `draw`, a numpy Generator, the
+    image is changed as `options.augmentation` says; else the values are those of MXNet's
+    ImageRecordIter: RGB, the crop from the middle, (value - mean) / std. Raises SpecError naming
+    the record that holds no such image.
     """
-    where = f"{path}: the record at byte {offset}"
+    where = f"{place[0]}: the record at byte {place[1]}"
     try:
-        record = unpack(read_record(path, offset, length), where)
+        record = unpack(read_record(*place), where)
     except DataError as error:
         raise SpecError(str(error)) from error
     if len(record.labels) != 1:
@@ -33,7 +37,11 @@ def read_image(path: Path, offset: int, length: int, options: Options, out: Any)
             f"{where}: its label is {record.labels[0]:g}, outside of --num-classes "
             f"{options.num_classes}; expected 0 to {options.num_classes - 1}"
         )
-    planes = _planes(_cropped(_decoded(record.image, len(out), where), out.shape[1:], where))
+    pixels = _decoded(record.image, len(out), where)
+    _check_size(pixels, options.augmentation if draw else NONE, out.shape[1:], where)
+    if draw:
+        pixels = changed(pixels, options.augmentation, out.shape[1:], draw)
+    planes = _planes(_middle(pixels, out.shape[1:]))
     for channel, plane in enumerate(planes):
         np.subtract(plane, np.float32(options.rgb_mean[channel]), out=out[channel])
         if options.rgb_std[channel] != 1:
@@ -60,15 +68,19 @@ def _decoded(image: bytes, channels: int, where: str) -> Any:
     return pixels
 
 
-def _cropped(pixels: Any, size: tuple[int, int], where: str) -> Any:
-    height, width = size
-    top, left = pixels.shape[0] - height, pixels.shape[1] - width
-    if min(top, left) < 0:
+def _check_size(pixels: Any, asked: Augmentation, size: tuple[int, int], where: str) -> None:
+    height, width = fewest_pixels(asked, size)
+    if pixels.shape[0] < height or pixels.shape[1] < width:
         raise SpecError(
             f"{where}: its image has {pixels.shape[1]} x {pixels.shape[0]} pixels, too few for "
-            f"{width} x {height}; ask for a smaller --image-shape, or pack with --enlarge-small"
+            f"{width} x {height}; ask for a smaller --image-shape or crop, or pack with "
+            f"--enlarge-small"
         )
-    top, left = top // 2, left // 2
+
+
+def _middle(pixels: Any, size: tuple[int, int]) -> Any:
+    height, width = size
+    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
     return pixels[top : top + height, left : left + width]
 
 

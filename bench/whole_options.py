@@ -28,6 +28,7 @@ def check(options: "Options") -> None:
     if not all(map(math.isfinite, (*options.rgb_mean, *options.rgb_std))) or 0 in options.rgb_std:
         raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
     _check_arithmetic(options)
+    _check_colours(options)
     _check_batch(options)
     _check_training(options)
     if options.bandwidth and not is_distributed(options.kv_store):
@@ -54,6 +55,14 @@ def _check_arithmetic(options: "Options") -> None:
     if options.kv_store == "nccl" and not options.gpus:
         raise SpecError("--kv-store nccl adds up on GPUs, and --gpus names none; use device")
     check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
+
+
+def _check_colours(options: "Options") -> None:
+    if options.image_shape[0] == 1 and options.augmentation.colours:
+        raise SpecError(
+            f"{flag(options.augmentation.colours[0])}: grey images (--image-shape 1,...) have no "
+            f"colours to change; leave it out"
+        )
 
 
 def _check_least(options: "Options", name: str, least: int) -> None:

@@ -38,6 +38,24 @@ class Seen:
         return f"{self.process.role} {self.process.index}{rank} on {self.process.host.name}{held}"
 
     @property
+    def broken(self) -> bool:
+        """Whether it has ended, and not well."""
+        return self.exit not in {"", "ok"}
+
+    def how(self, code: int | None, number: int | None) -> str:
+        """Its end in words, by exit code or by signal; 'ok' if all is as it should be."""
+        if number is not None:
+            hint = " (out of memory?)" if number == signal.SIGKILL else ""
+            return f"was killed by {signal_name(number)}{hint}"
+        if code != 0:
+            return f"exited with code {code}"
+        if self.process.role != "worker" or self.done is not None:
+            return "ok"
+        if self.rank is None:
+            return "ended without having reported"
+        return f"returned early, after {len(self.windows)} windows"
+
+    @property
     def last_words(self) -> str:
         """What it said of its failure, and how its log ends."""
         said = f": {self.failure}" if self.failure else ""

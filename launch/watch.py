@@ -1,6 +1,5 @@
 """What is known of a running job, and when it is over. No clock and no process of its own."""
 
-import signal
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +7,7 @@ from bench.events import Event
 from launch.channel import SILENCE_SECONDS
 from launch.disturbed import Counted, Span
 from launch.plan import Process
-from launch.seen import TAIL_WIDTH, Seen, one_line, signal_name
+from launch.seen import TAIL_WIDTH, Seen, one_line
 from launch.use import Use
 
 _LAST_WORDS_SECONDS = 0.3
@@ -65,6 +64,7 @@ class Watch:
         self.met = 0.0
         self.windows = windows
         self.idle = ""
+        self.failed: list[Seen] = []  # in the order heard: what fails first brings others down
         self.machines: dict[str, Span] = {}
 
     @property
@@ -125,27 +125,22 @@ class Watch:
                 one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
         elif event.kind == "failed":
             one.failure = one_line(str(event.values.get("message", "")))
+        self._note(one)
 
     def exited(self, name: str, code: int | None, number: int | None, now: float) -> None:
         """Takes the end of a process, by exit code or by signal."""
         one = self.seen[name]
-        if number is not None:
-            hint = " (out of memory?)" if number == signal.SIGKILL else ""
-            one.exit = f"was killed by {signal_name(number)}{hint}"
-        elif code != 0:
-            one.exit = f"exited with code {code}"
-        elif one.process.role == "worker" and one.done is None:
-            one.exit = f"returned early, after {len(one.windows)} windows"
-            if one.rank is None:
-                one.exit = "ended without having reported"
-        else:
-            one.exit = "ok"
-        one.heard = now
+        one.exit, one.heard = one.how(code, number), now
+        self._note(one)
+
+    def _note(self, one: Seen) -> None:
+        if (one.failure or one.broken) and one not in self.failed:
+            self.failed.append(one)
 
     def scheduler_failed(self) -> bool:
         """Whether the scheduler ended badly before all had met."""
-        ends = [one.exit for one in self.seen.values() if one.process.role == "scheduler"]
-        return not self.met and any(end not in {"", "ok"} for end in ends)
+        schedulers = [one for one in self.seen.values() if one.process.role == "scheduler"]
+        return not self.met and any(one.broken for one in schedulers)
 
     def ended(self, now: float) -> Verdict | None:
         """How the job has ended by what was said, or None."""
@@ -160,12 +155,14 @@ class Watch:
         return self._silent(now) or self._hung(now)
 
     def _broken(self, now: float) -> Verdict | None:
+        if self.failed:
+            one = self.failed[0]
+            # What it said of its failure is told together with how it then ended.
+            if not one.broken and now - one.heard <= _LAST_WORDS_SECONDS:
+                return None
+            what = one.exit if one.broken else "failed"
+            return Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
         for one in self.seen.values():
-            # What a worker said of its failure is told together with how it then ended.
-            failed = one.failure and now - one.heard > _LAST_WORDS_SECONDS
-            if one.exit not in {"", "ok"} or failed:
-                what = "failed" if one.exit in {"", "ok"} else one.exit
-                return Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
             if self._deserted(one, now):
                 return Verdict(
                     status="failed", message=f"{one.who} ended before the workers were done"

@@ -221,11 +221,12 @@ def spread_over(hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engin
         "data": DATA,
         "nthreads": "decoding threads, a row each: 1,2,4; default: 1, 2, 4 ... all processors",
         "cold": "read from the disk: the files are dropped from memory before each epoch",
+        "options": "of training, such as '--random-crop=1 --random-mirror=1'",
     }
 )
 @door
 def bench_io(  # type: ignore[no-untyped-def]
-    c, data, batch="32", nthreads="", image_shape="3,224,224", windows="10", cold=False
+    c, data, batch="32", nthreads="", image_shape="3,224,224", windows="10", cold=False, options=""
 ):
     """Measure how fast the input pipeline reads, with nothing to feed."""
     fields = {
@@ -236,6 +237,7 @@ def bench_io(  # type: ignore[no-untyped-def]
         "windows": whole("--windows", windows),
         "device": "cpu",
         "cold": cold,
+        "options": options.split(),
     }
     counts = [whole("--nthreads", part) for part in nthreads.split(",")] if nthreads else None
     counts = list(dict.fromkeys(counts or within(len(os.sched_getaffinity(0)))))

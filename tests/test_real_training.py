@@ -71,14 +71,15 @@ def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path)
 
 
 def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
-    from bench import augmented  # noqa: PLC0415
+    from bench import inputs  # noqa: PLC0415
     from bench.shares import all_of  # noqa: PLC0415
 
     words = ["--data-train", str(photographs / "train"), "--random-crop", "1", "--random-mirror=1"]
 
     def first(rank: int, seed: int = 0) -> Any:
         options = parse([*SMALL, *words, f"--seed={seed}", "--batch-size=8"])
-        data, _ = next(augmented.forever(options, all_of(options.data_train), rank))
+        whole = all_of(options.data_train)
+        data, _ = next(inputs.forever(options, whole, inputs.shuffled(options, whole), rank))
         return data.asnumpy()
 
     assert (first(0) == first(0)).all()

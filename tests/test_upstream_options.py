@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.augmentation import IMAGENET
+from bench.augmentation import IMAGENET, NONE
 from bench.engines import mxnet
 from bench.errors import SpecError
 from bench.options import parse
@@ -98,8 +98,15 @@ def test_upstreams_options_have_upstreams_defaults_and_are_heard(name: str) -> N
         ("--optimizer nagg", "did you mean 'nag'?"),
         ("--optimizer sgld --kv-store dist_sync", "use --kv-store device"),
         ("--optimizer adamax", "divides by 0 where a gradient is 0"),
-        ("--random-crop 1 --random-resized-crop 1", "give one of them"),
-        ("--min-random-scale 2", "--min-random-scale 2.0 is above --max-random-scale 1.0"),
+        ("--random-crop 1 --random-resized-crop 1", "leave out --random-crop"),
+        ("--max-crop-size 40 --random-resized-crop 1", "leave out --min-crop-size, --max-crop"),
+        ("--min-random-scale 2", "at most --max-random-scale, got 2.0 and 1.0"),
+        ("--min-random-area 0", "--min-random-area: expected above 0"),
+        ("--max-random-aspect-ratio 1.3", "has to be below 1; give both"),
+        ("--min-crop-size 50 --max-crop-size 40", "expected 1 or more, and the first at most"),
+        ("--max-crop-size 0", "expected 1 or more"),
+        ("--fill-value 256", "--fill-value: expected 0 to 255"),
+        ("--image-shape 1,8,8 --saturation 0.1", "have no colours to change"),
         ("--brightness nan", "--brightness: expected a number, got nan"),
         ("--brightness -1", "--brightness: expected 0 or more"),
         ("--lr-step-epochs 30,x", "expected epochs such as 30,60 or pow2"),
@@ -124,11 +131,11 @@ def test_options_that_cannot_be_get_one_line(line: str, said: str) -> None:
 
 def test_imagenets_augmentation_gives_way_to_what_is_typed() -> None:
     options = parse([*BASE, "--use-imagenet-data-augmentation=1", "--brightness=0.2"])
-    told = dict(options.augmentation)
+    told = options.augmentation
     assert options.rgb_std == (58.393, 57.12, 57.375)
-    assert (told["brightness"], told["contrast"]) == (0.2, IMAGENET["contrast"])
-    assert (told["random_resized_crop"], told["fill_value"]) == (1, 127)
-    assert parse(BASE).augmentation == ()
+    assert (told.brightness, told.contrast) == (0.2, IMAGENET["contrast"])
+    assert (told.random_resized_crop, told.fill_value) == (1, 127)
+    assert parse(BASE).augmentation == NONE
 
 
 def point(*options: str, **fields: object) -> Trial:

@@ -161,3 +161,14 @@ def test_the_message_has_the_last_three_lines_of_the_log() -> None:
     watch.exited("server-0", 3, None, 11.0)
     said = at(watch, 11.0).message
     assert said == f"server 0 on host01 exited with code 3; its log ends: two | three | {'x' * 200}"
+
+
+def test_who_fails_first_is_named_and_not_who_that_brings_down() -> None:
+    watch = met(watching(windows=8), 1.0)
+    say(watch, "worker-1", "done", 2.0, ended="windows")
+    watch.exited("server-0", None, 6, 2.0)
+    assert at(watch, 2.1) is None  # its last words are waited for
+    watch.exited("worker-1", 0, None, 2.2)
+    verdict = at(watch, 2.6)
+    assert verdict is not None
+    assert verdict.message == "worker 1 (rank 1) on host02 failed: it was done after 0 of 8 windows"
