@@ -3,6 +3,7 @@
 from typing import Any
 
 from bench import checkpoint, pretrained
+from bench.errors import SpecError
 from bench.mxnet_import import mx
 from bench.networks import NETWORKS
 from bench.options import Options
@@ -35,10 +36,24 @@ def network(options: Options, devices: list[Any]) -> Any:
         net = _kept(options, devices) if options.pretrained else _new(options, devices)
     net.cast(options.array_dtype)
     # Weights get their shapes, and are drawn, when an image first passes.
-    net(mx.nd.zeros((1, *options.image_shape), ctx=devices[0], dtype=options.array_dtype))
+    _pass(net, options, devices[0])
     if options.load_epoch:
         checkpoint.load(net, options.model_prefix, options.load_epoch)
     return net
+
+
+def _pass(net: Any, options: Options, device: Any) -> None:
+    image = mx.nd.zeros((1, *options.image_shape), ctx=device, dtype=options.array_dtype)
+    try:
+        net(image).wait_to_read()
+    except (mx.MXNetError, ValueError) as error:
+        if "exceed" not in str(error):  # "kernel size (3) exceeds input"
+            raise
+        shape = ",".join(map(str, options.image_shape))
+        raise SpecError(
+            f"--image-shape {shape}: too small for {options.network}, whose layers leave nothing "
+            f"of it; its own is {','.join(map(str, NETWORKS[options.network].image_shape))}"
+        ) from error
 
 
 def _compose(block: Any) -> None:

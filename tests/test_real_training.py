@@ -175,3 +175,12 @@ def test_profiles_are_written_by_rank_and_by_server(
     finally:
         for path in servers:
             path.unlink()
+
+
+@pytest.mark.parametrize("network", ["alexnet", "inception-v3", "tiny"])
+def test_an_image_too_small_for_the_network_is_one_line(network: str) -> None:
+    from bench.errors import SpecError  # noqa: PLC0415
+
+    words = ["--benchmark=1", "--windows=1", "--batch-size=1"]
+    with pytest.raises(SpecError, match=f"image-shape 3,8,8: too small for {network}, whose"):
+        trained(*words, f"--network={network}", "--image-shape=3,8,8")
