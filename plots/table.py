@@ -138,7 +138,7 @@ def terminal(
         # Folded, not cut: half a number would be read as a number.
         table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
     for row in rows:
-        style = "" if row.status == "ok" else "red"
+        style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(HEADER, cells(row), strict=True))
         table.add_row(*(named[name] for name in shown), style=style)
     lines = remarks(rows, missing)

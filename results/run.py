@@ -32,7 +32,7 @@ class Run:
     @property
     def complete(self) -> bool:
         """Whether every point has a number."""
-        return not self.missing and all(row.status == "ok" for row in self.rows)
+        return not self.missing and all(row.rate for row in self.rows)
 
 
 def load(folder: Path) -> Run:

@@ -25,7 +25,8 @@ class Against:
 class ScalingRow:
     """All repeats of one trial.
 
-    rate        None unless status is ok
+    status      of the record that is not ok, else ok, or unstable: see `_settled`
+    rate        None unless all its records are ok
     device      against one device (without servers where that was measured)
     host        against one full host; None for points smaller than that
     worker      against one worker through the same distributed store
@@ -156,7 +157,7 @@ def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point])
     point = points[newest.identity.key]
     return ScalingRow(
         trial=newest.trial,
-        status="ok",
+        status="ok" if _settled(group) else "unstable",
         message="; ".join([*_moved(point), *_told(group)]),
         rate=point.rate,
         emulated=newest.emulated,
@@ -164,6 +165,12 @@ def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point])
         accuracy=newest.accuracy,
         **_bases(point, list(points.values())),
     )
+
+
+def _settled(group: Sequence[Record]) -> bool:
+    """Whether at least half of the repeats became steady, where a precision was to be reached."""
+    unsteady = sum(bool(unsteadiness(one)) for one in group)
+    return not group[-1].trial.precision or 2 * unsteady <= len(group)
 
 
 def _moved(point: _Point) -> list[str]:

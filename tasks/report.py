@@ -43,6 +43,8 @@ def build_report(folder: Path) -> None:
         print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
     if not run.complete:
         raise Exit("some points have no number; the table says why", code=5)
+    if any(row.status == "unstable" for row in run.rows):
+        raise Exit("some points did not become steady; the table says which", code=6)
 
 
 @task(help={"run": "name below results/runs, or a path; default: the newest"})

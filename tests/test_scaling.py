@@ -217,6 +217,21 @@ def test_what_is_not_steady_is_said() -> None:
     assert scaling(repeats)[0].message.endswith("(in 1 of 2 repeats, the first is told)")
 
 
+@pytest.mark.parametrize(
+    ("drifting", "precision", "status"),
+    [(0, 0.02, "ok"), (1, 0.02, "ok"), (2, 0.02, "unstable"), (3, 0, "ok")],
+)
+def test_a_point_is_unstable_if_most_repeats_are_and_a_precision_was_asked_for(
+    drifting: int, precision: float, status: str
+) -> None:
+    rising = [1.0, *[1 + 0.01 * n for n in range(20)]]
+    windows = [rising] * drifting + [[1.0] * 20] * (3 - drifting)
+    repeats = [record([one], repeat=n, precision=precision) for n, one in enumerate(windows)]
+    (row,) = scaling(repeats)
+    assert row.status == status
+    assert row.rate is not None
+
+
 def test_what_any_repeat_has_to_say_is_told_once() -> None:
     said = ["", "the machine was busy", "the machine was busy", ""]
     repeats = [
