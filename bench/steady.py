@@ -112,7 +112,8 @@ def _noise(
 def drift(values: Sequence[float] | Numbers) -> float:
     """How much a straight line through a series changes, as a part of its mean; 0 within chance.
 
-    Chance is Student's t of the slope at 99.9 %, with the errors of an AR(1) about the line.
+    Chance is Student's t of the slope at 99.9 %, with the errors of an AR(1) about a parabola:
+    about a line, what a drift is bent would be taken for noise.
     """
     series = np.asarray(values, dtype=float)
     count = len(series)
@@ -120,10 +121,12 @@ def drift(values: Sequence[float] | Numbers) -> float:
         return 0.0
     places = np.arange(count) - (count - 1) / 2
     slope = float(places @ series) / float(places @ places)
-    rest = series - series.mean() - slope * places
+    bend = places**2 - float(places @ places) / count
+    bent = bend * float(bend @ series) / float(bend @ bend)
+    rest = series - series.mean() - slope * places - bent
     squares = float(rest @ rest)
     rho = correlation(float(rest[1:] @ rest[:-1]) / squares, count) if squares > 0 else 0.0
     grown = float(inflation(rho, count))
-    error = math.sqrt(squares / max(count - 2 * grown, 1) * grown / float(places @ places))
-    needed = student(max(int(count / grown) - 2, 1), _SURE) * error
+    error = math.sqrt(squares / max(count - 3 * grown, 1) * grown / float(places @ places))
+    needed = student(max(int(count / grown) - 3, 1), _SURE) * error
     return slope * (count - 1) / float(series.mean()) if abs(slope) > needed else 0.0

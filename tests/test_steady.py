@@ -93,6 +93,15 @@ def test_a_series_that_goes_on_changing_drifts() -> None:
     assert drift(noise(draw, 40, 0.0, 0.01)) == 0
 
 
+def test_a_bent_drift_is_seen() -> None:
+    places = np.arange(20) / 19
+    for shape in (np.exp(0.6 * places), 1 - 0.5 * np.exp(-3 * places)):
+        seen = [
+            drift(shape * noise(np.random.default_rng(n), 20, 0.0, 0.02)) != 0 for n in range(100)
+        ]
+        assert sum(seen) > 80
+
+
 def test_drift_is_rarely_seen_where_there_is_none() -> None:
     draw = np.random.default_rng(6)
     seen = sum(drift(noise(draw, 20, 0.3, 0.02)) != 0 for _ in range(1000))
