@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-import fabfile
+from tasks.bench import bench_sweep
 from tests.test_fabfile import POINT, SWEEP, refusal, sweep_file
 
 
 @pytest.mark.program
 def test_a_failed_point_is_exit_code_5_and_the_report_is_written(tmp_path: Path) -> None:
     text = SWEEP + POINT + "[[points]]\nfake_faults = ['worker:exit']\n"
-    code, said = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
+    code, said = refusal(bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
     assert (code, said) == (5, "some points have no number; the table says why")
     assert "failed" in (tmp_path / "run" / "report" / "results.csv").read_text()
 
@@ -23,7 +23,7 @@ def test_a_point_that_does_not_become_steady_is_exit_code_6_and_has_its_number(
     rising = [round(0.02 * 1.03**n, 4) + 0.001 * (n % 2) for n in range(21)]
     point = POINT + f"fake_seconds = {rising}\nprecision = 0.001\nwindows = 20\n"
     text = SWEEP.replace("precision = 0.0\n", "").replace("windows = 3\n", "") + point
-    code, said = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
+    code, said = refusal(bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
     assert (code, said) == (6, "some points did not become steady; the table says which")
     rows = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()[1:]
     assert all(",unstable," in row for row in rows)
