@@ -4,15 +4,14 @@ Every step pushes each array of the network, in their own sizes, and pulls it; t
 what the workers push and do nothing else with it.
 """
 
-import time
 from typing import Any
 
 from bench import events
 from bench.model import network
 from bench.mxnet_import import mx
 from bench.options import Options
-from bench.series import Budget
-from bench.stopping import decided
+from bench.stopping import budget_of, decided
+from bench.stopwatch import Stopwatch
 from bench.store_client import meet, open_kvstore
 from bench.training import Summary
 
@@ -30,14 +29,13 @@ def move(options: Options) -> Summary:
         "bytes_each_way": each_way,
     }
     events.say(events.Event(kind="ready", rank=store.rank, values=facts))
-    budget = Budget(
-        precision=options.precision, windows=options.windows, seconds=options.budget_seconds
-    )
+    budget = budget_of(options)
     windows: list[dict[str, Any]] = []
     ended = ""
     while not ended:
-        windows.append(_window(store, arrays, options.steps_per_window, len(windows)))
-        windows[-1]["images"] = each_way * options.steps_per_window
+        clock = _moved(store, arrays, options.steps_per_window)
+        images = each_way * options.steps_per_window
+        windows.append(clock.window(len(windows), images, options.steps_per_window))
         events.say(events.Event(kind="window", rank=store.rank, values=windows[-1]))
         ended = decided(store, windows, budget, options.warmup_windows)
     return Summary(
@@ -55,20 +53,14 @@ def _arrays(options: Options) -> list[tuple[Any, Any]]:
     return [(mx.nd.zeros(shape), mx.nd.zeros(shape)) for shape in shapes]
 
 
-def _window(store: Any, arrays: list[tuple[Any, Any]], steps: int, index: int) -> dict[str, Any]:
+def _moved(store: Any, arrays: list[tuple[Any, Any]], steps: int) -> Stopwatch:
+    """The clock of a window in which the arrays went to the servers and back so often."""
     mx.nd.waitall()
     meet(store)
-    cpu, start = time.process_time(), time.perf_counter()
+    clock = Stopwatch()
     for _ in range(steps):
         for key, (given, taken) in enumerate(arrays):
             store.push(key, given, priority=-key)
             store.pull(key, out=taken, priority=-key)
         mx.nd.waitall()
-    return {
-        "index": index,
-        "seconds": time.perf_counter() - start,
-        "end": time.time(),
-        "cpu_seconds": time.process_time() - cpu,
-        "steps": steps,
-        "loss": 0.0,
-    }
+    return clock

@@ -1,7 +1,7 @@
 """Times the input pipeline alone: reads, decodes and crops, and trains nothing (--test-io 1)."""
 
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,10 @@ import numpy as np
 from bench import cache, events, inputs
 from bench.mxnet_import import mx
 from bench.options import Options
-from bench.series import Budget, ending
+from bench.series import ending
 from bench.shares import Portion, all_of
+from bench.stopping import budget_of
+from bench.stopwatch import Stopwatch
 from bench.training import Summary
 
 # Batches that were ready before the clock started must not count.
@@ -25,11 +27,7 @@ def read(options: Options) -> Summary:
     found = cache.emptied(data, paths) if options.cold else cache.cached(paths)
     batches = inputs.forever(options, portion, _orders(options, portion))
     events.say(events.Event(kind="ready", rank=0, values=_facts(options) | cache.facts(found)))
-    budget = Budget(
-        precision=options.precision,
-        windows=options.windows or 10,
-        seconds=options.budget_seconds,
-    )
+    budget = replace(budget_of(options), windows=options.windows or 10)
     windows: list[dict[str, Any]] = []
     ended = ""
     while not ended:
@@ -65,16 +63,9 @@ def _orders(options: Options, portion: Portion) -> Iterator[Any]:
 
 
 def _window(batches: Any, batch_size: int, least_seconds: float, index: int) -> dict[str, Any]:
-    cpu, start, steps, seconds = time.process_time(), time.perf_counter(), 0, 0.0
-    while seconds < least_seconds:
+    clock, steps = Stopwatch(), 0
+    while clock.seconds < least_seconds:
         data, _ = next(batches)
         data.wait_to_read()
-        steps, seconds = steps + 1, time.perf_counter() - start
-    return {
-        "index": index,
-        "seconds": seconds,
-        "end": time.time(),
-        "cpu_seconds": time.process_time() - cpu,
-        "images": steps * batch_size,
-        "steps": steps,
-    }
+        steps += 1
+    return clock.window(index, steps * batch_size, steps)

@@ -3,11 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bench.kvstores import is_distributed
+from bench.kvstores import is_async, is_distributed
+from bench.options import Options
 from bench.series import LEAST_WINDOWS, Budget, ending, looks_at
 from bench.store_client import first_says
 
 _REASONS = ("", "precision", "seconds")
+
+
+def budget_of(options: Options) -> Budget:
+    """How well and at most how long a worker measures; asynchronous ones all they are asked for."""
+    return Budget(
+        precision=0.0 if is_async(options.kv_store) else options.precision,
+        windows=options.windows,
+        seconds=options.budget_seconds,
+    )
 
 
 def decided(

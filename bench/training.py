@@ -27,10 +27,10 @@ from bench.kvstores import is_async
 from bench.mxnet_import import mx
 from bench.options import Options
 from bench.profiling import profiled
-from bench.series import Budget
 from bench.shards import shards
 from bench.shares import portion
-from bench.stopping import decided
+from bench.stopping import budget_of, decided
+from bench.stopwatch import Stopwatch
 from bench.store_client import any_votes
 from bench.tf32 import rounds_to_tf32
 from bench.worker import Worker, build, step
@@ -59,25 +59,17 @@ class Summary:
 def measure(worker: Worker, feed: Iterator[inputs.Batch], steps: int, index: int) -> dict[str, Any]:
     """Times `steps` steps between two waits for all of MXNet's work; none lies between them."""
     mx.nd.waitall()
-    cpu, start = time.process_time(), time.perf_counter()
+    clock = Stopwatch()
     for number in range(steps):
         batch = next(feed)
         losses = step(worker, batch)
         monitor.look(worker, batch, index * worker.options.steps_per_window + number + 1)
     mx.nd.waitall()
-    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
+    window = clock.window(index, steps * worker.options.batch_size, steps)
     loss = sum(float(part.mean().asscalar()) for part in losses) / len(losses)
     if not math.isfinite(loss):
         raise FloatingPointError(f"the loss is {loss} after window {index}; try a smaller --lr")
-    return {
-        "index": index,
-        "seconds": seconds,
-        "end": time.time(),
-        "cpu_seconds": cpu_seconds,
-        "images": steps * worker.options.batch_size,
-        "steps": steps,
-        "loss": loss,
-    }
+    return window | {"loss": loss}
 
 
 def _window(worker: Worker, feed: Iterator[inputs.Batch], steps: int, index: int) -> dict[str, Any]:
@@ -141,14 +133,6 @@ def _doubts(worker: Worker, windows: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _budget(options: Options) -> Budget:
-    return Budget(
-        precision=0.0 if is_async(options.kv_store) else options.precision,
-        windows=options.windows,
-        seconds=options.budget_seconds,
-    )
-
-
 def _epochs(
     worker: Worker, found: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str, float | None]:
@@ -169,7 +153,7 @@ def _epochs(
             _say(worker, "window", windows[-1])
             _show_progress(worker, epoch, windows)
             if options.windows:
-                ended = decided(store, windows, _budget(options), options.warmup_windows)
+                ended = decided(store, windows, budget_of(options), options.warmup_windows)
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs
