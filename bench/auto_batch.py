@@ -94,6 +94,9 @@ def main() -> None:
     except SpecError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     print(f"{device} images a device: --batch-size {worker}")
 
 

@@ -9,11 +9,36 @@ from bench.mxnet_import import mx
 
 
 def make_room(prefix: str) -> None:
-    """Makes the folder that checkpoints go to; SpecError where there can be none."""
+    """Makes the folder that checkpoints go to; SpecError where none can be written."""
+    target = Path(prefix)
+    if not target.name:
+        raise SpecError(f"--model-prefix {prefix}: expected a folder and how file names begin")
     try:
-        Path(prefix).parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
+            (Path(folder) / f"{target.name}-symbol.json").touch()
     except OSError as error:
         raise SpecError(f"--model-prefix {prefix}: {error.strerror} ({error.filename})") from error
+
+
+def check_network(net: Any, prefix: str, image_shape: tuple[int, ...]) -> None:
+    """SpecError where checkpoints of another network have this prefix: they would lose theirs."""
+    path = Path(f"{prefix}-symbol.json")
+    if not path.is_file():
+        return
+    symbol = symbol_of(prefix)
+    try:
+        arguments, _, auxiliary = symbol.infer_shape(data=(1, *image_shape))
+    except mx.base.MXNetError:
+        arguments, auxiliary = [], []
+    names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    there = dict(zip(names, [*arguments, *auxiliary], strict=False))
+    there.pop("data", None)
+    if there != {name: one.shape for name, one in net.collect_params().items()}:
+        raise SpecError(
+            f"{path}: is of another network, whose checkpoints could not be read without it; give "
+            f"another --model-prefix"
+        )
 
 
 def save(net: Any, prefix: str, epoch: int, sample: Any) -> None:

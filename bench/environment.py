@@ -10,6 +10,13 @@ from typing import Any
 
 _PACKAGES = ("mxnet", "numpy", "opencv-python-headless", "simplejpeg", "fabric")
 _VARIABLES = ("OMP_", "KMP_", "MXNET_", "DNNL_", "DMLC_", "PS_")
+# What changes how fast a worker computes; where servers are is for each process to know.
+_COMPUTING = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_")
+
+
+def computing() -> dict[str, str]:
+    """This process's variables that change how it computes."""
+    return _named(_COMPUTING)
 
 
 def describe(root: Path) -> dict[str, Any]:
@@ -23,10 +30,12 @@ def describe(root: Path) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         **{name: _version(name) for name in _PACKAGES},
-        "variables": {
-            name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)
-        },
+        "variables": _named(_VARIABLES),
     }
+
+
+def _named(starts: tuple[str, ...]) -> dict[str, str]:
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(starts)}
 
 
 def _version(package: str) -> str:

@@ -60,8 +60,8 @@ def _labels(symbol: Any) -> list[str]:
 
 def predictor(
     prefix: str, epoch: int, shape: tuple[int, ...], context: Any
-) -> tuple[Callable[[Any], Any], bool]:
-    """What maps (N, C, H, W) images of `shape` to (N, classes), and whether to probabilities."""
+) -> Callable[[Any], Any]:
+    """What maps (N, C, H, W) images of `shape` to (N, classes), before or after a softmax."""
     symbol, parameters = checkpoint.symbol_of(prefix), checkpoint.parameters_of(prefix, epoch)
     _check(prefix, symbol, parameters)
     auxiliary = set(symbol.list_auxiliary_states())
@@ -75,10 +75,8 @@ def predictor(
     except mx.base.MXNetError as error:
         last = str(error).strip().splitlines()[-1]
         raise SpecError(f"{prefix}: cannot run on images of {shape[1:]}: {last}") from error
-    graph = json.loads(symbol.tojson())
-    last = graph["nodes"][graph["heads"][0][0]]["op"]
 
     def run(data: Any) -> Any:
         return executor.forward(is_train=False, data=data)[0].asnumpy()
 
-    return run, last in {"SoftmaxOutput", "softmax", "Softmax"}
+    return run

@@ -1,10 +1,12 @@
 """MXNet's profiler over a job: a file for this worker, and one for each server."""
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.errors import SpecError
 from bench.mxnet_import import mx
 
 if TYPE_CHECKING:
@@ -29,10 +31,24 @@ def profiled(worker: "Worker") -> Iterator[None]:
         mx.profiler.dump(profile_process=role)
 
 
+def _check(path: Path) -> None:
+    """SpecError where no file of this name can be written: MXNet would say nothing."""
+    try:
+        if not path.name:
+            raise FileNotFoundError
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise SpecError(
+            f"--profile-worker-suffix {path}: expected a file's name, in a folder to write to"
+        ) from error
+
+
 def _asked(worker: "Worker") -> list[tuple[str, str]]:
     options, found = worker.options, []
     if options.profile_worker_suffix:
         path = Path(options.profile_worker_suffix)
+        _check(path)
         found.append(("worker", str(path.with_name(f"rank{worker.rank}_{path.name}"))))
     if options.profile_server_suffix and worker.rank == 0:
         mx.profiler.set_kvstore_handle(worker.kvstore.handle)

@@ -9,7 +9,7 @@ import numpy as np
 from bench import cache, events, inputs
 from bench.mxnet_import import mx
 from bench.options import Options
-from bench.series import ending
+from bench.series import alike, ending
 from bench.shares import Portion, all_of
 from bench.stopping import budget_of
 from bench.stopwatch import Stopwatch
@@ -35,14 +35,8 @@ def read(options: Options) -> Summary:
         least = _SETTLE_SECONDS if settling else _WINDOW_SECONDS
         windows.append(_window(batches, options.batch_size, least, len(windows)))
         events.say(events.Event(kind="window", rank=0, values=windows[-1]))
-        ended = ending(_alike(windows), budget, options.warmup_windows)
+        ended = ending(alike(windows), budget, options.warmup_windows)
     return Summary(rank=0, num_workers=1, windows=tuple(windows), ended=ended)
-
-
-def _alike(windows: list[dict[str, Any]]) -> list[float]:
-    """Seconds of each window if all had read as many images."""
-    mean = sum(window["images"] for window in windows) / len(windows)
-    return [window["seconds"] / window["images"] * mean for window in windows]
 
 
 def _facts(options: Options) -> dict[str, Any]:

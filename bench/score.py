@@ -72,15 +72,16 @@ def _scored(typed: dict[str, Any], options: Any, asked: dict[str, int]) -> dict[
 
     whole = all_of(options.data_train)
     size = min(options.batch_size, whole.epoch)
-    run, probable = predictor(
+    run = predictor(
         typed["model"], typed["load_epoch"], (size, *options.image_shape), contexts(options)[0]
     )
-    of = validation.probabilities_scored if probable else validation.score
     ks = {k for k in asked.values() if k > 1} or {1}
     sums = dict.fromkeys(ks, validation.Score())
     for data, label, kept in inputs.once(options, whole, size):
         scores, labels = run(data)[:kept], label.asnumpy()[:kept]
-        sums = {k: sum_ + of(scores, labels, k) for k, sum_ in sums.items()}
+        if max(ks) > scores.shape[1]:
+            raise SpecError(f"--metrics top_k_accuracy_{max(ks)}: has {scores.shape[1]} classes")
+        sums = {k: sum_ + validation.scored(scores, labels, k) for k, sum_ in sums.items()}
     any_one = next(iter(sums.values()))
     value = partial(_value, any_one, sums)
     return {name: value(k) / any_one.total for name, k in asked.items()}
@@ -96,9 +97,12 @@ def main() -> None:
     """Prints a line a metric; exits 2 where the options, the model or the data are wrong."""
     try:
         found = score(sys.argv[1:])
-    except (SpecError, ValueError) as error:
+    except (SpecError, ValueError, FloatingPointError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     for name, value in found.items():
         print(f"{name} {value:.4f}")
 

@@ -1,9 +1,10 @@
 """When the windows measured so far are enough: pure rules that a worker asks between windows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,12 @@ def good_enough(
 ) -> bool:
     """Whether the rate is known to within `precision` (relative, at 95 %)."""
     return precision_of(seconds, warmup) <= precision
+
+
+def alike(windows: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Seconds of each window if all had as many images as they have on average."""
+    mean = sum(one["images"] for one in windows) / len(windows)
+    return [one["seconds"] / one["images"] * mean for one in windows]
 
 
 @lru_cache

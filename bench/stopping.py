@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.kvstores import is_async, is_distributed
 from bench.options import Options
-from bench.series import LEAST_WINDOWS, Budget, ending, looks_at
+from bench.series import LEAST_WINDOWS, Budget, alike, ending, looks_at
 from bench.store_client import first_says
 
 _REASONS = ("", "precision", "seconds")
@@ -29,7 +29,7 @@ def decided(
     the same; those of the first worker decide, and all stop after the same one. Without a store,
     or with one inside the process, a worker decides for itself.
     """
-    found = ending([one["seconds"] for one in windows], budget, warmup)
+    found = ending(alike(windows), budget, warmup)
     measured = len(windows) - warmup
     alone = store is None or not is_distributed(store.type)
     only_windows = not (budget.precision or budget.seconds)

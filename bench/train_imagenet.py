@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from bench import events
+from bench.environment import computing
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.memory import advice, ran_out
@@ -54,7 +55,7 @@ def _run(options: Options) -> "Summary":
     instructions = prepare(options.dtype)
     from bench.training import train  # noqa: PLC0415
 
-    return train(options, instructions)
+    return train(options, {"instructions": instructions, "variables": computing()})
 
 
 def _check_role(options: Options) -> None:

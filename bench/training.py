@@ -1,15 +1,12 @@
 """What a worker does: trains window by window, saying each on the event stream."""
 
-import hashlib
 import itertools
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from bench import (
     batches,
@@ -21,7 +18,9 @@ from bench import (
     monitor,
     probe,
     validation,
+    weights,
 )
+from bench.errors import SpecError
 from bench.feed import batches_of, window_steps
 from bench.kvstores import is_async
 from bench.mxnet_import import mx
@@ -100,32 +99,44 @@ def validate(worker: Worker) -> validation.Score:
     return validation.over(images, scores_of, options.top_k, said)
 
 
-def train(options: Options, instructions: str = "") -> Summary:
+def train(options: Options, told: Mapping[str, Any] | None = None) -> Summary:
     """Trains until the windows asked for are measured, the accuracy is reached or epochs end.
 
-    `instructions` are those that the processor computes with, to be told.
+    `told` are facts that the record of this worker is to have besides its own.
     """
     # Before the workers meet, so that none has begun to read.
     found = {} if options.benchmark else cache.facts(cache.cached(shards(options.data_train)))
     worker = build(options)
+    _check_validation(worker)
     if options.model_prefix and worker.rank == 0:
         checkpoint.make_room(options.model_prefix)
+        checkpoint.check_network(worker.net, options.model_prefix, options.image_shape)
     with profiled(worker):
-        told = found | {"instructions": instructions}
-        windows, ended, accuracy = _epochs(worker, told)
+        windows, ended, accuracy = _epochs(worker, {**found, **(told or {})})
     return Summary(
         rank=worker.rank,
         num_workers=worker.num_workers,
         windows=tuple(windows),
         ended=ended,
         accuracy=accuracy,
-        weight_hash=_weight_hash(worker),
+        weight_hash=weights.digest(worker),
         doubts=_doubts(worker, windows) if worker.rank == 0 else (),
     )
 
 
+def _check_validation(worker: Worker) -> None:
+    options = worker.options
+    if options.data_val and not portion(options.data_val, 0, worker.num_workers).fewest:
+        raise SpecError(
+            f"{options.data_val}: has too few images to validate on, every one of the "
+            f"{worker.num_workers} workers needs at least one; leave out --data-val"
+        )
+
+
 def _doubts(worker: Worker, windows: list[dict[str, Any]]) -> tuple[str, ...]:
-    found = [*doubts.of_traffic(worker.options.kv_store, _bytes(worker), windows)]
+    found: list[str] = []
+    if not worker.options.gpus:  # where a processor only starts what GPUs compute
+        found += doubts.of_traffic(worker.options.kv_store, weights.gradient_bytes(worker), windows)
     if not worker.options.benchmark:
         images = batches.epoch_images(worker.options, worker.num_workers)
         found += doubts.of_batch(worker.options, worker.part.whole, images)
@@ -184,21 +195,14 @@ def _end_of_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
 
 
 def _facts(worker: Worker) -> dict[str, Any]:
-    parameters = [p for p in worker.net.collect_params().values() if p.grad_req != "null"]
     return {
         "num_workers": worker.num_workers,
         "worker_batch": worker.options.batch_size,
         "devices": worker.options.devices,
-        "arrays": len(parameters),
+        "arrays": len(weights.trained(worker)),
         "mxnet": mx.__version__,
         "tf32": bool(worker.options.gpus) and rounds_to_tf32(worker.contexts[0]),
     }
-
-
-def _bytes(worker: Worker) -> int:
-    """Bytes of the gradients of one step."""
-    parameters = (p for p in worker.net.collect_params().values() if p.grad_req != "null")
-    return sum(p.data(worker.contexts[0]).size * np.dtype(p.dtype).itemsize for p in parameters)
 
 
 def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]]) -> None:
@@ -217,15 +221,6 @@ def _save(worker: Worker, epoch: int) -> None:
         shape = (1, *options.image_shape)
         sample = mx.nd.zeros(shape, ctx=worker.contexts[0], dtype=options.array_dtype)
         checkpoint.save(worker.net, options.model_prefix, epoch + 1, sample)
-
-
-def _weight_hash(worker: Worker) -> str:
-    mx.nd.waitall()
-    digest = hashlib.blake2b(digest_size=8)
-    for parameter in worker.net.collect_params().values():
-        if parameter.grad_req != "null":
-            digest.update(parameter.data(worker.contexts[0]).asnumpy().data)
-    return digest.hexdigest()
 
 
 def _say(worker: Worker, kind: str, values: dict[str, Any]) -> None:

@@ -37,6 +37,8 @@ def score(scores: Any, labels: Any, k: int) -> Score:
     labels = np.asarray(labels).astype(int)
     if labels.size and not 0 <= labels.min() <= labels.max() < scores.shape[1]:
         raise ValueError(f"label {labels.max()} is outside of the network's {scores.shape[1]}")
+    if not np.isfinite(scores).all():
+        raise FloatingPointError("the network's scores are no numbers: it has not learnt, or broke")
     best = np.argsort(-scores, axis=1)[:, : max(1, k)]
     hits = best == labels[:, None]
     logs = scores - scores.max(axis=1, keepdims=True)
@@ -49,9 +51,11 @@ def score(scores: Any, labels: Any, k: int) -> Score:
     )
 
 
-def probabilities_scored(given: Any, labels: Any, k: int) -> Score:
-    """`score` of probabilities, as a network with a softmax of its own gives them."""
-    return score(np.log(np.maximum(given, _LEAST)), labels, k)
+def scored(given: Any, labels: Any, k: int) -> Score:
+    """`score` of what a network gave that may have a softmax of its own: rows of parts of 1."""
+    if (given >= 0).all() and np.allclose(given.sum(axis=1), 1, atol=1e-3):
+        given = np.log(np.maximum(given, _LEAST))
+    return score(given, labels, k)
 
 
 def over(

@@ -1,6 +1,5 @@
 """What has to hold of a worker's options, each and together."""
 
-import math
 from typing import TYPE_CHECKING
 
 from bench.augmentation import flag
@@ -25,8 +24,12 @@ def check(options: "Options") -> None:
         *("precision", "budget_seconds", "seed"),
     ):
         _check_least(options, name, 0)
-    if not all(map(math.isfinite, (*options.rgb_mean, *options.rgb_std))) or 0 in options.rgb_std:
+    if (
+        not all(abs(one) < 1e30 for one in (*options.rgb_mean, *options.rgb_std))
+        or 0 in options.rgb_std
+    ):
         raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
+    _check_most(options)
     _check_arithmetic(options)
     _check_colours(options)
     _check_batch(options)
@@ -69,6 +72,16 @@ def _check_least(options: "Options", name: str, least: int) -> None:
     value = getattr(options, name)
     if not value >= least:
         raise SpecError(f"{flag(name)}: expected {least} or more, got {value}")
+
+
+def _check_most(options: "Options") -> None:
+    for name, most in (("windows", 10**9), ("warmup_windows", 10**9), ("num_classes", 10**7)):
+        if getattr(options, name) > most:
+            raise SpecError(f"{flag(name)}: expected at most {most}, got {getattr(options, name)}")
+    if not options.precision < 1:
+        raise SpecError(f"--precision: expected below 1, got {options.precision}")
+    if not 0 <= options.stop_accuracy <= 1:
+        raise SpecError(f"--stop-accuracy: expected 0 to 1, got {options.stop_accuracy}")
 
 
 def _check_batch(options: "Options") -> None:

@@ -28,12 +28,22 @@ class Straggler:
 def stragglers(ranks: Sequence[Rank]) -> list[Straggler]:
     """The ranks that are slower than the others by 5 % or more, beyond noise; the slowest first.
 
+    Only ranks that train as many images a step are compared: time does not grow in proportion.
+
     A probe's excess is the logarithm of a rank's seconds over the median of the other ranks' in the
     same probe, so what slows all at once does not count. Mean and median of a rank's excesses both
     have to reach 5 %, and the mean to be too large for noise: less than one job in a thousand has a
     false alarm (Bonferroni over the ranks). Noise is the rank's own spread over the probes, or the
     median of all ranks' spreads where that is larger.
     """
+    alike: dict[tuple[int, ...], list[Rank]] = {}
+    for rank in ranks:
+        alike.setdefault(rank.images, []).append(rank)
+    named = [slow for group in alike.values() for slow in _slow(group, len(ranks))]
+    return sorted(named, key=lambda one: -one.excess)
+
+
+def _slow(ranks: Sequence[Rank], looked_at: int) -> list[Straggler]:
     probes = min((len(rank.own_seconds) for rank in ranks), default=0)
     if len(ranks) < 2 or probes < _LEAST_PROBES:
         return []
@@ -42,14 +52,13 @@ def stragglers(ranks: Sequence[Rank]) -> list[Straggler]:
     spread = excess.std(axis=1, ddof=1)
     noise = np.maximum(spread, np.median(spread)) / math.sqrt(probes)
     mean, middle = excess.mean(axis=1), np.median(excess, axis=1)
-    beyond = NormalDist().inv_cdf(1 - _FALSE_ALARMS / len(ranks)) * noise
+    beyond = NormalDist().inv_cdf(1 - _FALSE_ALARMS / looked_at) * noise
     slow = np.minimum(mean, middle) >= np.maximum(math.log1p(_LEAST_EXCESS), beyond)
-    named = [
+    return [
         Straggler(rank=rank.rank, host=rank.host, excess=math.expm1(middle[n]))
         for n, rank in enumerate(ranks)
         if slow[n]
     ]
-    return sorted(named, key=lambda one: -one.excess)
 
 
 def slow_ranks(record: Record) -> str:

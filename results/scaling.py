@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from bench.kvstores import is_distributed
 from bench.trial import FIELDS, Trial
 from results.bandwidth import sentence
+from results.conditions import differences
 from results.ledger import slow_ranks
 from results.rates import Rate, Ratio, rate, ratio
 from results.record import Record
@@ -30,7 +31,7 @@ class ScalingRow:
     device      against one device (without servers where that was measured)
     host        against one full host; None for points smaller than that
     worker      against one worker through the same distributed store
-    accuracy    of the last validation, where the trial trained on real data
+    accuracies  of each repeat's last validation, where the trial trained on real data
     message     why it is not ok, or what a reader must know
     """
 
@@ -43,14 +44,17 @@ class ScalingRow:
     device: Against | None = None
     host: Against | None = None
     worker: Against | None = None
-    accuracy: float | None = None
+    accuracies: tuple[float, ...] = ()
 
     @property
     def remark(self) -> str:
         """Why the point has no number, or what it reached besides one."""
-        if self.accuracy is None:
+        if not self.accuracies:
             return self.message
-        reached = f"validation accuracy {self.accuracy:.3f}"
+        least, most = min(self.accuracies), max(self.accuracies)
+        reached = f"validation accuracy {sum(self.accuracies) / len(self.accuracies):.3f}"
+        if least != most:
+            reached += f" ({least:.3f} to {most:.3f} in {len(self.accuracies)} repeats)"
         return f"{reached}; {self.message}" if self.message else reached
 
 
@@ -58,6 +62,7 @@ class ScalingRow:
 class _Point:
     trial: Trial
     rate: Rate
+    records: tuple[Record, ...]
 
 
 # Fields in which a point may differ from its base.
@@ -101,7 +106,8 @@ def _against(point: _Point, base: _Point | None) -> Against | None:
     )
 
 
-def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, Against | None]:
+def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, _Point | None]:
+    """The points that it stands against, by the row's fields."""
     trial = point.trial
     if trial.mode in {"test-io", "bandwidth"}:
         return {}
@@ -118,9 +124,9 @@ def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, Against | None]
     )
     distributed = is_distributed(trial.kvstore)
     return {
-        "device": _against(point, _first(peers, lambda t: t.devices == 1)),
-        "host": _against(point, host) if trial.devices >= full else None,
-        "worker": _against(point, one_worker) if distributed else None,
+        "device": _first(peers, lambda t: t.devices == 1),
+        "host": host if trial.devices >= full else None,
+        "worker": one_worker if distributed else None,
     }
 
 
@@ -137,7 +143,7 @@ def scaling(records: Sequence[Record]) -> list[ScalingRow]:
         for key, group in groups.items()
     }
     points = {
-        key: _Point(trial=group[0].trial, rate=rate(group))
+        key: _Point(trial=group[0].trial, rate=rate(group), records=tuple(group))
         for key, group in groups.items()
         if bad[key] is None
     }
@@ -155,15 +161,16 @@ def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point])
             emulated=bad.emulated,
         )
     point = points[newest.identity.key]
+    bases = _bases(point, list(points.values()))
     return ScalingRow(
         trial=newest.trial,
         status="ok" if _settled(group) else "unstable",
-        message="; ".join([*_moved(point), *_told(group)]),
+        message="; ".join([*_moved(point), *_told(group), *_unlike(point, bases)]),
         rate=point.rate,
         emulated=newest.emulated,
         window_seconds=_window_seconds(group),
-        accuracy=newest.accuracy,
-        **_bases(point, list(points.values())),
+        accuracies=tuple(one.accuracy for one in group if one.accuracy is not None),
+        **{name: _against(point, base) for name, base in bases.items()},
     )
 
 
@@ -175,6 +182,17 @@ def _settled(group: Sequence[Record]) -> bool:
 
 def _moved(point: _Point) -> list[str]:
     return [sentence(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []
+
+
+def _unlike(point: _Point, bases: dict[str, _Point | None]) -> Iterator[str]:
+    """Says so where a point ran with other variables or instructions than a base of its, once."""
+    if differing := differences(point.records):
+        yield f"its repeats differ in {differing}"
+        return
+    for base in filter(None, bases.values()):
+        if differing := differences([*point.records, *base.records]):
+            yield f"it and its base {base.trial.name} differ in {differing}"
+            return
 
 
 def _told(group: Sequence[Record]) -> Iterator[str]:

@@ -1,7 +1,10 @@
 """The windows of a record that count: (seconds, images) of the whole job, once it is steady."""
 
-import itertools
+from collections.abc import Callable
 
+import numpy as np
+
+from bench.interval import Numbers
 from bench.series import PRECISION
 from bench.steady import Steady, drift, steady
 from results.record import Rank, Record
@@ -36,34 +39,65 @@ def steady_windows(record: Record) -> list[tuple[float, int]]:
 
 
 def common_slices(record: Record) -> list[tuple[float, float]]:
-    """(seconds, images) of equal slices of the time in which all ranks were steady.
+    """(seconds, images) of equal slices of the time in which all ranks trained and were steady.
 
-    For ranks that run on their own clocks: a window that lies partly in a slice counts by that
-    part. There are as many slices as the slowest rank has windows in that time, 30 at most: more
-    batches say little more of a mean (Schmeiser 1982).
+    For ranks that run on their own clocks. What lies between windows (a validation, a checkpoint)
+    is no training: time in which any rank is there counts for none. A window that lies partly in a
+    slice counts by that part. There are as many slices as the slowest rank has windows in that
+    time, 30 at most: more batches say little more of a mean (Schmeiser 1982).
     """
-    begin, end = _common_time(record)
-    windows = min(sum(begin < at <= end for at in rank.ends) for rank in record.ranks)
-    count = min(max(1, windows), _MOST_SLICES)
-    edges = [begin + (end - begin) * edge / count for edge in range(count + 1)]
-    return [
-        (to - since, sum(_images(rank, since, to) for rank in record.ranks))
-        for since, to in itertools.pairwise(edges)
-    ]
+    begins, ends = _together(record)
+    windows = min(sum(begins[0] < at <= ends[-1] for at in rank.ends) for rank in record.ranks)
+    # Images so far, of all ranks, where each stretch begins and ends; within one they grow evenly
+    # between the ends of windows.
+    trained = _images_by(record)
+    before = np.concatenate(([0.0], np.cumsum(ends - begins)))
+    knots = np.linspace(0.0, before[-1], min(max(1, windows), _MOST_SLICES) + 1)
+    stretch = np.clip(np.searchsorted(before, knots, side="right") - 1, 0, len(begins) - 1)
+    whole = np.concatenate(([0.0], np.cumsum(trained(ends) - trained(begins))))
+    inside = trained(begins[stretch] + knots - before[stretch]) - trained(begins[stretch])
+    images = np.diff(whole[stretch] + inside)
+    return [(float(s), float(n)) for s, n in zip(np.diff(knots), images, strict=True)]
 
 
-def _common_time(record: Record) -> tuple[float, float]:
-    """From when the last rank is steady until the first ends, by the hosts' clocks."""
+def _together(record: Record) -> tuple[Numbers, Numbers]:
+    """Where stretches begin and end in which every rank is inside of a window, by hosts' clocks.
+
+    From when the last rank is steady until the first ends.
+    """
     warmup = record.trial.warmup_windows
     end = min(rank.ends[-1] for rank in record.ranks)
     for first in (_first_steady(record), [warmup] * len(record.ranks)):
-        begin = max(
-            rank.ends[index] - rank.seconds[index]
-            for rank, index in zip(record.ranks, first, strict=True)
-        )
-        if begin < end:
-            break
-    return begin, end
+        spans = [_spans(rank, index) for rank, index in zip(record.ranks, first, strict=True)]
+        begin = max(float(starts[0]) for starts, _ in spans)
+        edges = np.unique(np.concatenate([*(edge for span in spans for edge in span), [begin]]))
+        edges = edges[(edges >= begin) & (edges <= end)]
+        middles = (edges[1:] + edges[:-1]) / 2
+        inside = np.ones(len(middles), dtype=bool)
+        for starts, ends in spans:
+            which = np.searchsorted(starts, middles) - 1
+            inside &= (which >= 0) & (middles < ends[which])
+        if inside.any():
+            return edges[:-1][inside], edges[1:][inside]
+    return np.array([begin]), np.array([end])  # one or another always was outside of its windows
+
+
+def _spans(rank: Rank, first: int) -> tuple[Numbers, Numbers]:
+    """Begin and end of a rank's windows from one on; of two clocks, so that they may overlap."""
+    ends = np.array(rank.ends[first:])
+    starts = ends - rank.seconds[first:]
+    return np.maximum(starts, np.concatenate((starts[:1], ends[:-1]))), ends
+
+
+def _images_by(record: Record) -> Callable[[Numbers], Numbers]:
+    """How many images all ranks have trained by a time."""
+    ranks = []
+    for rank in record.ranks:
+        starts, ends = _spans(rank, 0)
+        done = np.cumsum(rank.images)
+        times = np.column_stack((starts, ends)).ravel()
+        ranks.append((times, np.column_stack((done - rank.images, done)).ravel()))
+    return lambda at: np.sum([np.interp(at, *one) for one in ranks], axis=0)
 
 
 def _first_steady(record: Record) -> list[int]:
@@ -74,13 +108,6 @@ def _first_steady(record: Record) -> list[int]:
         ).dropped
         for rank in record.ranks
     ]
-
-
-def _images(rank: Rank, since: float, until: float) -> float:
-    return sum(
-        images * max(0.0, min(at, until) - max(at - seconds, since)) / seconds
-        for seconds, at, images in zip(rank.seconds, rank.ends, rank.images, strict=True)
-    )
 
 
 def unsteadiness(record: Record) -> str:

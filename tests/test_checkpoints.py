@@ -13,8 +13,7 @@ from bench.mxnet_import import mx
 from bench.options import parse
 from bench.score import metrics, score
 from bench.training import train
-from bench.validation import probabilities_scored
-from bench.validation import score as scored
+from bench.validation import scored
 from bench.worker import build
 
 pytestmark = pytest.mark.mxnet
@@ -153,9 +152,14 @@ def test_scores_are_right_on_known_ones() -> None:
     found = scored(given, np.array([0.0, 1.0, 0.0]), 2)
     assert (found.total, found.correct, found.in_top_k) == (3, 1, 2)
     assert found.loss == pytest.approx(-np.log([0.7, 0.3, 0.2]).sum())
-    assert probabilities_scored(np.exp(given), np.array([0, 1, 0]), 2) == found
+    assert scored(np.exp(given), np.array([0, 1, 0]), 2) == found
     with pytest.raises(ValueError, match="label 3"):
         scored(given, np.array([0, 1, 3]), 1)
+
+
+def test_scores_that_are_no_numbers_fail() -> None:
+    with pytest.raises(FloatingPointError, match="scores are no numbers"):
+        scored(np.full((2, 3), np.nan), np.array([0, 1]), 1)
 
 
 def test_metrics_have_upstreams_names() -> None:

@@ -63,6 +63,22 @@ def test_noise_beyond_the_usual_names_nobody() -> None:
     assert named(seconds) == []
 
 
+def test_a_rank_with_more_images_is_no_slow_one() -> None:
+    seconds = probes(np.random.default_rng(6), 4, 0.02)
+    seconds[0] *= 1.33  # four images and three each: a batch of 13
+    uneven = [
+        dataclasses.replace(rank, images=(4 if rank.rank == 0 else 3,) * 9)
+        for rank in ranks(seconds)
+    ]
+    assert stragglers(uneven) == []
+    seconds[2] *= 1.2
+    more = [
+        dataclasses.replace(rank, images=(4 if rank.rank == 0 else 3,) * 9)
+        for rank in ranks(seconds)
+    ]
+    assert [one.rank for one in stragglers(more)] == [2]
+
+
 def test_of_two_ranks_the_slower_is_named() -> None:
     seconds = probes(np.random.default_rng(5), 2, 0.01)
     seconds[1] *= 1.2

@@ -205,38 +205,21 @@ def test_a_slow_start_counts_for_nothing_in_any_rate() -> None:
     assert rate([both]).error.size < 0.01
 
 
-def test_what_is_not_steady_is_said() -> None:
-    late = [1.0, *[1.4, 1.41, 1.39] * 6, *[1.0, 1.01, 0.99] * 3]
-    rising = [1.0, *[1 + 0.01 * n for n in range(20)]]
-    said = [scaling([record([one])])[0].message for one in (late, rising, [1.0] * 20)]
-    assert said[0].startswith("not steady: the first 19 of 28 windows differ from the rest")
-    assert said[1].startswith("not steady: from the first window that counts to the last they")
-    assert said[1].endswith("% slower")
-    assert said[2] == ""
-    repeats = [record([late], repeat=0), record([[1.0] * 20], repeat=1)]
-    assert scaling(repeats)[0].message.endswith("(in 1 of 2 repeats, the first is told)")
-
-
-@pytest.mark.parametrize(
-    ("drifting", "precision", "status"),
-    [(0, 0.02, "ok"), (1, 0.02, "ok"), (2, 0.02, "unstable"), (3, 0, "ok")],
-)
-def test_a_point_is_unstable_if_most_repeats_are_and_a_precision_was_asked_for(
-    drifting: int, precision: float, status: str
-) -> None:
-    rising = [1.0, *[1 + 0.01 * n for n in range(20)]]
-    windows = [rising] * drifting + [[1.0] * 20] * (3 - drifting)
-    repeats = [record([one], repeat=n, precision=precision) for n, one in enumerate(windows)]
-    (row,) = scaling(repeats)
-    assert row.status == status
-    assert row.rate is not None
-
-
-def test_what_any_repeat_has_to_say_is_told_once() -> None:
-    said = ["", "the machine was busy", "the machine was busy", ""]
-    repeats = [
-        dataclasses.replace(record([[1.0, 1.0]], repeat=n), message=message)
-        for n, message in enumerate(said)
+def test_an_asynchronous_rate_leaves_out_what_lies_between_windows() -> None:
+    one = record([[1.0] * 40] * 2, devices=2, kvstore="dist_async")
+    ranks = [
+        dataclasses.replace(rank, ends=tuple(at + 5 * (n // 5) for n, at in enumerate(rank.ends)))
+        for rank in one.ranks
     ]
-    (row,) = scaling(repeats)
-    assert row.message == "the machine was busy (in 2 of 4 repeats, the first is told)"
+    later = tuple(at + 1.5 for at in ranks[1].ends)  # the second validates 1.5 s after the first
+    for second in (ranks[1], dataclasses.replace(ranks[1], ends=later)):
+        gaps = dataclasses.replace(one, ranks=(ranks[0], second))
+        assert rate_of(gaps) == pytest.approx(16.0)
+        assert rate_of(one) == pytest.approx(16.0)
+    never = tuple(at + (2.5 if n % 5 < 3 else 0) for n, at in enumerate(ranks[1].ends))
+    assert (
+        rate_of(
+            dataclasses.replace(one, ranks=(ranks[0], dataclasses.replace(ranks[1], ends=never)))
+        )
+        > 0
+    )

@@ -1,0 +1,26 @@
+"""What a record ran with besides its trial: environment variables and instructions."""
+
+from collections.abc import Sequence
+
+from results.record import Record
+
+_MOST_NAMED = 3
+
+
+def conditions(record: Record) -> dict[str, str]:
+    """What the first rank said of them, by name."""
+    facts = record.ranks[0].facts if record.ranks else {}
+    told = {"instructions": facts["instructions"]} if facts.get("instructions") else {}
+    return {**facts.get("variables", {}), **told}
+
+
+def differences(records: Sequence[Record]) -> str:
+    """What was not the same for all: 'OMP_WAIT_POLICY (active or unset)'; empty where all was."""
+    found = [conditions(one) for one in records]
+    told = []
+    for name in sorted({name for one in found for name in one}):
+        values = list(dict.fromkeys(one.get(name, "unset") for one in found))
+        if len(values) > 1:
+            told.append(f"{name} ({' or '.join(values)})")
+    more = [f"{len(told) - _MOST_NAMED} more"] if len(told) > _MOST_NAMED else []
+    return ", ".join(told[:_MOST_NAMED] + more)

@@ -1,0 +1,75 @@
+"""What is said of a point beside its number."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from results.record import Record
+from results.scaling import scaling
+from tests.test_scaling import record
+
+
+def test_what_is_not_steady_is_said() -> None:
+    late = [1.0, *[1.4, 1.41, 1.39] * 6, *[1.0, 1.01, 0.99] * 3]
+    rising = [1.0, *[1 + 0.01 * n for n in range(20)]]
+    said = [scaling([record([one])])[0].message for one in (late, rising, [1.0] * 20)]
+    assert said[0].startswith("not steady: the first 19 of 28 windows differ from the rest")
+    assert said[1].startswith("not steady: from the first window that counts to the last they")
+    assert said[1].endswith("% slower")
+    assert said[2] == ""
+    repeats = [record([late], repeat=0), record([[1.0] * 20], repeat=1)]
+    assert scaling(repeats)[0].message.endswith("(in 1 of 2 repeats, the first is told)")
+
+
+def test_the_accuracy_of_a_point_is_that_of_all_its_repeats() -> None:
+    repeats = [
+        dataclasses.replace(record([[1.0] * 3], repeat=n), accuracy=reached)
+        for n, reached in enumerate((0.3, 0.35, 0.64))
+    ]
+    (row,) = scaling(repeats)
+    assert row.remark.startswith("validation accuracy 0.430 (0.300 to 0.640 in 3 repeats)")
+    (row,) = scaling(repeats[:1])
+    assert row.remark.startswith("validation accuracy 0.300")
+
+
+def ran(seconds: float, variables: dict[str, str], **fields: Any) -> Record:
+    one = record([[seconds] * 4] * fields.get("devices", 1), **fields)
+    rank = dataclasses.replace(one.ranks[0], facts={"instructions": "avx2", "variables": variables})
+    return dataclasses.replace(one, ranks=(rank, *one.ranks[1:]))
+
+
+def test_repeats_and_bases_that_ran_with_other_variables_are_told() -> None:
+    naive, active = {"MXNET_ENGINE_TYPE": "NaiveEngine"}, {"OMP_WAIT_POLICY": "active"}
+    (row,) = scaling([ran(1.0, naive, repeat=0), ran(1.0, {}, repeat=1)])
+    assert row.message == "its repeats differ in MXNET_ENGINE_TYPE (NaiveEngine or unset)"
+    two = ran(1.0, active, devices=2, kvstore="dist_sync")
+    base, row = scaling([ran(1.0, {}), two])
+    assert base.message == ""
+    assert row.message.endswith("local x1 differ in OMP_WAIT_POLICY (active or unset)")
+    assert all(not row.message for row in scaling([ran(1.0, active), two]))
+
+
+@pytest.mark.parametrize(
+    ("drifting", "precision", "status"),
+    [(0, 0.02, "ok"), (1, 0.02, "ok"), (2, 0.02, "unstable"), (3, 0, "ok")],
+)
+def test_a_point_is_unstable_if_most_repeats_are_and_a_precision_was_asked_for(
+    drifting: int, precision: float, status: str
+) -> None:
+    rising = [1.0, *[1 + 0.01 * n for n in range(20)]]
+    windows = [rising] * drifting + [[1.0] * 20] * (3 - drifting)
+    repeats = [record([one], repeat=n, precision=precision) for n, one in enumerate(windows)]
+    (row,) = scaling(repeats)
+    assert row.status == status
+    assert row.rate is not None
+
+
+def test_what_any_repeat_has_to_say_is_told_once() -> None:
+    said = ["", "the machine was busy", "the machine was busy", ""]
+    repeats = [
+        dataclasses.replace(record([[1.0, 1.0]], repeat=n), message=message)
+        for n, message in enumerate(said)
+    ]
+    (row,) = scaling(repeats)
+    assert row.message == "the machine was busy (in 2 of 4 repeats, the first is told)"
