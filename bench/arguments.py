@@ -57,10 +57,10 @@ def _add_network(made: argparse.ArgumentParser) -> None:
     add("--network", default="resnet", help=f"one of {', '.join(NETWORKS)}")
     add("--num-layers", type=int, help="depth, for resnet and vgg")
     add("--image-shape", help="channels,height,width (default: the network's own)")
-    add("--num-classes", type=int, default=1000)
+    add("--num-classes", type=int, default=1000, help="classes that labels number from 0")
     add("--initializer", default="default", choices=INITIALIZERS, help="how weights begin")
-    add("--dtype", default="float32", choices=DTYPES)
-    add("--seed", type=int, default=0)
+    add("--dtype", default="float32", choices=DTYPES, help="what is computed in")
+    add("--seed", type=int, default=0, help="of first weights, orders and random changes")
 
 
 def _add_batch(made: argparse.ArgumentParser) -> None:
@@ -81,7 +81,7 @@ def _add_training(made: argparse.ArgumentParser) -> None:
     add = made.add_argument_group("training").add_argument
     add("--num-epochs", type=int, default=80, help="the last epoch, those before --load-epoch too")
     add("--optimizer", default="sgd", help=f"one of {', '.join(OPTIMIZERS)}")
-    add("--lr", type=float, default=0.1)
+    add("--lr", type=float, default=0.1, help="learning rate, for a batch of some hundreds")
     add("--lr-factor", type=float, default=0.1, help="the rate is multiplied by it at each step")
     add("--lr-step-epochs", default="30,60", help="epochs, or a polynomial's power such as pow2")
     add("--warmup-epochs", type=int, default=0, help="epochs over which the rate rises to --lr")

@@ -23,18 +23,19 @@ def of_batch(options: Options, whole: int, images: int) -> Iterator[str]:
 
 
 def of_traffic(
-    kvstore: str, parameter_bytes: int, windows: Sequence[Mapping[str, Any]]
+    options: Options, parameter_bytes: int, windows: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     """Doubt about a network that computes too little for what it sends: both are in the line."""
-    if not is_distributed(kvstore) or not windows:
+    if not is_distributed(options.kv_store) or not windows:
         return
     last = windows[-1]
     seconds = last["cpu_seconds"] / last["steps"]
-    megabytes = 2 * parameter_bytes / 1e6
+    pushed = parameter_bytes / (16 if options.gc_type == "2bit" else 1)  # 2 bits for 32
+    megabytes = (pushed + parameter_bytes) / 1e6
     if megabytes * 1e6 > _MANY_BYTES_A_SECOND * seconds:
         yield (
             f"a step sends and fetches {megabytes:.3g} MB for {seconds:.3g} s of computing: too "
-            f"little to scale well over a slow network; a larger batch computes more for it"
+            f"little to scale well over a slow network, where a larger batch computes more for it"
         )
 
 

@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--layer-before-fullc",
         default="",
-        help="the last layer to keep (default: what the last full connection reads)",
+        help="the last layer to keep; empty: what the last full connection reads",
     )
     return made
 
@@ -36,6 +36,8 @@ def parser() -> argparse.ArgumentParser:
 def parse(argv: Sequence[str]) -> Options:
     """The options, checked; SpecError where there is nothing to begin with."""
     typed = given(parser(), argv)
+    if any(one.partition("=")[0] == "--network" for one in argv):
+        raise SpecError("--network: is the one of --pretrained-model; leave it out")
     if not typed["pretrained_model"]:
         raise SpecError("--pretrained-model: expected the prefix of a checkpoint, got none")
     epoch, typed["load_epoch"] = typed["load_epoch"], 0

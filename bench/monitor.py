@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def look(worker: "Worker", batch: Any, number: int) -> None:
     """Prints the root mean square of all weights, gradients and the scores, every so many batches.
 
-    In a distributed job the gradients are those summed over all workers. Waits for MXNet's work,
-    so windows with a look in them are no measurement.
+    It looks before the weights move; the gradients are summed over the batch of this worker's first
+    device. Waits for MXNet's work, so windows with a look in them are no measurement.
     """
     every = worker.options.monitor
     if not every or number % every:

@@ -168,6 +168,11 @@ def options_of(typed: dict[str, Any]) -> Options:
 def _lr_epochs(typed: dict[str, Any]) -> Epochs:
     if typed["warmup_strategy"] == "lars" and typed["optimizer"] != "lbsgd":
         raise SpecError("--warmup-strategy lars: is a part of --optimizer lbsgd; give that too")
+    if typed["warmup_epochs"] >= typed["num_epochs"] and not typed["benchmark"]:
+        raise SpecError(
+            f"--warmup-epochs {typed['warmup_epochs']}: expected fewer than --num-epochs "
+            f"{typed['num_epochs']}, the rate would never reach --lr"
+        )
     return epochs(
         typed["lr_step_epochs"],
         factor=typed["lr_factor"],

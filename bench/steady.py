@@ -70,15 +70,20 @@ def _cut(series: Numbers) -> int:
     likely &= np.abs(step) > _LEAST_STEP * mean
     for cut in sorted(np.flatnonzero(likely), key=lambda one: (score[one], one)):
         away = math.copysign(1.0, step[cut]) * (series[:cut] - mean[cut])
-        needed = weight[cut] * _chance(away, int(left[cut]), float(noise[cut]))
+        needed = weight[cut] * _chance(away, int(left[cut]), float(noise[cut]), slow=step[cut] > 0)
         middle = np.sort(away)[(cut - 1) // 2]
         if min(abs(step[cut]), middle) > needed and away[-1] > noise[cut]:
             return int(cut)
     return 0
 
 
-def _chance(away: Numbers, left: int, noise: float) -> float:
-    """What a front that differs by chance alone stays below, for a weight of 1."""
+def _chance(away: Numbers, left: int, noise: float, *, slow: bool) -> float:
+    """What a front that differs by chance alone stays below, for a weight of 1.
+
+    A job starts slowly; where the front is faster, more has to be left to count as the rule.
+    """
+    if left < (_LEAST_LEFT if slow else _LEAST_LEFT_LATE):
+        return math.inf
     if len(away) <= left:
         return student(left - 1, _SURE) * noise
     if left < _LEAST_LEFT_LATE:

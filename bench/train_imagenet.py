@@ -5,6 +5,7 @@
 Under a master it says events; typed by hand it prints its own summary at the end.
 """
 
+import math
 import os
 import resource
 import sys
@@ -12,7 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from bench import events
+from bench import events, serve
 from bench.environment import computing
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
@@ -20,9 +21,14 @@ from bench.memory import advice, ran_out
 from bench.options import Options, parse
 from bench.processor import prepare
 from bench.rendezvous import announce
+from bench.series import alike, precision_of
 
 if TYPE_CHECKING:
     from bench.training import Summary
+
+
+# What tells a process where its job's scheduler is and who else is in it.
+_NEEDED = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
 
 
 def summary_text(options: Options, summary: "Summary") -> str:
@@ -32,9 +38,11 @@ def summary_text(options: Options, summary: "Summary") -> str:
     rate = images / sum(window["seconds"] for window in steady)
     whose = "" if summary.num_workers == 1 else f" on worker {summary.rank}"
     what = "read" if options.test_io else "trained"
+    known = precision_of(alike(summary.windows), options.warmup_windows)
     lines = [
         f"{rate:.2f} images/s {what}{whose}: {images} images in {len(steady)} windows, after "
         f"{len(summary.windows) - len(steady)} of warm-up; batch {options.batch_size} a worker"
+        + (f"; known to {100 * known:.2g} % (95 %, this process)" if math.isfinite(known) else "")
     ]
     if summary.accuracy is not None:
         lines.append(f"validation accuracy {summary.accuracy:.3f}{whose}")
@@ -58,15 +66,17 @@ def _run(options: Options) -> "Summary":
     return train(options, {"instructions": instructions, "variables": computing()})
 
 
+def _missing() -> list[str]:
+    return [name for name in _NEEDED if name not in os.environ]
+
+
 def _check_role(options: Options) -> None:
     """SpecError where DMLC_ROLE is not a worker's: MXNet would become a server while it loads."""
     role = os.environ.get("DMLC_ROLE", "worker" if not is_distributed(options.kv_store) else "")
-    needed = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
-    missing = [name for name in needed if name not in os.environ]
-    if is_distributed(options.kv_store) and (role != "worker" or missing):
+    if is_distributed(options.kv_store) and (role != "worker" or _missing()):
         raise SpecError(
             f"--kv-store {options.kv_store} needs a scheduler and servers, and the environment "
-            f"names none (DMLC_ROLE is not 'worker' or {', '.join(needed)} are not set); "
+            f"names none (DMLC_ROLE is not 'worker' or {', '.join(_NEEDED)} are not set); "
             f"'fab bench.sweep' starts all of them"
         )
     if role != "worker":
@@ -111,6 +121,8 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
     try:
         options = read(sys.argv[1:])
+        if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():
+            serve.main()  # as a launcher that starts one program everywhere means it
         _check_role(options)
         summary = _run(options)
         _say_done(summary)

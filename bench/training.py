@@ -4,7 +4,7 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ from bench.stopping import budget_of, decided
 from bench.stopwatch import Stopwatch
 from bench.store_client import any_votes
 from bench.tf32 import rounds_to_tf32
-from bench.worker import Worker, build, step
+from bench.worker import Worker, build, gradients, update
 
 _SAY_SECONDS = 5.0
 
@@ -61,8 +61,9 @@ def measure(worker: Worker, feed: Iterator[inputs.Batch], steps: int, index: int
     clock = Stopwatch()
     for number in range(steps):
         batch = next(feed)
-        losses = step(worker, batch)
+        losses = gradients(worker, batch)
         monitor.look(worker, batch, index * worker.options.steps_per_window + number + 1)
+        update(worker)
     mx.nd.waitall()
     window = clock.window(index, steps * worker.options.batch_size, steps)
     loss = sum(float(part.mean().asscalar()) for part in losses) / len(losses)
@@ -136,7 +137,7 @@ def _check_validation(worker: Worker) -> None:
 def _doubts(worker: Worker, windows: list[dict[str, Any]]) -> tuple[str, ...]:
     found: list[str] = []
     if not worker.options.gpus:  # where a processor only starts what GPUs compute
-        found += doubts.of_traffic(worker.options.kv_store, weights.gradient_bytes(worker), windows)
+        found += doubts.of_traffic(worker.options, weights.gradient_bytes(worker), windows)
     if not worker.options.benchmark:
         images = batches.epoch_images(worker.options, worker.num_workers)
         found += doubts.of_batch(worker.options, worker.part.whole, images)
@@ -159,6 +160,7 @@ def _epochs(
     steps_of_epoch, feed = window_steps(worker), batches_of(worker)
     _say(worker, "ready", _facts(worker) | found)
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
+        before = len(windows)
         for steps in steps_of_epoch:
             windows.append(_window(worker, feed, steps, len(windows)))
             _say(worker, "window", windows[-1])
@@ -168,6 +170,8 @@ def _epochs(
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs
+        if not options.benchmark:
+            _show_epoch(worker, epoch, windows[before:])
         if over or (epoch + 1) % options.save_period == 0:
             _save(worker, epoch)
         if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
@@ -215,12 +219,24 @@ def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]]) ->
     print(f"{line}, loss {last['loss']:.3f}", file=sys.stderr, flush=True)
 
 
+def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]]) -> None:
+    steps, seconds = (sum(one[what] for one in windows) for what in ("steps", "seconds"))
+    schedule = worker.trainer.optimizer.lr_scheduler
+    rate = (
+        schedule(steps * (epoch + 1 - worker.options.load_epoch)) if schedule else worker.options.lr
+    )
+    loss = sum(one["loss"] * one["steps"] for one in windows) / steps
+    line = f"rank {worker.rank} epoch {epoch}: {steps} batches in {seconds:.1f} s"
+    print(f"{line}, learning rate {rate:.4g} at its end, loss {loss:.3f}", file=sys.stderr)
+
+
 def _save(worker: Worker, epoch: int) -> None:
     options = worker.options
     if options.model_prefix and worker.rank == 0:
         shape = (1, *options.image_shape)
         sample = mx.nd.zeros(shape, ctx=worker.contexts[0], dtype=options.array_dtype)
         checkpoint.save(worker.net, options.model_prefix, epoch + 1, sample)
+        print(f"saved {options.model_prefix}-{epoch + 1:04d}.params", file=sys.stderr, flush=True)
 
 
 def _say(worker: Worker, kind: str, values: dict[str, Any]) -> None:

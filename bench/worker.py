@@ -113,6 +113,11 @@ def gradients(worker: Worker, batch: inputs.Batch) -> list[Any]:
 def step(worker: Worker, batch: inputs.Batch) -> list[Any]:
     """One update over the global batch; the losses are still being computed when it returns."""
     losses = gradients(worker, batch)
+    update(worker)
+    return losses
+
+
+def update(worker: Worker) -> None:
+    """Lets the gradients move the weights; with servers, the arrays of gradients are used up."""
     # The servers add up every worker's gradients: the mean is over the global batch.
     worker.trainer.step(worker.part.whole * loss_scale(worker.options))
-    return losses

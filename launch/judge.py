@@ -10,6 +10,9 @@ from launch.watch import EARLY, Verdict
 
 # On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
 _BUSY_BELOW = 0.95
+# A scheduler's tick, a cron job or a flush of the disk takes its part of less.
+_BRIEF_SECONDS = 0.5
+_LOOKS = ("--monitor", "--profile-worker-suffix", "--profile-server-suffix")
 
 
 def judge(
@@ -27,7 +30,13 @@ def judge(
         return Verdict(status="failed", message=doubt)
     # The times of a rehearsal are scripted: nobody can disturb them.
     disturbed = disturbances(machines or {}) if trial.engine != "fake" else []
-    own = (_note(trial, workers), _spent(trial, workers), *_told(trial, workers))
+    own = (
+        _note(trial, workers),
+        _looked_at(trial),
+        _brief(trial, workers),
+        _spent(trial, workers),
+        *_told(trial, workers),
+    )
     notes = filter(None, (*own, idle, *disturbed))
     return Verdict(status="ok", message="; ".join(notes))
 
@@ -36,6 +45,25 @@ def _note(trial: Trial, workers: Sequence[Seen]) -> str:
     if trial.mode == "synthetic":
         return _busy(trial, workers[0])
     return "" if trial.engine == "fake" else said([worker.facts for worker in workers])
+
+
+def _looked_at(trial: Trial) -> str:
+    """Says so where looking inside took a part of the windows."""
+    names = [name for name in _LOOKS if any(one.startswith(name) for one in trial.options)]
+    return f"no measurement of speed, for it was looked at by {names[0]}" if names else ""
+
+
+def _brief(trial: Trial, workers: Sequence[Seen]) -> str:
+    """Says so where the windows that count are too short in all for what a machine does beside."""
+    if trial.engine == "fake":
+        return ""
+    total = min(sum(w["seconds"] for w in one.windows[trial.warmup_windows :]) for one in workers)
+    if total >= _BRIEF_SECONDS:
+        return ""
+    return (
+        f"measured in {total:.2g} s in all, in which a machine may do anything: raise "
+        f"steps_per_window or windows"
+    )
 
 
 def _busy(trial: Trial, worker: Seen) -> str:
@@ -48,7 +76,7 @@ def _busy(trial: Trial, worker: Seen) -> str:
         return ""
     return (
         f"the machine was busy: the worker computed in {100 * share:.0f} % of its time only, and "
-        f"the speed-ups over it look too good; measure again on an idle machine (another --run)"
+        f"the speed-ups over it look too good: measure again on an idle machine (another --run)"
     )
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from tabulate import tabulate
 
 from bench.trial import Trial
+from plots.apart import apart
 from results.knee import knees
 from results.rates import Rate, Ratio
 from results.run import Run
@@ -29,6 +30,7 @@ HEADER = (
     "of worker",
     "status",
 )
+_MODES = {"real": "real data", "bandwidth": "bandwidth"}
 _TEXT = ("network", "kvstore", "status")
 # What a narrow terminal can do without, the first of them first.
 _SPARE = ("batch", "of worker", "of host", "95 % interval", "n")
@@ -59,20 +61,24 @@ def _times(ratio: Ratio) -> str:
 
 
 def _percent(ratio: Ratio) -> str:
-    return f"{100 * ratio.value:.0f} %"
+    """'90 ± 3 %', the larger side of its 95 % interval; '90 %' where that is nothing or unknown."""
+    low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
+    side = 100 * max(ratio.value - low, high - ratio.value)
+    spread = f" ± {side:.{0 if side >= 0.95 else 1}f}" if side >= 0.05 else ""
+    return f"{100 * ratio.value:.0f}{spread} %"
 
 
 def _efficiency(against: Against | None) -> str:
     return "" if against is None else _percent(against.efficiency)
 
 
-def cells(row: ScalingRow) -> tuple[str, ...]:
-    """The row's cells under `HEADER`, as text."""
+def cells(row: ScalingRow, more: str = "") -> tuple[str, ...]:
+    """The row's cells under `HEADER`, as text; `more` is what tells it from others like it."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
     devices = f"{trial.devices}*" if row.emulated else str(trial.devices)
     return (
-        trial.label + {"real": ", real data", "bandwidth": ", bandwidth"}.get(trial.mode, ""),
+        ", ".join(filter(None, (trial.label, _MODES.get(trial.mode), more))),
         "test-io" if trial.mode == "test-io" else trial.kvstore,
         devices,
         batch,
@@ -91,17 +97,21 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
     """The lines under the table: what the columns stand on, and what each point has to say."""
     lines = ["batch: images a step on one device / one worker / the whole job."]
     repeats = {row.rate.repeats for row in rows if row.rate}
-    lines.append("n: repeats in fresh processes; the interval comes from their spread.")
+    if repeats - {1}:
+        lines.append("n: repeats in fresh processes; the interval comes from their spread.")
     if 1 in repeats:
-        lines[-1] = (
+        lines[1:] = [
             "n: repeats in fresh processes. Where n is 1, the interval comes from the windows of "
             "one process; others can differ by more."
-        )
+        ]
     if 2 in repeats:
         lines.append("Two repeats say little about their spread: take 3 or more.")
     bases = sorted({row.device.base for row in rows if row.device})
     if bases:
-        lines.append(f"speed-up, efficiency: against one device ({', '.join(bases)}).")
+        lines.append(
+            f"speed-up, efficiency: against one device ({', '.join(bases)}); ±: the larger side of "
+            f"the 95 % interval, which holds the base's errors too."
+        )
     bases = sorted({row.host.base for row in rows if row.host})
     if bases:
         lines.append(f"of host: efficiency against one full host ({', '.join(bases)}).")
@@ -118,7 +128,9 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
     lines += knees(rows)
-    lines += [f"{row.trial.name}: {row.remark}." for row in rows if row.remark]
+    for row, more in zip(rows, apart([row.trial for row in rows]), strict=True):
+        name = f"{row.trial.name} ({more})" if more else row.trial.name
+        lines += [f"{name}: {row.remark}."] if row.remark else []
     if missing:
         lines.append(f"NOT MEASURED YET: {', '.join(missing)}.")
     return lines
@@ -137,9 +149,9 @@ def terminal(
     for name in shown:
         # Folded, not cut: half a number would be read as a number.
         table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
-    for row in rows:
+    for row, more in zip(rows, apart([row.trial for row in rows]), strict=True):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
-        named = dict(zip(HEADER, cells(row), strict=True))
+        named = dict(zip(HEADER, cells(row, more), strict=True))
         table.add_row(*(named[name] for name in shown), style=style)
     lines = remarks(rows, missing)
     if without:
@@ -156,7 +168,10 @@ def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
     """The table and its remarks in Markdown."""
     align = ["left" if name in _TEXT else "right" for name in HEADER]
     table: str = tabulate(
-        [[cell.replace("|", "\\|") for cell in cells(row)] for row in rows],
+        [
+            [cell.replace("|", "\\|") for cell in cells(row, more)]
+            for row, more in zip(rows, apart([row.trial for row in rows]), strict=True)
+        ],
         headers=HEADER,
         tablefmt="pipe",
         colalign=align,

@@ -1,5 +1,6 @@
 """ScalingRow: one point of a sweep with its speed-up and efficiency against each base."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from results.conditions import differences
 from results.ledger import slow_ranks
 from results.rates import Rate, Ratio, rate, ratio
 from results.record import Record
-from results.windows import steady_windows, unsteadiness
+from results.windows import left_out, steady_windows, unsteadiness
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,7 @@ class _Point:
     records: tuple[Record, ...]
 
 
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 # Fields in which a point may differ from its base.
 _SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
 _WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
@@ -196,13 +198,20 @@ def _unlike(point: _Point, bases: dict[str, _Point | None]) -> Iterator[str]:
 
 
 def _told(group: Sequence[Record]) -> Iterator[str]:
-    """What its repeats have to say, each thing once."""
-    for said in (lambda one: one.message, slow_ranks, unsteadiness):
-        sentences = [told for one in group if (told := said(one))]
-        if len(set(sentences)) > 1 or 0 < len(sentences) < len(group):
-            yield f"{sentences[0]} (in {len(sentences)} of {len(group)} repeats, the first is told)"
-        else:
-            yield from sentences[:1]
+    """What its repeats have to say, each thing once; figures are those of the first that says it.
+
+    Sentences that differ in their figures alone say the same thing.
+    """
+    said: dict[str, list[str]] = {}
+    for one in group:
+        parts = [*one.message.split("; "), slow_ranks(one), left_out(one), unsteadiness(one)]
+        for part in filter(None, parts):
+            said.setdefault(_FIGURE.sub("#", part), []).append(part)
+    for sentences in said.values():
+        alike = len(sentences) == len(group) and len(set(sentences)) == 1
+        first = "" if len(set(sentences)) == 1 else ", the first is told"
+        count = f" (in {len(sentences)} of {len(group)} repeats{first})"
+        yield sentences[0] + ("" if alike else count)
 
 
 def _window_seconds(group: Sequence[Record]) -> tuple[float, ...]:

@@ -1,6 +1,6 @@
 """The windows of a record that count: (seconds, images) of the whole job, once it is steady."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -108,6 +108,24 @@ def _first_steady(record: Record) -> list[int]:
         ).dropped
         for rank in record.ranks
     ]
+
+
+def left_out(record: Record) -> str:
+    """Which windows do not count besides the warm-up, and what they change; empty where none."""
+    found, windows = steady_state(record), job_windows(record)
+    extra = found.dropped - record.trial.warmup_windows
+    if extra < 1 or not found.settled or record.trial.asynchronous:
+        return ""
+    front, rest = windows[record.trial.warmup_windows : found.dropped], windows[found.dropped :]
+    slower = 100 * (_per_image(front) / _per_image(rest) - 1)
+    return (
+        f"{extra} of {extra + len(rest)} windows after warm-up do not count, being "
+        f"{abs(slower):.0f} % {'slower' if slower > 0 else 'faster'} than those that follow"
+    )
+
+
+def _per_image(windows: Sequence[tuple[float, int]]) -> float:
+    return sum(seconds for seconds, _ in windows) / sum(images for _, images in windows)
 
 
 def unsteadiness(record: Record) -> str:

@@ -9,6 +9,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 import tasks.bench
+from bench.interval import Error
 from bench.sweep import Sweep
 from bench.trial import Trial, make
 from plots.frame import frame
@@ -21,8 +22,8 @@ from results.scaling import ScalingRow
 BASE: dict[str, Any] = {"mode": "test-io", "batch_per_device": 8, "data_train": "x.rec"}
 
 
-def row(trial: Trial, rate: float) -> ScalingRow:
-    found = Rate(images_per_second=rate, error=None, repeats=1, windows=10)
+def row(trial: Trial, rate: float, error: float = 0.005) -> ScalingRow:
+    found = Rate(images_per_second=rate, error=Error(size=error, freedom=9), repeats=1, windows=10)
     return ScalingRow(trial=trial, status="ok", message="", rate=found, emulated=False)
 
 
@@ -49,6 +50,14 @@ def test_the_knee_is_the_least_count_within_noise_of_the_best(
 ) -> None:
     assert knees(rows(rates)) == [said]
     assert said in remarks(rows(rates), [])
+
+
+def test_rates_that_are_not_known_have_no_knee() -> None:
+    wide = [row(make({**BASE, "data_nthreads": n}), 600 + n, error=0.1) for n in (1, 2)]
+    assert knees(wide) == [
+        "1 thread gives 601 images/s; whether more or fewer do as well cannot be said, the rates "
+        "are known to 23 % only."
+    ]
 
 
 def test_several_counts_are_drawn_and_one_is_not() -> None:

@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,10 @@ def test_doubtful_jobs_are_told_their_figures() -> None:
     warm = parse(["--data-train=x", "--num-classes=10", "--warmup-epochs=2"])
     assert list(of_batch(warm, 64, 64)) == []
     windows = [{"cpu_seconds": 0.2, "steps": 2}]
-    (line,) = of_traffic("dist_sync", 50_000_000, windows)
+    servers = parse(["--data-train=x", "--kv-store=dist_sync"])
+    (line,) = of_traffic(servers, 50_000_000, windows)
     assert "100 MB for 0.1 s of computing" in line
-    assert list(of_traffic("device", 50_000_000, windows)) == []
-    assert list(of_traffic("dist_sync", 50_000, windows)) == []
+    (line,) = of_traffic(replace(servers, gc_type="2bit"), 50_000_000, windows)
+    assert "53.1 MB for 0.1 s of computing" in line
+    assert list(of_traffic(options, 50_000_000, windows)) == []
+    assert list(of_traffic(servers, 50_000, windows)) == []

@@ -115,6 +115,7 @@ def test_upstreams_options_have_upstreams_defaults_and_are_heard(name: str) -> N
         ("--brightness -1", "--brightness: expected 0 or more"),
         ("--lr-step-epochs 30,x", "expected epochs such as 30,60 or pow2"),
         ("--lr-step-epochs pow0", "expected 'pow' and a power"),
+        ("--num-epochs 2 --warmup-epochs 2", "expected fewer than --num-epochs 2"),
         ("--lr-factor 0", "--lr-factor: expected above 0"),
         ("--lr nan", "--lr: expected 0 or more, got nan"),
         ("--warmup-strategy lars", "is a part of --optimizer lbsgd"),

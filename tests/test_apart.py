@@ -1,0 +1,21 @@
+"""Points that would look the same are told apart by what differs."""
+
+from bench.trial import make
+from plots.apart import apart
+
+BASE = {"network": "tiny", "kvstore": "dist_sync", "devices": 2, "batch_per_device": 8}
+
+
+def test_only_points_that_look_alike_are_told_apart_and_by_what_differs() -> None:
+    trials = [
+        make(BASE),
+        make(BASE | {"dtype": "bfloat16"}),
+        make(BASE | {"options": ["--optimizer=nag", "--top-k=2"]}),
+        make(BASE | {"devices": 4}),
+    ]
+    assert apart(trials) == [
+        "dtype float32, options none",
+        "dtype bfloat16, options none",
+        "dtype float32, options --optimizer=nag --top-k=2",
+        "",
+    ]
