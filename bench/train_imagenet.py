@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from bench import events
+from bench.auto_batch import sized
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.memory import advice, ran_out
@@ -110,6 +111,7 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
     try:
         options = read(sys.argv[1:])
+        options = read(sized(options, sys.argv[1:])) if options.auto_batch else options
         _check_role(options)
         summary = _run(options)
         _say_done(summary)

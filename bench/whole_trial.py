@@ -18,6 +18,7 @@ OF_FIELDS = frozenset(
     f"--{name}"
     for name in (
         *("network", "num-layers", "image-shape", "num-classes", "batch-size", "global-batch"),
+        "auto-batch",
         *("gpus", "cpus", "kv-store", "expect-workers", "dtype", "lr", "mom", "wd", "seed"),
         *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
         *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
@@ -153,7 +154,7 @@ def _check_batch(trial: "Trial") -> None:
     if fixed and trial.batch_per_device:
         raise SpecError(
             f"global_batch_fixed: {fixed} and batch_per_device {trial.batch_per_device} cannot "
-            f"both be; give one of them"
+            f"both be; give one of them (--auto-batch finds the latter)"
         )
     if fixed and fixed // trial.workers < trial.devices_per_worker:
         raise SpecError(
