@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from bench import events
 from bench.auto_batch import sized
+from bench.build import software
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.memory import advice, ran_out
@@ -82,6 +83,7 @@ def _say_done(summary: "Summary") -> None:
         "doubts": summary.doubts,
         "weight_hash": summary.weight_hash,
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        **software(),
     }
     events.say(events.Event(kind="done", rank=summary.rank, values=values))
 

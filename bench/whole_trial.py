@@ -67,6 +67,8 @@ def check(trial: "Trial") -> None:
     _check_arithmetic(trial)
     if trial.precision >= 1:
         raise SpecError(f"precision: expected a part of the rate, below 1, got {trial.precision}")
+    if "\0" in trial.python:
+        raise SpecError(f"python: expected a path, got {trial.python!r}")
     for setting in trial.env:
         _check_setting(setting)
     names = [setting.partition("=")[0] for setting in trial.env]
