@@ -13,7 +13,7 @@ from bench.sweep import load_sweep
 from tasks import data
 from tasks.ab import bench_ab
 from tasks.bandwidth import bench_bandwidth
-from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
+from tasks.bench import bench_plan, bench_sweep, measure_here
 from tasks.door import door
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
 from tasks.logs import hosts_logs
@@ -27,6 +27,7 @@ from tasks.practice import (
     practice_up,
 )
 from tasks.push import push_data
+from tasks.reading import bench_io
 from tasks.report import report_build, report_show, stamped
 
 

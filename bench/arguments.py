@@ -13,6 +13,8 @@ from bench.optimizers import INITIALIZERS, OPTIMIZERS
 from bench.schedule import STRATEGIES
 
 DTYPES = ("float32", "float16", "bfloat16")
+# Of a device; nothing has room for more.
+MOST_BATCH = 1 << 16
 DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with a path a line"
 
 
@@ -68,6 +70,15 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
     batch = made.add_mutually_exclusive_group().add_argument
     batch("--batch-size", type=int, default=128, help="images a step of THIS worker")
     batch("--global-batch", type=int, default=0, help="images a step of all workers together")
+    batch(
+        "--auto-batch",
+        type=int,
+        nargs="?",
+        const=MOST_BATCH,
+        default=0,
+        metavar="MOST",
+        help="the largest that fits, at most so many images a device; 0: as --batch-size says",
+    )
     add("--gpus", default="", help="for example 0,1,2; empty: CPU")
     add("--cpus", type=int, default=1, help="CPU devices where --gpus is empty")
     add("--kv-store", default="device", help="local, device, dist_sync, dist_async, ...")

@@ -40,6 +40,8 @@ def parse(argv: Sequence[str]) -> Options:
         raise SpecError("--network: is the one of --pretrained-model; leave it out")
     if not typed["pretrained_model"]:
         raise SpecError("--pretrained-model: expected the prefix of a checkpoint, got none")
+    if typed["auto_batch"]:
+        raise SpecError("--auto-batch: 'python -m bench.auto_batch' finds it for a network by name")
     epoch, typed["load_epoch"] = typed["load_epoch"], 0
     return dataclasses.replace(
         options_of(typed), pretrained=typed["pretrained_model"], pretrained_epoch=epoch

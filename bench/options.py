@@ -25,6 +25,7 @@ class Options:
     lr_epochs     when the learning rate changes
     augmentation  how training images are changed at random
     load_epoch    the checkpoint of `model_prefix` to begin with (0: none)
+    auto_batch    find the largest batch a device, up to so much (0: `batch_size` is given)
     pretrained    checkpoint whose layers up to `layer_before_fullc` are kept (fine_tune)
     """
 
@@ -79,6 +80,7 @@ class Options:
     layer_before_fullc: str = ""
     cold: bool = False
     bandwidth: bool = False
+    auto_batch: int = 0
 
     @property
     def devices(self) -> int:

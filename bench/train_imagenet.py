@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from bench import events, serve
+from bench.auto_batch import sized
+from bench.build import software
 from bench.environment import computing
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
@@ -92,6 +94,7 @@ def _say_done(summary: "Summary") -> None:
         "doubts": summary.doubts,
         "weight_hash": summary.weight_hash,
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        **software(),
     }
     events.say(events.Event(kind="done", rank=summary.rank, values=values))
 
@@ -123,6 +126,7 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
         options = read(sys.argv[1:])
         if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():
             serve.main()  # as a launcher that starts one program everywhere means it
+        options = read(sized(options, sys.argv[1:])) if options.auto_batch else options
         _check_role(options)
         summary = _run(options)
         _say_done(summary)

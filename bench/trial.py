@@ -30,6 +30,8 @@ class Trial:
     batch_per_device    images a step on one device; worker and global batch follow from it
     global_batch_fixed  images a step of the whole job, whatever its devices (strong scaling), and
                         batch_per_device is 0 then; 0: batch_per_device decides
+    python              interpreter of every process, with its MXNet, in place of a host's own;
+                        relative to the checkout ("": the host's)
     options             further options of a worker, "--optimizer=nag" and the like
     windows             measured windows of `steps_per_window` steps, after `warmup_windows`, at
                         most (0: as many as `num_epochs` hold)
@@ -83,6 +85,7 @@ class Trial:
     data_nthreads: int = 4
     rgb_mean: tuple[float, ...] = (123.68, 116.779, 103.939)
     rgb_std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    python: str = ""
     options: tuple[str, ...] = ()
     cold: bool = False
     fake_seconds: tuple[float, ...] = ()
@@ -181,7 +184,10 @@ class Trial:
     @cached_property
     def key(self) -> str:
         """Twelve hex digits that change with any field."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True)
+        fields = dataclasses.asdict(self)
+        if not self.python:  # a field of later: what was measured without it keeps its key
+            del fields["python"]
+        text = json.dumps(fields, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

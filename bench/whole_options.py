@@ -20,7 +20,7 @@ def check(options: "Options") -> None:
         _check_least(options, name, 1)
     for name in (
         *("windows", "warmup_windows", "steps_per_window", "num_examples", "global_batch"),
-        *("monitor", "load_epoch", "top_k", "lr", "mom", "wd"),
+        *("auto_batch", "monitor", "load_epoch", "top_k", "lr", "mom", "wd"),
         *("precision", "budget_seconds", "seed"),
     ):
         _check_least(options, name, 0)
@@ -85,8 +85,8 @@ def _check_most(options: "Options") -> None:
 
 
 def _check_batch(options: "Options") -> None:
-    if options.global_batch:
-        return  # what each worker has of it is known once they have met
+    if options.global_batch or options.auto_batch:
+        return  # what each worker has is known once they have met, or once it was tried
     if options.batch_size < options.devices or options.batch_size % options.devices:
         raise SpecError(
             f"--batch-size: expected a positive multiple of this worker's {options.devices} "

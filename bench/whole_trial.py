@@ -18,6 +18,7 @@ OF_FIELDS = frozenset(
     f"--{name}"
     for name in (
         *("network", "num-layers", "image-shape", "num-classes", "batch-size", "global-batch"),
+        "auto-batch",
         *("gpus", "cpus", "kv-store", "expect-workers", "dtype", "lr", "mom", "wd", "seed"),
         *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
         *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
@@ -66,6 +67,8 @@ def check(trial: "Trial") -> None:
     _check_arithmetic(trial)
     if trial.precision >= 1:
         raise SpecError(f"precision: expected a part of the rate, below 1, got {trial.precision}")
+    if "\0" in trial.python:
+        raise SpecError(f"python: expected a path, got {trial.python!r}")
     for setting in trial.env:
         _check_setting(setting)
     names = [setting.partition("=")[0] for setting in trial.env]
@@ -153,7 +156,7 @@ def _check_batch(trial: "Trial") -> None:
     if fixed and trial.batch_per_device:
         raise SpecError(
             f"global_batch_fixed: {fixed} and batch_per_device {trial.batch_per_device} cannot "
-            f"both be; give one of them"
+            f"both be; give one of them (--auto-batch finds the latter)"
         )
     if fixed and fixed // trial.workers < trial.devices_per_worker:
         raise SpecError(

@@ -67,7 +67,10 @@ def _said(command: list[str]) -> str:
 
 def _of_python(tree: str, python: str) -> dict[str, Any]:
     path = os.path.join(tree, python)  # noqa: PTH118
-    version, origin = json.loads(_run([path, "-c", _FIND], tree, _SECONDS, []))
+    try:
+        version, origin = json.loads(_run([path, "-c", _FIND], tree, _SECONDS, []))
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        return {"python_problem": f"it does not answer as a Python does ({last_line(error)})"}
     if not origin:
         return {"python": version, "python_problem": "it has no mxnet"}
     # CUDA's, as wheels bring them; nothing else on the host is to find these.
@@ -111,7 +114,10 @@ def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) ->
         stdin=subprocess.DEVNULL,
         check=True,
     )
-    return done.stdout.strip().splitlines()[-1]
+    said = done.stdout.strip().splitlines()
+    if not said:
+        raise ValueError("it printed nothing")
+    return said[-1]
 
 
 def contents(tree: str, python: str, data: list[str]) -> Any:

@@ -74,7 +74,7 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
     if role == "worker" and trial.mode == "real" and trial.servers:
         on_host = trial.devices_per_host // trial.devices_per_worker
         env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"
-    if host.libraries:
+    if host.libraries and not trial.python:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
     gpus = _gpus(trial, host, role, index)
     if trial.device == "gpu" and (role != "worker" or _several(trial)):
@@ -83,7 +83,7 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
         host=host,
         role=role,
         index=index,
-        argv=(host.python, *ENGINES[trial.engine](trial, role, index)),
+        argv=(trial.python or host.python, *ENGINES[trial.engine](trial, role, index)),
         env=env,
         cores=_cores(trial, host, role, index),
         gpus=gpus,

@@ -73,6 +73,7 @@ def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
     from launch.sweep import identified
     from plots.ab import remarks, write
     from results.ab import BLOCK, effect, runs, sentence
+    from results.builds import sides
     from results.rates import rate_of
     from results.store import Store
 
@@ -89,8 +90,9 @@ def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
                 raise Exit(_broken(store, part), code=5)
             if len(before) < len(part):
                 print(sees(records, blocks), flush=True)
-        lines = [sentence(effect([rate_of(one) for one in records])), sees(records, blocks)]
-        for line in [*remarks(records), lines[0]]:
+        ran = sides(records)
+        lines = [sentence(effect([rate_of(one) for one in records])), sees(records, blocks), *ran]
+        for line in [*remarks(records), *ran, lines[0]]:
             print(line)
         for path in write(store.folder, [what.description, *lines], records):
             print(path)

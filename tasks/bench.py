@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from invoke.tasks import task
-
-from bench.arguments import DATA
 from bench.engines import ENGINES
 from bench.errors import SpecError
 from bench.faults import KINDS
 from bench.rehearsal import with_fault
-from bench.spread import within
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep
-from bench.trial import chosen, make
+from bench.trial import chosen
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
-from tasks.door import door, number, whole
-from tasks.report import build_report, run_folder, stamped
+from tasks.door import number, whole
+from tasks.fitting import check_fitting, fitting
+from tasks.report import build_report, run_folder
 from tasks.where import addressed, cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -126,8 +122,10 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "x": "NAME=VALUE in the environment of every process",
         "log_budget": "MiB of what each process prints that are kept, the last of it",
         "in_order": "measure in the file's order, not in one of chance within each repeat",
+        "auto_batch": "the largest batch that fits (--auto-batch=N: up to N), for each network",
     },
     iterable=["fault", "x"],
+    optional=["auto_batch"],
 )
 def bench_sweep(  # type: ignore[no-untyped-def]
     c,
@@ -149,13 +147,18 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     scheduler="first",
     log_budget="16",
     in_order=False,
+    auto_batch="",
 ):
     """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
     from launch.watch import Deadlines
 
     hosts = cluster_of(asked, only_named=engine == "fake")
     fields = fields_of(x, servers_per_host, server_hosts, precision, budget)
+    if auto_batch:
+        fields |= {"batch_per_device": 1}
     what = spread_over(hosts, sweep, fields, engine)
+    if auto_batch:
+        check_fitting(what, hosts)
     if repeats:
         what = replace(what, repeats=whole("--repeats", repeats, most=MOST_REPEATS))
     if not fault and "--fault" in sys.argv:
@@ -173,6 +176,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     with place as where:
         kept = whole("--log-budget", log_budget) << 20
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
+        if auto_batch:
+            what = fitting(what, patient, run_folder(run or what.name), auto_batch)
         measure(what, run, patient, in_order)
 
 
@@ -214,34 +219,3 @@ def spread_over(hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engin
         raise SpecError(f"--server-hosts {asked}: {len(hosts)} hosts leave none for workers")
     fields["devices_per_host"] = hosts[0].cpus
     return load_sweep(sweep, engine=engine or None, fields=fields, hosts=workers)
-
-
-@task(
-    help={
-        "data": DATA,
-        "nthreads": "decoding threads, a row each: 1,2,4; default: 1, 2, 4 ... all processors",
-        "cold": "read from the disk: the files are dropped from memory before each epoch",
-        "options": "of training, such as '--random-crop=1 --random-mirror=1'",
-    }
-)
-@door
-def bench_io(  # type: ignore[no-untyped-def]
-    c, data, batch="32", nthreads="", image_shape="3,224,224", windows="10", cold=False, options=""
-):
-    """Measure how fast the input pipeline reads, with nothing to feed."""
-    fields = {
-        "mode": "test-io",
-        "data_train": data,
-        "batch_per_device": whole("--batch", batch),
-        "image_shape": [whole("--image-shape", part) for part in image_shape.split(",")],
-        "windows": whole("--windows", windows),
-        "device": "cpu",
-        "cold": cold,
-        "options": options.split(),
-    }
-    counts = [whole("--nthreads", part) for part in nthreads.split(",")] if nthreads else None
-    counts = list(dict.fromkeys(counts or within(len(os.sched_getaffinity(0)))))
-    trials = tuple(make(fields | {"data_nthreads": count}) for count in counts)
-    description = f"reading {data} in {' / '.join(map(str, counts))} threads"
-    what = Sweep(name="io", description=description, repeats=1, trials=trials, text="")
-    measure_here(what, stamped("io"))

@@ -21,12 +21,16 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 @contextmanager
 def on_this_machine(what: Sweep) -> Iterator[Where]:
     """This machine alone, or playing all the hosts that a rehearsal needs."""
+    from launch.builds import check_pythons
     from launch.hosts import rehearse, this_machine
     from launch.sweep import Where
+    from launch.transport import here
 
     fake = all(trial.engine == "fake" for trial in what.trials)
     most = max(what.trials, key=lambda trial: trial.hosts)
-    yield Where(hosts=rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),))
+    hosts = rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),)
+    check_pythons(what.trials, hosts, here)
+    yield Where(hosts=hosts)
 
 
 def _master(found: list[Examined]) -> Host:
@@ -55,6 +59,7 @@ def on_hosts(
     if scheduler not in {"first", "master"}:
         raise LaunchError(f"--scheduler: expected first or master, got {scheduler!r}")
 
+    from launch.builds import check_pythons
     from launch.check import examine
     from launch.data import manifests
     from launch.findings import Wanted
@@ -73,6 +78,7 @@ def on_hosts(
         check(found)
         facts = {one.host.name: one.facts for one in found}
         fit = tuple(one.host for one in found)
+        check_pythons(what.trials, fit, ssh.start)
         data = manifests(what.trials, fit, ssh.start)
         at = _master(found) if scheduler == "master" else None
         yield Where(hosts=fit, start=ssh.start, scheduler=at, facts=facts, data=data)
