@@ -17,7 +17,7 @@ def named(data: str) -> tuple[Path, ...]:
     """The files and folders of `data`: what ';' joins; a .txt file stands for its lines."""
     found: list[Path] = []
     for part in filter(None, data.split(";")):
-        path = Path(part)
+        path = _path(part)
         found += _lines(path) if path.suffix == LIST and not path.is_dir() else [path]
     return tuple(found)
 
@@ -31,7 +31,19 @@ def _lines(path: Path) -> list[Path]:
             f"{path}: expected a list of .rec files, a path a line, and it cannot be read "
             f"({reason})"
         ) from error
-    return [Path(line.strip()) for line in lines if line.strip()]
+    return [_path(line.strip()) for line in lines if line.strip()]
+
+
+def _path(text: str) -> Path:
+    """SpecError for what no file can be called, or where one may not look."""
+    try:
+        Path(text).stat()
+    except FileNotFoundError:
+        pass  # said by whoever reads it
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise SpecError(f"{text[:80]!r}: expected a path of data, and it has {reason!r}") from error
+    return Path(text)
 
 
 def shards(data: str) -> tuple[Path, ...]:

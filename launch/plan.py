@@ -145,8 +145,12 @@ def describe(processes: Sequence[Process]) -> str:
     blocks = []
     for process in processes:
         pinned = f" cores {','.join(map(str, process.cores))}" if process.cores else ""
-        env = [f"{name}={shlex.quote(value)}" for name, value in process.env.items()]
-        taskset = ["taskset", "-c", ",".join(map(str, process.cores))] if process.cores else []
-        command = " ".join([*env, *taskset, shlex.join(process.argv)])
-        blocks.append(f"{process.host.name} {process.id}{pinned}\n    {command}")
+        blocks.append(f"{process.host.name} {process.id}{pinned}\n    {command_line(process)}")
     return "\n".join(blocks)
+
+
+def command_line(process: Process) -> str:
+    """What a person would type on its host to start it: environment, cores, command."""
+    env = [f"{name}={shlex.quote(value)}" for name, value in process.env.items()]
+    taskset = ["taskset", "-c", ",".join(map(str, process.cores))] if process.cores else []
+    return " ".join([*env, *taskset, shlex.join(process.argv)])

@@ -1,7 +1,6 @@
 """Runs the trials of a sweep that are not done yet, one after another, into a store."""
 
 import json
-import shlex
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -23,7 +22,7 @@ from launch.identity import data_manifest, identity
 from launch.judge import accuracy, judge
 from launch.logs import BUDGET_BYTES, compress
 from launch.order import Point
-from launch.plan import Process, emulated, plan
+from launch.plan import Process, command_line, emulated, plan
 from launch.ports import free_port
 from launch.seen import Seen
 from launch.transport import Start, here
@@ -159,7 +158,7 @@ def _point(
         started=started,
         elapsed_seconds=time.monotonic() - began,
         accuracy=accuracy(watch.workers),
-        commands={process.id: shlex.join(process.argv) for process in watch.processes},
+        commands={process.id: command_line(process) for process in watch.processes},
         machines={host: kept(span) for host, span in watch.machines.items()},
     )
     store.append(record)

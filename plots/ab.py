@@ -10,8 +10,10 @@ from results.ab import BLOCK, differences, percent
 from results.errors import StoreError
 from results.rates import rate_of
 from results.record import Record
+from results.scaling import FIGURE
 from results.store import write_whole
 
+_MOST_NAMED = 6
 _COLUMNS = ("run", "block", "setting", "repeat", "images_per_second", "message")
 
 
@@ -28,13 +30,24 @@ def page(lines: Sequence[str], records: Sequence[Record]) -> str:
 
 
 def remarks(records: Sequence[Record]) -> list[str]:
-    """What was said of single runs, each once."""
-    said = dict.fromkeys(record.message for record in records if record.message)
+    """What was said of single runs, each once, and of which: 'runs 2, 3 (B): ...'."""
+    said: dict[str, list[tuple[int, str]]] = {}
+    for number, record in enumerate(records):
+        for part in filter(None, record.message.split("; ")):
+            said.setdefault(FIGURE.sub("#", part), []).append((number, part))
     rehearsal = any(record.trial.engine == "fake" for record in records)
     return [
         *(["REHEARSAL: the fake engine's scripted times, not measurements"] if rehearsal else []),
-        *said,
+        *(f"{_runs([number for number, _ in one])}: {one[0][1]}" for one in said.values()),
     ]
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    sides = "".join(sorted({BLOCK[number % len(BLOCK)] for number in numbers}))
+    which = "run" if len(numbers) == 1 else "runs"
+    listed = ", ".join(str(number + 1) for number in numbers[:_MOST_NAMED])
+    more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
+    return f"{which} {listed}{more} ({' and '.join(sides)})"
 
 
 def table(records: Sequence[Record]) -> str:

@@ -32,6 +32,7 @@ def footer(run: Run) -> str:
     drawn = drawable(rows)
     left = [row.trial.name for row in rows if row.rate and row not in drawn]
     failed = [row.trial.name for row in rows if row.rate is None]
+    told = [row.trial.name for row in drawn if row.rate and row.message]
     environment = run.environment
     parts = (
         machine(environment),
@@ -43,7 +44,11 @@ def footer(run: Run) -> str:
     text = "; ".join(part for part in parts if part)
     more = "".join(
         f"\n{word}: {', '.join(names)}"
-        for word, names in (("in the table only", left), ("failed", failed))
+        for word, names in (
+            ("in the table only", left),
+            ("failed", failed),
+            ("the table says more of", told),
+        )
         if names
     )
     return ("REHEARSAL - scripted times, not measurements\n" if run.rehearsal else "") + text + more

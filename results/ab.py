@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from scipy.special import stdtrit
+from scipy.special import nctdtrinc, stdtrit
 
 from bench.trial import Trial
 
@@ -76,11 +76,11 @@ def noise(rates: Sequence[float]) -> float:
 def smallest(noise: float, blocks: int) -> float:
     """The relative difference that is found in 9 of 10 measurements of so many blocks.
 
-    (t of the interval + t of the power) standard errors: the usual approximation of the
-    noncentral t.
+    In standard errors, the noncentrality with which t is beyond the interval's so often.
     """
-    both = float(stdtrit(blocks - 1, _BEYOND) + stdtrit(blocks - 1, _POWER))
-    return math.expm1(both * noise / math.sqrt(blocks))
+    beyond = float(stdtrit(blocks - 1, _BEYOND))
+    errors = float(nctdtrinc(blocks - 1, 1 - _POWER, beyond))
+    return math.expm1(errors * noise / math.sqrt(blocks))
 
 
 def percent(share: float) -> str:

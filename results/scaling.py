@@ -66,7 +66,7 @@ class _Point:
     records: tuple[Record, ...]
 
 
-_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 # Fields in which a point may differ from its base.
 _SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
 _WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
@@ -206,7 +206,7 @@ def _told(group: Sequence[Record]) -> Iterator[str]:
     for one in group:
         parts = [*one.message.split("; "), slow_ranks(one), left_out(one), unsteadiness(one)]
         for part in filter(None, parts):
-            said.setdefault(_FIGURE.sub("#", part), []).append(part)
+            said.setdefault(FIGURE.sub("#", part), []).append(part)
     for sentences in said.values():
         alike = len(sentences) == len(group) and len(set(sentences)) == 1
         first = "" if len(set(sentences)) == 1 else ", the first is told"

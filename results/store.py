@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from bench.errors import SpecError
 from im2rec_tools import files
@@ -32,6 +32,12 @@ def write_whole(path: Path, text: str) -> None:
         files.write_whole(path, text)
     except DataError as error:
         raise StoreError(f"{error}; {_MEND}") from error
+
+
+def remember(folder: Path, name: str, value: object) -> None:
+    """Puts a fact into the environment of a run that is measured."""
+    known: dict[str, Any] = read_json(folder, "environment.json", {})
+    write_whole(folder / "environment.json", json.dumps(known | {name: value}, indent=1) + "\n")
 
 
 class Store:

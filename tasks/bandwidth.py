@@ -34,6 +34,9 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 ):
     """Push and pull a network's arrays, compute nothing: MB/s, and the share of raw TCP."""
     from launch.raw import raw_tcp
+    from plots.report import build
+    from results.run import load
+    from results.store import remember
 
     hosts = cluster_of(asked, only_named=False)
     if not is_distributed(kvstore):
@@ -66,6 +69,8 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
         before = raw_tcp(where.hosts, where.start)
         measure(what, str(folder), where)
         raw = (before + raw_tcp(where.hosts, where.start)) / 2
+    remember(folder, "raw_tcp_mb_per_second", round(raw))
+    build(load(folder))
     _tell(str(folder), raw, alone=len(hosts) < 2)
 
 

@@ -91,7 +91,7 @@ def test_the_sentence_says_faster_slower_or_what_would_have_been_found() -> None
     assert of(math.log(1.048), 0.0165) == "B is 4.8 % faster than A (95 % 3.1 .. 6.5 %)"
     assert of(-math.log(1.048), 0.0165) == "B is 4.6 % slower than A (95 % 3.0 .. 6.1 %)"
     assert of(0.001, 0.002) == (
-        "no difference seen (B against A: 95 % -0.1 .. 0.3 %); one of 1.3 % would have been found "
+        "no difference seen (B against A: 95 % -0.1 .. 0.3 %); one of 1.4 % would have been found "
         "in 9 of 10 such measurements"
     )
 
