@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from bench.interval import Numbers, error_of_mean
-from bench.steady import steady
+from bench.steady import drift, steady
 
 PRECISION = 0.02
 LEAST_WINDOWS = 6
 _GROWTH = 1.25
+# Of a drift that keeps a process from stopping.
+_LIKELY = 0.8
 
 
 def precision_of(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
@@ -32,8 +34,13 @@ def precision_of(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
 def good_enough(
     seconds: Sequence[float] | Numbers, precision: float = PRECISION, warmup: int = 0
 ) -> bool:
-    """Whether the rate is known to within `precision` (relative, at 95 %)."""
-    return precision_of(seconds, warmup) <= precision
+    """Whether the rate is known to within `precision` (relative, at 95 %), and seems not to move.
+
+    A drift beyond `precision` need not be certain: more windows will tell it from chance.
+    """
+    if precision_of(seconds, warmup) > precision:
+        return False
+    return abs(drift(seconds[steady(seconds, warmup).dropped :], _LIKELY)) <= precision
 
 
 def alike(windows: Sequence[Mapping[str, Any]]) -> list[float]:

@@ -114,10 +114,10 @@ def _noise(
     return np.sqrt(single), np.sqrt(inflation(rho, before) / before + grown / left)
 
 
-def drift(values: Sequence[float] | Numbers) -> float:
+def drift(values: Sequence[float] | Numbers, sure: float = _SURE) -> float:
     """How much a straight line through a series changes, as a part of its mean; 0 within chance.
 
-    Chance is Student's t of the slope at 99.9 %, with the errors of an AR(1) about a parabola:
+    Chance is Student's t of the slope, `sure` often, with the errors of an AR(1) about a parabola:
     about a line, what a drift is bent would be taken for noise.
     """
     series = np.asarray(values, dtype=float)
@@ -133,5 +133,5 @@ def drift(values: Sequence[float] | Numbers) -> float:
     rho = correlation(float(rest[1:] @ rest[:-1]) / squares, count) if squares > 0 else 0.0
     grown = float(inflation(rho, count))
     error = math.sqrt(squares / max(count - 3 * grown, 1) * grown / float(places @ places))
-    needed = student(max(int(count / grown) - 3, 1), _SURE) * error
+    needed = student(max(int(count / grown) - 3, 1), sure) * error
     return slope * (count - 1) / float(series.mean()) if abs(slope) > needed else 0.0

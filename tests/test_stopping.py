@@ -16,7 +16,8 @@ def test_measuring_ends_at_the_same_window_everywhere_once_the_rate_is_known(
 ) -> None:
     what = tiny(kvstore="dist_sync", devices=2, windows=2000, precision=0.5)
     (record,) = measured(tmp_path, what, deadlines=Deadlines())
-    assert (record.status, record.message) == ("ok", "")
+    assert record.status == "ok"
+    assert "in all, in which a machine may do anything: raise steps_per_window" in record.message
     assert len({len(rank.seconds) for rank in record.ranks}) == 1
     assert 7 <= len(record.ranks[0].seconds) < 200
     assert {rank.facts["ended"] for rank in record.ranks} == {"precision"}
