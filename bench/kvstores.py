@@ -46,9 +46,13 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
     if kind == "none":
         return
     if not is_distributed(store):
-        raise SpecError(f"gc_type: {kind} is for stores with servers (dist_...), got {store!r}")
+        raise SpecError(
+            f"gc_type (--gc-type): {kind} is for stores with servers (dist_...), got {store!r}"
+        )
     if dtype == "float16":
-        raise SpecError(f"gc_type: {kind} compresses float32 gradients only, got dtype {dtype!r}")
+        raise SpecError(
+            f"gc_type (--gc-type): {kind} compresses float32 gradients only, got dtype {dtype!r}"
+        )
 
 
 def check_bandwidth(store: str) -> None:

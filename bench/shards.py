@@ -11,6 +11,7 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.recordio import offsets_of
 
 LIST = ".txt"
+_BESIDE = (".idx", ".lst", ".json")
 
 
 def named(data: str) -> tuple[Path, ...]:
@@ -54,6 +55,8 @@ def shards(data: str) -> tuple[Path, ...]:
     """
     found: list[Path] = []
     for path in named(data):
+        if path.suffix in _BESIDE:
+            raise SpecError(f"{path}: lies beside images and holds none; name the .rec file")
         found += sorted(path.glob("*.rec")) if path.is_dir() else [path]
     if not found:
         raise SpecError(f"{data}: expected .rec files, found none; 'fab data.prepare' makes them")
