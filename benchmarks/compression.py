@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.events import Event
+from bench.networks.catalogue import named
 from bench.trial import Trial, make
 from benchmarks.jobs import records, running
 from im2rec_tools.preparing import Wanted, prepare, shards_root
@@ -47,8 +48,11 @@ def loopback_bytes() -> int:
 
 def moved(network: str, threshold: float, windows: int) -> tuple[int, int]:
     """Bytes that a whole job sends, and those of the network's arrays."""
-    alone = {"mode": "bandwidth", "network": network, "batch_per_device": 1, "precision": 0.0}
-    trial = make(_JOB | alone | compressing(threshold) | {"windows": windows})
+    family, layers = named(network)
+    alone = {"mode": "bandwidth", "network": family, "num_layers": layers, "precision": 0.0}
+    trial = make(
+        _JOB | alone | compressing(threshold) | {"batch_per_device": 1, "windows": windows}
+    )
     before = loopback_bytes()
     (record,) = records(trial)
     if record.status != "ok":
