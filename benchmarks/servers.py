@@ -5,18 +5,11 @@ repeats of all points alternate. docs/speed.md has figures.
 """
 
 import argparse
-import tempfile
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-from bench.sweep import Sweep
 from bench.trial import make
-from launch.hosts import this_machine
-from launch.sweep import Where, points, sweep
+from benchmarks.jobs import records
 from results.rates import rate
-from results.record import Record
-from results.store import Store
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "alexnet": {"network": "alexnet", "batch_per_device": 8},
@@ -41,17 +34,13 @@ def main() -> None:
         base = NETWORKS[name] | {"windows": given.windows}
         two = base | {"kvstore": "dist_sync", "devices": 2}
         trials = (make(base), *(make(two | setting) for setting in SETTINGS.values()))
-        what = Sweep(name="servers", description="", repeats=given.repeats, trials=trials, text="")
-        where = Where(hosts=(this_machine(),))
-        with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
-            updates = sweep(what, points(what, where), where, store)
-            records = [one for one in updates if isinstance(one, Record)]
+        found = records(*trials, repeats=given.repeats)
         alone = 0.0
         for title, trial in zip(("one process", *SETTINGS), trials, strict=True):
-            found = rate([one for one in records if one.trial == trial])
-            alone = alone or found.images_per_second
-            share = found.images_per_second / alone / trial.devices
-            print(f"| {name} | {title} | {found.images_per_second:.2f} | {share:.2f} |", flush=True)
+            images = rate([one for one in found if one.trial == trial]).images_per_second
+            alone = alone or images
+            share = images / alone / trial.devices
+            print(f"| {name} | {title} | {images:.2f} | {share:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

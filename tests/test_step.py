@@ -87,3 +87,20 @@ def test_a_job_that_meets_at_files_is_one_job(tmp_path: Path) -> None:
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     assert record.status == "ok", record.message
     assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
+
+
+@pytest.mark.parametrize("network", ["resnet-18", "mobilenet"])
+def test_a_step_moves_all_that_validation_normalises_by(network: str) -> None:
+    from bench.inputs import synthetic  # noqa: PLC0415
+    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.worker import build, step  # noqa: PLC0415
+
+    worker = build(parse([*WORDS.split(), "--network", network, "--num-classes", "10"]))
+    kept = {name: one for name, one in worker.net.collect_params().items() if "running" in name}
+    before = {name: one.data().asnumpy() for name, one in kept.items()}
+    step(worker, next(synthetic(worker.options, worker.contexts, 0)))
+    mx.nd.waitall()  # reading an average does not wait for the step that moves it
+    assert len(kept) >= 38
+    assert [
+        name for name, one in kept.items() if (one.data().asnumpy() == before[name]).all()
+    ] == []
