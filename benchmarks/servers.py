@@ -18,6 +18,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "TCP": {"env": ["DMLC_LOCAL=0"]},
     "files in /tmp (DMLC_LOCAL=1)": {"env": ["DMLC_LOCAL=1"]},
+    "TCP, two threads a process": {"env": ["DMLC_LOCAL=0", "OMP_NUM_THREADS=2"]},
     "TCP, one server for both": {"env": ["DMLC_LOCAL=0"], "servers_per_host": 1},
 }
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from tabulate import tabulate
 
+from bench.kvstores import is_distributed
 from bench.trial import Trial
 from plots.apart import apart
 from results.knee import knees
@@ -93,6 +94,12 @@ def cells(row: ScalingRow, more: str = "") -> tuple[str, ...]:
     )
 
 
+def _lacks_worker(row: ScalingRow) -> bool:
+    trial = row.trial
+    trains = row.rate is not None and trial.mode != "bandwidth"
+    return trains and is_distributed(trial.kvstore) and trial.workers > 1
+
+
 def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
     """The lines under the table: what the columns stand on, and what each point has to say."""
     lines = ["batch: images a step on one device / one worker / the whole job."]
@@ -118,6 +125,11 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
     if any(row.worker for row in rows):
         lines.append(
             "of worker: efficiency against one worker through the same store, servers included."
+        )
+    elif any(_lacks_worker(row) for row in rows):
+        lines.append(
+            "of worker: not told, for no point is one worker through the same store; a sweep over "
+            "hosts always has one."
         )
     if any(row.trial.device == "cpu" and row.trial.servers for row in rows):
         beside = all(not row.trial.server_hosts for row in rows)
