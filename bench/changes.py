@@ -26,6 +26,8 @@ def changed(pixels: Any, asked: Augmentation, size: tuple[int, int], draw: Any) 
 
     `draw` is a numpy Generator. What has become too small for its crop is enlarged first.
     """
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]  # OpenCV's way with grey
     pixels = _warped(pixels, asked, draw)
     if asked.pad_size:
         edge, fill = (asked.pad_size,) * 4, (asked.fill_value,) * 3

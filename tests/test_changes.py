@@ -112,6 +112,16 @@ def test_any_change_of_any_image_has_the_size_asked_for(
         assert one.dtype == np.uint8
 
 
+def test_grey_images_change_too() -> None:
+    asked = Augmentation(
+        brightness=0.4, contrast=0.4, random_mirror=1, random_crop=1, max_random_rotate_angle=5
+    )
+    for grey in (photograph()[:, :, :1], photograph()[:, :, 0]):
+        one = changed(grey, asked, _SIZE, np.random.default_rng(2))
+        assert one.shape == _SIZE
+        assert one.std() > 1
+
+
 def shard(path: Path, side: int = 64) -> Path:
     images = [jpeg(side, side, seed) for seed in range(8)]
     return write(
