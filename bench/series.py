@@ -13,7 +13,7 @@ from bench.steady import drift, steady
 
 PRECISION = 0.02
 LEAST_WINDOWS = 6
-_GROWTH = 1.25
+_GROWTH = 1.1
 # Of a drift that keeps a process from stopping.
 _LIKELY = 0.8
 
@@ -51,9 +51,9 @@ def alike(windows: Sequence[Mapping[str, Any]]) -> list[float]:
 
 @lru_cache
 def looks_at(count: int) -> bool:
-    """Whether it is asked after `count` windows since the least warm-up: 6, 8, 10, 13, 17 ...
+    """Whether it is asked after `count` windows since the least warm-up: 6 to 11, 13, 15, 17 ...
 
-    Each look is at 1.25 times the windows of the last, for every look is another chance to stop on
+    Each look is at 1.1 times the windows of the last, for every look is another chance to stop on
     windows that happen to be alike.
     """
     look = LEAST_WINDOWS
