@@ -157,10 +157,10 @@ def test_it_stops_when_it_is_sure_and_not_before() -> None:
     assert not good_enough([3.0, 1.0, 1.3, 0.8, 1.1, 0.7, 1.2], 0.02, warmup=1)
 
 
-def test_looks_are_spaced_by_a_quarter() -> None:
+def test_looks_are_spaced_by_a_tenth() -> None:
     looks = [count for count in range(100) if looks_at(count)]
-    assert looks[:6] == [6, 8, 10, 13, 17, 22]
-    assert all(1.25 <= b / a <= 1.34 for a, b in itertools.pairwise(looks))
+    assert looks[:9] == [6, 7, 8, 9, 10, 11, 13, 15, 17]
+    assert all(1.1 <= b / a <= 1.19 for a, b in itertools.pairwise(looks))
 
 
 def test_what_ended_a_measurement_is_said() -> None:
