@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.arguments import MOST_BATCH, empty
-from bench.errors import SpecError
+from bench.errors import SMALL_SHARE, SpecError
 from bench.kvstores import is_distributed
 from bench.memory import ran_out
 from bench.options import Options, parse
@@ -28,7 +28,7 @@ from bench.options import Options, parse
 _SECONDS = 600.0
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
+_CGROUP = Path("/sys/fs/cgroup")
 # Of what is free or allowed. Runs of one batch were seen to differ by some per cent in what they
 # take, and others begin to use memory meanwhile.
 _USED = 0.95
@@ -97,8 +97,13 @@ def free_bytes() -> int:
     """Memory that a process here may still take, by the kernel and this process's cgroup."""
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     kib = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
-    limit = _CGROUP.read_text(encoding="utf-8").strip() if _CGROUP.is_file() else "max"
-    return min(int(kib) * 1024, int(limit) if limit.isdigit() else sys.maxsize)
+    limit, used = (_number(_CGROUP / f"memory.{name}") for name in ("max", "current"))
+    return min(int(kib) * 1024, sys.maxsize if limit is None else max(0, limit - (used or 0)))
+
+
+def _number(path: Path) -> int | None:
+    text = path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+    return int(text) if text.isdigit() else None
 
 
 def _limit(pid: int, share: int) -> None:
@@ -134,6 +139,7 @@ def _try(tried: Tried, batch: int, server: int) -> tuple[bool, int]:
         errors = said.read().strip()
     # The kernel kills what takes the last of a machine's memory; some libraries abort.
     full = code != 0 and (code == -9 or "MemoryError" in errors or ran_out(RuntimeError(errors)))
+    full |= code != 0 and SMALL_SHARE in errors  # more images than there are
     if code and not full:
         last = (errors or "it said nothing").splitlines()[-1]
         raise SpecError(f"{tried.name}a batch of {batch} a device fails for another reason: {last}")

@@ -81,12 +81,13 @@ def _warped(pixels: Any, asked: Augmentation, draw: Any) -> Any:
 
 
 def _cropped(pixels: Any, asked: Augmentation, size: tuple[int, int], draw: Any) -> Any:
-    part = _part(pixels.shape[:2], asked, draw) if asked.random_resized_crop else None
+    part = _part(pixels.shape[:2], asked, draw)
+    resized = part is not None
     if part is None:
         part = _square(asked, draw) or size
         pixels = _covering(pixels, *part)
     room = np.array(pixels.shape[:2]) - part
-    anywhere = asked.random_crop or asked.random_resized_crop
+    anywhere = asked.random_crop or resized
     top, left = draw.integers(0, room + 1) if anywhere else room // 2
     pixels = pixels[top : top + part[0], left : left + part[1]]
     return pixels if part == size else cv2.resize(pixels, size[::-1])
@@ -101,9 +102,12 @@ def _square(asked: Augmentation, draw: Any) -> tuple[int, int] | None:
 
 
 def _part(shape: tuple[int, int], asked: Augmentation, draw: Any) -> tuple[int, int] | None:
-    """Height and width by area and aspect; None where ten draws do not fit into the image."""
+    """Height and width by area and aspect; None where none is asked for or ten draws do not fit."""
+    areas = asked.min_random_area, asked.max_random_area
+    if not asked.random_resized_crop or (*areas, *asked.aspects) == (1, 1, 1, 1):
+        return None
     for _ in range(_TRIES):
-        area = shape[0] * shape[1] * draw.uniform(asked.min_random_area, asked.max_random_area)
+        area = shape[0] * shape[1] * draw.uniform(*areas)
         aspect = draw.uniform(*asked.aspects)
         if draw.random() < 0.5:
             aspect = 1 / aspect

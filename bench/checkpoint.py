@@ -32,7 +32,7 @@ def check_network(net: Any, prefix: str, image_shape: tuple[int, ...]) -> None:
     except mx.base.MXNetError:
         arguments, auxiliary = [], []
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
-    there = dict(zip(names, [*arguments, *auxiliary], strict=False))
+    there = dict(zip(names, [*(arguments or []), *(auxiliary or [])], strict=False))
     there.pop("data", None)
     if there != {name: one.shape for name, one in net.collect_params().items()}:
         raise SpecError(

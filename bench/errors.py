@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+# Said where a worker has fewer images than a batch takes; --auto-batch listens for it.
+SMALL_SHARE = "the smallest share of a worker"
+
 
 class SpecError(Exception):
     """A mistake in a sweep, an option or a data path; its text is one line for that person."""

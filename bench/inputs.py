@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.augmentation import NONE
-from bench.errors import SpecError
+from bench.errors import SMALL_SHARE, SpecError
 from bench.mxnet_import import mx
 from bench.options import Options
 from bench.pixels import read_image
@@ -81,7 +81,7 @@ def forever(
     """
     if portion.fewest < options.batch_size:
         raise SpecError(
-            f"{portion.data}: the smallest share of a worker is {portion.fewest} images, fewer "
+            f"{portion.data}: {SMALL_SHARE} is {portion.fewest} images, fewer "
             f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
         )
     size = options.batch_size

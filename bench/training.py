@@ -171,7 +171,7 @@ def _epochs(
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs
         if not options.benchmark:
-            _show_epoch(worker, epoch, windows[before:])
+            _show_epoch(worker, epoch, windows[before:], sum(steps_of_epoch))
         if over or (epoch + 1) % options.save_period == 0:
             _save(worker, epoch)
         if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
@@ -219,12 +219,12 @@ def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]]) ->
     print(f"{line}, loss {last['loss']:.3f}", file=sys.stderr, flush=True)
 
 
-def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]]) -> None:
+def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], whole: int) -> None:
+    """Tells of an epoch, of which these are the windows; `whole` is how many steps one has."""
     steps, seconds = (sum(one[what] for one in windows) for what in ("steps", "seconds"))
     schedule = worker.trainer.optimizer.lr_scheduler
-    rate = (
-        schedule(steps * (epoch + 1 - worker.options.load_epoch)) if schedule else worker.options.lr
-    )
+    done = epoch - worker.options.load_epoch + steps / whole
+    rate = schedule(done * schedule.updates) if schedule else worker.options.lr
     loss = sum(one["loss"] * one["steps"] for one in windows) / steps
     line = f"rank {worker.rank} epoch {epoch}: {steps} batches in {seconds:.1f} s"
     print(f"{line}, learning rate {rate:.4g} at its end, loss {loss:.3f}", file=sys.stderr)

@@ -49,7 +49,8 @@ def _note(trial: Trial, workers: Sequence[Seen]) -> str:
 
 def _looked_at(trial: Trial) -> str:
     """Says so where looking inside took a part of the windows."""
-    names = [name for name in _LOOKS if any(one.startswith(name) for one in trial.options)]
+    given = dict(one.partition("=")[::2] for one in trial.options)
+    names = [name for name in _LOOKS if given.get(name, "") not in {"", "0"}]
     return f"no measurement of speed, for it was looked at by {names[0]}" if names else ""
 
 

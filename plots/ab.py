@@ -10,7 +10,7 @@ from results.ab import BLOCK, differences, percent
 from results.errors import StoreError
 from results.rates import rate_of
 from results.record import Record
-from results.scaling import FIGURE
+from results.scaling import AMOUNT
 from results.store import write_whole
 
 _MOST_NAMED = 6
@@ -31,14 +31,14 @@ def page(lines: Sequence[str], records: Sequence[Record]) -> str:
 
 def remarks(records: Sequence[Record]) -> list[str]:
     """What was said of single runs, each once, and of which: 'runs 2, 3 (B): ...'."""
-    said: dict[str, list[tuple[int, str]]] = {}
+    said: dict[str, dict[int, str]] = {}
     for number, record in enumerate(records):
         for part in filter(None, record.message.split("; ")):
-            said.setdefault(FIGURE.sub("#", part), []).append((number, part))
+            said.setdefault(AMOUNT.sub("#", part), {}).setdefault(number, part)
     rehearsal = any(record.trial.engine == "fake" for record in records)
     return [
         *(["REHEARSAL: the fake engine's scripted times, not measurements"] if rehearsal else []),
-        *(f"{_runs([number for number, _ in one])}: {one[0][1]}" for one in said.values()),
+        *(f"{_runs(list(one))}: {next(iter(one.values()))}" for one in said.values()),
     ]
 
 

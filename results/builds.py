@@ -31,7 +31,7 @@ def _builds(records: Sequence[Record], side: str) -> list[str]:
     facts = [rank.facts for record in own for rank in record.ranks]
     # Records of before tell none, nor do rehearsals.
     told = [one for one in facts if "mxnet_digest" in one]
-    builds = {(one["mxnet_digest"], one["python"]): _words(one) for one in reversed(told)}
+    builds = {one["mxnet_digest"]: _words(one) for one in reversed(told)}
     return list(builds.values())
 
 

@@ -66,7 +66,8 @@ class _Point:
     records: tuple[Record, ...]
 
 
-FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+# A number that stands alone, not one of a host, a rank or a process.
+AMOUNT = re.compile(r"(?<!\w)(?<!rank )(?<!processes )\d+(?:[.,]\d+)*(?= (?!on\b)|$)")
 # Fields in which a point may differ from its base.
 _SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
 _WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
@@ -202,12 +203,12 @@ def _told(group: Sequence[Record]) -> Iterator[str]:
 
     Sentences that differ in their figures alone say the same thing.
     """
-    said: dict[str, list[str]] = {}
-    for one in group:
+    said: dict[str, dict[int, str]] = {}
+    for number, one in enumerate(group):
         parts = [*one.message.split("; "), slow_ranks(one), left_out(one), unsteadiness(one)]
         for part in filter(None, parts):
-            said.setdefault(FIGURE.sub("#", part), []).append(part)
-    for sentences in said.values():
+            said.setdefault(AMOUNT.sub("#", part), {}).setdefault(number, part)
+    for sentences in (list(one.values()) for one in said.values()):
         alike = len(sentences) == len(group) and len(set(sentences)) == 1
         first = "" if len(set(sentences)) == 1 else ", the first is told"
         count = f" (in {len(sentences)} of {len(group)} repeats{first})"

@@ -10,6 +10,8 @@ from bench.steady import Steady, drift, steady
 from results.record import Rank, Record
 
 _MOST_SLICES = 30
+# Of the slowest rank, in a time that is to stand for the whole.
+_LEAST_WINDOWS = 3
 
 
 def job_windows(record: Record) -> list[tuple[float, int]]:
@@ -67,7 +69,7 @@ def _together(record: Record) -> tuple[Numbers, Numbers]:
     """
     warmup = record.trial.warmup_windows
     end = min(rank.ends[-1] for rank in record.ranks)
-    for first in (_first_steady(record), [warmup] * len(record.ranks)):
+    for first in (_first_steady(record, end), [warmup] * len(record.ranks)):
         spans = [_spans(rank, index) for rank, index in zip(record.ranks, first, strict=True)]
         begin = max(float(starts[0]) for starts, _ in spans)
         edges = np.unique(np.concatenate([*(edge for span in spans for edge in span), [begin]]))
@@ -77,8 +79,11 @@ def _together(record: Record) -> tuple[Numbers, Numbers]:
         for starts, ends in spans:
             which = np.searchsorted(starts, middles) - 1
             inside &= (which >= 0) & (middles < ends[which])
-        if inside.any():
-            return edges[:-1][inside], edges[1:][inside]
+        stretches = edges[:-1][inside], edges[1:][inside]
+        if float(np.sum(stretches[1] - stretches[0])) >= _LEAST_WINDOWS * _longest(record):
+            return stretches
+    if inside.any():
+        return stretches
     return np.array([begin]), np.array([end])  # one or another always was outside of its windows
 
 
@@ -100,14 +105,21 @@ def _images_by(record: Record) -> Callable[[Numbers], Numbers]:
     return lambda at: np.sum([np.interp(at, *one) for one in ranks], axis=0)
 
 
-def _first_steady(record: Record) -> list[int]:
-    return [
-        steady(
-            [seconds / images for seconds, images in zip(rank.seconds, rank.images, strict=True)],
-            record.trial.warmup_windows,
-        ).dropped
-        for rank in record.ranks
-    ]
+def _longest(record: Record) -> float:
+    """Seconds of a window of the slowest rank."""
+    return max(float(np.median(rank.seconds)) for rank in record.ranks)
+
+
+def _first_steady(record: Record, end: float) -> list[int]:
+    """Each rank's first window that counts, by those in which the others still train too."""
+    warmup = record.trial.warmup_windows
+    found = []
+    for rank in record.ranks:
+        count = sum(at <= end for at in rank.ends)
+        parts = zip(rank.seconds[:count], rank.images[:count], strict=True)
+        one = steady([seconds / images for seconds, images in parts], warmup)
+        found.append(one.dropped if one.settled else warmup)
+    return found
 
 
 def left_out(record: Record) -> str:
@@ -129,7 +141,12 @@ def _per_image(windows: Sequence[tuple[float, int]]) -> float:
 
 
 def unsteadiness(record: Record) -> str:
-    """What a reader must know of windows that did not become steady; empty where they did."""
+    """What a reader must know of windows that did not become steady; empty where they did.
+
+    Windows of asynchronous ranks have no common number to be told by.
+    """
+    if record.trial.asynchronous:
+        return ""
     found, windows = steady_state(record), job_windows(record)
     if not found.settled:
         return (

@@ -1,5 +1,11 @@
 """bench.bandwidth: what the store moves of what the network could."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from invoke.exceptions import Exit
+
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.networks import named
@@ -8,8 +14,11 @@ from bench.trial import make
 from tasks.bench import measure
 from tasks.cluster import NOT_ASKED, hosts_task
 from tasks.door import whole
-from tasks.report import run_folder, stamped
+from tasks.report import UNSTEADY, run_folder, stamped
 from tasks.where import cluster_of, on_hosts, on_this_machine
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from launch.sweep import Where
 
 
 @hosts_task(
@@ -67,11 +76,24 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
     with place as where:
         before = raw_tcp(where.hosts, where.start)
-        measure(what, str(folder), where)
+        unsteady = _measured(what, str(folder), where)
         raw = (before + raw_tcp(where.hosts, where.start)) / 2
     remember(folder, "raw_tcp_mb_per_second", round(raw))
     build(load(folder))
     _tell(str(folder), raw, alone=len(hosts) < 2)
+    if unsteady:
+        raise unsteady
+
+
+def _measured(what: Sweep, folder: str, where: Where) -> Exit | None:
+    """How it is to end where a rate is known, but is not steady."""
+    try:
+        measure(what, folder, where)
+    except Exit as error:
+        if error.code != UNSTEADY:
+            raise
+        return error
+    return None
 
 
 def _tell(run: str, raw: float, *, alone: bool) -> None:

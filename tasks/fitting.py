@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench.arguments import MOST_BATCH
 from bench.auto_batch import Tried, find, narrowed
 from bench.errors import SpecError
+from bench.shares import all_of
 from bench.sweep import Sweep
 from bench.trial import Trial
 from results.errors import StoreError
@@ -73,7 +74,8 @@ def fitting(what: Sweep, where: Where, folder: Path, most: Any) -> Sweep:
     kept, trials = _kept(folder), []
     for alike in _alike(what.trials):
         name = f"{alike[0].label} {alike[0].dtype}"
-        key = json.dumps([limit, *(asdict(alike[0])[field] for field in _ALIKE)])
+        layouts = sorted({str(_layout(trial)) for trial in alike})
+        key = json.dumps([limit, *(asdict(alike[0])[field] for field in _ALIKE), *layouts])
         told = f"{name}: {{}} images a device"
         if key in kept:
             print(f"{told.format(kept[key])}, as found before for this run", flush=True)
@@ -105,7 +107,12 @@ def _found(trials: Sequence[Trial], where: Where, most: int, name: str) -> int:
         tried = _tried(layouts[layout], layout, where, name)
         batch = narrowed(tried, batch) if batch else find(tried, most)
         done.append(layout)
-    return batch
+    return min([batch, *(_images(trial) for trial in trials if trial.mode == "real")])
+
+
+def _images(trial: Trial) -> int:
+    """The largest batch a device that each worker's share of its data has images for."""
+    return max(1, all_of(trial.data_train).total // trial.workers // trial.devices_per_worker)
 
 
 def _layout(trial: Trial) -> Layout:

@@ -11,6 +11,7 @@ from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.door import door
 
+UNSTEADY = 6
 RUNS = ROOT / "results" / "runs"
 
 
@@ -44,7 +45,7 @@ def build_report(folder: Path) -> None:
     if not run.complete:
         raise Exit("some points have no number; the table says why", code=5)
     if any(row.status == "unstable" for row in run.rows):
-        raise Exit("some points did not become steady; the table says which", code=6)
+        raise Exit("some points did not become steady; the table says which", code=UNSTEADY)
 
 
 @task(help={"run": "name below results/runs, or a path; default: the newest"})

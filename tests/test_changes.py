@@ -177,6 +177,7 @@ def test_changes_do_not_follow_from_the_number_of_threads(tmp_path: Path) -> Non
     [
         ("--pad-size=3 --fill-value=9", {"pad": 3, "fill_value": 9}),
         ("--min-crop-size=30 --max-crop-size=30", {"min_crop_size": 30, "max_crop_size": 30}),
+        ("--random-resized-crop=1", {"random_resized_crop": 1}),
         (
             "--min-random-scale=0.9 --max-random-scale=0.9",
             {"min_random_scale": 0.9, "max_random_scale": 0.9},

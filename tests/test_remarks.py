@@ -77,6 +77,32 @@ def test_what_any_repeat_has_to_say_is_told_once() -> None:
     )
 
 
+def test_hosts_and_ranks_are_told_apart() -> None:
+    one = (
+        "node1: other programs used 1.7 of its 4 cores; node2: other programs used 2 of its 4 cores"
+    )
+    other = (
+        "node1: other programs used 1.9 of its 4 cores; node2: other programs used 2 of its 4 cores"
+    )
+    repeats = [
+        dataclasses.replace(record([[1.0, 1.0]], repeat=n), message=said)
+        for n, said in enumerate((one, other))
+    ]
+    (row,) = scaling(repeats)
+    assert row.message == (
+        "node1: other programs used 1.7 of its 4 cores (in 2 of 2 repeats, the first is told); "
+        "node2: other programs used 2 of its 4 cores"
+    )
+
+
+def test_asynchronous_ranks_that_speed_up_alone_are_neither_unsteady_nor_faster() -> None:
+    slow = [1.3] * 47 + [1.04] * 14  # once the other has ended
+    one = record([[1.0] * 61, slow], devices=2, kvstore="dist_async", precision=0.02)
+    (row,) = scaling([one])
+    assert (row.status, row.message) == ("ok", "")
+    assert row.rate.images_per_second == pytest.approx(8 + 8 / 1.3, rel=0.01)
+
+
 def test_windows_that_do_not_count_are_told_with_what_they_change() -> None:
     slow, fast = [1.0, 1.4, 1.41, *[1.0, 1.01, 0.99]], [1.0, 0.7, 0.71, *[1.0, 1.01, 0.99]]
     (row,) = scaling([record([slow])])
