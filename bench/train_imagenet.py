@@ -39,6 +39,8 @@ def summary_text(options: Options, summary: "Summary") -> str:
     images = sum(window["images"] for window in steady)
     rate = images / sum(window["seconds"] for window in steady)
     whose = "" if summary.num_workers == 1 else f" on worker {summary.rank}"
+    if options.bandwidth:  # whose images are bytes
+        return f"{rate / 1e6:.0f} MB/s each way{whose}, in {len(steady)} windows"
     what = "read" if options.test_io else "trained"
     known = precision_of(alike(summary.windows), options.warmup_windows)
     lines = [
@@ -141,8 +143,7 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
         _fail(RuntimeError(f"sys.exit({error.code!r})"), code)
     except Exception as error:  # noqa: BLE001 - the outermost door
         _explain(error, options)
-    if events.STREAM_VARIABLE not in os.environ:
-        print(summary_text(options, summary))
+    print(summary_text(options, summary), flush=True)
 
 
 if __name__ == "__main__":
