@@ -17,6 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from bench.arguments import MOST_BATCH, empty
@@ -106,34 +107,35 @@ def _number(path: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _limit(pid: int, share: int) -> None:
-    """Holds a process to its share of memory, or to what of this one's own limits is used."""
+def _limit(share: int) -> None:
+    """Holds this process to its share of memory, or to what of its own limits is used."""
     for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS):
         soft, hard = resource.getrlimit(kind)
         amount = share if kind == resource.RLIMIT_DATA else resource.RLIM_INFINITY
         own = int(soft * _USED) if soft != resource.RLIM_INFINITY else soft
         known = [one for one in (own, hard, amount) if one != resource.RLIM_INFINITY]
-        resource.prlimit(pid, kind, (min(known, default=resource.RLIM_INFINITY), hard))
+        resource.setrlimit(kind, (min(known, default=resource.RLIM_INFINITY), hard))
 
 
-def _end_with_parent() -> None:
-    """Lets the kernel end this process when the one that tries is ended, however that is."""
+def _begin(share: int | None) -> None:
+    """Lets the kernel end this process with the one that tries, and hold it to its memory."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if share is not None:
+        _limit(share)
 
 
 def _try(tried: Tried, batch: int, server: int) -> tuple[bool, int]:
     """Whether the batch fits, and the bytes it took, where a server takes so many."""
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
+    begin = partial(_begin, None if tried.gpu else max(0, share))
     with tempfile.TemporaryFile("w+") as said:
         child = subprocess.Popen(
             [*tried.command, *_SHORT, f"--batch-size={batch * tried.devices}"],
             env=os.environ | tried.env,
             stdout=subprocess.DEVNULL,
             stderr=said,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - one call, and none of our threads runs
+            preexec_fn=begin,  # noqa: PLW1509 - a few calls, and none of our threads runs
         )
-        if not tried.gpu:
-            _limit(child.pid, max(0, share))
         code, taken = _ended(child)
         said.seek(0)
         errors = said.read().strip()
