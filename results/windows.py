@@ -118,7 +118,7 @@ def _first_steady(record: Record, end: float) -> list[int]:
         count = sum(at <= end for at in rank.ends)
         parts = zip(rank.seconds[:count], rank.images[:count], strict=True)
         one = steady([seconds / images for seconds, images in parts], warmup)
-        found.append(one.dropped if one.settled else warmup)
+        found.append(max(warmup, one.dropped) if one.settled else warmup)
     return found
 
 
