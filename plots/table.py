@@ -94,6 +94,11 @@ def cells(row: ScalingRow, more: str = "") -> tuple[str, ...]:
     )
 
 
+def _told_apart(rows: Sequence[ScalingRow]) -> list[tuple[ScalingRow, str]]:
+    """Each row with what tells it from others that look like it."""
+    return list(zip(rows, apart([row.trial for row in rows]), strict=True))
+
+
 def _lacks_worker(row: ScalingRow) -> bool:
     trial = row.trial
     trains = row.rate is not None and trial.mode != "bandwidth"
@@ -104,13 +109,13 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
     """The lines under the table: what the columns stand on, and what each point has to say."""
     lines = ["batch: images a step on one device / one worker / the whole job."]
     repeats = {row.rate.repeats for row in rows if row.rate}
-    if repeats - {1}:
-        lines.append("n: repeats in fresh processes; the interval comes from their spread.")
     if 1 in repeats:
-        lines[1:] = [
+        lines.append(
             "n: repeats in fresh processes. Where n is 1, the interval comes from the windows of "
             "one process; others can differ by more."
-        ]
+        )
+    elif repeats:
+        lines.append("n: repeats in fresh processes; the interval comes from their spread.")
     if 2 in repeats:
         lines.append("Two repeats say little about their spread: take 3 or more.")
     bases = sorted({row.device.base for row in rows if row.device})
@@ -140,7 +145,7 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
     lines += knees(rows)
-    for row, more in zip(rows, apart([row.trial for row in rows]), strict=True):
+    for row, more in _told_apart(rows):
         name = f"{row.trial.name} ({more})" if more else row.trial.name
         lines += [f"{name}: {row.remark}."] if row.remark else []
     if missing:
@@ -161,7 +166,7 @@ def terminal(
     for name in shown:
         # Folded, not cut: half a number would be read as a number.
         table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
-    for row, more in zip(rows, apart([row.trial for row in rows]), strict=True):
+    for row, more in _told_apart(rows):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(HEADER, cells(row, more), strict=True))
         table.add_row(*(named[name] for name in shown), style=style)
@@ -182,7 +187,7 @@ def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
     table: str = tabulate(
         [
             [cell.replace("|", "\\|") for cell in cells(row, more)]
-            for row, more in zip(rows, apart([row.trial for row in rows]), strict=True)
+            for row, more in _told_apart(rows)
         ],
         headers=HEADER,
         tablefmt="pipe",
