@@ -1,6 +1,6 @@
 """What a record ran with besides its trial: environment variables and instructions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from results.record import Record
 
@@ -14,9 +14,8 @@ def conditions(record: Record) -> dict[str, str]:
     return {**facts.get("variables", {}), **told}
 
 
-def differences(records: Sequence[Record]) -> str:
+def differences(found: Sequence[Mapping[str, str]]) -> str:
     """What was not the same for all: 'OMP_WAIT_POLICY (active or unset)'; empty where all was."""
-    found = [conditions(one) for one in records]
     told = []
     for name in sorted({name for one in found for name in one}):
         values = list(dict.fromkeys(one.get(name, "unset") for one in found))

@@ -37,41 +37,49 @@ class Rate:
         return self.images_per_second * math.exp(self.error.half_width)
 
 
-def _parts(record: Record) -> Sequence[tuple[float, float]]:
-    """(seconds, images) that one rate is made from."""
-    if record.trial.asynchronous:
-        return common_slices(record)
-    return steady_windows(record)
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What one repeat's rate is made from: (seconds, images) each, of `windows` windows."""
+
+    each: tuple[tuple[float, float], ...]
+    windows: int
+
+    @property
+    def pooled(self) -> float:
+        """Images of all parts over the seconds of all, so images per second."""
+        return sum(images for _, images in self.each) / sum(seconds for seconds, _ in self.each)
+
+
+def parts(record: Record) -> Parts:
+    """The parts of a good record: its steady windows, or slices where ranks have own clocks."""
+    windows = steady_windows(record)
+    each = common_slices(record) if record.trial.asynchronous else windows
+    return Parts(each=tuple(each), windows=len(windows))
 
 
 def rate_of(record: Record) -> float:
     """Images of all steady windows of all ranks over the seconds of those windows."""
-    return _pooled(_parts(record))
-
-
-def _pooled(parts: Sequence[tuple[float, float]]) -> float:
-    return sum(images for _, images in parts) / sum(seconds for seconds, _ in parts)
+    return parts(record).pooled
 
 
 def rate(records: Sequence[Record]) -> Rate:
-    """The rate of one trial's good repeats.
+    """The rate of one trial's good repeats."""
+    return together([parts(record) for record in records])
+
+
+def together(repeats: Sequence[Parts]) -> Rate:
+    """The rate of repeats.
 
     Each repeat counts alike, however many windows it took: their mean seconds an image are
     averaged. Where all have as many windows that is all images over all seconds.
     """
-    parts = [_parts(record) for record in records]
-    rates = [_pooled(one) for one in parts]
+    rates = [one.pooled for one in repeats]
     return Rate(
         images_per_second=len(rates) / sum(1 / one for one in rates),
-        error=_between(rates) if len(rates) > 1 else _within(parts[0]),
-        repeats=len(records),
-        windows=sum(map(_windows, records, parts)),
+        error=_between(rates) if len(rates) > 1 else _within(repeats[0]),
+        repeats=len(repeats),
+        windows=sum(one.windows for one in repeats),
     )
-
-
-def _windows(record: Record, parts: Sequence[tuple[float, float]]) -> int:
-    """How many windows count; the parts of ranks on their own clocks are none."""
-    return len(steady_windows(record)) if record.trial.asynchronous else len(parts)
 
 
 def _between(rates: Sequence[float]) -> Error:
@@ -83,11 +91,12 @@ def _between(rates: Sequence[float]) -> Error:
     return Error(size=math.sqrt(squares / (count - 1) / count), freedom=count - 1)
 
 
-def _within(parts: Sequence[tuple[float, float]]) -> Error | None:
+def _within(parts: Parts) -> Error | None:
     """Of all images over all seconds: that of a ratio of sums (Cochran 1977, chapter 6)."""
-    pooled = _pooled(parts)
-    mean = math.fsum(seconds for seconds, _ in parts) / len(parts)
-    return error_of_mean([(seconds - images / pooled) / mean for seconds, images in parts])
+    mean = math.fsum(seconds for seconds, _ in parts.each) / len(parts.each)
+    return error_of_mean(
+        [(seconds - images / parts.pooled) / mean for seconds, images in parts.each]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

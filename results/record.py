@@ -9,8 +9,8 @@ from typing import Any
 from bench.trial import FIELDS, Trial
 from bench.values import checked
 
-# 1: first.
-SCHEMA = 1
+# 1: first. 2: a record says where its figures come from (source).
+SCHEMA = 2
 STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
 
 
@@ -68,6 +68,7 @@ class Record:
 
     commands   its processes' command lines, by process
     machines   what was counted on each host as measuring began and ended, by host
+    source     "" for what mxscale measured; else where the figures come from, in words
     """
 
     trial: Trial
@@ -81,6 +82,7 @@ class Record:
     accuracy: float | None = None
     commands: dict[str, str] = field(default_factory=dict)
     machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    source: str = ""
 
 
 def emit(record: Record) -> str:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from results.errors import StoreError
+from results.measured import measured
 from results.record import Identity
-from results.scaling import ScalingRow, scaling
+from results.scaling import ScalingRow, rows_of
 from results.store import read, read_json
 
 
@@ -40,7 +41,7 @@ def load(folder: Path) -> Run:
 
     Raises StoreError where there is no run or it has no record yet.
     """
-    newest = {record.identity: record for record in read(folder)}
+    newest = {record.identity: measured(record) for record in read(folder)}
     asked = _asked(folder) or list(newest)
     records = [newest[name] for name in asked if name in newest]
     # A network's points stand together, whatever store they used.
@@ -50,7 +51,7 @@ def load(folder: Path) -> Run:
         raise StoreError(f"{folder}: no point has been measured yet; 'fab bench.sweep' does that")
     return Run(
         folder=folder,
-        rows=scaling(records),
+        rows=rows_of(records),
         environment=read_json(folder, "environment.json", {}),
         missing=tuple(_named(name, asked) for name in asked if name not in newest),
     )

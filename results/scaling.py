@@ -8,10 +8,9 @@ from bench.kvstores import is_distributed
 from bench.trial import FIELDS, Trial
 from results.bandwidth import sentence
 from results.conditions import differences
-from results.ledger import slow_ranks
-from results.rates import Rate, Ratio, rate, ratio
+from results.measured import Measured, measured
+from results.rates import Rate, Ratio, ratio, together
 from results.record import Record
-from results.windows import left_out, steady_windows, unsteadiness
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +31,8 @@ class ScalingRow:
     device      against one device (without servers where that was measured)
     host        against one full host; None for points smaller than that
     worker      against one worker through the same distributed store
-    accuracies  of each repeat's last validation, where the trial trained on real data
     message     why it is not ok, or what a reader must know
+    repeats     what each repeat's record says
     """
 
     trial: Trial
@@ -41,11 +40,22 @@ class ScalingRow:
     message: str
     rate: Rate | None
     emulated: bool
-    window_seconds: tuple[float, ...] = ()
+    repeats: tuple[Measured, ...] = ()
     device: Against | None = None
     host: Against | None = None
     worker: Against | None = None
-    accuracies: tuple[float, ...] = ()
+
+    @property
+    def accuracies(self) -> tuple[float, ...]:
+        """Of each good repeat's last validation, where the trial trained on real data."""
+        good = self.repeats if self.rate else ()
+        return tuple(one.accuracy for one in good if one.accuracy is not None)
+
+    @property
+    def window_seconds(self) -> tuple[float, ...]:
+        """Of every window that counts, of all repeats."""
+        good = self.repeats if self.rate else ()
+        return tuple(seconds for one in good for seconds, _ in one.steady_windows)
 
     @property
     def remark(self) -> str:
@@ -63,7 +73,11 @@ class ScalingRow:
 class _Point:
     trial: Trial
     rate: Rate
-    records: tuple[Record, ...]
+    repeats: tuple[Measured, ...]
+
+    @property
+    def conditions(self) -> list[dict[str, str]]:
+        return [one.conditions for one in self.repeats]
 
 
 # A number that stands alone, not one of a host, a rank or a process.
@@ -134,36 +148,43 @@ def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, _Point | None]:
 
 
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
-    """A row a trial, in the order of the records given; repeats are taken together.
+    """A row a trial, in the order of the records given; repeats are taken together."""
+    return rows_of([measured(record) for record in records])
+
+
+def rows_of(found: Sequence[Measured]) -> list[ScalingRow]:
+    """A row a trial, in the order given; repeats are taken together.
 
     A repeat that is not ok makes its point not ok: a rate is never taken over what is left.
     """
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(record.identity.key, []).append(record)
-    bad = {
-        key: next((record for record in group if record.status != "ok"), None)
-        for key, group in groups.items()
-    }
+    groups: dict[str, list[Measured]] = {}
+    for one in found:
+        groups.setdefault(one.identity.key, []).append(one)
     points = {
-        key: _Point(trial=group[0].trial, rate=rate(group), records=tuple(group))
+        key: _Point(
+            trial=group[0].trial,
+            rate=together([one.parts for one in group if one.parts]),
+            repeats=tuple(group),
+        )
         for key, group in groups.items()
-        if bad[key] is None
+        if all(one.parts for one in group)
     }
-    return [_row(group, bad[key], points) for key, group in groups.items()]
+    return [_row(group, points) for group in groups.values()]
 
 
-def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point]) -> ScalingRow:
+def _row(group: Sequence[Measured], points: dict[str, _Point]) -> ScalingRow:
     newest = group[-1]
-    if bad is not None:
+    point = points.get(newest.identity.key)
+    if point is None:
+        bad = next(one for one in group if one.parts is None)
         return ScalingRow(
             trial=bad.trial,
             status=bad.status,
             message=bad.message,
             rate=None,
             emulated=bad.emulated,
+            repeats=tuple(group),
         )
-    point = points[newest.identity.key]
     bases = _bases(point, list(points.values()))
     return ScalingRow(
         trial=newest.trial,
@@ -171,15 +192,14 @@ def _row(group: Sequence[Record], bad: Record | None, points: dict[str, _Point])
         message="; ".join([*_moved(point), *_told(group), *_unlike(point, bases)]),
         rate=point.rate,
         emulated=newest.emulated,
-        window_seconds=_window_seconds(group),
-        accuracies=tuple(one.accuracy for one in group if one.accuracy is not None),
+        repeats=point.repeats,
         **{name: _against(point, base) for name, base in bases.items()},
     )
 
 
-def _settled(group: Sequence[Record]) -> bool:
+def _settled(group: Sequence[Measured]) -> bool:
     """Whether at least half of the repeats became steady, where a precision was to be reached."""
-    unsteady = sum(bool(unsteadiness(one)) for one in group)
+    unsteady = sum(bool(one.unsteady) for one in group)
     return not group[-1].trial.precision or 2 * unsteady <= len(group)
 
 
@@ -189,23 +209,24 @@ def _moved(point: _Point) -> list[str]:
 
 def _unlike(point: _Point, bases: dict[str, _Point | None]) -> Iterator[str]:
     """Says so where a point ran with other variables or instructions than a base of its, once."""
-    if differing := differences(point.records):
+    if differing := differences(point.conditions):
         yield f"its repeats differ in {differing}"
         return
     for base in filter(None, bases.values()):
-        if differing := differences([*point.records, *base.records]):
+        if differing := differences([*point.conditions, *base.conditions]):
             yield f"it and its base {base.trial.name} differ in {differing}"
             return
 
 
-def _told(group: Sequence[Record]) -> Iterator[str]:
+def _told(group: Sequence[Measured]) -> Iterator[str]:
     """What its repeats have to say, each thing once; figures are those of the first that says it.
 
     Sentences that differ in their figures alone say the same thing.
     """
     said: dict[str, dict[int, str]] = {}
     for number, one in enumerate(group):
-        parts = [*one.message.split("; "), slow_ranks(one), left_out(one), unsteadiness(one)]
+        source = one.source and f"not measured by mxscale: {one.source}"
+        parts = [source, *one.message.split("; "), *one.told, one.unsteady]
         for part in filter(None, parts):
             said.setdefault(AMOUNT.sub("#", part), {}).setdefault(number, part)
     for sentences in (list(one.values()) for one in said.values()):
@@ -213,7 +234,3 @@ def _told(group: Sequence[Record]) -> Iterator[str]:
         first = "" if len(set(sentences)) == 1 else ", the first is told"
         count = f" (in {len(sentences)} of {len(group)} repeats{first})"
         yield sentences[0] + ("" if alike else count)
-
-
-def _window_seconds(group: Sequence[Record]) -> tuple[float, ...]:
-    return tuple(seconds for record in group for seconds, _ in steady_windows(record))

@@ -1,0 +1,121 @@
+"""Measured: what one record says, without the raw windows of its ranks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from bench.trial import Trial
+from results.conditions import conditions
+from results.ledger import slow_ranks
+from results.rates import Parts, parts
+from results.record import Identity, Rank, Record
+from results.windows import job_windows, left_out, steady_state, unsteadiness
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How fast one rank went in the windows that count.
+
+    seconds      median of its windows
+    own_seconds  median of its probes of forward and backward alone; None where it had none
+    cpu_share    processor seconds a second of its windows; None where they were not counted
+    """
+
+    rank: int
+    host: str
+    process: str
+    seconds: float
+    own_seconds: float | None
+    cpu_share: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A record as tables and pages need it; one that is not ok has no windows, parts or paces.
+
+    source      "" for what mxscale measured, else where the figures come from
+    windows     (seconds, images) of each window of the whole job, warm-up included
+    dropped     how many of them, from the first, do not count
+    parts       what its rate is made from
+    told        what a reader must know of its ranks and windows
+    unsteady    why its windows did not become steady; empty where they did
+    conditions  variables and instructions it ran with
+    commands    its processes' command lines, by process
+    machines    what was counted on each host as measuring began and ended
+    facts       what its first rank said of itself
+    """
+
+    trial: Trial
+    identity: Identity
+    status: str
+    message: str
+    emulated: bool
+    started: str
+    elapsed_seconds: float
+    accuracy: float | None
+    source: str = ""
+    windows: tuple[tuple[float, int], ...] = ()
+    dropped: int = 0
+    parts: Parts | None = None
+    told: tuple[str, ...] = ()
+    unsteady: str = ""
+    conditions: dict[str, str] = field(default_factory=dict)
+    commands: dict[str, str] = field(default_factory=dict)
+    machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    paces: tuple[Pace, ...] = ()
+
+    @property
+    def steady_windows(self) -> tuple[tuple[float, int], ...]:
+        """Its windows that count."""
+        return self.windows[self.dropped :]
+
+
+def measured(record: Record) -> Measured:
+    """What the record says."""
+    common: dict[str, Any] = {
+        "trial": record.trial,
+        "identity": record.identity,
+        "status": record.status,
+        "message": record.message,
+        "emulated": record.emulated,
+        "started": record.started,
+        "elapsed_seconds": record.elapsed_seconds,
+        "accuracy": record.accuracy,
+        "source": record.source,
+        "commands": record.commands,
+        "machines": record.machines,
+        "conditions": conditions(record),
+        "facts": record.ranks[0].facts if record.ranks else {},
+    }
+    if record.status != "ok":
+        return Measured(**common)
+    dropped = steady_state(record).dropped
+    return Measured(
+        **common,
+        windows=tuple(job_windows(record)),
+        dropped=dropped,
+        parts=parts(record),
+        told=tuple(filter(None, (slow_ranks(record), left_out(record)))),
+        unsteady=unsteadiness(record),
+        paces=paces(record.ranks, dropped),
+    )
+
+
+def paces(ranks: Sequence[Rank], dropped: int) -> tuple[Pace, ...]:
+    """The pace of each rank, in the order of their ranks."""
+    return tuple(_pace(rank, dropped) for rank in sorted(ranks, key=lambda one: one.rank))
+
+
+def _pace(rank: Rank, dropped: int) -> Pace:
+    seconds = rank.seconds[dropped:] or rank.seconds
+    cpu = rank.cpu_seconds[dropped:] or rank.cpu_seconds
+    return Pace(
+        rank=rank.rank,
+        host=rank.host,
+        process=rank.process,
+        seconds=median(seconds),
+        own_seconds=median(rank.own_seconds) if rank.own_seconds else None,
+        cpu_share=sum(cpu) / sum(seconds) if cpu else None,
+    )
