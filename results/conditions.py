@@ -10,8 +10,11 @@ _MOST_NAMED = 3
 def conditions(record: Record) -> dict[str, str]:
     """What the first rank said of them, by name."""
     facts = record.ranks[0].facts if record.ranks else {}
-    told = {"instructions": facts["instructions"]} if facts.get("instructions") else {}
-    return {**facts.get("variables", {}), **told}
+    variables = facts.get("variables")
+    told = dict(variables) if isinstance(variables, dict) else {}
+    if facts.get("instructions"):
+        told["instructions"] = facts["instructions"]
+    return {name: str(value) for name, value in told.items()}
 
 
 def differences(found: Sequence[Mapping[str, str]]) -> str:

@@ -7,6 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from bench.interval import Numbers
 from results.record import Rank, Record
 
 # A rank this much slower matters to a job that waits for it.
@@ -48,7 +49,7 @@ def _slow(ranks: Sequence[Rank], looked_at: int) -> list[Straggler]:
     if len(ranks) < 2 or probes < _LEAST_PROBES:
         return []
     logs = np.log([rank.own_seconds[:probes] for rank in ranks])
-    excess = logs - np.array([np.median(np.delete(logs, n, 0), axis=0) for n in range(len(ranks))])
+    excess = logs - _median_of_others(logs)
     spread = excess.std(axis=1, ddof=1)
     noise = np.maximum(spread, np.median(spread)) / math.sqrt(probes)
     mean, middle = excess.mean(axis=1), np.median(excess, axis=1)
@@ -59,6 +60,17 @@ def _slow(ranks: Sequence[Rank], looked_at: int) -> list[Straggler]:
         for n, rank in enumerate(ranks)
         if slow[n]
     ]
+
+
+def _median_of_others(logs: Numbers) -> Numbers:
+    """For each rank and probe (rows, columns), the median of the other ranks in that probe."""
+    ordered = np.sort(logs, axis=0)
+    place = np.argsort(np.argsort(logs, axis=0), axis=0)
+    lower, upper = (len(logs) - 2) // 2, (len(logs) - 1) // 2
+    columns = np.arange(logs.shape[1])
+    # Without its own value, those from its place on move up by one.
+    middle: Numbers = np.stack([ordered[n + (place <= n), columns] for n in (lower, upper)])
+    return np.asarray(middle.mean(axis=0))
 
 
 def slow_ranks(record: Record) -> str:

@@ -10,10 +10,10 @@ from results.conditions import conditions
 from results.ledger import slow_ranks
 from results.rates import Parts, parts
 from results.record import Identity, Rank, Record
-from results.windows import job_windows, left_out, steady_state, unsteadiness
+from results.windows import job_windows, left_out, unsteadiness
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
     """How fast one rank went in the windows that count.
 
@@ -91,15 +91,15 @@ def measured(record: Record) -> Measured:
     }
     if record.status != "ok":
         return Measured(**common)
-    dropped = steady_state(record).dropped
+    job = job_windows(record)
     return Measured(
         **common,
-        windows=tuple(job_windows(record)),
-        dropped=dropped,
-        parts=parts(record),
-        told=tuple(filter(None, (slow_ranks(record), left_out(record)))),
-        unsteady=unsteadiness(record),
-        paces=paces(record.ranks, dropped),
+        windows=job.each,
+        dropped=job.found.dropped,
+        parts=parts(record, job),
+        told=tuple(filter(None, (slow_ranks(record), left_out(record.trial, job)))),
+        unsteady=unsteadiness(record.trial, job),
+        paces=paces(record.ranks, job.found.dropped),
     )
 
 

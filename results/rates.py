@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench.interval import Error, error_of_mean
 from results.record import Record
-from results.windows import common_slices, steady_windows
+from results.windows import JobWindows, common_slices, job_windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,21 +50,20 @@ class Parts:
         return sum(images for _, images in self.each) / sum(seconds for seconds, _ in self.each)
 
 
-def parts(record: Record) -> Parts:
+def parts(record: Record, job: JobWindows) -> Parts:
     """The parts of a good record: its steady windows, or slices where ranks have own clocks."""
-    windows = steady_windows(record)
-    each = common_slices(record) if record.trial.asynchronous else windows
-    return Parts(each=tuple(each), windows=len(windows))
+    each = common_slices(record) if record.trial.asynchronous else job.counting
+    return Parts(each=tuple(each), windows=len(job.counting))
 
 
 def rate_of(record: Record) -> float:
     """Images of all steady windows of all ranks over the seconds of those windows."""
-    return parts(record).pooled
+    return parts(record, job_windows(record)).pooled
 
 
 def rate(records: Sequence[Record]) -> Rate:
     """The rate of one trial's good repeats."""
-    return together([parts(record) for record in records])
+    return together([parts(record, job_windows(record)) for record in records])
 
 
 def together(repeats: Sequence[Parts]) -> Rate:

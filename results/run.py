@@ -1,24 +1,31 @@
 """A run folder as reports read it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from results.errors import StoreError
-from results.measured import measured
+from results.measured import Measured
+from results.reading import reading
 from results.record import Identity
 from results.scaling import ScalingRow, rows_of
-from results.store import read, read_json
+from results.store import Unread, read, read_json
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run folder as a report needs it; `missing` names points that are not measured yet."""
+    """A run folder as a report needs it.
+
+    missing   points that are not measured yet
+    troubles  what could not be read and is left out
+    """
 
     folder: Path
     rows: list[ScalingRow]
     environment: dict[str, Any]
     missing: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -32,29 +39,55 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether every point has a number."""
-        return not self.missing and all(row.rate for row in self.rows)
+        """Whether all could be read and every point has a number."""
+        return not self.missing and not self.troubles and all(row.rate for row in self.rows)
 
 
 def load(folder: Path) -> Run:
     """Reads a run folder; records count that are of what was last asked for, in its order.
 
-    Raises StoreError where there is no run or it has no record yet.
+    What cannot be read is left out and told. Raises StoreError where there is no run or it has no
+    record that can be read.
     """
-    newest = {record.identity: measured(record) for record in read(folder)}
-    asked = _asked(folder) or list(newest)
-    records = [newest[name] for name in asked if name in newest]
-    # A network's points stand together, whatever store they used.
-    groups = list(dict.fromkeys((record.trial.mode, record.trial.label) for record in records))
-    records.sort(key=lambda record: groups.index((record.trial.mode, record.trial.label)))
+    found: dict[Identity, Measured] = {}
+    troubles = []
+    for one in reading(folder):
+        if isinstance(one, Unread):
+            troubles.append(str(one))
+        else:
+            found[one.identity] = one
+    if not found:
+        raise StoreError(_nothing(folder, troubles))
+    asked = list(found)
+    environment: dict[str, Any] = {}
+    try:
+        asked = _asked(folder) or asked
+    except StoreError as error:
+        troubles.append(f"{error}; every record counts")
+    try:
+        environment = read_json(folder, "environment.json", {})
+    except StoreError as error:
+        troubles.append(str(error))
+    records = [found[name] for name in asked if name in found]
     if not records:
-        raise StoreError(f"{folder}: no point has been measured yet; 'fab bench.sweep' does that")
+        raise StoreError(_nothing(folder, troubles))
+    # A network's points stand together, whatever store they used.
+    groups = list(dict.fromkeys((one.trial.mode, one.trial.label) for one in records))
+    records.sort(key=lambda one: groups.index((one.trial.mode, one.trial.label)))
     return Run(
         folder=folder,
         rows=rows_of(records),
-        environment=read_json(folder, "environment.json", {}),
-        missing=tuple(_named(name, asked) for name in asked if name not in newest),
+        environment=environment,
+        missing=tuple(_named(name, asked) for name in asked if name not in found),
+        troubles=tuple(troubles),
     )
+
+
+def _nothing(folder: Path, troubles: Sequence[str]) -> str:
+    if troubles:
+        more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+        return f"no record can be read; the first: {troubles[0]}{more}"
+    return f"{folder}: no point has been measured yet; 'fab bench.sweep' does that"
 
 
 def _asked(folder: Path) -> list[Identity]:

@@ -3,6 +3,8 @@
 import fcntl
 import json
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -14,7 +16,7 @@ from results.errors import StoreError
 from results.record import Identity, Record
 
 Kind = TypeVar("Kind")
-_UNREADABLE = (
+UNREADABLE = (
     ArithmeticError,
     AttributeError,
     KeyError,
@@ -24,6 +26,19 @@ _UNREADABLE = (
     ValueError,
 )
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unread:
+    """A line of a log that holds no record that this version reads."""
+
+    log: Path
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        """Where and why."""
+        return f"{self.log}:{self.line}: not a record this version reads: {self.reason}"
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -77,7 +92,7 @@ class Store:
 
     def done(self) -> set[Identity]:
         """What has been measured; points that failed run again."""
-        return {record.identity for record in read(self.folder) if record.status == "ok"}
+        return {record.identity for record in _good(self.folder) if record.status == "ok"}
 
     def close(self) -> None:
         """Lets another process have the folder."""
@@ -120,24 +135,49 @@ def read(folder: Path) -> list[Record]:
 
     Raises StoreError where there are none to read or they are of a newer schema.
     """
-    log = folder / "records.jsonl"
+    return list(_good(folder))
+
+
+def _good(folder: Path) -> Iterator[Record]:
+    for _, one in each(log_of(folder)):
+        if isinstance(one, Unread):
+            raise StoreError(str(one))
+        yield one
+
+
+def log_of(folder: Path) -> Path:
+    """Where the records of a run folder are; StoreError where there is no such folder."""
+    if not folder.is_dir():
+        raise StoreError(f"{folder}: no such run folder; 'fab bench.sweep' makes one")
+    return folder / "records.jsonl"
+
+
+def each(
+    log: Path, begin: int = 0, end: int | None = None
+) -> Iterator[tuple[int, Record | Unread]]:
+    """The records of a log as they are read, with their lines; torn lines are left out.
+
+    Of a part of it, lines that begin at bytes from `begin` and before `end`; there has to begin
+    one at `begin`, and lines are counted from it. Raises StoreError where it cannot be read.
+    """
     try:
-        if not folder.is_dir():
-            raise StoreError(f"{folder}: no such run folder; 'fab bench.sweep' makes one")
         if not log.exists():
-            return []
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            return
+        with log.open("rb") as file:
+            file.seek(begin)
+            for number, line in enumerate(file, 1):
+                try:
+                    record = records.parse(line) if line.strip() else None
+                except UNREADABLE as error:
+                    yield number, Unread(log=log, line=number, reason=str(error))
+                else:
+                    if record is not None:
+                        yield number, record
+                begin += len(line)
+                if end is not None and begin >= end:
+                    return
     except OSError as error:
         raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = records.parse(line) if line else None
-        except _UNREADABLE as error:
-            raise StoreError(f"{log}:{number}: not a record this version reads: {error}") from error
-        if record is not None:
-            found.append(record)
-    return found
 
 
 def read_json(folder: Path, name: str, default: Kind) -> Kind:

@@ -1,12 +1,14 @@
 """The windows of a record that count: (seconds, images) of the whole job, once it is steady."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from bench.interval import Numbers
 from bench.series import PRECISION
 from bench.steady import Steady, drift, steady
+from bench.trial import Trial
 from results.record import Rank, Record
 
 _MOST_SLICES = 30
@@ -14,30 +16,31 @@ _MOST_SLICES = 30
 _LEAST_WINDOWS = 3
 
 
-def job_windows(record: Record) -> list[tuple[float, int]]:
-    """(seconds, images) of each window of the whole job, warm-up included.
+@dataclass(frozen=True, kw_only=True)
+class JobWindows:
+    """(seconds, images) of each window of a whole job, and where they become steady."""
+
+    each: tuple[tuple[float, int], ...]
+    found: Steady
+
+    @property
+    def counting(self) -> tuple[tuple[float, int], ...]:
+        """Those that count."""
+        return self.each[self.found.dropped :]
+
+
+def job_windows(record: Record) -> JobWindows:
+    """The windows of the whole job, warm-up included.
 
     A synchronous window lasts as long as its slowest rank, and every rank must have reported it.
     """
     count = min(len(rank.seconds) for rank in record.ranks)
-    return [
-        (
-            max(rank.seconds[index] for rank in record.ranks),
-            sum(rank.images[index] for rank in record.ranks),
-        )
-        for index in range(count)
-    ]
-
-
-def steady_state(record: Record) -> Steady:
-    """Where the job's windows become steady, by their seconds an image."""
-    per_image = [seconds / images for seconds, images in job_windows(record)]
-    return steady(per_image, record.trial.warmup_windows)
-
-
-def steady_windows(record: Record) -> list[tuple[float, int]]:
-    """(seconds, images) of each window of the whole job that counts."""
-    return job_windows(record)[steady_state(record).dropped :]
+    seconds = np.max([rank.seconds[:count] for rank in record.ranks], axis=0)
+    images = np.sum([rank.images[:count] for rank in record.ranks], axis=0)
+    return JobWindows(
+        each=tuple(zip(seconds.tolist(), images.tolist(), strict=True)),
+        found=steady(seconds / images, record.trial.warmup_windows),
+    )
 
 
 def common_slices(record: Record) -> list[tuple[float, float]]:
@@ -122,13 +125,12 @@ def _first_steady(record: Record, end: float) -> list[int]:
     return found
 
 
-def left_out(record: Record) -> str:
+def left_out(trial: Trial, job: JobWindows) -> str:
     """Which windows do not count besides the warm-up, and what they change; empty where none."""
-    found, windows = steady_state(record), job_windows(record)
-    extra = found.dropped - record.trial.warmup_windows
-    if extra < 1 or not found.settled or record.trial.asynchronous:
+    extra = job.found.dropped - trial.warmup_windows
+    if extra < 1 or not job.found.settled or trial.asynchronous:
         return ""
-    front, rest = windows[record.trial.warmup_windows : found.dropped], windows[found.dropped :]
+    front, rest = job.each[trial.warmup_windows : job.found.dropped], job.counting
     slower = 100 * (_per_image(front) / _per_image(rest) - 1)
     return (
         f"{extra} of {extra + len(rest)} windows after warm-up do not count, being "
@@ -140,21 +142,20 @@ def _per_image(windows: Sequence[tuple[float, int]]) -> float:
     return sum(seconds for seconds, _ in windows) / sum(images for _, images in windows)
 
 
-def unsteadiness(record: Record) -> str:
+def unsteadiness(trial: Trial, job: JobWindows) -> str:
     """What a reader must know of windows that did not become steady; empty where they did.
 
     Windows of asynchronous ranks have no common number to be told by.
     """
-    if record.trial.asynchronous:
+    if trial.asynchronous:
         return ""
-    found, windows = steady_state(record), job_windows(record)
-    if not found.settled:
+    if not job.found.settled:
         return (
-            f"not steady: the first {found.dropped} of {len(windows)} windows differ from the rest "
-            f"and do not count; measure more windows"
+            f"not steady: the first {job.found.dropped} of {len(job.each)} windows differ from the "
+            f"rest and do not count; measure more windows"
         )
-    change = drift([seconds / images for seconds, images in windows[found.dropped :]])
-    if abs(change) <= (record.trial.precision or PRECISION):
+    change = drift([seconds / images for seconds, images in job.counting])
+    if abs(change) <= (trial.precision or PRECISION):
         return ""
     way = "slower" if change > 0 else "faster"
     return (

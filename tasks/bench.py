@@ -108,6 +108,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "sweep": "name of a shipped sweep, or a file",
         "run": "name below results/runs, or a path; default: the sweep's name",
         "port": "the scheduler's; default: a free one",
+        "point": "only points whose name has these words: 'resnet-152 x32'",
         "engine": f"instead of the sweep's: {', '.join(ENGINES)}",
         "fault": f"POINT:ROLE[-INDEX]:KIND[@WINDOW] to rehearse; kinds: {', '.join(KINDS)}",
         "rendezvous": "seconds until all processes of a job have met",
@@ -135,6 +136,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     asked=NOT_ASKED,
     run="",
     port="",
+    point="",
     engine="",
     rendezvous="120",
     first_window="600",
@@ -159,6 +161,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     what = spread_over(hosts, sweep, fields, engine)
     if auto_batch:
         check_fitting(what, hosts)
+    if point:
+        what = replace(what, trials=tuple(chosen(what.trials, point)))
     if repeats:
         what = replace(what, repeats=whole("--repeats", repeats, most=MOST_REPEATS))
     if not fault and "--fault" in sys.argv:

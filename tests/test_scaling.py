@@ -14,7 +14,7 @@ from bench.trial import make
 from results.rates import rate, rate_of, ratio
 from results.record import Identity, Rank, Record
 from results.scaling import scaling
-from results.windows import steady_windows
+from results.windows import job_windows
 
 PUBLISHED = {1: 457.07, 2: 870.43, 4: 1514.8, 8: 2852.5, 16: 4244.18, 32: 7945.57}
 PUBLISHED |= {64: 15840.52, 128: 31334.88, 256: 61938.36}
@@ -58,7 +58,7 @@ def record(
 
 def test_a_window_lasts_as_long_as_its_slowest_rank() -> None:
     two = record([[9, 1.0, 2.0], [9, 2.0, 1.0]], devices=2, kvstore="dist_sync")
-    assert steady_windows(two) == [(2.0, 16), (2.0, 16)]
+    assert job_windows(two).counting == ((2.0, 16), (2.0, 16))
     assert rate_of(two) == 8.0
 
 

@@ -154,11 +154,15 @@ def test_records_of_other_code_do_not_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["3", "null", "[", '{"a": 1}', "[[1]]", '[{"key": "x"}]'])
-def test_a_damaged_list_of_what_was_asked_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_damaged_list_of_what_was_asked_is_told_and_every_record_counts(
+    tmp_path: Path, text: str
+) -> None:
     stored(tmp_path, record())
     (tmp_path / "asked.json").write_text(text)
-    with pytest.raises(StoreError, match=r"asked\.json"):
-        load(tmp_path)
+    run = load(tmp_path)
+    assert [row.status for row in run.rows] == ["ok"]
+    assert "asked.json" in run.troubles[0]
+    assert not run.complete
 
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""A report of a large run: 1,000 points of 256 ranks with 100 windows each.
+
+    python -m benchmarks.store [--points 1000] [--ranks 256] [--windows 100] [--folder DIR]
+
+Writes the run (2.5 GB of records, with times made up of noise), then runs `fab report.build` on it
+in a process of its own and prints its wall time, peak memory and the size of what it wrote. The
+run stays in the folder where one is given. docs/speed.md has figures.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.interval import Numbers
+from bench.trial import Trial, make
+from launch.hosts import ROOT
+from results import record as records
+from results.record import Identity, Rank, Record
+
+_NETWORKS = ("alexnet", "inception-v3", "resnet", "vgg", "mobilenet")
+_STORES = ("dist_sync", "dist_device_sync")
+_FACTS = {"num_workers": 256, "devices": 1, "arrays": 16, "mxnet": "1.9.1", "tf32": False}
+_FACTS |= {"instructions": "avx512_core", "variables": {"OMP_NUM_THREADS": "1"}}
+_FACTS |= {"weight_hash": "9acf1fb4961f5aff", "peak_memory_bytes": 1139396608, "python": "3.11.7"}
+_PER_HOST = 16
+
+
+def trials(count: int, ranks: int) -> Iterator[Trial]:
+    """So many points of that many workers, by network, store, devices a worker and batch."""
+    for number in range(count):
+        place, network = divmod(number, len(_NETWORKS))
+        place, store = divmod(place, len(_STORES))
+        batch, devices = divmod(place, 10)
+        yield make(
+            {
+                "network": _NETWORKS[network],
+                "kvstore": _STORES[store],
+                "devices_per_worker": devices + 1,
+                "devices": (devices + 1) * ranks,
+                "devices_per_host": _PER_HOST * (devices + 1),
+                "batch_per_device": batch + 1,
+                "seed": number // 1000,
+            }
+        )
+
+
+def record_of(trial: Trial, windows: int, chance: np.random.Generator) -> Record:
+    """A record whose windows last about a second, a little longer the more devices there are."""
+    seconds = chance.lognormal(0.1 * np.log2(trial.devices), 0.02, (trial.workers, windows))
+    ranks = tuple(_rank(trial, number, one, chance) for number, one in enumerate(seconds))
+    hosts = tuple(dict.fromkeys(rank.host for rank in ranks))
+    identity = Identity(
+        name=trial.name, key=trial.key, repeat=0, code_hash="0", data_manifest="", hosts=hosts
+    )
+    return Record(
+        trial=trial,
+        identity=identity,
+        status="ok",
+        message="",
+        ranks=ranks,
+        emulated=False,
+        started="2026-01-01T00:00:00+00:00",
+        elapsed_seconds=float(seconds.max(axis=0).sum()),
+        commands={f"worker-{n}": _command(trial) for n in range(trial.workers)},
+    )
+
+
+def _rank(trial: Trial, number: int, seconds: Numbers, chance: np.random.Generator) -> Rank:
+    own = chance.normal(0.9, 0.01, 8)
+    return Rank(
+        rank=number,
+        host=f"worker{number // _PER_HOST + 1}",
+        process=f"worker-{number}",
+        seconds=tuple(seconds.tolist()),
+        ends=tuple((1.79e9 + np.cumsum(seconds)).tolist()),
+        cpu_seconds=tuple((0.9 * seconds).tolist()),
+        images=(trial.worker_batch * trial.steps_per_window,) * len(seconds),
+        losses=tuple(np.linspace(7, 2, len(seconds)).tolist()),
+        own_seconds=tuple(own.tolist()),
+        facts=_FACTS,
+    )
+
+
+def _command(trial: Trial) -> str:
+    return (
+        "OMP_NUM_THREADS=1 DMLC_ROLE=worker DMLC_PS_ROOT_URI=10.0.0.1 DMLC_PS_ROOT_PORT=9091 "
+        f"taskset -c 0 .venv/bin/python -m bench.train_imagenet --network {trial.label} "
+        f"--batch-size {trial.worker_batch} --kv-store {trial.kvstore} --benchmark 1"
+    )
+
+
+def write(folder: Path, points: int, ranks: int, windows: int) -> None:
+    """Writes the run's records."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chance = np.random.default_rng(0)
+    with (folder / "records.jsonl").open("w", encoding="utf-8") as file:
+        for trial in trials(points, ranks):
+            file.write(records.emit(record_of(trial, windows, chance)) + "\n")
+
+
+def timed(*arguments: str) -> tuple[float, float]:
+    """Seconds and MiB at most in memory of one `fab` command."""
+    command = [sys.executable, "-m", "fabric", *arguments]
+    began = time.perf_counter()
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(running.pid, 0)
+    seconds = time.perf_counter() - began
+    if status:
+        sys.exit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
+    return seconds, used.ru_maxrss / 1024
+
+
+def main() -> None:
+    """Writes a run, reports it, says what that took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
+    for name, default in (("points", 1000), ("ranks", 256), ("windows", 100)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--folder", type=Path)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = asked.folder or Path(scratch) / "large"
+        if not (folder / "records.jsonl").exists():
+            write(folder, asked.points, asked.ranks, asked.windows)
+        _say("records.jsonl", folder / "records.jsonl")
+        for task in ("report.show", "report.build"):
+            seconds, memory = timed(task, "--run", f"{folder}/")
+            print(f"{task:14} {seconds:6.1f} s {memory:6.0f} MiB")
+        for path in sorted((folder / "report").iterdir()):
+            _say(path.name, path)
+
+
+def _say(name: str, path: Path) -> None:
+    print(f"{name:14} {path.stat().st_size / 1e6:8.1f} MB")
+
+
+_Raw: Any = argparse.RawDescriptionHelpFormatter
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What a report makes of records that are damaged, foreign, or many."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plots.frame import frame
+from plots.table import markdown
+from results import reading
+from results.errors import StoreError
+from results.record import Record, emit
+from results.run import load
+from results.scaling import scaling
+from results.store import Unread
+from tests.test_scaling import record
+
+
+def several(count: int = 4) -> list[Record]:
+    """Points of 1, 2, 4 ... devices."""
+    return [record([[1.0, 1.0, 1.0]], devices=2**n) for n in range(count)]
+
+
+def kept(folder: Path, *lines: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "records.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+def test_a_line_that_is_no_record_is_left_out_and_told_with_its_place(tmp_path: Path) -> None:
+    lines = [emit(one) for one in several()]
+    lines[2] = json.dumps(json.loads(lines[2]) | {"schema": 99})
+    run = load(kept(tmp_path, *lines))
+    assert [row.trial.devices for row in run.rows] == [1, 2, 8]
+    (trouble,) = run.troubles
+    assert trouble.startswith(f"{tmp_path / 'records.jsonl'}:3: ")
+    assert "schema 99, written by a newer version" in trouble
+
+
+def test_a_torn_last_line_is_no_trouble(tmp_path: Path) -> None:
+    lines = [emit(one) for one in several()]
+    run = load(kept(tmp_path, *lines[:3], lines[3][:-20]))
+    assert [row.trial.devices for row in run.rows] == [1, 2, 4]
+    assert run.troubles == ()
+
+
+def test_where_nothing_can_be_read_the_first_reason_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no record can be read; .*jsonl:1: .* \(and 1 more\)"):
+        load(kept(tmp_path, "{}", "[]"))
+
+
+def test_a_large_log_is_read_alike_by_several_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [emit(one) for one in several(8)]
+    lines.insert(5, '{"schema": 1}')
+    folder = kept(tmp_path, *lines)
+    whole = list(reading.reading(folder))
+    monkeypatch.setattr(reading, "_LARGE", 1)
+    monkeypatch.setattr(reading, "_PART", 2500)
+    assert list(reading.reading(folder)) == whole
+    assert [str(one) for one in whole if isinstance(one, Unread)] == [
+        f"{folder / 'records.jsonl'}:6: not a record this version reads: 'trial'"
+    ]
+
+
+def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The way to each value inside of a JSON value; of long lists, to the first."""
+    inside: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inside = list(value.items())
+    elif isinstance(value, list):
+        inside = list(enumerate(value[:1]))
+    return [way, *(one for name, part in inside for one in places(part, (*way, name)))]
+
+
+WHOLE = json.loads(emit(record([[1.0, 1.0, 1.0], [1.0, 1.1, 1.0]], devices=2, kvstore="dist_sync")))
+WHOLE["ranks"][0]["facts"] = {"variables": {"OMP_NUM_THREADS": "1"}, "instructions": "avx2"}
+WHOLE |= {"commands": {"worker-0": "python"}, "machines": {"h": [{"at": 1.0}, {"at": 2.0}]}}
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, -1, 3.5, math.nan, math.inf, 10**400, "", "<b>x", [], [None], {}, {"a": []}]
+)
+
+
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(way=st.sampled_from(places(WHOLE)[1:]), odd=ODD)
+def test_a_value_of_the_wrong_kind_anywhere_is_told_or_harmless(
+    tmp_path: Path, way: tuple[Any, ...], odd: Any
+) -> None:
+    changed = json.loads(json.dumps(WHOLE))
+    inner = changed
+    for name in way[:-1]:
+        inner = inner[name]
+    inner[way[-1]] = odd
+    good = record([[1.0, 1.0, 1.0]], devices=4)
+    run = load(kept(tmp_path, json.dumps(changed), emit(good)))
+    assert good.trial in [row.trial for row in run.rows]
+    assert len(run.rows) == 2 or run.troubles
+    assert len(frame(run.rows)) == len(run.rows)
+    assert markdown(run.rows, run.missing)
+
+
+def test_points_that_mean_nothing_are_told(tmp_path: Path) -> None:
+    changed = json.loads(emit(record([[1.0, 1.0, 1.0]])))
+    changed["trial"]["devices_per_worker"] = 0
+    run = load(kept(tmp_path, json.dumps(changed), *(emit(one) for one in several(1))))
+    assert len(run.rows) == 1
+    assert "records.jsonl:1: " in run.troubles[0]
+
+
+def test_records_of_schema_1_are_read() -> None:
+    rows = load(Path(__file__).parent.parent / "docs" / "runs" / "demo").rows
+    assert all(row.rate for row in rows)
+    assert {one.source for row in rows for one in row.repeats} == {""}
+
+
+def test_figures_from_elsewhere_are_told_apart() -> None:
+    theirs = dataclasses.replace(record([[1.0, 1.0, 1.0]]), source="imported from a.log")
+    (row,) = scaling([theirs])
+    assert row.message == "not measured by mxscale: imported from a.log"
