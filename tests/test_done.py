@@ -13,7 +13,7 @@ from bench.trial import Trial
 from launch.hosts import rehearse
 from results.store import read
 from tests.jobs import measured, trial
-from tests.test_fabfile import POINT, SWEEP
+from tests.test_fabfile import POINT, SWEEP, fab, sweep_file
 from tests.trees import made, tree, wanted
 
 pytestmark = pytest.mark.program
@@ -86,6 +86,16 @@ def test_points_that_failed_run_again(tmp_path: Path) -> None:
     bad = trial("worker:exit")
     assert len(ran(tmp_path, ONE, bad)) == 2
     assert ran(tmp_path, ONE, bad) == [bad.name]
+
+
+def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
+    path = sweep_file(tmp_path, SWEEP + POINT)
+    done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x2")
+    assert done.returncode == 0, done.stderr
+    assert [record.trial.devices for record in read(tmp_path / "r")] == [2]
+    done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no point's name has the words 'tiny x3'" in done.stderr
 
 
 @pytest.mark.parametrize(
