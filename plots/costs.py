@@ -1,11 +1,9 @@
 """What points cost as columns of tables: images for a joule and for a unit of money."""
 
-import math
 from collections.abc import Iterator, Sequence
 
 from results.cost import JOULE, Cost, Costs
 from results.energy import SOURCES
-from results.rates import Ratio
 from results.scaling import ScalingRow
 
 _MOST_NAMED = 3
@@ -31,17 +29,6 @@ def values(row: ScalingRow, costs: Costs) -> tuple[float | str | None, ...]:
     cost = costs.of(row)
     whys = [f"images/{unit}: {cost.why[unit]}" for unit in costs.units if unit in cost.why]
     return (*found, "; ".join(whys))
-
-
-def texts(row: ScalingRow, costs: Costs) -> list[str]:
-    """The row's cells under `headers`."""
-    return [_text(ratio) if ratio else "" for ratio in costs.found(row)]
-
-
-def _text(ratio: Ratio) -> str:
-    """Three digits that count: 0.0764, 49,100."""
-    digits = 2 - math.floor(math.log10(ratio.value))
-    return f"{round(ratio.value, digits):,.{max(digits, 0)}f}"
 
 
 def remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:

@@ -71,6 +71,16 @@ def _percent(ratio: Ratio) -> str:
     return f"{100 * ratio.value:.0f}{spread} %"
 
 
+def _amount(ratio: Ratio | None) -> str:
+    """0.0764, 97.2 k, 2.14 M; empty where it is not known."""
+    if ratio is None:
+        return ""
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if ratio.value >= size:
+            return significant(ratio.value / size) + letter
+    return significant(ratio.value)
+
+
 def _efficiency(against: Against | None) -> str:
     return "" if against is None else _percent(against.efficiency)
 
@@ -97,7 +107,7 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
-        *money.texts(row, costs),
+        *map(_amount, costs.found(row)),
         row.status,
     )
 
@@ -190,7 +200,8 @@ def terminal(
 
 
 def _width(table: Table) -> int:
-    return Console(width=1000).measure(table).maximum
+    # Without a height a dumb terminal is taken for 80 columns wide whatever the width.
+    return Console(width=1000, height=25).measure(table).maximum
 
 
 def markdown(
@@ -220,7 +231,9 @@ def show(run: Run, costs: Costs = NO_COSTS) -> None:
     table, console = terminal(run.rows, title, run.missing, costs=costs), Console()
     if not console.is_terminal:
         console = Console(width=max(140, _width(table)))
-    for count in range(1, len(_SPARE) + 1):
+    all_ok = all(row.status == "ok" for row in run.rows)
+    spare = (*_SPARE, *(["status"] if all_ok else []), *money.headers(costs))
+    for count in range(1, len(spare) + 1):
         if _width(table) > console.width:
-            table = terminal(run.rows, title, run.missing, _SPARE[:count], costs)
+            table = terminal(run.rows, title, run.missing, spare[:count], costs)
     console.print(table)

@@ -25,7 +25,7 @@ def power(one: Measured) -> dict[str, float] | str:
         return _REHEARSED
     hosts = one.identity.hosts
     if lacking := [host for host in hosts if host not in one.machines]:
-        return "it was over too soon to count joules" + _whose(lacking, hosts)
+        return "measured too briefly to count joules" + _whose(lacking, hosts)
     spans = {host: one.machines[host] for host in hosts}
     machines = {span[1]["machine"] or host: host for host, span in spans.items()}
     spans = {host: spans[host] for host in machines.values()}
