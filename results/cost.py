@@ -12,6 +12,7 @@ from results.scaling import ScalingRow
 
 JOULE = "J"
 _NO_IMAGES = "what it moves are no images"
+_NO_HOSTS = "its hosts are not known"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,14 +106,14 @@ def _per_joule(repeats: Sequence[Measured], watts: Sequence[float]) -> Ratio:
 def _per_money(
     row: ScalingRow, rate: Rate, prices: Prices, environment: Mapping[str, Any]
 ) -> Ratio | str:
-    total = 0.0
-    for host in row.repeats[-1].identity.hosts:
+    hosts, total = row.repeats[-1].identity.hosts, 0.0
+    for host in hosts:
         hardware = hardware_of(environment, host)
         per_hour = prices.per_hour(hardware)
         if per_hour is None:
             return f"no price in {prices.name} fits {hardware.described}"
         total += per_hour
-    return _ratio(rate).times(3600 / total)
+    return _ratio(rate).times(3600 / total) if hosts else _NO_HOSTS
 
 
 def _ratio(rate: Rate) -> Ratio:

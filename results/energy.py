@@ -11,6 +11,7 @@ from results.measured import Measured
 SOURCES = {"gpu": "GPUs (nvidia-smi)", "rapl": "processors and memory (RAPL)"}
 _LEAST_SECONDS = {"gpu": 10.0, "rapl": 1.5}
 _OLD = "joules were not counted when it was measured"
+_FOREIGN = "not measured by mxscale"
 _REHEARSED = "a rehearsal does not train"
 Span = Sequence[Mapping[str, Any]]
 
@@ -24,6 +25,8 @@ def power(one: Measured) -> dict[str, float] | str:
     if one.trial.engine == "fake":
         return _REHEARSED
     hosts = one.identity.hosts
+    if one.source or not hosts:
+        return _FOREIGN
     if lacking := [host for host in hosts if host not in one.machines]:
         return "measured too briefly to count joules" + _whose(lacking, hosts)
     spans = {host: one.machines[host] for host in hosts}

@@ -189,6 +189,21 @@ def test_a_narrow_terminal_does_without_the_columns_and_cuts_no_word(
     assert "images/USD: at what" in below
 
 
+def test_figures_of_others_have_no_joules_and_without_hosts_no_price(tmp_path: Path) -> None:
+    prices = priced(tmp_path, "[[price]]\nper_hour=2\ncurrency='USD'")
+    others = dataclasses.replace(point(400.0, hosts=()), source="a table")
+    rows, found = of(others, prices=prices)
+    assert found.of(rows[0]).why == {
+        "J": "not measured by mxscale",
+        "USD": "its hosts are not known",
+    }
+
+
+def test_what_moves_bytes_has_no_images_for_anything() -> None:
+    rows, found = of(point(400.0, mode="bandwidth", kvstore="dist_sync"))
+    assert found.of(rows[0]).why == {"J": "what it moves are no images"}
+
+
 def test_an_old_record_is_read_and_has_its_reason() -> None:
     old = point(machines={"h": [{"at": at, "machine": "m"} for at in (1.0, 9.0)]})
     read = parse(emit(old))
