@@ -1,13 +1,19 @@
 """What a host costs is in a small file, and a mistake there is one line."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import fabfile as _fabfile
+import tasks.report
 from bench.errors import SpecError
 from results.prices import Hardware, Prices, hardware_of, load_prices
+from tasks.report import prices_of
+from tests.test_fabfile import ROOT, refusal
 
-EXAMPLE = Path(__file__).parent.parent / "docs" / "prices.example.toml"
+fabfile: Any = _fabfile
+EXAMPLE = ROOT / "docs" / "prices.example.toml"
 
 
 def priced(folder: Path, text: str) -> Prices:
@@ -119,3 +125,25 @@ def test_the_example_has_a_price_for_every_host() -> None:
     assert prices.currency == "USD"
     assert prices.per_hour(Hardware(host="p3-17")) == 24.48
     assert prices.per_hour(Hardware(host="anything")) == 1.0
+
+
+def test_prices_in_the_checkout_are_used_unless_others_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.report, "PRICES", tmp_path / "prices.toml")
+    assert prices_of("") is None
+    mine = priced(tmp_path, "[[price]]\nper_hour=2\ncurrency='EUR'")
+    assert prices_of("") == mine
+    assert prices_of(str(EXAMPLE)) == load_prices(EXAMPLE)
+
+
+def test_a_mistake_in_them_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(tasks.report, "PRICES", tmp_path / "prices.toml")
+    (tmp_path / "prices.toml").write_text("[[price]]")
+    run = tmp_path / "run"
+    code, said = refusal(fabfile.bench_sweep, "smoke", engine="fake", run=str(run))
+    assert (code, run.exists()) == (2, False)
+    assert "prices.toml: price 1: per_hour: expected the price of an hour" in said
