@@ -52,10 +52,10 @@ def _all_watts(spans: Mapping[str, Span], source: str) -> float | str:
 
 
 def _watts(span: Span, source: str) -> float | str:
-    begin, end = (count.get("energy", {}).get(source, _OLD) for count in span)
+    begin, end = ((count.get("energy") or {}).get(source, _OLD) for count in span)
     for joules in (begin, end):
-        if isinstance(joules, str):
-            return joules
+        if not isinstance(joules, int | float):
+            return str(joules)
     seconds = float(span[1]["at"] - span[0]["at"])
     if seconds < _LEAST_SECONDS[source]:
         return f"{seconds:.1f} s are too few to tell joules"
