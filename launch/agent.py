@@ -132,6 +132,8 @@ class Agent:
             cores = {core for child in self.children.values() for core in child.cores}
             machine = self.counters.look(now, sum(cpu.values()), cores)
             machine["gpu_programs"] = self.gpus.others(now) if uses_gpus else []
+            if uses_gpus:
+                machine["energy"]["gpu"] = self.gpus.energy(now)
         self.say(say="beat", at=now, stopped=held, cpu=cpu, gpu=busy, machine=machine)
 
     def _obey(self) -> None:

@@ -11,6 +11,8 @@ import resource
 from pathlib import Path
 from typing import Any
 
+from launch.energy import Rapl
+
 # Clocks are asked for seldom and of few cores: a kernel may take 10 ms to find one out.
 _SLOW_SECONDS, _MOST_CORES = 5.0, 4
 _CPUS = Path("/sys/devices/system/cpu")
@@ -28,6 +30,7 @@ class Counters:
     def __init__(self) -> None:
         self._looked = -math.inf
         self._slow: dict[str, Any] = {}
+        self._rapl = Rapl()
 
     def look(self, now: float, children_seconds: float, cores: set[int]) -> dict[str, Any]:
         """The counters now; children have used so many processor seconds, on these cores."""
@@ -48,6 +51,7 @@ class Counters:
             **processors(_text(Path("/proc/stat"))),
             "ours": _own_seconds() + children_seconds,
             "swapped": swapped(_text(Path("/proc/vmstat"))),
+            "energy": {"rapl": self._rapl.look()},
         }
 
 

@@ -1,7 +1,7 @@
 """Whether others disturbed a measurement, by what its machines counted meanwhile. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 # Shares of a machine's processor time. A master and its screen stay below the first.
@@ -25,6 +25,7 @@ class Counted:
     throttled     how often a processor was slowed for heat
     clock         of the fastest of the job's cores, in GHz, then; 0 where it is not known
     gpu_programs  pids on its GPUs that are not ours
+    energy        joules by source, rapl and gpu, since a time of the agent's, or why not known
     """
 
     at: float
@@ -37,6 +38,7 @@ class Counted:
     throttled: int = 0
     clock: float = 0.0
     gpu_programs: tuple[int, ...] = ()
+    energy: dict[str, float | str] = field(default_factory=dict)
 
 
 # As measuring began and ended.

@@ -12,22 +12,36 @@ import os
 import shutil
 import subprocess
 
+from launch.energy import Power, watts
 from launch.processes import Lines, descendants
 
 _EVERY_SECONDS = 5.0
+# What was told longer ago says nothing of the power now.
+_STALE_SECONDS = 3 * _EVERY_SECONDS
 _FORMAT = "--format=csv,noheader,nounits"
 
 
 class Gpus:
-    """How busy each GPU is and which programs are on them, as last told."""
+    """How busy the GPUs are, what they use and which programs are on them, as last told."""
 
     def __init__(self) -> None:
-        self._use = _Query("--query-gpu=index,utilization.gpu")
+        self._use = _Query("--query-gpu=index,utilization.gpu,power.draw")
+        self._power = Power()
         self._programs = _Query("--query-compute-apps=pid")
 
     def look(self, now: float) -> dict[str, float]:
         """The share of time that each GPU was busy, by its index."""
         return dict(filter(None, map(_busy, self._use.look(now))))
+
+    def energy(self, now: float) -> float | str:
+        """Joules of all of them since they first told their power, or why that is not known."""
+        if not self._use.told or now - self._use.told_at > _STALE_SECONDS:
+            return self._use.silence
+        all_watts = watts(self._use.told)
+        if all_watts is None:
+            return "nvidia-smi tells no power of some GPU there"
+        self._power.tell(self._use.told_at, all_watts)
+        return self._power.joules(now)
 
     def others(self, now: float) -> list[int]:
         """The pids of programs on the GPUs that this process has not started.
@@ -47,11 +61,13 @@ class _Query:
     def __init__(self, what: str) -> None:
         self._what = what
         self._program = shutil.which("nvidia-smi")
+        self.silence = "nvidia-smi told nothing there" if self._program else "no nvidia-smi there"
         self._query: subprocess.Popen[bytes] | None = None
         self._answer: Lines | None = None
         self._asked = -math.inf
         self._said: list[str] = []
         self.told: list[str] = []
+        self.told_at = 0.0
 
     def look(self, now: float) -> list[str]:
         """The lines that it last told."""
@@ -83,7 +99,7 @@ class _Query:
         lines, closed = self._answer.read()
         self._said += lines
         if closed and self._query.poll() is not None:
-            self.told = self._said
+            self.told, self.told_at = self._said, self._asked
             self._query.stdout.close()
             self._query = None
         elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not asked again
@@ -92,9 +108,9 @@ class _Query:
 
 
 def _busy(line: str) -> tuple[str, float] | None:
-    """('0', 0.97) of '0, 97'; None for '0, [N/A]', as with MIG."""
-    index, _, percent = line.partition(",")
+    """('0', 0.97) of '0, 97, 61.2'; None for '0, [N/A], 61.2', as with MIG."""
+    index, _, rest = line.partition(",")
     try:
-        return index.strip(), float(percent) / 100
+        return index.strip(), float(rest.partition(",")[0]) / 100
     except ValueError:
         return None

@@ -13,7 +13,7 @@ from launch.transport import Start, said
 
 _CLOSE_SECONDS = 2.0
 # The modules of `probe`, the program that looks at a host.
-PROBE = ("errors", "lease", "code", "counters", "machine", "interpreter", "probe")
+PROBE = ("errors", "lease", "code", "energy", "counters", "machine", "interpreter", "probe")
 
 
 class Talk:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from plots.costs import columns, values
+from results.cost import NO_COSTS, Costs
 from results.rates import Ratio
 from results.scaling import Against, ScalingRow
 
@@ -52,6 +54,11 @@ def _cells(row: ScalingRow) -> dict[str, object]:
     }
 
 
-def frame(rows: Sequence[ScalingRow]) -> pd.DataFrame:
-    """A data frame with `COLUMNS`; rates in images per second, efficiencies as fractions."""
-    return pd.DataFrame([_cells(row) for row in rows], columns=list(COLUMNS))
+def frame(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> pd.DataFrame:
+    """A data frame with `COLUMNS`; rates in images per second, efficiencies as fractions.
+
+    After them stand columns of `costs`, where some row has one.
+    """
+    more = columns(costs)
+    found = [_cells(row) | dict(zip(more, values(row, costs), strict=True)) for row in rows]
+    return pd.DataFrame(found, columns=[*COLUMNS, *more])

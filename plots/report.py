@@ -7,6 +7,7 @@ from plots import figure, threads
 from plots.frame import frame
 from plots.lines import drawable
 from plots.table import markdown
+from results.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.run import Run
 from results.store import write_whole
@@ -54,7 +55,7 @@ def footer(run: Run) -> str:
     return ("REHEARSAL - scripted times, not measurements\n" if run.rehearsal else "") + text + more
 
 
-def page(run: Run) -> str:
+def page(run: Run, costs: Costs = NO_COSTS) -> str:
     """The report in Markdown."""
     hidden = {"description", "points", "repeats", "hosts", "order"}
     facts = "\n".join(
@@ -75,7 +76,7 @@ def page(run: Run) -> str:
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}\n\n"
         f"{rehearsal if run.rehearsal else ''}"
         f"{description + paragraph if description else ''}"
-        f"{machine(run.environment)}\n\n{markdown(run.rows, run.missing)}\n"
+        f"{machine(run.environment)}\n\n{markdown(run.rows, run.missing, costs)}\n"
         f"{pictures}"
         f"## Environment\n\n{facts}\n{_hosts(run.environment)}"
     )
@@ -102,7 +103,7 @@ def _hosts(environment: dict[str, Any]) -> str:
     return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def build(run: Run) -> list[Path]:
+def build(run: Run, costs: Costs = NO_COSTS) -> list[Path]:
     """Writes RUN/report/: results.csv, report.md, scaling.svg and .png; returns their paths.
 
     There is no figure where there is nothing to draw: no training point with a number. Where
@@ -111,8 +112,8 @@ def build(run: Run) -> list[Path]:
     folder = run.folder / "report"
     try:
         folder.mkdir(exist_ok=True)
-        write_whole(folder / "results.csv", frame(run.rows).to_csv(index=False))
-        write_whole(folder / "report.md", page(run))
+        write_whole(folder / "results.csv", frame(run.rows, costs).to_csv(index=False))
+        write_whole(folder / "report.md", page(run, costs))
         rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
         title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
         images = []

@@ -11,7 +11,9 @@ from tabulate import tabulate
 
 from bench.kvstores import is_distributed
 from bench.trial import Trial
+from plots import costs as money
 from plots.apart import apart
+from results.cost import NO_COSTS, Costs
 from results.knee import knees
 from results.rates import Rate, Ratio
 from results.run import Run
@@ -69,12 +71,27 @@ def _percent(ratio: Ratio) -> str:
     return f"{100 * ratio.value:.0f}{spread} %"
 
 
+def _amount(ratio: Ratio | None) -> str:
+    """0.0764, 97.2 k, 2.14 M; empty where it is not known."""
+    if ratio is None:
+        return ""
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if ratio.value >= size:
+            return significant(ratio.value / size) + letter
+    return significant(ratio.value)
+
+
 def _efficiency(against: Against | None) -> str:
     return "" if against is None else _percent(against.efficiency)
 
 
-def cells(row: ScalingRow, more: str = "") -> tuple[str, ...]:
-    """The row's cells under `HEADER`, as text; `more` is what tells it from others like it."""
+def header(costs: Costs) -> tuple[str, ...]:
+    """`HEADER`, with columns of what points cost where that is known."""
+    return (*HEADER[:-1], *money.headers(costs), HEADER[-1])
+
+
+def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
+    """The row's cells under `header`, as text; `more` is what tells it from others like it."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
     devices = f"{trial.devices}*" if row.emulated else str(trial.devices)
@@ -90,6 +107,7 @@ def cells(row: ScalingRow, more: str = "") -> tuple[str, ...]:
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
+        *map(_amount, costs.found(row)),
         row.status,
     )
 
@@ -105,7 +123,9 @@ def _lacks_worker(row: ScalingRow) -> bool:
     return trains and is_distributed(trial.kvstore) and trial.workers > 1
 
 
-def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
+def remarks(
+    rows: Sequence[ScalingRow], missing: Sequence[str], costs: Costs = NO_COSTS
+) -> list[str]:
     """The lines under the table: what the columns stand on, and what each point has to say."""
     lines = ["batch: images a step on one device / one worker / the whole job."]
     repeats = {row.rate.repeats for row in rows if row.rate}
@@ -144,7 +164,7 @@ def remarks(rows: Sequence[ScalingRow], missing: Sequence[str]) -> list[str]:
         lines.append("* emulated: more devices than the machine has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
-    lines += knees(rows)
+    lines += [*knees(rows), *money.remarks(rows, costs)]
     for row, more in _told_apart(rows):
         name = f"{row.trial.name} ({more})" if more else row.trial.name
         lines += [f"{name}: {row.remark}."] if row.remark else []
@@ -158,19 +178,21 @@ def terminal(
     title: str,
     missing: Sequence[str] = (),
     without: Sequence[str] = (),
+    costs: Costs = NO_COSTS,
 ) -> Table:
     """The table for a terminal, without the columns of these names."""
     # Texts of people and of failed processes are shown as they are, brackets included.
     table = Table(title=Text(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
-    shown = [name for name in HEADER if name not in without]
+    names = header(costs)
+    shown = [name for name in names if name not in without]
     for name in shown:
         # Folded, not cut: half a number would be read as a number.
         table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
     for row, more in _told_apart(rows):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
-        named = dict(zip(HEADER, cells(row, more), strict=True))
+        named = dict(zip(names, cells(row, more, costs), strict=True))
         table.add_row(*(named[name] for name in shown), style=style)
-    lines = remarks(rows, missing)
+    lines = remarks(rows, missing, costs)
     if without:
         lines.insert(0, f"Left out for want of width, and in report.md: {', '.join(without)}.")
     table.caption = Text("\n".join(lines))
@@ -178,34 +200,40 @@ def terminal(
 
 
 def _width(table: Table) -> int:
-    return Console(width=1000).measure(table).maximum
+    # Without a height a dumb terminal is taken for 80 columns wide whatever the width.
+    return Console(width=1000, height=25).measure(table).maximum
 
 
-def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
+def markdown(
+    rows: Sequence[ScalingRow], missing: Sequence[str] = (), costs: Costs = NO_COSTS
+) -> str:
     """The table and its remarks in Markdown."""
-    align = ["left" if name in _TEXT else "right" for name in HEADER]
+    names = header(costs)
+    align = ["left" if name in _TEXT else "right" for name in names]
     table: str = tabulate(
         [
-            [cell.replace("|", "\\|") for cell in cells(row, more)]
+            [cell.replace("|", "\\|") for cell in cells(row, more, costs)]
             for row, more in _told_apart(rows)
         ],
-        headers=HEADER,
+        headers=names,
         tablefmt="pipe",
         colalign=align,
         disable_numparse=True,
     )
-    return table + "\n\n" + "\n".join(f"- {line}" for line in remarks(rows, missing)) + "\n"
+    return table + "\n\n" + "\n".join(f"- {line}" for line in remarks(rows, missing, costs)) + "\n"
 
 
-def show(run: Run) -> None:
+def show(run: Run, costs: Costs = NO_COSTS) -> None:
     """Prints the table of a run; wide enough to be read later where there is no terminal."""
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
-    table, console = terminal(run.rows, title, run.missing), Console()
+    table, console = terminal(run.rows, title, run.missing, costs=costs), Console()
     if not console.is_terminal:
         console = Console(width=max(140, _width(table)))
-    for count in range(1, len(_SPARE) + 1):
+    all_ok = all(row.status == "ok" for row in run.rows)
+    spare = (*_SPARE, *(["status"] if all_ok else []), *money.headers(costs))
+    for count in range(1, len(spare) + 1):
         if _width(table) > console.width:
-            table = terminal(run.rows, title, run.missing, _SPARE[:count])
+            table = terminal(run.rows, title, run.missing, spare[:count], costs)
     console.print(table)

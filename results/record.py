@@ -73,7 +73,8 @@ class Record:
     """A trial that has run.
 
     commands   its processes' command lines, by process
-    machines   what was counted on each host as measuring began and ended, by host
+    machines   what was counted on each host as measuring began and ended, by host; since joules
+               are counted, `energy` has them by source, or why they are not known
     source     "" for what mxscale measured; else where the figures come from, in words
     """
 

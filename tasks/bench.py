@@ -16,7 +16,7 @@ from bench.trial import chosen
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
 from tasks.door import number, whole
 from tasks.fitting import check_fitting, fitting
-from tasks.report import build_report, run_folder
+from tasks.report import build_report, prices_of, run_folder
 from tasks.where import addressed, cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -37,6 +37,7 @@ def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None
     from plots.screen import SweepScreen
     from results.store import Store
 
+    prices_of("")  # a mistake in it is told before hours of measuring
     wanted = points(what, where)
     store = Store(run_folder(run or what.name))
     try:

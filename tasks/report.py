@@ -1,8 +1,11 @@
 """report.*: what came out, and where the runs are."""
 
+from __future__ import annotations
+
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 from invoke.tasks import task
@@ -11,8 +14,16 @@ from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.door import door
 
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.cost import Costs
+    from results.prices import Prices
+    from results.run import Run
+
 UNSTEADY = 6
 RUNS = ROOT / "results" / "runs"
+PRICES = ROOT / "prices.toml"
+_RUN = "name below results/runs, or a path; default: the newest"
+_PRICES = "file with what an hour of a host costs; default: prices.toml, where there is one"
 
 
 def run_folder(name: str) -> Path:
@@ -32,15 +43,31 @@ def stamped(name: str) -> str:
     return f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
-def build_report(folder: Path) -> None:
+def prices_of(file: str) -> Prices | None:
+    """The prices in this file; of the checkout's prices.toml for '', None where there is none."""
+    from results.prices import load_prices
+
+    path = Path(file) if file else PRICES
+    return load_prices(path) if file or path.exists() else None
+
+
+def _costs(run: Run, prices: Prices | None) -> Costs:
+    from results.cost import costs
+
+    return costs(run.rows, prices, run.environment)
+
+
+def build_report(folder: Path, prices: str = "") -> None:
     """Prints a run's table, writes its report and says where the files are."""
     from plots.report import build
     from plots.table import show
     from results.run import load
 
+    given = prices_of(prices)
     run = load(folder)
-    show(run)
-    for path in build(run):
+    costs = _costs(run, given)
+    show(run, costs)
+    for path in build(run, costs):
         print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
     if not run.complete:
         raise Exit("some points have no number; the table says why", code=5)
@@ -48,18 +75,19 @@ def build_report(folder: Path) -> None:
         raise Exit("some points did not become steady; the table says which", code=UNSTEADY)
 
 
-@task(help={"run": "name below results/runs, or a path; default: the newest"})
+@task(help={"run": _RUN, "prices": _PRICES})
 @door
-def report_build(c, run=""):  # type: ignore[no-untyped-def]
+def report_build(c, run="", prices=""):  # type: ignore[no-untyped-def]
     """Write a run's results.csv, report.md and figure, and print its table."""
-    build_report(run_folder(run))
+    build_report(run_folder(run), prices)
 
 
-@task(help={"run": "name below results/runs, or a path; default: the newest"})
+@task(help={"run": _RUN, "prices": _PRICES})
 @door
-def report_show(c, run=""):  # type: ignore[no-untyped-def]
+def report_show(c, run="", prices=""):  # type: ignore[no-untyped-def]
     """Print a run's table."""
     from plots.table import show
     from results.run import load
 
-    show(load(run_folder(run)))
+    given, found = prices_of(prices), load(run_folder(run))
+    show(found, _costs(found, given))

@@ -20,7 +20,7 @@ from launch.watch import Deadlines, Watch
 from tests.jobs import measured, trial
 from tests.test_agent import Talk
 
-SMI = '#!/bin/sh\nif [ "$1" = --query-gpu=index,utilization.gpu ]; then {}; fi\n'
+SMI = '#!/bin/sh\nif [ "$1" = --query-gpu=index,utilization.gpu,power.draw ]; then {}; fi\n'
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def smi(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
 def test_gpus_are_looked_at_where_a_process_uses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = "echo '0, 97'; echo '1, [N/A]'; echo '2, 4'; echo x >>$0.asked"
+    asked = "echo '0, 97, 310.5'; echo '1, [N/A], 40.0'; echo '2, 4, 50.0'; echo x >>$0.asked"
     smi(tmp_path, monkeypatch, f"{asked}; else echo {os.getpid()}; echo 4194305; echo N/A")
     one = Talk()
     try:

@@ -1,0 +1,120 @@
+"""Cost: the images that a point trains for a joule and for a unit of money. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from results.energy import power
+from results.measured import Measured
+from results.prices import Prices, hardware_of
+from results.rates import Parts, Rate, Ratio, together
+from results.scaling import ScalingRow
+
+JOULE = "J"
+_NO_IMAGES = "what it moves are no images"
+_NO_HOSTS = "its hosts are not known"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Of one point, by unit: 'J' and the currency.
+
+    images      for a unit, with its 95 % interval, where known
+    why         why they are not known, where not; '' where the point has no rate
+    sources     what the joules are of: names in results/energy.py
+    """
+
+    images: Mapping[str, Ratio] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Of the points of a run, by the keys of their trials.
+
+    units       those that some point knows, joules first
+    prices      the file that the prices are from, '' without one
+    """
+
+    by_key: Mapping[str, Cost] = field(default_factory=dict)
+    units: tuple[str, ...] = ()
+    prices: str = ""
+
+    def of(self, row: ScalingRow) -> Cost:
+        """The cost of a row; an empty one where nothing was asked."""
+        return self.by_key.get(row.trial.key, Cost())
+
+    def found(self, row: ScalingRow) -> list[Ratio | None]:
+        """Of a row, unit by unit of `units`."""
+        return [self.of(row).images.get(unit) for unit in self.units]
+
+
+NO_COSTS = Costs()
+
+
+def costs(
+    rows: Sequence[ScalingRow], prices: Prices | None, environment: Mapping[str, Any]
+) -> Costs:
+    """What the points cost; the environment knows the hosts' hardware."""
+    found = {row.trial.key: cost(row, prices, environment) for row in rows}
+    units = (JOULE, prices.currency) if prices else (JOULE,)
+    known = [unit for unit in units if any(unit in one.images for one in found.values())]
+    return Costs(by_key=found, units=tuple(known), prices=prices.name if prices else "")
+
+
+def cost(row: ScalingRow, prices: Prices | None, environment: Mapping[str, Any]) -> Cost:
+    """Of one point; where it has no rate nothing is known, and its row says why."""
+    if row.rate is None:
+        return Cost()
+    images: dict[str, Ratio | str] = {}
+    watts, sources = _watts(row.repeats)
+    images[JOULE] = watts if isinstance(watts, str) else _per_joule(row.repeats, watts)
+    if prices:
+        images[prices.currency] = _per_money(row, row.rate, prices, environment)
+    if row.trial.mode == "bandwidth":
+        images = dict.fromkeys(images, _NO_IMAGES)
+    return Cost(
+        images={unit: found for unit, found in images.items() if isinstance(found, Ratio)},
+        why={unit: found for unit, found in images.items() if isinstance(found, str)},
+        sources=sources if isinstance(images[JOULE], Ratio) else (),
+    )
+
+
+def _watts(repeats: Sequence[Measured]) -> tuple[list[float] | str, tuple[str, ...]]:
+    """Of each repeat, from the sources that all of them know, and those; or why they do not."""
+    found = []
+    for one in repeats:
+        watts = power(one)
+        if isinstance(watts, str):
+            return watts, ()
+        found.append(watts)
+    sources = tuple(name for name in found[0] if all(name in watts for watts in found))
+    return [sum(watts[name] for name in sources) for watts in found], sources
+
+
+def _per_joule(repeats: Sequence[Measured], watts: Sequence[float]) -> Ratio:
+    """The rate of the repeats with joules in place of seconds, and so its interval."""
+    parts = [
+        Parts(each=tuple((t * used, n) for t, n in one.parts.each), windows=one.parts.windows)
+        for one, used in zip(repeats, watts, strict=True)
+        if one.parts
+    ]
+    return _ratio(together(parts))
+
+
+def _per_money(
+    row: ScalingRow, rate: Rate, prices: Prices, environment: Mapping[str, Any]
+) -> Ratio | str:
+    hosts, total = row.repeats[-1].identity.hosts, 0.0
+    for host in hosts:
+        hardware = hardware_of(environment, host)
+        per_hour = prices.per_hour(hardware)
+        if per_hour is None:
+            return f"no price in {prices.name} fits {hardware.described}"
+        total += per_hour
+    return _ratio(rate).times(3600 / total) if hosts else _NO_HOSTS
+
+
+def _ratio(rate: Rate) -> Ratio:
+    return Ratio(value=rate.images_per_second, low=rate.low, high=rate.high)

@@ -1,0 +1,153 @@
+"""Prices: what an hour of a host costs, by a file that a person wrote."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from bench.errors import SpecError, unknown
+from bench.values import checked
+
+_KEYS = ("host", "gpu", "processor")
+_FIELDS = (*_KEYS, "per_hour", "currency")
+# A name is told from a pattern by these.
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hardware:
+    """A host as prices know it: its name, its GPUs' and its processor's, as far as known."""
+
+    host: str
+    gpus: tuple[str, ...] = ()
+    processor: str = ""
+
+    @property
+    def described(self) -> str:
+        """What a person may write a price for."""
+        gpu = f"gpu {self.gpus[0]}" if self.gpus else ""
+        processor = f"processor {self.processor}" if self.processor else ""
+        known = ", ".join(filter(None, (gpu, processor)))
+        return f"{self.host} ({known})" if known else self.host
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """Of an hour of the hosts that `pattern` fits; `key` says what of them, '' for all others."""
+
+    key: str
+    pattern: str
+    per_hour: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prices:
+    """What a file says, in its order; `name` is the file's, for people."""
+
+    name: str
+    currency: str
+    each: tuple[Price, ...]
+
+    def per_hour(self, hardware: Hardware) -> float | None:
+        """Of a host: by its name, a pattern of its name, its GPU, its processor, else the default.
+
+        Of several of a kind the first in the file; None where there is none.
+        """
+        fitting = [one for one in self.each if _fits(one, hardware)]
+        return min(fitting, key=_rank).per_hour if fitting else None
+
+
+def _rank(price: Price) -> int:
+    """How far behind others a price stands that fits as well."""
+    exact = price.key == "host" and not _WILD & set(price.pattern)
+    return -1 if exact else (*_KEYS, "").index(price.key)
+
+
+def _fits(price: Price, hardware: Hardware) -> bool:
+    names = {
+        "host": (hardware.host,),
+        "gpu": hardware.gpus,
+        "processor": (hardware.processor,),
+        "": ("",),
+    }
+    return any(fnmatchcase(name, price.pattern) for name in names[price.key])
+
+
+def hardware_of(environment: Mapping[str, Any], host: str) -> Hardware:
+    """What a run's environment knows of a host; a run without hosts was on one machine."""
+    found = environment.get("hosts", {}).get(host)
+    if found is None:
+        alone = "" if environment.get("hosts") else str(environment.get("processor", ""))
+        return Hardware(host=host, processor=alone)
+    return Hardware(
+        host=host,
+        gpus=tuple(str(gpu.get("name", "")) for gpu in found.get("gpus", ())),
+        processor=str(found.get("processor", "")),
+    )
+
+
+def load_prices(path: Path) -> Prices:
+    """The prices of a file; raises SpecError naming the file, the price, expected and found."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _prices(path.name, data)
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"{path}: not a TOML file: {error}") from error
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from error
+
+
+def _prices(name: str, data: dict[str, Any]) -> Prices:
+    for field in data:
+        if field not in {"price", "currency"}:
+            raise unknown("field", field, ("price", "currency"))
+    tables = data.get("price")
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise SpecError("expected at least one [[price]] table, found none")
+    each, currencies = [], dict[str, int]()
+    for number, table in enumerate(tables, 1):
+        try:
+            each.append(_price(table))
+            currency = _currency(table.get("currency", data.get("currency")))
+        except SpecError as error:
+            raise SpecError(f"price {number}: {error}") from error
+        currencies.setdefault(currency, number)
+    if len(currencies) > 1:
+        raise SpecError(f"expected one currency for all, got {' and '.join(currencies)}")
+    defaults = [number for number, one in enumerate(each, 1) if not one.key]
+    if len(defaults) > 1:
+        raise SpecError(
+            f"price {defaults[1]}: expected host, gpu or processor, for price {defaults[0]} is the "
+            f"one for all others"
+        )
+    return Prices(name=name, currency=next(iter(currencies)), each=tuple(each))
+
+
+def _price(table: dict[str, Any]) -> Price:
+    for field in table:
+        if field not in _FIELDS:
+            raise unknown("field", field, _FIELDS)
+    keys = [key for key in _KEYS if key in table]
+    if len(keys) > 1:
+        raise SpecError(f"expected one of host, gpu and processor, got {' and '.join(keys)}")
+    if "per_hour" not in table:
+        raise SpecError("per_hour: expected the price of an hour, it is missing")
+    per_hour = checked("per_hour", float, table["per_hour"])
+    if per_hour <= 0:
+        raise SpecError(f"per_hour: expected a number above 0, got {per_hour:g}")
+    key = keys[0] if keys else ""
+    pattern = checked(key, str, table[key]) if key else "*"
+    if not pattern:
+        raise SpecError(f"{key}: expected a name or a pattern such as 'p3-*', got ''")
+    return Price(key=key, pattern=pattern, per_hour=per_hour)
+
+
+def _currency(value: Any) -> str:
+    if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha():
+        return value.upper()
+    found = "it is missing" if value is None else f"got {value!r}"
+    raise SpecError(f"currency: expected three letters such as 'USD', {found}")
