@@ -7,12 +7,15 @@ from pathlib import Path
 from invoke.exceptions import Exit
 from invoke.tasks import task
 
+from bench.errors import SpecError
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.door import door
 
 UNSTEADY = 6
 RUNS = ROOT / "results" / "runs"
+# The study that the shipped sweep `seed` repeats.
+PUBLISHED = "tutorial"
 
 
 def run_folder(name: str) -> Path:
@@ -55,10 +58,23 @@ def report_build(c, run=""):  # type: ignore[no-untyped-def]
     build_report(run_folder(run))
 
 
-@task(help={"run": "name below results/runs, or a path; default: the newest"})
+@task(
+    help={
+        "run": "name below results/runs, or a path; default: the newest",
+        "reference": "instead of a run: a published table, by default the tutorial's",
+    },
+    optional=["reference"],
+)
 @door
-def report_show(c, run=""):  # type: ignore[no-untyped-def]
-    """Print a run's table."""
+def report_show(c, run="", reference=""):  # type: ignore[no-untyped-def]
+    """Print a run's table, or a published one."""
+    if reference:
+        if run:
+            raise SpecError("--reference: expected a run or a published table, got both")
+        from plots.reference import show as show_published
+
+        show_published(PUBLISHED if reference is True else reference)
+        return
     from plots.table import show
     from results.run import load
 
