@@ -102,7 +102,8 @@ def remarks(found: Comparison) -> list[str]:
 
 def differences(found: Comparison) -> list[str]:
     """A line for each thing in which the runs differ, and one for what only one of them tells."""
-    lines = [f"differs: {one}." for one in found.unlike if one.a and one.b]
+    both = [one for one in found.unlike if one.a and one.b]
+    lines = [f"differs{', and matters' if one.matters else ''}: {one}." for one in both]
     alone = {
         "A": [one.what for one in found.unlike if not one.b],
         "B": [one.what for one in found.unlike if not one.a],

@@ -15,7 +15,6 @@ from results.references import reference
 from results.run import Run, load
 from results.store import read_json, write_whole
 
-FOLDER = Path(__file__).parent / "baselines"
 # What of a run tables and comparisons are made from; its logs and report stay with it.
 KEPT = ("records.jsonl", "environment.json", "asked.json", "sweep.toml")
 _ORIGIN = "baseline.json"
@@ -23,12 +22,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KINDS = ("run", "baseline", "reference")
 
 
-def names(folder: Path = FOLDER) -> list[str]:
+def names(folder: Path) -> list[str]:
     """The baselines that are kept."""
     return sorted(path.parent.name for path in folder.glob("*/records.jsonl"))
 
 
-def keep(name: str, run: Run, folder: Path = FOLDER) -> Path:
+def keep(name: str, run: Run, folder: Path) -> Path:
     """Copies what comparisons need of a run to a folder of its own, which git may keep.
 
     The run can then be removed or go on. Raises StoreError for a name that cannot be or is taken.
@@ -58,13 +57,22 @@ def keep(name: str, run: Run, folder: Path = FOLDER) -> Path:
     return target
 
 
-def origin(name: str, folder: Path = FOLDER) -> str:
-    """Of which run the baseline is and when it was kept, in words."""
-    told: dict[str, str] = read_json(folder / name, _ORIGIN, {})
-    return f"of run {told.get('run', '?')}, kept {str(told.get('kept', '?'))[:10]}"
+def told(name: str, folder: Path) -> str:
+    """A line for a person: of which run it is, since when, and what is in it or wrong with it."""
+    try:
+        origin: dict[str, str] = read_json(folder / name, _ORIGIN, {})
+        rows = load(folder / name).rows
+    except StoreError as error:
+        return f"{name}: cannot be read: {error}"
+    good = sum(row.rate is not None for row in rows)
+    since = str(origin.get("kept", "?"))[:10]
+    return (
+        f"{name}: run {origin.get('run', '?')}, kept {since}, {good} of {len(rows)} points with a "
+        f"number"
+    )
 
 
-def remove(name: str, folder: Path = FOLDER) -> None:
+def remove(name: str, folder: Path) -> None:
     """Removes a baseline; StoreError with those there are where it is none."""
     if name not in names(folder):
         raise StoreError(str(unknown("baseline", name, names(folder) or ["none is kept yet"])))
@@ -74,7 +82,7 @@ def remove(name: str, folder: Path = FOLDER) -> None:
         raise StoreError(f"{folder / name}: cannot be removed ({error.strerror})") from error
 
 
-def opened(name: str, runs: Path, folder: Path = FOLDER) -> Run:
+def opened(name: str, runs: Path, folder: Path) -> Run:
     """The run that a name means: a path, or a run, a baseline or a published table of that name.
 
     'run:NAME', 'baseline:NAME' and 'reference:NAME' say which. Raises StoreError where none or

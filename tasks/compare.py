@@ -11,11 +11,13 @@ from invoke.tasks import task
 from bench.errors import SpecError
 from launch.hosts import ROOT
 from results.errors import StoreError
+from tasks import report
 from tasks.door import door, number
-from tasks.report import RUNS, run_folder
+from tasks.report import named_run, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.compare import Comparison
+    from results.history import Entry
     from results.run import Run
 
 REGRESSED = 4
@@ -36,11 +38,10 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
     """Compare two runs point by point: improved, regressed or undecided."""
     share = percentage("--fail-on", fail_on) if fail_on else None
     from plots import compare as plot
-    from results.baselines import opened
     from results.compare import compare, like, same
     from results.store import write_whole
 
-    found = compare(opened(a, RUNS), opened(b, RUNS), like if across else same)
+    found = compare(named_run(a), named_run(b), like if across else same)
     if found.forbidding and not across:
         print("\n".join(plot.differences(found)), flush=True)
         raise StoreError(refusal(found))
@@ -99,33 +100,29 @@ def gate(found: Comparison, share: float, asked: str) -> None:
 @door
 def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-def]
     """Keep a run under a name below results/baselines, to compare later ones with."""
-    from results import baselines
+    from results.baselines import keep
+    from results.baselines import remove as remove_baseline
     from results.run import load
 
     if not remove:
-        folder = baselines.keep(name, load(run_folder(run)))
-        print(f"{folder.relative_to(ROOT)}; 'git add' keeps it with the code")
+        folder = keep(name, load(run_folder(run)), report.BASELINES)
+        shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
+        print(f"{shown}; 'git add' keeps it with the code")
     elif run:
         raise SpecError("--remove: expected the name of a baseline, and no --run")
     else:
-        baselines.remove(name)
+        remove_baseline(name, report.BASELINES)
 
 
 @task
 @door
 def report_baselines(c):  # type: ignore[no-untyped-def]
     """List the baselines that are kept, also those that cannot be read."""
-    from results import baselines
-    from results.run import load
+    from results.baselines import names, told
 
-    for name in baselines.names():
-        try:
-            rows = load(baselines.FOLDER / name).rows
-            good = sum(row.rate is not None for row in rows)
-            print(f"{name}: {baselines.origin(name)}, {good} of {len(rows)} points with a number")
-        except StoreError as error:
-            print(f"{name}: cannot be read: {error}")
-    if not baselines.names():
+    for name in names(report.BASELINES):
+        print(told(name, report.BASELINES))
+    if not names(report.BASELINES):
         print("none is kept yet; 'fab report.baseline NAME --run RUN' keeps one")
 
 
@@ -141,34 +138,42 @@ def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-d
     """Show one point over many runs, and where their conditions changed."""
     if not point:
         raise SpecError("--point: expected words of one point's name: 'resnet-152 dist_sync x2'")
-    from plots import history as plot
+    from plots.history import show
     from results.history import history
 
     entries = history(readable(runs), point)
-    plot.show(entries)
+    show(entries)
     if chart:
-        from plots.figure import save
+        drawn(entries, Path(chart))
 
-        path = Path(chart)
-        if not path.parent.is_dir():
-            raise SpecError(f"--chart: expected a path in a folder, {path.parent} is none")
-        for made in save(plot.draw(entries), path.parent, path.name):
+
+def drawn(entries: list[Entry], path: Path) -> None:
+    """Writes the chart of a point's history to PATH.svg and PATH.png, and prints their names."""
+    from plots.figure import save
+    from plots.history import draw
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for made in save(draw(entries), path.parent, path.name):
             print(made)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def readable(names: str) -> list[Run]:
     """The runs of these names, or all there are; a line for each that cannot be read."""
-    from results.baselines import opened
     from results.run import load
 
     listed = [name.strip() for name in names.split(",") if name.strip()]
-    paths = sorted(path.parent for path in RUNS.glob("*/records.jsonl"))
+    paths = sorted(path.parent for path in report.RUNS.glob("*/records.jsonl"))
     found = []
     for name in listed or paths:
         try:
-            found.append(opened(name, RUNS) if isinstance(name, str) else load(name))
+            found.append(named_run(name) if isinstance(name, str) else load(name))
         except StoreError as error:
             print(f"skipped: {error}")
     if not found:
-        raise StoreError(f"{names or RUNS}: no run that can be read; 'fab bench.sweep' makes one")
+        raise StoreError(
+            f"{names or report.RUNS}: no run that can be read; 'fab bench.sweep' makes one"
+        )
     return found

@@ -3,6 +3,7 @@
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 from invoke.tasks import task
@@ -12,8 +13,12 @@ from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.door import door
 
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.run import Run
+
 UNSTEADY = 6
 RUNS = ROOT / "results" / "runs"
+BASELINES = ROOT / "results" / "baselines"
 # The study that the shipped sweep `seed` repeats.
 PUBLISHED = "tutorial"
 
@@ -28,6 +33,13 @@ def run_folder(name: str) -> Path:
     if not runs:
         raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
     return runs[-1].parent
+
+
+def named_run(name: str) -> "Run":
+    """The run of a path, or of the name of a run, a baseline or a published table."""
+    from results.baselines import opened
+
+    return opened(name, RUNS, BASELINES)
 
 
 def stamped(name: str) -> str:
