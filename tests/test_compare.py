@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.interval import Error
 from plots.compare import COLUMNS, markdown, remarks, summary, table
 from results.compare import Comparison, blind, compare, like, worse
 from results.errors import StoreError
@@ -19,7 +18,6 @@ from results.record import Record
 from results.references import reference
 from results.run import Run
 from results.scaling import scaling
-from results.verdicts import beyond, chance, visible
 from tests.test_scaling import record
 
 GOLDEN = Path(__file__).parent / "golden" / "compare.md"
@@ -113,23 +111,6 @@ def test_an_undecided_point_says_which_change_could_have_been_seen() -> None:
     assert 0.003 < change.visible < 0.02
     seen = 1 + 1.5 * change.visible
     assert verdicts(compare(run("a", *quiet()), run("b", *quiet(seen)))) == ["regressed"]
-
-
-def test_many_points_are_judged_together() -> None:
-    chances = [0.04] + [0.5] * 26
-    assert not any(beyond(chances))
-    assert beyond([0.04]) == [True]
-    assert beyond([0.03, 0.0001, 0.02]) == [True, True, True]
-    assert beyond([0.03, 0.0001, 0.03]) == [False, True, False]
-    assert beyond([]) == []
-
-
-def test_the_visible_change_is_found_in_nine_of_ten() -> None:
-    error = Error(size=0.01, freedom=1e6)
-    # Two normal quantiles: 1.960 for the limit, 1.282 for nine of ten.
-    assert visible(error, 1) == pytest.approx(0.0329, abs=1e-4)
-    assert visible(error, 27) > visible(error, 1)
-    assert chance(0.0196, error) == pytest.approx(0.05, abs=1e-4)
 
 
 def test_one_process_does_not_tell_how_processes_differ() -> None:
