@@ -14,6 +14,7 @@ from tasks import data
 from tasks.ab import bench_ab
 from tasks.bandwidth import bench_bandwidth
 from tasks.bench import bench_plan, bench_sweep, measure_here
+from tasks.compare import report_baseline, report_baselines, report_compare, report_history
 from tasks.door import door
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
 from tasks.logs import hosts_logs
@@ -68,7 +69,15 @@ namespace = Collection(
         kill=practice_kill,
         down=practice_down,
     ),
-    Collection("report", build=report_build, show=report_show),
+    Collection(
+        "report",
+        build=report_build,
+        show=report_show,
+        compare=report_compare,
+        baseline=report_baseline,
+        baselines=report_baselines,
+        history=report_history,
+    ),
     smoke,
     demo,
 )

@@ -30,7 +30,8 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror})") from error
     finally:
-        sibling.unlink(missing_ok=True)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            sibling.unlink()
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -119,12 +119,12 @@ def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
         return Ratio(value=value, low=value, high=value)
     if point.error is None or base.error is None:
         return Ratio(value=value, low=None, high=None)
-    half = _together(point.error, base.error).half_width
+    half = of_difference(point.error, base.error).half_width
     return Ratio(value=value, low=value * math.exp(-half), high=value * math.exp(half))
 
 
-def _together(one: Error, other: Error) -> Error:
-    """The error of a difference.
+def of_difference(one: Error, other: Error) -> Error:
+    """The error of a difference of independent means.
 
     Its freedom is Satterthwaite's (1946), with one degree more on each side and one less at the
     end: halfway to the form whose squares of variances are unbiased (two more, two less). With

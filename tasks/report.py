@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 from invoke.tasks import task
 
+from bench.errors import SpecError
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.door import door
@@ -24,6 +25,9 @@ RUNS = ROOT / "results" / "runs"
 PRICES = ROOT / "prices.toml"
 _RUN = "name below results/runs, or a path; default: the newest"
 _PRICES = "file with what an hour of a host costs; default: prices.toml, where there is one"
+BASELINES = ROOT / "results" / "baselines"
+# The study that the shipped sweep `seed` repeats.
+PUBLISHED = "tutorial"
 
 
 def run_folder(name: str) -> Path:
@@ -36,6 +40,13 @@ def run_folder(name: str) -> Path:
     if not runs:
         raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
     return runs[-1].parent
+
+
+def named_run(name: str) -> "Run":
+    """The run of a path, or of the name of a run, a baseline or a published table."""
+    from results.baselines import opened
+
+    return opened(name, RUNS, BASELINES)
 
 
 def stamped(name: str) -> str:
@@ -82,10 +93,24 @@ def report_build(c, run="", prices=""):  # type: ignore[no-untyped-def]
     build_report(run_folder(run), prices)
 
 
-@task(help={"run": _RUN, "prices": _PRICES})
+@task(
+    help={
+        "run": _RUN,
+        "prices": _PRICES,
+        "reference": "instead of a run: a published table, by default the tutorial's",
+    },
+    optional=["reference"],
+)
 @door
-def report_show(c, run="", prices=""):  # type: ignore[no-untyped-def]
-    """Print a run's table."""
+def report_show(c, run="", prices="", reference=""):  # type: ignore[no-untyped-def]
+    """Print a run's table, or a published one."""
+    if reference:
+        if run:
+            raise SpecError("--reference: expected a run or a published table, got both")
+        from plots.reference import show as show_published
+
+        show_published(PUBLISHED if reference is True else reference)
+        return
     from plots.table import show
     from results.run import load
 

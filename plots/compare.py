@@ -1,0 +1,223 @@
+"""A comparison of two runs for the terminal, as Markdown and as CSV, from the same cells."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from tabulate import tabulate
+
+from plots.apart import apart
+from plots.table import significant, unit
+from results.ab import ASSUMED_NOISE, percent
+from results.compare import VERDICTS, Change, Comparison
+from results.run import Run
+from results.scaling import ScalingRow
+
+HEADER = ("point", "A", "B", "B / A", "95 % interval", "n", "visible", "verdict")
+COLUMNS = (
+    *("point", "unit", "a", "b", "ratio", "low", "high", "n_a", "n_b", "visible"),
+    *("verdict", "why", "settings"),
+)
+_TEXT = ("point", "verdict")
+_STYLES = {"regressed": "red", "lost": "red", "improved": "green", "new": "green"}
+_DECIDED = ("improved", "regressed")
+_TENFOLD = 9.0
+_MOST_NAMED = 3
+
+
+def summary(found: Comparison) -> str:
+    """How many points have each verdict: '27 points: 1 regressed, 26 undecided'."""
+    counts = [(len(found.having(verdict)), verdict) for verdict in VERDICTS]
+    told = ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
+    count = len(found.changes)
+    return f"{count} point{'' if count == 1 else 's'}: {told}"
+
+
+def _named(found: Comparison) -> list[tuple[str, Change]]:
+    """Each point with its name, and what tells it from others of that name."""
+    trials = [one.trial for one in found.changes]
+    return [
+        (f"{one.trial.name} ({more})" if more else one.trial.name, one)
+        for one, more in zip(found.changes, apart(trials), strict=True)
+    ]
+
+
+def _rate(row: ScalingRow | None) -> str:
+    if row is None:
+        return "-"
+    if row.rate is None:
+        return row.status
+    name, size = unit(row.trial)
+    other = "" if name == "images/s" else f" {name}"
+    return f"{significant(row.rate.images_per_second / size, 4)}{other}"
+
+
+def _repeats(row: ScalingRow | None) -> str:
+    return str(row.rate.repeats) if row and row.rate else "-"
+
+
+def _visible(change: Change) -> str:
+    if change.visible is None:
+        return ""
+    return "tenfold" if change.visible > _TENFOLD else f"{percent(change.visible)} %"
+
+
+def cells(name: str, change: Change) -> tuple[str, ...]:
+    """The point's cells under `HEADER`, as text."""
+    ratio = change.ratio
+    interval = ""
+    if ratio and ratio.low and ratio.high:
+        interval = f"{ratio.low:.3f} - {ratio.high:.3f}"
+    return (
+        name,
+        _rate(change.a),
+        _rate(change.b),
+        f"{ratio.value:.3f}" if ratio else "",
+        interval,
+        f"{_repeats(change.a)} / {_repeats(change.b)}",
+        _visible(change),
+        change.verdict,
+    )
+
+
+def remarks(found: Comparison) -> list[str]:
+    """What the columns stand on, what differs besides the rates, and what is said of points."""
+    points = sum(one.visible is not None for one in found.changes)
+    lines = [f"A: {_said(found.a)}.", f"B: {_said(found.b)}.", *differences(found)]
+    if points:
+        lines.append(
+            f"verdicts are made for {points} point{'s' * (points > 1)} together: the chance that "
+            f"any is false is 5 % at most (Holm)."
+        )
+        lines.append("visible: the difference that 9 of 10 such comparisons would find.")
+    lines += _single(found)
+    if found.a.rehearsal or found.b.rehearsal:
+        lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
+    return lines + _of_points(found)
+
+
+def differences(found: Comparison) -> list[str]:
+    """A line for each thing in which the runs differ, and one for what only one of them tells."""
+    both = [one for one in found.unlike if one.a and one.b]
+    lines = [f"differs{', and matters' if one.matters else ''}: {one}." for one in both]
+    alone = {
+        "A": [one.what for one in found.unlike if not one.b],
+        "B": [one.what for one in found.unlike if not one.a],
+    }
+    lines += [f"only {name} tells: {', '.join(whats)}." for name, whats in alone.items() if whats]
+    return lines
+
+
+def _of_points(found: Comparison) -> list[str]:
+    """What is said of points; once where the same is said of several."""
+    said: dict[str, list[str]] = {}
+    for name, change in _named(found):
+        if told := _told(change):
+            said.setdefault(told, []).append(name)
+    return [f"{_listed(names)}: {told}." for told, names in said.items()]
+
+
+def _told(change: Change) -> str:
+    """Why the verdict is as it is; of one that was decided, what its runs said of the point too."""
+    rows = (("A", change.a), ("B", change.b)) if change.verdict in _DECIDED else ()
+    doubts = [f"{name} says: {row.message}" for name, row in rows if row and row.message]
+    differs = f"differs in {', '.join(change.settings)}" if change.settings else ""
+    return "; ".join(filter(None, (change.why, differs, *doubts)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _said(run: Run) -> str:
+    commit, date = run.environment.get("commit"), str(run.environment.get("date", ""))[:10]
+    published = run.environment.get("source")
+    parts = (run.name, date, commit and f"commit {commit}", published and f"published: {published}")
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _single(found: Comparison) -> list[str]:
+    """Says so where an interval is of a single process."""
+    judged = [one for one in found.changes if one.visible is not None]
+    repeats = {
+        "A": {one.a.rate.repeats for one in judged if one.a and one.a.rate},
+        "B": {one.b.rate.repeats for one in judged if one.b and one.b.rate},
+    }
+    single = " and in ".join(name for name, counts in repeats.items() if 1 in counts)
+    if not single:
+        return []
+    return [
+        f"n is 1 in {single}: the windows of one process do not tell how processes differ; "
+        f"{percent(ASSUMED_NOISE)} % is assumed, as on a quiet machine. Measure 3 repeats or more "
+        f"to know it."
+    ]
+
+
+def show(found: Comparison) -> None:
+    """Prints the comparison; wide enough to be read later where there is no terminal."""
+    table = Table(
+        title=Text(f"{found.b.name} (B) against {found.a.name} (A), images/s"),
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+    )
+    for name in HEADER:
+        table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
+    for name, change in _named(found):
+        # Texts of people and of failed processes are shown as they are, brackets included.
+        row = (Text(cell) for cell in cells(name, change))
+        table.add_row(*row, style=_STYLES.get(change.verdict, ""))
+    table.caption = Text("\n".join([summary(found) + ".", *remarks(found)]))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(140, Console(width=1000).measure(table).maximum))
+    console.print(table)
+
+
+def markdown(found: Comparison) -> str:
+    """The comparison in Markdown."""
+    rows = [
+        [cell.replace("|", "\\|") for cell in cells(name, change)] for name, change in _named(found)
+    ]
+    table: str = tabulate(
+        rows,
+        headers=HEADER,
+        tablefmt="pipe",
+        colalign=["left" if name in _TEXT else "right" for name in HEADER],
+        disable_numparse=True,
+    )
+    lines = "".join(f"- {line}\n" for line in remarks(found))
+    title = f"# {found.b.name} (B) against {found.a.name} (A), images/s"
+    return f"{title}\n\n{summary(found)}.\n\n{table}\n\n{lines}"
+
+
+def table(found: Comparison) -> str:
+    """A row a point under `COLUMNS`, in full digits; CSV. Rates in `unit`, visible as a part."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for name, change in _named(found):
+        writer.writerow(_values(name, change))
+    return text.getvalue()
+
+
+def _values(name: str, change: Change) -> Sequence[object]:
+    word, size = unit(change.trial)
+    rates = [row.rate if row else None for row in (change.a, change.b)]
+    ratio = change.ratio
+    return (
+        name,
+        word,
+        *(rate.images_per_second / size if rate else None for rate in rates),
+        *((ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)),
+        *(rate.repeats if rate else 0 for rate in rates),
+        change.visible,
+        change.verdict,
+        change.why,
+        "; ".join(change.settings),
+    )

@@ -1,0 +1,155 @@
+"""One point over many runs: a table with bars for the terminal, and a small chart."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.bar import Bar
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from plots.figure import STYLE, plain
+from plots.table import significant, unit
+from results.history import Entry
+
+_BAR = 24
+_BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#666666"
+# Labels under more of them than this would run into each other.
+_MOST_LABELS, _MOST_UPRIGHT, _LABEL = 16, 4, 24
+
+
+def _scale(entries: Sequence[Entry]) -> tuple[str, float]:
+    return unit(entries[-1].row.trial)
+
+
+def _interval(entry: Entry, size: float) -> str:
+    rate = entry.row.rate
+    if rate is None:
+        return ""
+    if rate.low is None or rate.high is None:
+        return "one window"
+    return f"{significant(rate.low / size, 4)} - {significant(rate.high / size, 4)}"
+
+
+def show(entries: Sequence[Entry]) -> None:
+    """Prints a row a run, with a bar from 0, and what changed from one to the next."""
+    word, size = _scale(entries)
+    rates = [one.row.rate.images_per_second / size for one in entries if one.row.rate]
+    table = Table(
+        title=Text(entries[-1].row.trial.name),
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+    )
+    for name in ("date", "run", "commit", word, "95 % interval", "n", ""):
+        text = name in {"date", "run", ""}
+        table.add_column(name, justify="left" if text else "right", overflow="fold")
+    for number, one in enumerate(entries, 1):
+        rate = one.row.rate
+        value = rate.images_per_second / size if rate else 0.0
+        table.add_row(
+            one.date[:16].replace("T", " "),
+            Text(one.run.name + (f" [{number}]" if one.changed else "")),
+            Text(str(one.run.environment.get("commit", ""))),
+            significant(value, 4) if rate else one.row.status,
+            _interval(one, size),
+            str(rate.repeats) if rate else "",
+            Bar(max(rates), 0, value, width=_BAR) if rate else "",
+            style="" if rate else "red",
+        )
+    table.caption = Text("\n".join(remarks(entries)))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(140, Console(width=1000).measure(table).maximum))
+    console.print(table)
+
+
+def remarks(entries: Sequence[Entry]) -> list[str]:
+    """What changed from one run to the next, and why some have no number."""
+    lines = [
+        f"[{number}] since the run before: {', '.join(one.changed)}."
+        for number, one in enumerate(entries, 1)
+        if one.changed
+    ]
+    lines += [f"{one.run.name}: {one.row.message}." for one in entries if not one.row.rate]
+    if any(map(_scripted, entries)):
+        lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
+    return lines
+
+
+def draw(entries: Sequence[Entry]) -> Figure:
+    """A small chart: a point a run with its interval, a dashed line where conditions changed.
+
+    Runs of the same conditions are joined; one in which the point has no number is a cross at the
+    foot.
+    """
+    word, size = _scale(entries)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+        axes = figure.subplots()
+        axes.set_title(plain(entries[-1].row.trial.name), loc="left", fontweight="bold")
+        axes.set_ylabel(word)
+        for place, one in enumerate(entries):
+            _point(axes, place, one, size)
+            if one.changed:
+                axes.axvline(place - 0.5, color=_GREY, linewidth=1, linestyle="--")
+        for first, last in _stretches(entries):
+            rates = [(n, entries[n].row.rate) for n in range(first, last)]
+            known = [(n, rate.images_per_second / size) for n, rate in rates if rate]
+            axes.plot([n for n, _ in known], [y for _, y in known], color=_BLUE, linewidth=0.8)
+        _run_axis(axes, entries)
+        axes.margins(y=0.25)
+        figure.supxlabel(_footer(entries, axes.get_ylim()[0]), fontsize=7.5, color=_GREY)
+        return figure
+
+
+def _point(axes: Axes, place: int, entry: Entry, size: float) -> None:
+    rate = entry.row.rate
+    if rate is None:
+        foot = axes.get_xaxis_transform()
+        axes.plot([place], [0.04], marker="x", linestyle="", color=_RED, transform=foot)
+        return
+    value = rate.images_per_second / size
+    low, high = (value if end is None else end / size for end in (rate.low, rate.high))
+    bars = [[value - low], [high - value]]
+    axes.errorbar([place], [value], yerr=bars, color=_BLUE, marker="o", capsize=3)
+
+
+def _stretches(entries: Sequence[Entry]) -> list[tuple[int, int]]:
+    """First and past the last of runs that follow each other under the same conditions."""
+    edges = [0, *(n for n, one in enumerate(entries) if one.changed), len(entries)]
+    return list(pairwise(edges))
+
+
+def _run_axis(axes: Axes, entries: Sequence[Entry]) -> None:
+    places = range(0, len(entries), -(-len(entries) // _MOST_LABELS))
+    slanted = len(entries) > _MOST_UPRIGHT
+    between = " " if slanted else "\n"
+    names = [plain(f"{entries[n].date[:10]}{between}{_short(entries[n].run.name)}") for n in places]
+    axes.set_xticks(list(places), names, rotation=50 if slanted else 0, rotation_mode="anchor")
+    for label in axes.get_xticklabels():
+        label.set_horizontalalignment("right" if slanted else "center")
+    axes.set_xlim(-0.6, len(entries) - 0.4)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LABEL else f"{name[: _LABEL - 1]}…"
+
+
+def _footer(entries: Sequence[Entry], foot: float) -> str:
+    parts = (
+        "REHEARSAL, not measured" if any(map(_scripted, entries)) else "",
+        "dashed: other conditions" if any(one.changed for one in entries) else "",
+        "x: no number" if any(one.row.rate is None for one in entries) else "",
+        "bars: 95 % intervals",
+        "the axis does not begin at 0" if foot > 0 else "",
+    )
+    return "; ".join(filter(None, parts))
+
+
+def _scripted(entry: Entry) -> bool:
+    return entry.row.trial.engine == "fake"

@@ -1,0 +1,92 @@
+"""A published table as it was printed, with the speed-ups that follow from it."""
+
+from collections.abc import Callable
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from plots.table import significant
+from results.references import Reference, differing, known, published, reference
+from results.scaling import Against, ScalingRow
+
+# Of a row, what stands in a cell.
+_Cell = Callable[[ScalingRow], str]
+
+
+def show(name: str) -> None:
+    """Prints the published table of that name; SpecError with the known ones where none is."""
+    table, run = published(name), reference(name)
+    console = Console(soft_wrap=True)
+    console.print(Text(f"{name}: {table.description}", style="bold"))
+    about = (table.source, f"{table.instances}, {table.gpu}, {table.software}".rstrip(", "))
+    for line in (*about, f"kvstore {table.kvstore}"):
+        console.print(Text(line))
+    console.print(_sizes(table))
+    tables = {
+        "images per second, as printed": lambda row: f"{_printed(table, row)!r}",
+        "speed-up and efficiency against one GPU": lambda row: _against(row.device),
+        f"speed-up and efficiency against one host of {table.devices_per_host}": lambda row: (
+            _against(row.host)
+        ),
+    }
+    for title, cell in tables.items():
+        console.print(_grid(title, table, run.rows, cell))
+    for line in [*table.notes, *_others(name)]:
+        console.print(Text(f"- {line}"))
+
+
+def _printed(table: Reference, row: ScalingRow) -> float:
+    return table.images_per_second[row.trial.label][row.trial.devices]
+
+
+def _against(against: Against | None) -> str:
+    if against is None:
+        return ""
+    speedup = against.speedup.value
+    times = significant(speedup, 4 if speedup >= 100 else 3)
+    return f"{times} ({100 * against.efficiency.value:.1f} %)"
+
+
+def _empty(title: str, first: str, table: Reference) -> Table:
+    found = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
+    for name in (first, *table.images_per_second):
+        found.add_column(name, justify="right", no_wrap=True)
+    return found
+
+
+def _sizes(table: Reference) -> Table:
+    found = _empty("", "", table)
+    for name, values in (
+        ("batch size per GPU", table.batch_per_device),
+        ("model size (MB)", table.model_megabytes),
+    ):
+        found.add_row(name, *(str(values[network]) for network in table.images_per_second))
+    return found
+
+
+def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> Table:
+    """GPUs down, networks across, as it was published; without lines that have nothing."""
+    found = _empty(title, "GPUs", table)
+    for devices in sorted({row.trial.devices for row in rows}):
+        line = [cell(row) for row in rows if row.trial.devices == devices]
+        if any(line):
+            found.add_row(str(devices), *line)
+    return found
+
+
+def _others(name: str) -> list[str]:
+    """In which cells the other published tables differ, and what that does to speed-ups."""
+    own = published(name)
+    found = []
+    for other in (published(one) for one in known() if one != name):
+        for network, devices in differing(own, other):
+            here, there = (one.images_per_second[network] for one in (own, other))
+            most = max(here)
+            found.append(
+                f"{other.name} differs in {network} on {devices} GPU{'s' * (devices > 1)}: "
+                f"{there[devices]!r}, here {here[devices]!r}; its speed-up on {most} is "
+                f"{there[most] / there[1]:.1f}, here {here[most] / here[1]:.1f}"
+            )
+    return found

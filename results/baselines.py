@@ -1,0 +1,121 @@
+"""Baselines: runs that are kept by name, to compare later ones with; and which run a name means."""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.errors import unknown
+from results.errors import StoreError
+from results.references import known as references
+from results.references import reference
+from results.run import Run, load
+from results.store import read_json, write_whole
+
+# What of a run tables and comparisons are made from; its logs and report stay with it.
+KEPT = ("records.jsonl", "environment.json", "asked.json", "sweep.toml")
+_ORIGIN = "baseline.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_KINDS = ("run", "baseline", "reference")
+
+
+def names(folder: Path) -> list[str]:
+    """The baselines that are kept."""
+    return sorted(path.parent.name for path in folder.glob("*/records.jsonl"))
+
+
+def keep(name: str, run: Run, folder: Path) -> Path:
+    """Copies what comparisons need of a run to a folder of its own, which git may keep.
+
+    The run can then be removed or go on. Raises StoreError for a name that cannot be or is taken.
+    """
+    target = folder / name
+    if not _NAME.fullmatch(name) or name in references():
+        raise StoreError(
+            f"baseline {name!r}: expected a name of letters, digits, '.', '_' and '-' that no "
+            f"published table has"
+        )
+    if target.exists():
+        raise StoreError(f"{target}: is there already; 'fab report.baseline {name} --remove' first")
+    origin = {"run": run.name, "kept": datetime.now(UTC).isoformat(timespec="seconds")}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Whole or not at all: a name that is there can be compared with.
+        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as scratch:
+            made = Path(scratch) / name
+            made.mkdir()
+            for file in KEPT:
+                if (run.folder / file).exists():
+                    shutil.copyfile(run.folder / file, made / file)
+            write_whole(made / _ORIGIN, json.dumps(origin, indent=1) + "\n")
+            made.replace(target)
+    except OSError as error:
+        raise StoreError(f"{target}: cannot be written ({error.strerror})") from error
+    return target
+
+
+def told(name: str, folder: Path) -> str:
+    """A line for a person: of which run it is, since when, and what is in it or wrong with it."""
+    try:
+        origin: dict[str, str] = read_json(folder / name, _ORIGIN, {})
+        rows = load(folder / name).rows
+    except StoreError as error:
+        return f"{name}: cannot be read: {error}"
+    good = sum(row.rate is not None for row in rows)
+    since = str(origin.get("kept", "?"))[:10]
+    return (
+        f"{name}: run {origin.get('run', '?')}, kept {since}, {good} of {len(rows)} points with a "
+        f"number"
+    )
+
+
+def remove(name: str, folder: Path) -> None:
+    """Removes a baseline; StoreError with those there are where it is none."""
+    if name not in names(folder):
+        raise StoreError(str(unknown("baseline", name, names(folder) or ["none is kept yet"])))
+    try:
+        shutil.rmtree(folder / name)
+    except OSError as error:
+        raise StoreError(f"{folder / name}: cannot be removed ({error.strerror})") from error
+
+
+def opened(name: str, runs: Path, folder: Path) -> Run:
+    """The run that a name means: a path, or a run, a baseline or a published table of that name.
+
+    'run:NAME', 'baseline:NAME' and 'reference:NAME' say which. Raises StoreError where none or
+    several have the name, with those there are.
+    """
+    kind, colon, rest = name.partition(":")
+    if colon and kind in _KINDS:
+        return _opened(kind, rest, runs, folder)
+    if os.sep in name:
+        return load(Path(name))
+    fitting = [kind for kind in _KINDS if name in _there(kind, runs, folder)]
+    if len(fitting) > 1:
+        said = " and a ".join(fitting)
+        ways = " or ".join(f"{kind}:{name}" for kind in fitting)
+        raise StoreError(f"{name!r} is a {said}: write {ways}")
+    if not fitting:
+        there = [one for kind in _KINDS for one in _there(kind, runs, folder)]
+        raise StoreError(f"{unknown('run, baseline or reference', name, there)}; or give a path")
+    return _opened(fitting[0], name, runs, folder)
+
+
+def _there(kind: str, runs: Path, folder: Path) -> list[str]:
+    if kind == "reference":
+        return references()
+    if kind == "baseline":
+        return names(folder)
+    return sorted(path.parent.name for path in runs.glob("*/records.jsonl"))
+
+
+def _opened(kind: str, name: str, runs: Path, folder: Path) -> Run:
+    there = _there(kind, runs, folder)
+    if name not in there:
+        raise StoreError(str(unknown(kind, name, there or ["none yet"])))
+    if kind == "reference":
+        return reference(name)
+    return load((folder if kind == "baseline" else runs) / name)

@@ -1,0 +1,218 @@
+"""Comparison: one run's points against another's, and what can be said of each beyond doubt."""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from bench.interval import Error
+from bench.trial import FIELDS, Trial
+from results.errors import StoreError
+from results.rates import Ratio
+from results.run import Run
+from results.scaling import ScalingRow
+from results.unlike import Pairs, Unlike, unlike
+from results.verdicts import beyond, chance, of_ratio, visible
+
+# How long a point was measured, where its data lie and what a rehearsal plays make it no other.
+_ASIDE = {
+    *("warmup_windows", "windows", "precision", "budget_seconds", "data_train", "data_val"),
+    *("engine", "fake_seconds", "fake_faults", "fake_noise", "fake_correlation", "fake_spread"),
+}
+_SETTINGS = tuple(name for name in FIELDS if name not in _ASIDE)
+VERDICTS = ("regressed", "lost", "improved", "new", "undecided")
+
+Key = Callable[[Trial], Hashable]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A point of run A (before) and the same of run B (after); None where a run has no such point.
+
+    ratio      B over A; None unless both have a number
+    verdict    improved, regressed or undecided; lost: A alone has a number; new: B alone has one
+    why        what a reader must know of the verdict; empty where the ratio says it all
+    visible    the relative difference that 9 of 10 such comparisons would find; None: not known
+    settings   in which settings the two differ, each as 'field (A / B)'
+    """
+
+    a: ScalingRow | None
+    b: ScalingRow | None
+    ratio: Ratio | None
+    verdict: str
+    why: str = ""
+    visible: float | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def trial(self) -> Trial:
+        """The point, as the run says it that has it; as A says it where both have."""
+        return next(row.trial for row in (self.a, self.b) if row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """All points of two runs, those of both first, and in what else the runs differ."""
+
+    a: Run
+    b: Run
+    changes: tuple[Change, ...]
+    unlike: tuple[Unlike, ...]
+
+    @property
+    def forbidding(self) -> tuple[Unlike, ...]:
+        """What makes the runs no measure of each other."""
+        return tuple(one for one in self.unlike if one.matters)
+
+    def having(self, verdict: str) -> list[Change]:
+        """The points of that verdict."""
+        return [one for one in self.changes if one.verdict == verdict]
+
+
+def same(trial: Trial) -> Hashable:
+    """What has to be equal for points to be the same: every setting that decides a number."""
+    return tuple(getattr(trial, name) for name in _SETTINGS)
+
+
+def like(trial: Trial) -> Hashable:
+    """What has to be equal in points of unlike runs."""
+    return trial.mode, trial.label, trial.devices
+
+
+def compare(a: Run, b: Run, key: Key = same) -> Comparison:
+    """B against A, point by point; points with the same `key` are the same.
+
+    Each interval is its point's own, at 95 %. Verdicts are made together, by Holm's procedure: the
+    chance that any of them is false is 5 % at most, however many points there are. Judged each by
+    its own interval, 27 points that have not changed would have one false verdict on average.
+
+    Raises StoreError where no point is in both runs.
+    """
+    pairs = paired(a.rows, b.rows, key)
+    if not pairs:
+        raise StoreError(
+            f"no point of {a.name} is in {b.name} with the same settings; --across pairs points of "
+            f"the same network, mode and number of devices, and says in what they differ"
+        )
+    changes = _changes(pairs)
+    in_both = {id(row) for pair in pairs for row in pair}
+    changes += [_without(row, None) for row in a.rows if id(row) not in in_both]
+    changes += [_without(None, row) for row in b.rows if id(row) not in in_both]
+    return Comparison(a=a, b=b, changes=tuple(changes), unlike=unlike(a, b, pairs))
+
+
+def _changes(pairs: Pairs) -> list[Change]:
+    errors = {n: error for n, pair in enumerate(pairs) if (error := _error(*pair))}
+    logs = {n: math.log(_ratio(*pairs[n], None).value) for n in errors}
+    chances = [chance(logs[n], error) for n, error in errors.items()]
+    real = dict(zip(errors, beyond(chances), strict=True))
+    changes = []
+    for n, (one, other) in enumerate(pairs):
+        if not (one.rate and other.rate):
+            changes.append(_without(one, other))
+        elif error := errors.get(n):
+            changes.append(_judged(one, other, error, len(errors), real=real[n]))
+        else:
+            changes.append(_unknown(one, other))
+    return changes
+
+
+def worse(found: Comparison, share: float) -> list[Change]:
+    """The points that regressed beyond doubt and, by the best estimate, by `share` or more.
+
+    Points that lost their number count too: what no longer runs is the worst of regressions.
+    """
+    slower = [
+        one for one in found.having("regressed") if one.ratio and one.ratio.value <= 1 - share
+    ]
+    return [*slower, *found.having("lost")]
+
+
+def blind(found: Comparison, share: float) -> list[Change]:
+    """The undecided points of which a difference of `share` would not have been found for sure."""
+    undecided = found.having("undecided")
+    return [one for one in undecided if one.visible is None or one.visible > share]
+
+
+def paired(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pairs:
+    """Rows with the same key, each once, the most alike first; in the order of A."""
+    places: dict[Hashable, list[int]] = {}
+    for m, row in enumerate(b):
+        places.setdefault(key(row.trial), []).append(m)
+    found = sorted(
+        (len(settings(one.trial, b[m].trial)), sorted((one.trial.key, b[m].trial.key)), n, m)
+        for n, one in enumerate(a)
+        for m in places.get(key(one.trial), ())
+    )
+    partner: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, _, n, m in found:
+        if n not in partner and m not in taken:
+            partner[n] = m
+            taken.add(m)
+    return [(a[n], b[m]) for n, m in sorted(partner.items())]
+
+
+def settings(a: Trial, b: Trial) -> tuple[str, ...]:
+    """In which settings two trials differ, each as 'field (A / B)'."""
+    return tuple(
+        f"{name} ({getattr(a, name)} / {getattr(b, name)})"
+        for name in _SETTINGS
+        if getattr(a, name) != getattr(b, name)
+    )
+
+
+def _error(a: ScalingRow, b: ScalingRow) -> Error | None:
+    return of_ratio(b.rate, a.rate) if a.rate and b.rate else None
+
+
+def _ratio(a: ScalingRow, b: ScalingRow, error: Error | None) -> Ratio:
+    assert a.rate
+    assert b.rate
+    value = b.rate.images_per_second / a.rate.images_per_second
+    if error is None:
+        return Ratio(value=value, low=None, high=None)
+    factor = math.exp(error.half_width)
+    return Ratio(value=value, low=value / factor, high=value * factor)
+
+
+def _judged(a: ScalingRow, b: ScalingRow, error: Error, points: int, *, real: bool) -> Change:
+    """Of a point, one of so many, whose difference has an error and is real or may be chance."""
+    found = _ratio(a, b, error)
+    verdict, why = "undecided", ""
+    if real:
+        verdict = "improved" if found.value > 1 else "regressed"
+    elif found.low and found.high and not found.low <= 1 <= found.high:
+        why = "its own interval leaves out no change, as chance has it in one of 20 points"
+    return Change(
+        a=a,
+        b=b,
+        ratio=found,
+        verdict=verdict,
+        why=why,
+        visible=visible(error, points),
+        settings=settings(a.trial, b.trial),
+    )
+
+
+def _unknown(a: ScalingRow, b: ScalingRow) -> Change:
+    """Of a point with two numbers, one of which says nothing of its spread."""
+    single = [name for name, row in (("A", a), ("B", b)) if row.rate and not row.rate.error]
+    return Change(
+        a=a,
+        b=b,
+        ratio=_ratio(a, b, None),
+        verdict="undecided",
+        why=f"a single figure in {' and '.join(single)}, whose spread is not known",
+        settings=settings(a.trial, b.trial),
+    )
+
+
+def _without(a: ScalingRow | None, b: ScalingRow | None) -> Change:
+    """Of a point without a number in one run or in both."""
+    verdict = "lost" if a and a.rate else "new" if b and b.rate else "undecided"
+    told = [
+        f"{name}: {row.status}: {row.message}" if row else f"not in {name}"
+        for name, row in (("A", a), ("B", b))
+        if not (row and row.rate)
+    ]
+    return Change(a=a, b=b, ratio=None, verdict=verdict, why="; ".join(told))

@@ -1,0 +1,154 @@
+"""Published tables: figures of others, labelled, as runs that go the way of every run."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.errors import unknown
+from bench.networks import named
+from bench.trial import Trial, make
+from results.measured import measured
+from results.record import Identity, Rank, Record
+from results.run import Run
+from results.scaling import rows_of
+
+FOLDER = Path(__file__).parent / "reference"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """A published table of single figures.
+
+    gpu                what each device is; a host has `devices_per_host` of them
+    instances          hosts and network, in words
+    software           as far as it is told, else ""
+    notes              what a reader has to know of the figures
+    batch_per_device   images a step, by network
+    model_megabytes    size of its parameters, by network
+    images_per_second  of the whole job, by network and devices
+    """
+
+    name: str
+    description: str
+    source: str
+    gpu: str
+    devices_per_host: int
+    instances: str
+    kvstore: str
+    notes: tuple[str, ...]
+    batch_per_device: dict[str, int]
+    model_megabytes: dict[str, int]
+    images_per_second: dict[str, dict[int, float]]
+    software: str = ""
+
+
+def known() -> list[str]:
+    """The names of the tables that ship."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def published(name: str) -> Reference:
+    """The table of that name; SpecError with the known ones where there is none."""
+    if name not in known():
+        raise unknown("reference", name, known())
+    data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    rates = {
+        network: {int(devices): float(rate) for devices, rate in table.items()}
+        for network, table in data.pop("images_per_second").items()
+    }
+    notes = tuple(data.pop("notes"))
+    return Reference(name=name, notes=notes, images_per_second=rates, **data)
+
+
+def reference(name: str) -> Run:
+    """The published table as a run, whose folder is no folder but gives it its name.
+
+    Raises SpecError with the known names where there is no such table.
+    """
+    table = published(name)
+    cells = [
+        (network, devices, rate)
+        for network, rates in table.images_per_second.items()
+        for devices, rate in rates.items()
+    ]
+    records = [_record(table, *cell) for cell in cells]
+    return Run(
+        folder=FOLDER / name,
+        rows=rows_of([measured(record) for record in records]),
+        environment=_environment(table),
+    )
+
+
+def differing(one: Reference, other: Reference) -> list[tuple[str, int]]:
+    """The cells (network, devices) that both have, with figures that differ."""
+    return [
+        (network, devices)
+        for network, rates in one.images_per_second.items()
+        for devices in rates.keys() & other.images_per_second.get(network, {}).keys()
+        if rates[devices] != other.images_per_second[network][devices]
+    ]
+
+
+def _environment(table: Reference) -> dict[str, Any]:
+    return {
+        "description": table.description,
+        "source": table.source,
+        "gpus": table.gpu,
+        "instances": table.instances,
+        "software": table.software,
+        "notes": "; ".join(table.notes),
+    }
+
+
+def _record(table: Reference, network: str, devices: int, rate: float) -> Record:
+    """One cell: a window of one step of each worker, as long as the figure says."""
+    trial = _trial(table, network, devices)
+    seconds = trial.global_batch / rate
+    ranks = tuple(
+        Rank(
+            rank=number,
+            host=f"host{number:02}",
+            process=f"worker-{number}",
+            seconds=(seconds,),
+            ends=(seconds,),
+            images=(batch,),
+        )
+        for number, batch in enumerate(trial.worker_batches)
+    )
+    return Record(
+        trial=trial,
+        identity=Identity(
+            name=trial.name,
+            key=trial.key,
+            repeat=0,
+            code_hash="",
+            data_manifest="",
+            hosts=tuple(rank.host for rank in ranks),
+        ),
+        status="ok",
+        message="",
+        ranks=ranks,
+        emulated=False,
+        started="",
+        elapsed_seconds=0.0,
+        source=f"published: {table.source}",
+    )
+
+
+def _trial(table: Reference, network: str, devices: int) -> Trial:
+    family, layers = named(network)
+    fields: dict[str, Any] = {
+        "network": family,
+        "num_layers": layers,
+        "device": "gpu",
+        "devices": devices,
+        "devices_per_host": table.devices_per_host,
+        "kvstore": table.kvstore,
+        "batch_per_device": table.batch_per_device[network],
+        "steps_per_window": 1,
+        "warmup_windows": 0,
+        "windows": 1,
+        "precision": 0.0,
+    }
+    return make(fields)

@@ -1,0 +1,151 @@
+"""Unlike: in what two runs differ besides their rates, and whether that forbids to compare them.
+
+Machines, libraries, data, variables and instructions decide how fast the same code is: runs that
+differ in one of them say nothing of each other unless that is what is asked. Another commit is what
+a comparison is usually for, and a kernel's version changes under everyone's hands: they are told.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from results.measured import Measured
+from results.run import Run
+from results.scaling import ScalingRow
+
+Pairs = Sequence[tuple[ScalingRow, ScalingRow]]
+
+_MASTER = {
+    "processor": "processor",
+    "cores": "cores",
+    "memory_gib": "memory, GiB",
+    "instances": "machines",
+    "gpus": "GPUs",
+    "software": "software",
+    "mxnet": "MXNet",
+    "numpy": "NumPy",
+    "opencv-python-headless": "OpenCV",
+    "simplejpeg": "simplejpeg",
+}
+_HOST = ("processor", "cores", "memory_mib", "gpus", "mxnet", "numpy", "python")
+_TOLD = {"commit": "commit", "system": "system"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unlike:
+    """Something that is not the same in two runs; '' where a run does not tell it.
+
+    matters   whether rates can no longer be compared for it; what one run does not tell does not
+    """
+
+    what: str
+    a: str
+    b: str
+    matters: bool
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.a or 'not told'} / {self.b or 'not told'})"
+
+
+def unlike(a: Run, b: Run, pairs: Pairs) -> tuple[Unlike, ...]:
+    """What differs between the environments of the runs and between the points that are compared.
+
+    What matters comes first.
+    """
+    found = list(_between(_environment(a), _environment(b), matter=True))
+    found += _between(_told(a), _told(b), matter=False)
+    for name, of in _POINT.items():
+        found += [
+            one
+            for point, other in pairs
+            for one in _between({name: of(point)}, {name: of(other)}, matter=name != "code")
+        ]
+    for point, other in pairs:
+        found += _between(_conditions(point), _conditions(other), matter=True, unset="unset")
+    return tuple(sorted(dict.fromkeys(found), key=lambda one: not one.matters))
+
+
+def _between(
+    a: Mapping[str, str], b: Mapping[str, str], *, matter: bool, unset: str = ""
+) -> Iterator[Unlike]:
+    if unset and not (a and b):  # records of before tell no conditions at all
+        return
+    for what in dict.fromkeys([*a, *b]):
+        one, other = a.get(what) or unset, b.get(what) or unset
+        if one != other:
+            yield Unlike(what=what, a=one, b=other, matters=matter and bool(one and other))
+
+
+def _environment(run: Run) -> dict[str, str]:
+    """What matters of the machines and their software."""
+    told = run.environment
+    found = {name: _text(told.get(key)) for key, name in _MASTER.items()}
+    found["Python"] = _minor(told.get("python"))
+    hosts = told.get("hosts")
+    if isinstance(hosts, dict) and all(isinstance(one, dict) for one in hosts.values()):
+        counts = Counter(_host(one) for one in hosts.values())
+        found["hosts"] = "; ".join(f"{n} x {words}" for words, n in sorted(counts.items()))
+    return found
+
+
+def _told(run: Run) -> dict[str, str]:
+    return {name: _text(run.environment.get(key)) for key, name in _TOLD.items()}
+
+
+def _host(facts: Mapping[str, Any]) -> str:
+    """A host of a cluster in words, without what is its own: name, addresses, load."""
+    values = {name: facts.get(name) for name in _HOST}
+    cores, memory, gpus = values["cores"], values["memory_mib"], values["gpus"]
+    values["cores"] = f"{len(cores) if isinstance(cores, list) else cores} cores" if cores else ""
+    values["memory_mib"] = f"{memory / 1024:.0f} GiB" if isinstance(memory, int | float) else ""
+    kinds = Counter(_gpu(one) for one in gpus) if isinstance(gpus, list) else Counter()
+    values["gpus"] = " and ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    values["python"] = f"Python {_minor(facts['python'])}" if facts.get("python") else ""
+    values["mxnet"] = f"MXNet {facts['mxnet']}" if facts.get("mxnet") else ""
+    values["numpy"] = f"NumPy {facts['numpy']}" if facts.get("numpy") else ""
+    return ", ".join(str(value) for value in values.values() if value)
+
+
+def _gpu(facts: Any) -> str:
+    if not isinstance(facts, dict):
+        return str(facts)
+    driver = f" (driver {facts['driver']})" if facts.get("driver") else ""
+    return f"{facts.get('name', 'GPU')}{driver}"
+
+
+def _minor(version: Any) -> str:
+    """'3.11' of '3.11.7'."""
+    return ".".join(str(version or "").split(".")[:2])
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _values(row: ScalingRow, of: Callable[[Measured], Any]) -> str:
+    return " or ".join(sorted({str(of(one) or "") for one in row.repeats} - {""}))
+
+
+def _measurer(row: ScalingRow) -> str:
+    sources = _values(row, lambda one: one.source)
+    return sources or ("the fake engine, scripted" if row.trial.engine == "fake" else "mxscale")
+
+
+_POINT: dict[str, Callable[[ScalingRow], str]] = {
+    "measured by": _measurer,
+    "devices are": lambda row: "emulated" if row.emulated else "real",
+    "data": lambda row: _values(row, lambda one: one.identity.data_manifest),
+    "MXNet build": lambda row: _values(row, lambda one: one.facts.get("mxnet_digest")),
+    "code": lambda row: _values(row, lambda one: one.identity.code_hash),
+}
+
+
+def _conditions(row: ScalingRow) -> dict[str, str]:
+    """Variables and instructions of all repeats, by name; empty where none tells them."""
+    told = [one.conditions for one in row.repeats if "variables" in one.facts]
+    names = {name for one in told for name in one}
+    return {
+        name: " or ".join(sorted({one.get(name, "unset") for one in told}))
+        for name in sorted(names)
+    }

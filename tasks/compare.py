@@ -1,0 +1,179 @@
+"""report.compare, report.baseline, report.history: runs beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.exceptions import Exit
+from invoke.tasks import task
+
+from bench.errors import SpecError
+from launch.hosts import ROOT
+from results.errors import StoreError
+from tasks import report
+from tasks.door import door, number
+from tasks.report import named_run, run_folder
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.compare import Comparison
+    from results.history import Entry
+    from results.run import Run
+
+REGRESSED = 4
+
+
+@task(
+    help={
+        "a": "before: a run's name or path, a baseline or a published table; baseline:NAME if both",
+        "b": "after: the same",
+        "across": "compare runs that differ in what matters, and their most alike points",
+        "fail-on": "such as 3%: exit 4 where a point regressed by as much, or lost its number",
+        "csv": "a file to write the comparison to",
+        "markdown": "a file to write the comparison to",
+    }
+)
+@door
+def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # type: ignore[no-untyped-def]
+    """Compare two runs point by point: improved, regressed or undecided."""
+    share = percentage("--fail-on", fail_on) if fail_on else None
+    from plots import compare as plot
+    from results.compare import compare, like, same
+    from results.store import write_whole
+
+    found = compare(named_run(a), named_run(b), like if across else same)
+    if found.forbidding and not across:
+        print("\n".join(plot.differences(found)), flush=True)
+        raise StoreError(refusal(found))
+    plot.show(found)
+    for path, text in ((csv, plot.table), (markdown, plot.markdown)):
+        if path:
+            write_whole(Path(path), text(found))
+            print(path)
+    if share is not None:
+        gate(found, share, fail_on)
+
+
+def percentage(option: str, text: str) -> float:
+    """The part that a percentage such as '3%' is."""
+    if not text.endswith("%"):
+        raise SpecError(f"{option}: expected a percentage such as 3%, got {text!r}")
+    value = number(option, text.removesuffix("%").strip())
+    if value >= 100:
+        raise SpecError(f"{option}: expected a percentage below 100%, got {text!r}")
+    return value / 100
+
+
+def refusal(found: Comparison) -> str:
+    """Why two runs are no measure of each other, and what can be done."""
+    told = ", ".join(map(str, found.forbidding))
+    return (
+        f"{found.a.name} and {found.b.name} differ in what matters: {told}; --across compares them "
+        f"all the same"
+    )
+
+
+def gate(found: Comparison, share: float, asked: str) -> None:
+    """Ends with exit code 4 where a point is worse by so much; says what it could not see."""
+    from results.compare import blind, worse
+
+    if unseen := blind(found, share):
+        print(
+            f"{len(unseen)} of {len(found.changes)} points could have lost {asked} unseen; more "
+            f"repeats see more"
+        )
+    if bad := worse(found, share):
+        lost = sum(one.verdict == "lost" for one in bad)
+        parts = [f"{len(bad) - lost} regressed by {asked} or more"] if len(bad) > lost else []
+        parts += [f"{lost} lost {'its' if lost == 1 else 'their'} number"] if lost else []
+        names = ", ".join(one.trial.name for one in bad)
+        raise Exit(f"{', '.join(parts)}: {names}", code=REGRESSED)
+
+
+@task(
+    help={
+        "name": "of the baseline",
+        "run": "the run to keep: name below results/runs, or a path; default: the newest",
+        "remove": "remove the baseline instead",
+    },
+)
+@door
+def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-def]
+    """Keep a run under a name below results/baselines, to compare later ones with."""
+    from results.baselines import keep
+    from results.baselines import remove as remove_baseline
+    from results.run import load
+
+    if not remove:
+        folder = keep(name, load(run_folder(run)), report.BASELINES)
+        shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
+        print(f"{shown}; 'git add' keeps it with the code")
+    elif run:
+        raise SpecError("--remove: expected the name of a baseline, and no --run")
+    else:
+        remove_baseline(name, report.BASELINES)
+
+
+@task
+@door
+def report_baselines(c):  # type: ignore[no-untyped-def]
+    """List the baselines that are kept, also those that cannot be read."""
+    from results.baselines import names, told
+
+    for name in names(report.BASELINES):
+        print(told(name, report.BASELINES))
+    if not names(report.BASELINES):
+        print("none is kept yet; 'fab report.baseline NAME --run RUN' keeps one")
+
+
+@task(
+    help={
+        "point": "words of one point's name: 'resnet-152 dist_sync x2'",
+        "runs": "runs, baselines and paths, with commas; default: all of results/runs",
+        "chart": "where to draw it, without the ending: PATH.svg and PATH.png",
+    }
+)
+@door
+def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-def]
+    """Show one point over many runs, and where their conditions changed."""
+    if not point:
+        raise SpecError("--point: expected words of one point's name: 'resnet-152 dist_sync x2'")
+    from plots.history import show
+    from results.history import history
+
+    entries = history(readable(runs), point)
+    show(entries)
+    if chart:
+        drawn(entries, Path(chart))
+
+
+def drawn(entries: list[Entry], path: Path) -> None:
+    """Writes the chart of a point's history to PATH.svg and PATH.png, and prints their names."""
+    from plots.figure import save
+    from plots.history import draw
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for made in save(draw(entries), path.parent, path.name):
+            print(made)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def readable(names: str) -> list[Run]:
+    """The runs of these names, or all there are; a line for each that cannot be read."""
+    from results.run import load
+
+    listed = [name.strip() for name in names.split(",") if name.strip()]
+    paths = sorted(path.parent for path in report.RUNS.glob("*/records.jsonl"))
+    found = []
+    for name in listed or paths:
+        try:
+            found.append(named_run(name) if isinstance(name, str) else load(name))
+        except StoreError as error:
+            print(f"skipped: {error}")
+    if not found:
+        raise StoreError(
+            f"{names or report.RUNS}: no run that can be read; 'fab bench.sweep' makes one"
+        )
+    return found
