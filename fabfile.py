@@ -15,6 +15,7 @@ from tasks.ab import bench_ab
 from tasks.bandwidth import bench_bandwidth
 from tasks.bench import bench_plan, bench_sweep, measure_here
 from tasks.door import door
+from tasks.export import results_export
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
 from tasks.logs import hosts_logs
 from tasks.practice import (
@@ -69,6 +70,7 @@ namespace = Collection(
         down=practice_down,
     ),
     Collection("report", build=report_build, show=report_show),
+    Collection("results", export=results_export),
     smoke,
     demo,
 )

@@ -184,7 +184,7 @@ def test_what_exports_need_is_added_when_asked_for_and_kept_up_to_date(tmp_path:
     lock = tmp_path / "a" / "requirements-exports.lock"
     lock.write_text("anything==1\n")
     bin_folder = tmp_path / "a" / ".venv-python3.11" / "bin"
-    stand_in(bin_folder / "python", f"echo \"$@\" >>{tmp_path}/asked")
+    stand_in(bin_folder / "python", f'echo "$@" >>{tmp_path}/asked')
     asked = tmp_path / "asked"
     setup(tmp_path / "a", PYTHON=fake)
     assert not asked.exists()
