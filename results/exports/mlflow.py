@@ -21,6 +21,7 @@ with warnings.catch_warnings():
     from mlflow.entities import Metric, Param, RunTag
     from mlflow.exceptions import MlflowException
     from mlflow.utils import validation
+    from sqlalchemy.exc import SQLAlchemyError
 
 _DATABASE = "mlflow.db"
 _STATUS = {True: "FINISHED", False: "FAILED"}
@@ -41,7 +42,7 @@ def write(run: Run, folder: Path) -> list[Path]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _fill(MlflowClient(tracking_uri=f"sqlite:///{home / _DATABASE}"), run, home)
-    except MlflowException as error:
+    except (MlflowException, SQLAlchemyError) as error:
         said = " ".join(str(error).split())
         raise StoreError(f"{home / _DATABASE}: MLflow refuses it: {said}") from error
     return [home / _DATABASE]
@@ -79,7 +80,8 @@ def _experiment(client: Any, run: Run, home: Path) -> str:
 
 def _add(client: Any, experiment: str, point: Exported, tags: dict[str, str]) -> None:
     row = point.row
-    start = round(1000 * began(row.repeats[0], 0.0))
+    # A start of 0 would be taken for now.
+    start = max(1, round(1000 * began(row.repeats[0], 0.0)))
     tags |= {
         "mxscale.standing": point.standing,
         "mxscale.status": row.status,

@@ -5,6 +5,7 @@ What they say is a throughput. MLPerf's own rules ask for more, see docs/export.
 
 import io
 import logging
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def text(one: Measured, point: Exported, found: Series) -> str:
     _blocks(log, one, found)
     end = _milliseconds(found.ends[-1])
     log.end(keys.RUN_STOP, metadata={keys.STATUS: keys.SUCCESS}, time_ms=end)
-    if one.accuracy is not None:
+    if one.accuracy is not None and math.isfinite(one.accuracy):
         said = {"of": "the last validation"}
         log.event(keys.EVAL_ACCURACY, one.accuracy, metadata=said, time_ms=end)
     return lines.getvalue()

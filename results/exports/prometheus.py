@@ -11,13 +11,15 @@ from results.store import write_whole
 _PLAIN = {
     "images_per_second": "Images trained or read a second by the whole job",
     "bytes_per_second": "Bytes moved a second by the whole job",
-    "low": "Lower end of the rate's 95 % interval",
-    "high": "Upper end of the rate's 95 % interval",
+    "rate_low": "Lower end of the rate's 95 % interval",
+    "rate_high": "Upper end of the rate's 95 % interval",
     "repeats": "Repeats in fresh processes behind the rate",
     "windows": "Windows behind the rate",
     "validation_accuracy": "Mean accuracy of the last validations",
     "elapsed_seconds": "Seconds that all repeats of the point took",
 }
+# A gauge stands alone, without the columns beside it.
+_ENDS = {"low": "rate_low", "high": "rate_high"}
 _BASED = {
     "speedup": "Rate over that of a base: device, host or worker",
     "efficiency": "Speed-up over what the base would reach on as many devices",
@@ -57,7 +59,7 @@ def text(run: Run) -> str:
             if kind in _BASED:
                 gauges[kind].labels(**labels, base=base).set(value)
             else:
-                gauges[figure].labels(**labels).set(value)
+                gauges[_ENDS.get(figure, figure)].labels(**labels).set(value)
     written: bytes = generate_latest(registry)
     return written.decode()
 

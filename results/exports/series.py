@@ -3,18 +3,21 @@
 import math
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 
 from results.measured import Measured
 from results.record import Identity, Record
 from results.store import read
+from results.windows import job_windows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
     """A good repeat, warm-up included.
 
-    ends    when each window of the whole job ended, by the clocks of its hosts (seconds since 1970)
+    ends    when each window of the whole job ended, in seconds since 1970 by the clocks of its
+            hosts; from 0 on where they are not told
     losses  (window, loss) of its first rank, without those that are no number
     """
 
@@ -36,9 +39,12 @@ def began(one: Measured, otherwise: float) -> float:
 
 
 def _of(record: Record) -> Series:
-    count = min(len(rank.ends) for rank in record.ranks)
+    windows = job_windows(record)
+    ends = [max(rank.ends[index] for rank in record.ranks) for index in range(len(windows))]
+    if not all(map(math.isfinite, ends)):  # a host without a clock, or somebody's edit
+        ends = list(accumulate(seconds for seconds, _ in windows))
     first = min(record.ranks, key=lambda rank: rank.rank)
     return Series(
-        ends=tuple(max(rank.ends[index] for rank in record.ranks) for index in range(count)),
+        ends=tuple(ends),
         losses=tuple((n, loss) for n, loss in enumerate(first.losses) if math.isfinite(loss)),
     )
