@@ -107,3 +107,11 @@ def test_a_source_with_marks_in_it_leaves_the_log_whole(tmp_path: Path) -> None:
     (path,) = home.rglob("*.txt")
     assert refusals(path) == []
     assert said(path, "mxscale")[0]["value"]["standing"] == "imported"
+
+
+def test_a_point_that_has_failed_since_leaves_no_log_behind(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", good())
+    (home,) = mllog.write(run, tmp_path)
+    failed = repeat([[1, 1.3, 1.3]], repeat=1, devices=2, status="hung")
+    mllog.write(run_of(tmp_path / "again" / "run", [*good()[:2], failed]), tmp_path)
+    assert [path.parent.name for path in home.rglob("*.txt")] == ["alexnet_local_x1"]

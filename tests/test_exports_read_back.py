@@ -55,7 +55,7 @@ def test_tensorboard_reads_rates_by_devices_and_series_by_window(run: Run, tmp_p
     rates = [row_of(run, f"alexnet local x{n}").rate.images_per_second for n in (1, 2)]
     assert curve["images_per_second"] == [(1, rates[0]), (2, pytest.approx(rates[1]))]
     assert curve["efficiency/device"] == [(1, 1.0), (2, pytest.approx(8 / 1.3 / 8))]
-    series = found[os.path.join("alexnet_local_x2", "repeat_1")]  # noqa: PTH118 - as it names runs
+    series = found[os.path.join("alexnet_local_x2", "repeat_2")]  # noqa: PTH118 - as it names runs
     assert series["window_seconds"] == [(0, 1.0), (1, pytest.approx(1.3)), (2, pytest.approx(1.3))]
     assert [loss for _, loss in series["loss"]] == pytest.approx([2.0, 1.9, 1.8])
     assert not [name for name in found if "vgg" in name]
@@ -126,9 +126,9 @@ def test_a_badge_is_a_line_and_a_picture_that_asks_no_host(tmp_path: Path) -> No
 
 def test_the_badge_is_of_the_most_devices_and_then_of_the_slowest() -> None:
     badge = needed("badge")
-    from results.exports.exported import exported  # noqa: PLC0415
+    from results.exports.exported import trained  # noqa: PLC0415
 
-    point = badge.headline(exported(load(ROOT / "docs" / "runs" / "demo")))
+    point = badge.headline(trained(load(ROOT / "docs" / "runs" / "demo")))
     assert badge.label(point) == "resnet-152 x2"
 
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from anybadge import Badge
 
-from results.exports.exported import TRAINING, Exported, exported, legible
+from results.exports.exported import Exported, legible, trained
 from results.run import Run
 from results.store import write_whole
 
@@ -15,7 +15,7 @@ _MEASURED, _DOUBTFUL = "#0072B2", "#9f6000"
 
 def write(run: Run, folder: Path) -> list[Path]:
     """Writes RUN.badge.svg and RUN.badge.md; nothing where no training point has a number."""
-    point = headline(exported(run))
+    point = headline(trained(run))
     if point is None:
         return []
     picture, line = (folder / f"{run.name}.badge.{kind}" for kind in ("svg", "md"))
@@ -32,12 +32,9 @@ def write(run: Run, folder: Path) -> list[Path]:
 
 
 def headline(points: list[Exported]) -> Exported | None:
-    """The training point with the most devices; of several, the one with the lowest rate."""
-    good = [
-        point for point in points if point.row.rate is not None and point.labels["mode"] in TRAINING
-    ]
+    """Of points that trained, the one with the most devices; of several, with the lowest rate."""
     return min(
-        good,
+        points,
         key=lambda point: (-point.row.trial.devices, point.figures["images_per_second"]),
         default=None,
     )

@@ -12,7 +12,7 @@ from results.scaling import ScalingRow
 # What XML 1.0 has no way to say; lone surrogates are no text at all.
 _UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NO_NAME = re.compile(r"[^\w.+-]+")
-TRAINING = ("synthetic", "real")
+_TRAINING = ("synthetic", "real")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,15 @@ def exported(run: Run) -> list[Exported]:
             row=row,
         )
         for row in run.rows
+    ]
+
+
+def trained(run: Run) -> list[Exported]:
+    """The points of a run that trained and have a number."""
+    return [
+        point
+        for point in exported(run)
+        if point.row.rate is not None and point.row.trial.mode in _TRAINING
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 from mlperf_logging.mllog.mllog import MLLogger
 
-from results.exports.exported import TRAINING, Exported, exported, file_name, legible
+from results.exports.exported import Exported, file_name, legible, trained
 from results.exports.series import Series, began, series
 from results.measured import Measured
 from results.run import Run
@@ -31,11 +31,7 @@ def write(run: Run, folder: Path) -> list[Path]:
     for old in home.glob("*/result_*.txt"):
         old.unlink()
     known = series(run.folder)
-    good = [
-        point
-        for point in exported(run)
-        if point.row.rate is not None and point.row.trial.mode in TRAINING
-    ]
+    good = trained(run)
     for point in good:
         place = home / file_name(point.name)
         place.mkdir(parents=True, exist_ok=True)
@@ -77,7 +73,7 @@ def _settings(log: MLLogger, one: Measured, point: Exported, time_ms: int) -> No
     about = {
         "mlperf_result": False,
         "point": point.name,
-        "repeat": one.identity.repeat,
+        "repeat": one.identity.repeat + 1,
         "standing": point.standing,
         # The checker takes whatever stands before the last mark on a line for noise.
         "source": legible(one.source).replace(":::", ""),

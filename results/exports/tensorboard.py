@@ -7,7 +7,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from results.exports.exported import TRAINING, Exported, exported, file_name
+from results.exports.exported import Exported, file_name, trained
 from results.exports.series import Series, began, series
 from results.measured import Measured
 from results.run import Run
@@ -24,11 +24,7 @@ def write(run: Run, folder: Path) -> list[Path]:
     home = folder / "tensorboard" / run.name
     for old in home.rglob(f"*{_SUFFIX}"):
         old.unlink()
-    good = [
-        point
-        for point in exported(run)
-        if point.row.rate is not None and point.row.trial.mode in TRAINING
-    ]
+    good = trained(run)
     for name, members in _lines(good).items():
         _save(home / file_name(name), (one for point in members for one in _scaling(point)))
     known = series(run.folder)
@@ -36,7 +32,7 @@ def write(run: Run, folder: Path) -> list[Path]:
         for one in point.row.repeats:
             place = home / file_name(_said(point.name, point.standing))
             found = known[one.identity]
-            _save(place / f"repeat_{one.identity.repeat}", _windows(one, found))
+            _save(place / f"repeat_{one.identity.repeat + 1}", _windows(one, found))
     return [home] if good else []
 
 
