@@ -2,12 +2,13 @@
 # make test    format, lint, types and every test this machine can run
 # make test-pythons   what can differ, on every Python 3.11, 3.12 and 3.13 found here
 # make test-slow      many more interrupts of sweeps than make test has
+# make exports        adds what fab results.export needs to the environment; see docs/export.md
 # PYTHON=python3.12 make ...   with that interpreter, in an environment of its own
 SHELL := /bin/sh
 export PYTHONDONTWRITEBYTECODE := 1
 PYTEST := -m pytest -q -rs
 
-.PHONY: demo test test-pythons test-slow lock clean
+.PHONY: demo test test-pythons test-slow exports lock clean
 .NOTPARALLEL:
 
 demo:
@@ -26,6 +27,9 @@ test-pythons:
 test-slow:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m slow
 
+exports:
+	@MXSCALE_EXPORTS=1 tools/environment.sh
+
 # After a change of pyproject.toml's dependencies: pins and hashes for every supported Python.
 lock:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" -m pip install --quiet uv && \
@@ -35,7 +39,12 @@ lock:
 	    --no-header --no-annotate --quiet --output-file requirements.lock && \
 	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --no-deps --generate-hashes \
 	    --no-emit-index-url --no-header --no-annotate --quiet \
-	    --output-file requirements-gpu.lock requirements-gpu.in; \
+	    --output-file requirements-gpu.lock requirements-gpu.in && \
+	"$$bin/bin/uv" pip compile --universal --python-version 3.11 --override .override.txt \
+	    --constraint requirements.lock --extra exports pyproject.toml \
+	    $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) \
+	    --only-binary :all: --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	    --no-emit-build-options --quiet --output-file requirements-exports.lock; \
 	rm -f .override.txt
 
 clean:

@@ -16,6 +16,7 @@ from tasks.bandwidth import bench_bandwidth
 from tasks.bench import bench_plan, bench_sweep, measure_here
 from tasks.compare import report_baseline, report_baselines, report_compare, report_history
 from tasks.door import door
+from tasks.export import results_export
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
 from tasks.logs import hosts_logs
 from tasks.practice import (
@@ -78,6 +79,7 @@ namespace = Collection(
         baselines=report_baselines,
         history=report_history,
     ),
+    Collection("results", export=results_export),
     smoke,
     demo,
 )

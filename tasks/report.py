@@ -42,7 +42,7 @@ def run_folder(name: str) -> Path:
     return runs[-1].parent
 
 
-def named_run(name: str) -> "Run":
+def named_run(name: str) -> Run:
     """The run of a path, or of the name of a run, a baseline or a published table."""
     from results.baselines import opened
 

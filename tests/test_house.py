@@ -21,7 +21,7 @@ BELOW: dict[str, set[str]] = {
     "plots": {"bench", "im2rec_tools", "results"},
     "tasks": {"bench", "im2rec_tools", "launch", "plots", "results"},
 }
-AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage"}
+AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage", "mlflow", "tensorboard"}
 HOSTS = re.compile(r"https?://|--index-url|--find-links|--extra-index-url")
 
 
@@ -73,18 +73,26 @@ def test_files_and_functions_stay_short() -> None:
     assert median(functions) <= 8
 
 
-def test_the_lock_pins_with_hashes_and_names_no_host() -> None:
-    text = (ROOT / "requirements.lock").read_text()
-    pins = re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE)
-    assert len(pins) > 30
+def pins(lock: str) -> list[str]:
+    return re.findall(r"^([a-z0-9-]+)==", (ROOT / lock).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-exports.lock"])
+def test_the_lock_pins_with_hashes_and_names_no_host(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    assert len(pins(lock)) > 30
     assert not HOSTS.search(text)
     for block in re.split(r"^(?=[a-z0-9-]+==)", text, flags=re.MULTILINE)[1:]:
         assert "--hash=sha256:" in block
 
 
+def test_what_exports_need_changes_nothing_of_what_the_harness_runs_with() -> None:
+    assert set(pins("requirements-exports.lock")) & set(pins("requirements.lock")) == set()
+
+
 def setup(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """tools/environment.sh in a copy of its own, with no usable interpreter but those given."""
-    (folder / "tools").mkdir(parents=True)
+    (folder / "tools").mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / "tools" / "environment.sh", folder / "tools")
     shutil.copy(ROOT / "requirements.lock", folder)
     return subprocess.run(
@@ -153,13 +161,37 @@ def test_every_python_that_does_not_run_is_skipped_with_its_reason(tmp_path: Pat
     assert "name one with PYTHONS=" in done.stderr
 
 
-def test_an_environment_that_is_up_to_date_is_not_made_again(tmp_path: Path) -> None:
+def cksum(text: bytes) -> str:
+    return subprocess.run(["cksum"], input=text, capture_output=True, check=True).stdout.decode()
+
+
+def up_to_date(folder: Path) -> str:
+    """Makes the environment of an interpreter in `folder`/a look made; the interpreter."""
     found = f"3.11.7 {sys.executable}"
-    fake = stand_in(tmp_path / "bin" / "python3.11", f"echo '{found}'")
-    lock = (ROOT / "requirements.lock").read_bytes()
-    checksum = subprocess.run(["cksum"], input=lock, capture_output=True, check=True)
-    stamp = tmp_path / "a" / ".venv-python3.11" / "lock-stamp"
+    stamp = folder / "a" / ".venv-python3.11" / "lock-stamp"
     stamp.parent.mkdir(parents=True)
-    stamp.write_text(f"{found} {checksum.stdout.decode()}")
-    done = setup(tmp_path / "a", PYTHON=fake)
+    stamp.write_text(f"{found} {cksum((ROOT / 'requirements.lock').read_bytes())}")
+    return stand_in(folder / "bin" / "python3.11", f"echo '{found}'")
+
+
+def test_an_environment_that_is_up_to_date_is_not_made_again(tmp_path: Path) -> None:
+    done = setup(tmp_path / "a", PYTHON=up_to_date(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (0, ".venv-python3.11\n", "")
+
+
+def test_what_exports_need_is_added_when_asked_for_and_kept_up_to_date(tmp_path: Path) -> None:
+    fake = up_to_date(tmp_path)
+    lock = tmp_path / "a" / "requirements-exports.lock"
+    lock.write_text("anything==1\n")
+    bin_folder = tmp_path / "a" / ".venv-python3.11" / "bin"
+    stand_in(bin_folder / "python", f'echo "$@" >>{tmp_path}/asked')
+    asked = tmp_path / "asked"
+    setup(tmp_path / "a", PYTHON=fake)
+    assert not asked.exists()
+    setup(tmp_path / "a", PYTHON=fake, MXSCALE_EXPORTS="1")
+    assert asked.read_text().count("-r requirements-exports.lock") == 1
+    setup(tmp_path / "a", PYTHON=fake)
+    assert len(asked.read_text().splitlines()) == 1
+    lock.write_text("anything==2\n")
+    setup(tmp_path / "a", PYTHON=fake)
+    assert len(asked.read_text().splitlines()) == 2

@@ -42,6 +42,8 @@ fi
 # MXSCALE_GPU=1: MXNet for GPUs, with the CUDA libraries that it is linked with.
 gpu=${MXSCALE_GPU:+requirements-gpu.lock}
 wanted="$found $(cat requirements.lock $gpu | cksum)"
+# MXSCALE_EXPORTS=1: the libraries of fab results.export as well. An environment that has them keeps them.
+exports=${MXSCALE_EXPORTS:-$(cat "$folder/exports-stamp" 2>/dev/null)}
 if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
     say "setting up $folder with Python ${found%% *} from requirements.lock (about a minute) ..."
     "$interpreter" -m venv --clear "$folder" >&2 || {
@@ -75,5 +77,14 @@ for name in "libgomp.so.1", "libquadmath.so.0":
     }
     printf '%s\n' "$wanted" >"$folder/lock-stamp"
     say "environment ready: $folder (its commands are in $folder/bin)"
+fi
+if [ -n "$exports" ] && [ "$(cat "$folder/exports-stamp" 2>/dev/null)" != "$(cksum <requirements-exports.lock)" ]; then
+    say "adding requirements-exports.lock to $folder ..."
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes -r requirements-exports.lock >&2 || {
+        say "pip could not install requirements-exports.lock into $folder; its message stands above. Mend the cause and run the same command again."
+        exit 2
+    }
+    cksum <requirements-exports.lock >"$folder/exports-stamp"
 fi
 echo "$folder"

@@ -1,0 +1,58 @@
+"""A badge: one point in a line of Markdown and a picture of its own beside it."""
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+from anybadge import Badge
+
+from results.exports.exported import Exported, legible, trained
+from results.run import Run
+from results.store import write_whole
+
+_MEASURED, _DOUBTFUL = "#0072B2", "#9f6000"
+
+
+def write(run: Run, folder: Path) -> list[Path]:
+    """Writes RUN.badge.svg and RUN.badge.md; nothing where no training point has a number."""
+    point = headline(trained(run))
+    if point is None:
+        return []
+    picture, line = (folder / f"{run.name}.badge.{kind}" for kind in ("svg", "md"))
+    name, number = label(point), said(point)
+    badge = Badge(
+        legible(name),
+        number,
+        default_color=_MEASURED if point.standing == "measured" else _DOUBTFUL,
+    )
+    write_whole(picture, f"{badge.badge_svg_text.strip()}\n")
+    alone = re.sub(r"([\\\[\]<>*_`])", r"\\\1", f"{legible(name)}: {number}")
+    write_whole(line, f"![{alone}]({quote(picture.name)})\n")
+    return [picture, line]
+
+
+def headline(points: list[Exported]) -> Exported | None:
+    """Of points that trained, the one with the most devices; of several, with the lowest rate."""
+    return min(
+        points,
+        key=lambda point: (-point.row.trial.devices, point.figures["images_per_second"]),
+        default=None,
+    )
+
+
+def label(point: Exported) -> str:
+    """The left half of the badge."""
+    trial = point.row.trial
+    name = f"{trial.label} x{trial.devices}"
+    return name if point.standing == "measured" else f"{point.standing.upper()}: {name}"
+
+
+def said(point: Exported) -> str:
+    """The right half: the rate, and how far it is from as many times one device, or one host."""
+    figures = point.figures
+    rate = figures["images_per_second"]
+    text = f"{rate:.0f} images/s" if rate >= 100 else f"{rate:.3g} images/s"
+    for base, of in (("device", "of ideal"), ("host", "of ideal from one host")):
+        if f"efficiency_{base}" in figures:
+            return f"{text}, {100 * figures[f'efficiency_{base}']:.0f} % {of}"
+    return text

@@ -1,0 +1,120 @@
+"""Exported: a point as other people's tools are told of it."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from results.run import Run
+from results.scaling import ScalingRow
+
+# What XML 1.0 has no way to say; lone surrogates are no text at all.
+_UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_NAME = re.compile(r"[^\w.+-]+")
+_TRAINING = ("synthetic", "real")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """A point of a run.
+
+    name      that no other point of the run has
+    standing  'measured', or what a reader has to know before the number: 'rehearsal, unstable'
+    labels    what tells the point from others, by the names of results.csv
+    figures   its numbers by the names of results.csv, all finite; bytes_per_second in place of
+              images_per_second where a network was measured
+    """
+
+    name: str
+    standing: str
+    labels: dict[str, str]
+    figures: dict[str, float]
+    row: ScalingRow
+
+
+def exported(run: Run) -> list[Exported]:
+    """The points of a run, in its order."""
+    count = Counter(row.trial.name for row in run.rows)
+    return [
+        Exported(
+            name=_name(row, alone=count[row.trial.name] == 1),
+            standing=standing(row),
+            labels=_labels(row),
+            figures={name: value for name, value in _figures(row) if math.isfinite(value)},
+            row=row,
+        )
+        for row in run.rows
+    ]
+
+
+def trained(run: Run) -> list[Exported]:
+    """The points of a run that trained and have a number."""
+    return [
+        point
+        for point in exported(run)
+        if point.row.rate is not None and point.row.trial.mode in _TRAINING
+    ]
+
+
+def standing(row: ScalingRow) -> str:
+    """'measured', or why it is not: rehearsal, imported, emulated, unstable."""
+    words = {
+        "rehearsal": row.trial.engine == "fake",
+        "imported": any(one.source for one in row.repeats),
+        "emulated": row.emulated,
+        "unstable": row.status == "unstable",
+    }
+    return ", ".join(word for word, applies in words.items() if applies) or "measured"
+
+
+def sources(row: ScalingRow) -> str:
+    """Where imported figures come from; empty for those of mxscale."""
+    return "; ".join(dict.fromkeys(one.source for one in row.repeats if one.source))
+
+
+def legible(text: str) -> str:
+    """The text with a mark in place of each character that XML or UTF-8 cannot say."""
+    return _UNSAYABLE.sub("\ufffd", text)
+
+
+def file_name(text: str) -> str:
+    """The text as the name of a file."""
+    return _NO_NAME.sub("_", text).strip("._") or "_"
+
+
+def _name(row: ScalingRow, *, alone: bool) -> str:
+    return row.trial.name if alone else f"{row.trial.name} {row.trial.key}"
+
+
+def _labels(row: ScalingRow) -> dict[str, str]:
+    trial = row.trial
+    return {
+        "network": trial.label,
+        "mode": trial.mode,
+        "kvstore": trial.kvstore,
+        "dtype": trial.dtype,
+        "devices": str(trial.devices),
+        "hosts": str(trial.hosts),
+        "batch_per_device": str(trial.device_batch),
+        "global_batch": str(trial.global_batch),
+    }
+
+
+def _figures(row: ScalingRow) -> Iterator[tuple[str, float]]:
+    yield "elapsed_seconds", math.fsum(one.elapsed_seconds for one in row.repeats)
+    if row.rate is None:
+        return
+    unit = "bytes" if row.trial.mode == "bandwidth" else "images"
+    yield f"{unit}_per_second", row.rate.images_per_second
+    for name, end in (("low", row.rate.low), ("high", row.rate.high)):
+        if end is not None:
+            yield name, end
+    for name, against in (("device", row.device), ("host", row.host), ("worker", row.worker)):
+        if against:
+            yield f"speedup_{name}", against.speedup.value
+            yield f"efficiency_{name}", against.efficiency.value
+    yield "repeats", row.rate.repeats
+    yield "windows", row.rate.windows
+    if row.accuracies:
+        yield "validation_accuracy", sum(row.accuracies) / len(row.accuracies)

@@ -1,0 +1,64 @@
+"""JUnit: points as cases, as CI servers show tests."""
+
+import math
+from pathlib import Path
+
+from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from results.exports.exported import Exported, exported, legible, sources
+from results.run import Run
+from results.store import write_whole
+
+
+def write(run: Run, folder: Path) -> list[Path]:
+    """Writes RUN.junit.xml; its path."""
+    path = folder / f"{run.name}.junit.xml"
+    write_whole(path, text(run))
+    return [path]
+
+
+def text(run: Run) -> str:
+    """A suite for the run: a point that failed is a failure, one that is not measured is skipped.
+
+    A point that did not become steady has a number and passes; its output says so.
+    """
+    suite = TestSuite(legible(run.name))
+    points = exported(run)
+    for name, value in {
+        "standing": ", ".join(dict.fromkeys(point.standing for point in points)),
+        "commit": str(run.environment.get("commit", "")),
+        "date": str(run.environment.get("date", "")),
+    }.items():
+        if value:
+            suite.add_property(name, legible(value))
+    for point in points:
+        suite.add_testcase(_case(point))
+    for name in run.missing:
+        case = TestCase(legible(name), "not measured yet", 0.0)
+        case.result = [Skipped("not measured yet")]
+        suite.add_testcase(case)
+    document = JUnitXml()
+    document.add_testsuite(suite)
+    written: bytes = document.tostring()
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{written.decode()}\n'
+
+
+def _case(point: Exported) -> TestCase:
+    row = point.row
+    name = point.name if point.standing == "measured" else f"{point.name} [{point.standing}]"
+    seconds = point.figures.get("elapsed_seconds", math.nan)
+    case = TestCase(legible(name), legible(row.trial.label), seconds if seconds >= 0 else None)
+    if row.rate is None:
+        kind = Skipped if row.status == "skipped" else Failure
+        case.result = [kind(legible(row.message or row.status), row.status)]
+    else:
+        case.system_out = legible("\n".join(_told(point)))
+    return case
+
+
+def _told(point: Exported) -> list[str]:
+    row = point.row
+    lines = [f"{name}: {value:.6g}" for name, value in point.figures.items()]
+    lines.append(f"status: {row.status}; {point.standing}")
+    lines += [row.remark] if row.remark else []
+    return lines + [f"source: {told}" for told in [sources(row)] if told]

@@ -1,0 +1,117 @@
+"""MLflow: an experiment for the run in a store of its own file, with a run a point."""
+
+import logging
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from bench.trial import FIELDS
+from results.errors import StoreError
+from results.exports.exported import Exported, exported, legible, sources
+from results.exports.series import began
+from results.run import Run
+
+# MLflow reports its use to its makers unless this is set before it is imported.
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # its own, about libraries below it
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param, RunTag
+    from mlflow.exceptions import MlflowException
+    from mlflow.utils import validation
+    from sqlalchemy.exc import SQLAlchemyError
+
+_DATABASE = "mlflow.db"
+_STATUS = {True: "FINISHED", False: "FAILED"}
+
+
+def write(run: Run, folder: Path) -> list[Path]:
+    """Adds the run to mlflow/mlflow.db as an experiment; what an earlier export added is deleted.
+
+    MLflow keeps deleted runs in its bin. Raises StoreError for a folder that MLflow cannot take.
+    """
+    home = (folder / "mlflow").resolve()
+    if set(str(home)) & set("?#"):
+        raise StoreError(f"{home}: MLflow takes no path with ? or #; choose another with --to")
+    home.mkdir(parents=True, exist_ok=True)
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _fill(MlflowClient(tracking_uri=f"sqlite:///{home / _DATABASE}"), run, home)
+    except (MlflowException, SQLAlchemyError) as error:
+        said = " ".join(str(error).split())
+        raise StoreError(f"{home / _DATABASE}: MLflow refuses it: {said}") from error
+    return [home / _DATABASE]
+
+
+def _fill(client: Any, run: Run, home: Path) -> None:
+    experiment = _experiment(client, run, home)
+    for old in client.search_runs([experiment], "tags.`mxscale.run` != ''", max_results=50_000):
+        client.delete_run(old.info.run_id)
+    points = exported(run)
+    standings = ", ".join(dict.fromkeys(point.standing for point in points))
+    common = {
+        "mxscale.run": run.name,
+        "mxscale.commit": str(run.environment.get("commit", "")),
+    }
+    whole = client.create_run(
+        experiment,
+        run_name=legible(run.name),
+        tags=_short(common | {"mxscale.standing": standings}),
+    ).info.run_id
+    for path in sorted((run.folder / "report").glob("*")):
+        if path.is_file():
+            client.log_artifact(whole, str(path), "report")
+    client.set_terminated(whole, _STATUS[run.complete])
+    for point in points:
+        _add(client, experiment, point, common | {"mlflow.parentRunId": whole})
+
+
+def _experiment(client: Any, run: Run, home: Path) -> str:
+    name = legible(run.name)[: validation.MAX_EXPERIMENT_NAME_LENGTH]
+    if known := client.get_experiment_by_name(name):
+        return str(known.experiment_id)
+    return str(client.create_experiment(name, artifact_location=(home / "artifacts").as_uri()))
+
+
+def _add(client: Any, experiment: str, point: Exported, tags: dict[str, str]) -> None:
+    row = point.row
+    # A start of 0 would be taken for now.
+    start = max(1, round(1000 * began(row.repeats[0], 0.0)))
+    tags |= {
+        "mxscale.standing": point.standing,
+        "mxscale.status": row.status,
+        "mxscale.code": row.repeats[0].identity.code_hash,
+        "mxscale.source": sources(row),
+        "mlflow.note.content": row.remark,
+    }
+    name = point.name if point.standing == "measured" else f"{point.name} [{point.standing}]"
+    added = client.create_run(
+        experiment, start_time=start, run_name=legible(name), tags=_short(tags)
+    ).info.run_id
+    fields = {name: _text(getattr(row.trial, name)) for name in FIELDS}
+    client.log_batch(
+        added,
+        metrics=[Metric(key, value, start, 0) for key, value in point.figures.items()],
+        params=[Param(key, value) for key, value in fields.items()],
+        tags=[RunTag(key, value) for key, value in _short(point.labels).items()],
+    )
+    end = start + round(1000 * point.figures.get("elapsed_seconds", 0.0))
+    client.set_terminated(added, _STATUS[row.rate is not None], end)
+
+
+def _text(value: object) -> str:
+    text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return legible(text)[: validation.MAX_PARAM_VAL_LENGTH]
+
+
+def _short(tags: dict[str, str]) -> dict[str, str]:
+    return {
+        name: legible(value)[: validation.MAX_TAG_VAL_LENGTH]
+        for name, value in tags.items()
+        if value
+    }

@@ -1,0 +1,114 @@
+"""The `:::MLLOG` lines of MLPerf, a file for each good repeat of a training point.
+
+What they say is a throughput. MLPerf's own rules ask for more, see docs/export.md.
+"""
+
+import io
+import logging
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from mlperf_logging.mllog import constants as keys
+from mlperf_logging.mllog.mllog import MLLogger
+
+from results.exports.exported import Exported, file_name, legible, trained
+from results.exports.series import Series, began, series
+from results.measured import Measured
+from results.run import Run
+from results.store import write_whole
+
+# For `python -m mlperf_logging.compliance_checker --config`: what has to hold of a throughput.
+RULES = Path(__file__).with_name("throughput.yaml")
+_ROOT = Path(__file__).parents[2]
+_THROUGHPUT = "tracked_stats"
+
+
+def write(run: Run, folder: Path) -> list[Path]:
+    """Writes mllog/RUN/POINT/result_REPEAT.txt for each good repeat; the folder of the run."""
+    home = folder / "mllog" / run.name
+    for old in home.glob("*/result_*.txt"):
+        old.unlink()
+    known = series(run.folder)
+    good = trained(run)
+    for point in good:
+        place = home / file_name(point.name)
+        place.mkdir(parents=True, exist_ok=True)
+        for one in point.row.repeats:
+            lines = text(one, point, known[one.identity])
+            write_whole(place / f"result_{one.identity.repeat}.txt", lines)
+    return [home] if good else []
+
+
+def text(one: Measured, point: Exported, found: Series) -> str:
+    """The lines of one repeat: what ran, each window as a block with its throughput, the end."""
+    lines = io.StringIO()
+    log = _logger(lines, point.standing)
+    start = found.ends[0] - one.windows[0][0]
+    _settings(log, one, point, _milliseconds(min(began(one, start), start)))
+    log.start(keys.INIT_START, time_ms=_milliseconds(min(began(one, start), start)))
+    log.end(keys.INIT_STOP, time_ms=_milliseconds(start))
+    log.start(keys.RUN_START, time_ms=_milliseconds(start))
+    _blocks(log, one, found)
+    end = _milliseconds(found.ends[-1])
+    log.end(keys.RUN_STOP, metadata={keys.STATUS: keys.SUCCESS}, time_ms=end)
+    if one.accuracy is not None and math.isfinite(one.accuracy):
+        said = {"of": "the last validation"}
+        log.event(keys.EVAL_ACCURACY, one.accuracy, metadata=said, time_ms=end)
+    return lines.getvalue()
+
+
+def _logger(file: io.StringIO, standing: str) -> MLLogger:
+    """The library's logger into a text; every line bears the standing as its namespace."""
+    logger = logging.Logger("mllog")
+    logger.addHandler(logging.StreamHandler(file))
+    return MLLogger(
+        logger=logger, default_namespace=f"mxscale {standing}", root_dir=re.escape(str(_ROOT))
+    )
+
+
+def _settings(log: MLLogger, one: Measured, point: Exported, time_ms: int) -> None:
+    trial = one.trial
+    about = {
+        "mlperf_result": False,
+        "point": point.name,
+        "repeat": one.identity.repeat + 1,
+        "standing": point.standing,
+        # The checker takes whatever stands before the last mark on a line for noise.
+        "source": legible(one.source).replace(":::", ""),
+        "code": one.identity.code_hash,
+        **point.labels,
+    }
+    values: dict[str, Any] = {
+        "mxscale": about,
+        keys.CACHE_CLEAR: trial.cold,
+        keys.SEED: trial.seed,
+        keys.GLOBAL_BATCH_SIZE: trial.global_batch,
+        keys.OPT_BASE_LR: trial.lr,
+        keys.OPT_WEIGHT_DECAY: trial.weight_decay,
+    }
+    if trial.num_examples:
+        values[keys.TRAIN_SAMPLES] = trial.num_examples
+    for key, value in values.items():
+        log.event(key, value, time_ms=time_ms)
+
+
+def _blocks(log: MLLogger, one: Measured, found: Series) -> None:
+    samples = 0
+    for number, (seconds, images) in enumerate(one.windows):
+        end = found.ends[number]
+        log.start(
+            keys.BLOCK_START,
+            metadata={keys.SAMPLES_COUNT: samples},
+            time_ms=_milliseconds(end - seconds),
+        )
+        samples += images
+        counts = {keys.SAMPLES_COUNT: samples, "counts": number >= one.dropped}
+        value = {"throughput": images / seconds}
+        log.event(_THROUGHPUT, value, metadata=counts, time_ms=_milliseconds(end))
+        log.end(keys.BLOCK_STOP, metadata=counts, time_ms=_milliseconds(end))
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(1000 * seconds)

@@ -1,0 +1,69 @@
+"""Prometheus: gauges in a text file, for the textfile collector of a node exporter."""
+
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+
+from results.exports.exported import Exported, exported, legible
+from results.run import Run
+from results.store import write_whole
+
+_PLAIN = {
+    "images_per_second": "Images trained or read a second by the whole job",
+    "bytes_per_second": "Bytes moved a second by the whole job",
+    "rate_low": "Lower end of the rate's 95 % interval",
+    "rate_high": "Upper end of the rate's 95 % interval",
+    "repeats": "Repeats in fresh processes behind the rate",
+    "windows": "Windows behind the rate",
+    "validation_accuracy": "Mean accuracy of the last validations",
+    "elapsed_seconds": "Seconds that all repeats of the point took",
+}
+# A gauge stands alone, without the columns beside it.
+_ENDS = {"low": "rate_low", "high": "rate_high"}
+_BASED = {
+    "speedup": "Rate over that of a base: device, host or worker",
+    "efficiency": "Speed-up over what the base would reach on as many devices",
+}
+
+
+def write(run: Run, folder: Path) -> list[Path]:
+    """Writes RUN.prom; its path."""
+    path = folder / f"{run.name}.prom"
+    write_whole(path, text(run))
+    return [path]
+
+
+def text(run: Run) -> str:
+    """The gauges of a run; what a point does not have is left out."""
+    registry = CollectorRegistry()
+    points = exported(run)
+    common = ("run", "point", "standing", *(points[0].labels if points else ()))
+    gauges = {
+        name: Gauge(f"mxscale_{name}", told, common, registry=registry)
+        for name, told in _PLAIN.items()
+    } | {
+        name: Gauge(f"mxscale_{name}", told, (*common, "base"), registry=registry)
+        for name, told in _BASED.items()
+    }
+    ok = Gauge("mxscale_point_ok", "1 where the point has a rate", common, registry=registry)
+    missing = Gauge(
+        "mxscale_points_missing", "Points not measured yet", ("run",), registry=registry
+    )
+    name = legible(run.name)
+    missing.labels(run=name).set(len(run.missing))
+    for point in points:
+        labels = _labels(point, name)
+        ok.labels(**labels).set(point.row.rate is not None)
+        for figure, value in point.figures.items():
+            kind, _, base = figure.partition("_")
+            if kind in _BASED:
+                gauges[kind].labels(**labels, base=base).set(value)
+            else:
+                gauges[_ENDS.get(figure, figure)].labels(**labels).set(value)
+    written: bytes = generate_latest(registry)
+    return written.decode()
+
+
+def _labels(point: Exported, run: str) -> dict[str, str]:
+    plain = {"run": run, "point": point.name, "standing": point.standing, **point.labels}
+    return {name: legible(value) for name, value in plain.items()}

@@ -1,0 +1,50 @@
+"""Series: what a repeat did window by window, as logs and curves need it."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from pathlib import Path
+
+from results.measured import Measured
+from results.record import Identity, Record
+from results.store import read
+from results.windows import job_windows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A good repeat, warm-up included.
+
+    ends    when each window of the whole job ended, in seconds since 1970 by the clocks of its
+            hosts; from 0 on where they are not told
+    losses  (window, loss) of its first rank, without those that are no number
+    """
+
+    ends: tuple[float, ...]
+    losses: tuple[tuple[int, float], ...]
+
+
+def series(folder: Path) -> dict[Identity, Series]:
+    """The series of every good repeat in a run folder."""
+    return {record.identity: _of(record) for record in read(folder) if record.status == "ok"}
+
+
+def began(one: Measured, otherwise: float) -> float:
+    """When the repeat was started, in seconds since 1970, where its record says it."""
+    try:
+        return datetime.fromisoformat(one.started).timestamp()
+    except ValueError:
+        return otherwise
+
+
+def _of(record: Record) -> Series:
+    windows = job_windows(record)
+    ends = [max(rank.ends[index] for rank in record.ranks) for index in range(len(windows))]
+    if not all(map(math.isfinite, ends)):  # a host without a clock, or somebody's edit
+        ends = list(accumulate(seconds for seconds, _ in windows))
+    first = min(record.ranks, key=lambda rank: rank.rank)
+    return Series(
+        ends=tuple(ends),
+        losses=tuple((n, loss) for n, loss in enumerate(first.losses) if math.isfinite(loss)),
+    )

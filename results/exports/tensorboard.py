@@ -1,0 +1,84 @@
+"""TensorBoard scalars: rate and efficiency by devices, window times and losses by window."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from results.exports.exported import Exported, file_name, trained
+from results.exports.series import Series, began, series
+from results.measured import Measured
+from results.run import Run
+
+# Of what is shown against devices; the rest of a point's figures are no curves.
+_CURVES = ("images_per_second", "low", "high")
+_SUFFIX = ".mxscale"
+# (tag, step, value, seconds since 1970)
+Scalar = tuple[str, int, float, float]
+
+
+def write(run: Run, folder: Path) -> list[Path]:
+    """Writes tensorboard/RUN/ with an event file a series; the folder that TensorBoard is given."""
+    home = folder / "tensorboard" / run.name
+    for old in home.rglob(f"*{_SUFFIX}"):
+        old.unlink()
+    good = trained(run)
+    for name, members in _lines(good).items():
+        _save(home / file_name(name), (one for point in members for one in _scaling(point)))
+    known = series(run.folder)
+    for point in good:
+        for one in point.row.repeats:
+            place = home / file_name(_said(point.name, point.standing))
+            found = known[one.identity]
+            _save(place / f"repeat_{one.identity.repeat + 1}", _windows(one, found))
+    return [home] if good else []
+
+
+def _said(name: str, standing: str) -> str:
+    """The name of a curve; one that was not simply measured bears why."""
+    return name if standing == "measured" else f"{standing.upper()} {name}"
+
+
+def _lines(points: Iterable[Exported]) -> dict[str, list[Exported]]:
+    """The points that are one curve over devices, by its name.
+
+    A second point of as many devices has a curve of its own.
+    """
+    found: dict[str, list[Exported]] = {}
+    for point in points:
+        parts = (point.labels[name] for name in ("network", "mode", "kvstore", "dtype"))
+        name = _said(f"scaling {' '.join(parts)}", point.standing)
+        members = found.setdefault(name, [])
+        if any(one.row.trial.devices == point.row.trial.devices for one in members):
+            members = found.setdefault(f"{name} {point.row.trial.key}", [])
+        members.append(point)
+    return found
+
+
+def _scaling(point: Exported) -> list[Scalar]:
+    at = began(point.row.repeats[0], 0.0)
+    return [
+        (name.replace("_", "/", 1) if name not in _CURVES else name, point.row.trial.devices, y, at)
+        for name, y in point.figures.items()
+        if name in _CURVES or name.startswith(("speedup_", "efficiency_"))
+    ]
+
+
+def _windows(one: Measured, found: Series) -> list[Scalar]:
+    seconds = [
+        ("window_seconds", number, value, found.ends[number])
+        for number, (value, _) in enumerate(one.windows)
+    ]
+    return seconds + [("loss", n, loss, found.ends[n]) for n, loss in found.losses]
+
+
+def _save(place: Path, scalars: Iterable[Scalar]) -> None:
+    writer = EventFileWriter(str(place), filename_suffix=_SUFFIX)
+    try:
+        for tag, step, value, at in scalars:
+            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+            writer.add_event(Event(wall_time=at, step=step, summary=summary))
+    finally:
+        writer.close()
