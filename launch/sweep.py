@@ -20,7 +20,7 @@ from launch.errors import LaunchError, StoppedError
 from launch.hosts import ROOT, Host
 from launch.identity import data_manifest, identity
 from launch.judge import accuracy, judge
-from launch.logs import BUDGET_BYTES, compress
+from launch.logs import BUDGET_BYTES, compress, seal
 from launch.order import Point
 from launch.plan import Process, command_line, emulated, plan
 from launch.ports import free_port
@@ -28,6 +28,7 @@ from launch.seen import Seen
 from launch.transport import Start, here
 from launch.watch import Deadlines, Verdict, Watch
 from results.glimpse import Glimpse
+from results.heard import Heard, rank_of
 from results.record import Identity, Rank, Record, Started
 from results.store import Store
 
@@ -163,6 +164,7 @@ def _point(
     )
     store.append(record)
     compress(logs)
+    seal(logs, started)
     yield record
     if verdict.stopped:
         raise StoppedError("ended by 'fab hosts.stop'; what is finished is kept")
@@ -202,17 +204,5 @@ def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:
 
 
 def _rank(worker: Seen) -> Rank:
-    assert worker.rank is not None
-    windows = worker.windows
-    return Rank(
-        rank=worker.rank,
-        host=worker.process.host.name,
-        process=worker.process.id,
-        seconds=tuple(window["seconds"] for window in windows),
-        ends=tuple(window["end"] for window in windows),
-        cpu_seconds=tuple(window.get("cpu_seconds", 0.0) for window in windows),
-        images=tuple(window["images"] for window in windows),
-        losses=tuple(window.get("loss", 0.0) for window in windows),
-        own_seconds=tuple(w["own_seconds"] for w in windows if "own_seconds" in w),
-        facts=worker.facts | (worker.done or {}),
-    )
+    told = Heard(rank=worker.rank, facts=worker.facts, windows=worker.windows, done=worker.done)
+    return rank_of(told, worker.process.host.name, worker.process.id)
