@@ -29,6 +29,7 @@ from tasks.practice import (
 from tasks.push import push_data
 from tasks.reading import bench_io
 from tasks.report import report_build, report_show, stamped
+from tasks.verify import report_verify
 
 
 @task(help={"run": "name below results/runs, or a path; default: a new one each time"})
@@ -68,7 +69,7 @@ namespace = Collection(
         kill=practice_kill,
         down=practice_down,
     ),
-    Collection("report", build=report_build, show=report_show),
+    Collection("report", build=report_build, show=report_show, verify=report_verify),
     smoke,
     demo,
 )

@@ -144,15 +144,6 @@ def seal(folder: Path, started: str) -> None:
         (folder / RECORDED).write_text(json.dumps({"started": started}) + "\n", encoding="utf-8")
 
 
-def hosts_of(folder: Path) -> dict[str, str]:
-    """The host of each process of the job whose logs the folder has, by the process's name."""
-    path = folder / HOSTS
-    known: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads(path.read_text(encoding="utf-8"))
-    return known
-
-
 def files_of(folder: Path, name: str) -> list[Path]:
     """The files of a process's log, the older one first, whether they are compressed or not."""
     older, newer = folder / f"{name}.log.1", folder / f"{name}.log"

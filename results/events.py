@@ -39,3 +39,11 @@ def said(folder: Path) -> dict[str, Path]:
     """The events of each process in the folder of an attempt, by the process's name."""
     files = [*folder.glob(f"*{EVENTS}"), *folder.glob(f"*{EVENTS}.gz")]
     return {path.name.partition(EVENTS)[0]: path for path in sorted(files)}
+
+
+def hosts_of(folder: Path) -> dict[str, str]:
+    """The host of each process of the job whose logs the folder has, by the process's name."""
+    known: dict[str, str] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads((folder / HOSTS).read_text(encoding="utf-8"))
+    return known

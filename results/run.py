@@ -1,11 +1,12 @@
 """A run folder as reports read it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from results.errors import StoreError
-from results.measured import measured
+from results.measured import Measured, measured
 from results.record import Identity
 from results.scaling import ScalingRow, rows_of
 from results.store import read, read_json
@@ -41,7 +42,12 @@ def load(folder: Path) -> Run:
 
     Raises StoreError where there is no run or it has no record yet.
     """
-    newest = {record.identity: measured(record) for record in read(folder)}
+    return run_of(folder, (measured(record) for record in read(folder)))
+
+
+def run_of(folder: Path, found: Iterable[Measured]) -> Run:
+    """The run of what these records say, oldest first; see `load`."""
+    newest = {one.identity: one for one in found}
     asked = _asked(folder) or list(newest)
     records = [newest[name] for name in asked if name in newest]
     # A network's points stand together, whatever store they used.

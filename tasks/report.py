@@ -34,14 +34,17 @@ def stamped(name: str) -> str:
 
 def build_report(folder: Path) -> None:
     """Prints a run's table, writes its report and says where the files are."""
+    from launch.identity import own_code
     from plots.report import build
     from plots.table import show
+    from results import digest
     from results.run import load
 
     run = load(folder)
     show(run)
     for path in build(run):
         print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+    print(f"digest: {digest.write(folder, own_code())}")
     if not run.complete:
         raise Exit("some points have no number; the table says why", code=5)
     if any(row.status == "unstable" for row in run.rows):
