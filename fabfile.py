@@ -29,6 +29,7 @@ from tasks.practice import (
 from tasks.push import push_data
 from tasks.reading import bench_io
 from tasks.report import report_build, report_show, stamped
+from tasks.results import results_list, results_pack, results_rm, results_show, results_unpack
 from tasks.verify import report_verify
 
 
@@ -70,6 +71,14 @@ namespace = Collection(
         down=practice_down,
     ),
     Collection("report", build=report_build, show=report_show, verify=report_verify),
+    Collection(
+        "results",
+        list=results_list,
+        show=results_show,
+        rm=results_rm,
+        pack=results_pack,
+        unpack=results_unpack,
+    ),
     smoke,
     demo,
 )

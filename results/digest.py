@@ -111,10 +111,13 @@ def kept(folder: Path) -> Digests | None:
         raise StoreError(f"{where}: written by another version of mxscale; {BUILD_AGAIN}")
     if data.pop("check", None) != _sha256(data):
         raise StoreError(f"{where}: was changed after it was written; {BUILD_AGAIN}")
-    files, report = (
-        {name: File(**one) for name, one in data[part].items()} for part in ("files", "report")
-    )
-    return Digests(files=files, report=report, name=data["name"], code=data["code"])
+    try:
+        files, report = (
+            {name: File(**one) for name, one in data[part].items()} for part in ("files", "report")
+        )
+        return Digests(files=files, report=report, name=data["name"], code=data["code"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise StoreError(f"{where}: is not as it is written ({error}); {BUILD_AGAIN}") from error
 
 
 def _sha256(data: object) -> str:

@@ -48,7 +48,7 @@ def load(folder: Path) -> Run:
 def run_of(folder: Path, found: Iterable[Measured]) -> Run:
     """The run of what these records say, oldest first; see `load`."""
     newest = {one.identity: one for one in found}
-    asked = _asked(folder) or list(newest)
+    asked = wanted(folder) or list(newest)
     records = [newest[name] for name in asked if name in newest]
     # A network's points stand together, whatever store they used.
     groups = list(dict.fromkeys((record.trial.mode, record.trial.label) for record in records))
@@ -63,7 +63,7 @@ def run_of(folder: Path, found: Iterable[Measured]) -> Run:
     )
 
 
-def _asked(folder: Path) -> list[Identity]:
+def wanted(folder: Path) -> list[Identity]:
     """What the last sweep in this folder asked for; empty where it did not leave that."""
     try:
         asked: list[dict[str, Any]] = read_json(folder, "asked.json", [])
@@ -74,7 +74,7 @@ def _asked(folder: Path) -> list[Identity]:
 
 def identities(folder: Path) -> list[Identity]:
     """All that a run folder knows of: what was last asked for, and what it has records of."""
-    return list(dict.fromkeys([*_asked(folder), *(one.identity for one in read(folder))]))
+    return list(dict.fromkeys([*wanted(folder), *(one.identity for one in read(folder))]))
 
 
 def _named(name: Identity, asked: list[Identity]) -> str:
