@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from im2rec_tools.files import size
-from plots.report import machine
 from results.catalogue import Entry, size_of
 from results.front import Point
 from results.hosts import facts
@@ -43,9 +42,7 @@ def show(entries: Sequence[Entry], where: str) -> None:
 
 
 def _cells(one: Entry) -> tuple[str, ...]:
-    marks = [
-        word for word, true in (("rehearsal", one.rehearsal), ("imported", one.imported)) if true
-    ]
+    marks = ["rehearsal"] * one.rehearsal + ["imported"] * one.imported
     more = len(one.networks) - _MOST_NAMED
     networks = ", ".join(one.networks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return (
@@ -67,11 +64,14 @@ def _counted(one: Entry) -> str:
 
 
 def describe(
-    folder: Path, entry: Entry, points: Sequence[Point], environment: dict[str, Any], digest: str
+    folder: Path, entry: Entry, points: Sequence[Point], environment: dict[str, Any], **more: str
 ) -> None:
-    """Prints what a run is and holds: points, files, hosts, where its logs are, its digest."""
+    """Prints what a run is and holds: points, files, hosts, where its logs are.
+
+    `more` is what else there is to say of it, by names: machine, digest.
+    """
     console = _console()
-    for line in _lines(folder, entry, environment, digest):
+    for line in _lines(folder, entry, environment, more):
         console.print(Text(line), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD)
     for name in ("point", "status", "repeats", "logs", "why"):
@@ -86,23 +86,18 @@ def describe(
         console.print(Text(line), soft_wrap=True)
 
 
-def _lines(folder: Path, entry: Entry, environment: dict[str, Any], digest: str) -> list[str]:
-    marks = [
-        word
-        for word, true in (
-            ("REHEARSAL: scripted times", entry.rehearsal),
-            ("imported: not measured by mxscale", entry.imported),
-        )
-        if true
-    ]
+def _lines(
+    folder: Path, entry: Entry, environment: dict[str, Any], more: dict[str, str]
+) -> list[str]:
+    marks = ["REHEARSAL: scripted times"] * entry.rehearsal
+    marks += ["imported: not measured by mxscale"] * entry.imported
     said = {
         "run": f"{folder.resolve().name} in {folder.resolve().parent}",
         "what": "; ".join([str(environment.get("description") or ""), *marks]).strip("; "),
         "date": entry.date,
         "commit": entry.commit or "unknown",
-        "measured on": machine(environment),
         "points": _counted(entry),
-        "digest": digest or "none yet; 'fab report.build' makes one",
+        **more,
     }
     return [f"{name + ':':<13}{value}" for name, value in said.items() if value]
 
@@ -127,7 +122,5 @@ def _hosts(environment: dict[str, Any]) -> list[str]:
     for fact in facts(hosts):
         who = "; ".join(f"{name}: {value or 'nothing'}" for name, value in fact.others.items())
         most = fact.most or "nothing"
-        lines.append(
-            f"{'*' if who else ' '} {fact.name}: {most}" + (f"  (but {who})" if who else "")
-        )
+        lines.append(f"* {fact.name}: {most} (but {who})" if who else f"  {fact.name}: {most}")
     return lines

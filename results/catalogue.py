@@ -7,7 +7,7 @@ that they had.
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,13 @@ def _known(index: Path) -> dict[str, Any]:
     except StoreError:
         return {}
     runs = data.get("runs") if data.get("schema") == _INDEX_SCHEMA else None
-    return {name: one for name, one in (runs or {}).items() if Path(name).is_dir()}
+    return {name: one for name, one in (runs or {}).items() if _counts(one) and Path(name).is_dir()}
+
+
+def _counts(kept: Any) -> bool:
+    """Whether this is what is kept of a run."""
+    names = {field.name for field in fields(Entry)}
+    return isinstance(kept, dict) and "stamp" in kept and set(kept.get("entry", ())) == names
 
 
 def _entry(folder: Path, known: dict[str, Any]) -> dict[str, Any]:
