@@ -34,6 +34,14 @@ from results.store import Store
 
 # A port that is free when it is chosen may be taken before the scheduler listens on it.
 _RETRIES = 3
+# What a host was found to be that is of the moment, of its owner, or of no number.
+_PASSING = frozenset(
+    {
+        *("say", "time", "load", "available_mib", "free_bytes", "disk", "disk_problem", "holder"),
+        *("reached", "master", "machine", "user", "tree", "shell", "login_shell", "libraries"),
+        *("python_problem", "gpu_processes"),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +110,8 @@ def sweep(
     if left:
         store.write("sweep.toml", what.text)
         environment = _environment(what, where) | {"order": _said(order)}
+        data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
+        environment |= {"data": data} if data else {}
         store.write("environment.json", json.dumps(environment, indent=1) + "\n")
     with closing(Agents(where.start)) as agents:
         if left:
@@ -115,7 +125,11 @@ def sweep(
 
 def _environment(what: Sweep, where: Where) -> dict[str, Any]:
     master = {"description": what.description, **describe(ROOT)}
-    return master | ({"hosts": where.facts} if where.facts else {})
+    hosts = {
+        name: {fact: value for fact, value in found.items() if fact not in _PASSING}
+        for name, found in where.facts.items()
+    }
+    return master | ({"hosts": hosts} if hosts else {})
 
 
 def _said(order: Sequence[Point]) -> list[str]:

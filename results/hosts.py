@@ -8,9 +8,9 @@ from typing import Any
 # What differs between any two hosts, or from one moment to the next.
 _OF_ONE = frozenset(
     {
-        *("hostname", "machine", "addresses", "reached", "master", "holder", "time", "load"),
-        *("available_mib", "free_bytes", "clock_skew", "date", "say", "user", "gpu_processes"),
-        *("disk", "disk_problem", "python_problem", "gpu_problem"),
+        *("hostname", "machine", "addresses", "reached", "master", "holder", "time", "load", "say"),
+        *("available_mib", "free_bytes", "clock_skew", "user", "gpu_processes", "disk"),
+        *("tree", "shell", "login_shell", "libraries"),
     }
 )
 
