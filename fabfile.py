@@ -31,6 +31,8 @@ from tasks.practice import (
 from tasks.push import push_data
 from tasks.reading import bench_io
 from tasks.report import report_build, report_show, stamped
+from tasks.results import results_list, results_pack, results_rm, results_show, results_unpack
+from tasks.verify import report_verify
 
 
 @task(help={"run": "name below results/runs, or a path; default: a new one each time"})
@@ -78,8 +80,17 @@ namespace = Collection(
         baseline=report_baseline,
         baselines=report_baselines,
         history=report_history,
+        verify=report_verify,
     ),
-    Collection("results", export=results_export),
+    Collection(
+        "results",
+        list=results_list,
+        show=results_show,
+        rm=results_rm,
+        pack=results_pack,
+        unpack=results_unpack,
+        export=results_export,
+    ),
     smoke,
     demo,
 )

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = ("mxnet", "numpy", "opencv-python-headless", "simplejpeg", "fabric")
-_VARIABLES = ("OMP_", "KMP_", "MXNET_", "DNNL_", "DMLC_", "PS_")
+# What a job reads; of other variables, which may be nobody's business, nothing is kept.
+VARIABLES = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_", "CUDA_", "DMLC_", "PS_")
 # What changes how fast a worker computes; where servers are is for each process to know.
 _COMPUTING = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_")
 
@@ -30,7 +31,7 @@ def describe(root: Path) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         **{name: _version(name) for name in _PACKAGES},
-        "variables": _named(_VARIABLES),
+        "variables": _named(VARIABLES),
     }
 
 

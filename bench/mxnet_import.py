@@ -4,7 +4,6 @@
 DMLC_ROLE is server or scheduler this import serves the job and ends the process when it is over.
 """
 
-import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -65,8 +64,3 @@ with _old_names(), warnings.catch_warnings():
     import mxnet as mx
 
 __all__ = ["mx"]
-
-if __name__ == "__main__":  # what can be known of it by importing it only
-    enabled = mx.runtime.Features().is_enabled
-    facts = {"dist_kvstore": enabled("DIST_KVSTORE"), "cuda": enabled("CUDA")}
-    print(json.dumps({"mxnet": mx.__version__, **facts}))

@@ -5,6 +5,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
+from bench.environment import VARIABLES
 from bench.trial import Trial
 from launch.errors import LaunchError
 from launch.hosts import Host
@@ -22,14 +23,16 @@ def check_pythons(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) 
     kinds = {(one.python, one.device, one.hosts, one.servers > 0): one for one in named}
     for trial in kinds.values():
         job = hosts[: trial.hosts]
-        found = together(partial(_found, trial.python, start), job)
+        found = together(partial(look, trial.python, start), job)
         for host, facts in zip(job, found, strict=True):
             if why := _why_not(trial, facts, found[0]):
                 raise LaunchError(f"python={trial.python}: on {host.name} {why}")
 
 
-def _found(python: str, start: Start, host: Host) -> dict[str, Any]:
+def look(python: str, start: Start, host: Host) -> dict[str, Any]:
+    """What a host has, and that Python on it; LaunchError where it does not answer."""
     ask = {"do": "look", "trees": [host.tree], "python": python, "folder": host.tree}
+    ask |= {"variables": list(VARIABLES)}
     with closing(Talk(host, start, PROBE)) as probe:
         return probe.ask(ask, _SECONDS)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from bench.environment import VARIABLES
 from launch.addresses import address_of, same_machine, sharing
 from launch.errors import LaunchError
 from launch.findings import Examined, Wanted, marked, notes, problems
@@ -79,6 +80,7 @@ class _Probe:
         trees = [self._wanted.tree] if self._wanted.tree else ["~/mxscale", str(ROOT)]
         python = this_machine().python
         ask = {"do": "look", "trees": trees, "python": python, "folder": trees[0]}
+        ask |= {"variables": list(VARIABLES)}
         began = 0.0
         try:
             self._talk = Talk(self.host, self._start, PROBE)

@@ -18,8 +18,8 @@ from launch.code import code_hash
 _SECONDS, _IMPORT_SECONDS, _CONTENTS_SECONDS = 10, 120, 100
 _WHICH = "command -v python3 && python3 -V"
 _FIND = (
-    "import importlib.util as u, json, sys; s = u.find_spec('mxnet'); "
-    "print(json.dumps([sys.version.split()[0], s.origin if s else '']))"
+    "import importlib.util as u, json, sys; s = [u.find_spec(n) for n in ('mxnet', 'cv2')]; "
+    "print(json.dumps([sys.version.split()[0], *(one.origin if one else '' for one in s)]))"
 )
 
 
@@ -36,6 +36,7 @@ def facts(trees: list[str], python: str) -> dict[str, Any]:
     told = {
         "tree": tree,
         "code": code_hash(Path(tree)) if tree else "",
+        "commit": _commit(tree),
         "shell": _said(["/bin/sh", "-c", _WHICH]),
         "login_shell": _said([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
     }
@@ -65,10 +66,19 @@ def _said(command: list[str]) -> str:
     return " ".join(lines[-2:]).replace("Python ", "") if done.returncode == 0 else "none"
 
 
+def _commit(tree: str) -> str:
+    """Short commit of a checkout, with + where files differ from it; empty outside of git."""
+    if not tree or not (Path(tree) / ".git").exists():
+        return ""
+    git = ["git", "-C", tree, "describe", "--always", "--dirty=+", "--exclude=*"]
+    said = _said(git)
+    return "" if said == "none" or said.startswith("failed") else said
+
+
 def _of_python(tree: str, python: str) -> dict[str, Any]:
     path = os.path.join(tree, python)  # noqa: PTH118
     try:
-        version, origin = json.loads(_run([path, "-c", _FIND], tree, _SECONDS, []))
+        version, origin, opencv = json.loads(_run([path, "-c", _FIND], tree, _SECONDS, []))
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         return {"python_problem": f"it does not answer as a Python does ({last_line(error)})"}
     if not origin:
@@ -76,23 +86,22 @@ def _of_python(tree: str, python: str) -> dict[str, Any]:
     # CUDA's, as wheels bring them; nothing else on the host is to find these.
     folders = Path(origin).parent.parent.glob("nvidia/*/lib")
     libraries = sorted(str(folder) for folder in folders)
-    told = _mxnet(tree, path, origin, libraries)
+    told = _libraries(tree, path, [origin, opencv], libraries)
     return {"python": version, "libraries": libraries, **told}
 
 
-def _mxnet(tree: str, path: str, origin: str, libraries: list[str]) -> dict[str, Any]:
-    """What is learned by importing it, from a cache keyed by the library's file."""
-    library = os.path.join(os.path.dirname(origin), "libmxnet.so")  # noqa: PTH118,PTH120
-    status = os.stat(library)  # noqa: PTH116
-    key = f"{library} {status.st_size} {status.st_mtime_ns}"
-    name = hashlib.sha256(key.encode()).hexdigest()[:16]
-    cache = Path.home() / ".cache" / "mxscale" / f"mxnet-{name}.json"
+def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -> dict[str, Any]:
+    """What is learned by importing them, from a cache keyed by MXNet's library and OpenCV's."""
+    folder = os.path.dirname(origins[0])  # noqa: PTH120
+    files = [os.path.join(folder, "libmxnet.so"), *filter(None, origins[1:])]  # noqa: PTH118
+    statuses = [os.stat(file) for file in files]  # noqa: PTH116
+    sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
+    name = hashlib.sha256(json.dumps([files, sizes]).encode()).hexdigest()[:16]
+    cache = Path.home() / ".cache" / "mxscale" / f"libraries-{name}.json"
     try:
         told: dict[str, Any] = json.loads(cache.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        told = json.loads(
-            _run([path, "-m", "bench.mxnet_import"], tree, _IMPORT_SECONDS, libraries)
-        )
+        told = json.loads(_run([path, "-m", "bench.libraries"], tree, _IMPORT_SECONDS, libraries))
         try:
             cache.parent.mkdir(parents=True, exist_ok=True)
             cache.write_text(json.dumps(told), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Runs the processes of one job on their hosts' agents and watches them to the end."""
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from bench import events
@@ -39,7 +39,7 @@ def run(
             return Verdict(status="lost", message=str(error))
         for process in watch.processes:
             agents.start(process)
-        verdict = yield from _follow(watch, agents, writer.write)
+        verdict = yield from _follow(watch, agents, writer)
         for name in verdict.silent:
             agents.give_up(name)
         return verdict
@@ -48,9 +48,7 @@ def run(
         writer.close()
 
 
-def _follow(
-    watch: Watch, agents: Agents, log: Callable[[str, Sequence[str]], None]
-) -> Generator[Event | Glimpse, None, Verdict]:
+def _follow(watch: Watch, agents: Agents, logs: Logs) -> Generator[Event | Glimpse, None, Verdict]:
     looked = judged = time.monotonic()
     while True:
         if time.monotonic() - looked >= _GLIMPSE_SECONDS:
@@ -66,7 +64,7 @@ def _follow(
             if message.say in GONE | {"refused"}:
                 return _no_agent(message)
             watch.alive(message.host.name, time.monotonic())
-            yield from _take(watch, message, log)
+            yield from _take(watch, message, logs)
         now = time.monotonic()
         if message is None or message.say == "exit" or now - judged >= _JUDGE_SECONDS:
             judged = now
@@ -87,12 +85,10 @@ def _no_agent(message: Message) -> Verdict:
     )
 
 
-def _take(
-    watch: Watch, message: Message, log: Callable[[str, Sequence[str]], None]
-) -> Iterator[Event]:
+def _take(watch: Watch, message: Message, logs: Logs) -> Iterator[Event]:
     name, values = message.values.get("id", ""), message.values
     if message.say == "output":
-        log(name, values["lines"])
+        logs.write(name, values["lines"])
         for line in values["lines"]:
             watch.printed(name, line)
     elif message.say == "beat":
@@ -100,6 +96,7 @@ def _take(
     elif message.say == "exit":
         watch.exited(name, values.get("code"), values.get("signal"), time.monotonic())
     elif message.say == "event":
+        logs.keep(name, values["lines"])
         for event in filter(None, map(events.parse, values["lines"])):
             watch.hear(name, event, time.monotonic())
             yield event

@@ -7,6 +7,7 @@ from bench.trial import Trial
 from launch.disturbed import Span, disturbances
 from launch.seen import Seen
 from launch.watch import EARLY, Verdict
+from results.heard import accuracy_of
 
 # On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
 _BUSY_BELOW = 0.95
@@ -109,11 +110,7 @@ def _overlap(trial: Trial, workers: Sequence[Seen]) -> float:
 
 def accuracy(workers: Sequence[Seen]) -> float | None:
     """Of the last validation, over all ranks' shares; None where a rank has none."""
-    last = [worker.epochs[-1] for worker in workers if worker.epochs]
-    if not last or len(last) < len(workers):
-        return None
-    correct = sum(int(epoch["correct"]) for epoch in last)
-    return correct / sum(int(epoch["total"]) for epoch in last)
+    return accuracy_of([worker.epochs for worker in workers])
 
 
 def _batch_of(trial: Trial, rank: int) -> int:

@@ -1,6 +1,8 @@
 """The raw output of a job's processes: a file each, within a budget, compressed in the end.
 
 NAME.log.1 is what came before NAME.log, where there was more than half the budget holds.
+NAME.events.jsonl is what the process said of its work, as the master heard it: a record's windows
+can be made from it again.
 """
 
 import contextlib
@@ -8,17 +10,16 @@ import gzip
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from io import BufferedIOBase
 from pathlib import Path
 
 from launch.channel import Message
 from launch.errors import LaunchError
 from launch.plan import Process
+from results import events
+from results.events import EVENTS, HOSTS, MOST_BYTES, RECORDED
 
 BUDGET_BYTES = 16 << 20
 _COMPRESS_ABOVE = 64 << 10
-# Which host each process was on.
-HOSTS = "hosts.json"
 
 
 class _Log:
@@ -70,11 +71,12 @@ class Logs:
         """Makes the folder; `budget` is in bytes a process. LaunchError where it cannot be made."""
         self._folder, self._most = folder, budget // 2
         self._logs: dict[str, _Log] = {}
+        self._events: dict[str, int] = {}
         hosts = {process.id: process.host.name for process in processes}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for left in folder.glob("*.log*"):
-                left.unlink()
+            for left in [*folder.glob("*.log*"), *folder.glob(f"*{EVENTS}*"), folder / RECORDED]:
+                left.unlink(missing_ok=True)
             (folder / HOSTS).write_text(json.dumps(hosts), encoding="utf-8")
         except OSError as error:
             raise self._unwritable(error) from error
@@ -94,6 +96,21 @@ class Logs:
         except OSError as error:
             raise self._unwritable(error) from error
 
+    def keep(self, name: str, lines: Sequence[str]) -> None:
+        """Adds what a process said of its work; LaunchError where it cannot be written.
+
+        Not kept open: a job has twice as many processes as a master may have files.
+        """
+        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+        self._events[name] = self._events.get(name, 0) + len(data)
+        if self._events[name] > MOST_BYTES:
+            return
+        try:
+            with (self._folder / f"{name}{EVENTS}").open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
     def write_quietly(self, message: Message) -> None:
         """Writes what a process said while it was being ended, if it can be written."""
         if message.say == "output":
@@ -109,7 +126,7 @@ class Logs:
 
 def compress(folder: Path) -> None:
     """Compresses the large logs of a job that is over; one that cannot be is left as it is."""
-    for path in [*folder.glob("*.log"), *folder.glob("*.log.1")]:
+    for path in [*folder.glob("*.log"), *folder.glob("*.log.1"), *folder.glob(f"*{EVENTS}")]:
         part = path.with_name(path.name + ".part")
         try:
             if path.stat().st_size > _COMPRESS_ABOVE:
@@ -121,13 +138,10 @@ def compress(folder: Path) -> None:
             part.unlink(missing_ok=True)
 
 
-def hosts_of(folder: Path) -> dict[str, str]:
-    """The host of each process of the job whose logs the folder has, by the process's name."""
-    path = folder / HOSTS
-    known: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads(path.read_text(encoding="utf-8"))
-    return known
+def seal(folder: Path, started: str) -> None:
+    """Says which record the folder is of; without that it is of an attempt that made none."""
+    with contextlib.suppress(OSError):
+        (folder / RECORDED).write_text(json.dumps({"started": started}) + "\n", encoding="utf-8")
 
 
 def files_of(folder: Path, name: str) -> list[Path]:
@@ -141,10 +155,4 @@ def files_of(folder: Path, name: str) -> list[Path]:
 def lines_of(folder: Path, name: str) -> Iterator[str]:
     """What is kept of a process's log, oldest line first."""
     for path in files_of(folder, name):
-        with _opened(path) as file:
-            for line in file:
-                yield line.decode("utf-8", "replace").rstrip("\n")
-
-
-def _opened(path: Path) -> BufferedIOBase:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+        yield from events.lines_of(path)

@@ -5,6 +5,7 @@ Standard library only and Python 3.8 or newer: it is sent to hosts.
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
+import ctypes
 import fcntl
 import getpass
 import os
@@ -33,6 +34,7 @@ def facts(folder: str) -> dict[str, Any]:
         "machine": boot_id(),
         "system": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
+        "processor": _processor(),
         "cores": sorted(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
         "memory_mib": memory.get("MemTotal", 0) // 1024,
@@ -43,6 +45,18 @@ def facts(folder: str) -> dict[str, Any]:
         **_disk(folder),
         **gpus(),
     }
+
+
+def variables(starts: list[str]) -> dict[str, str]:
+    """The variables of this process whose names start so; of others nothing is told."""
+    found = sorted(os.environ.items())
+    return {name: value for name, value in found if name.startswith(tuple(starts))}
+
+
+def _processor() -> str:
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _memory() -> dict[str, int]:
@@ -106,8 +120,19 @@ def gpus() -> dict[str, Any]:
     return {
         "gpus": [dict(zip(_NAMES, row)) for row in rows],  # noqa: B905 - Python 3.8
         "gpu_problem": "",
+        "cuda_driver": _cuda_driver(),
         "gpu_processes": [int(row[0]) for row in processes if row[0].isdigit()],
     }
+
+
+def _cuda_driver() -> str:
+    """The CUDA that the driver can run, as 12.4; empty where it does not say."""
+    number = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
+    except (OSError, AttributeError):
+        return ""
+    return f"{number.value // 1000}.{number.value % 1000 // 10}"
 
 
 def _nvidia_smi(query: str) -> list[list[str]]:

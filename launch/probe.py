@@ -2,7 +2,7 @@
 
 Standard library only and Python 3.8 or newer, sent over a line as the agent is. One JSON line each:
 
-    to it    {"do": "look", "trees", "python", "folder"} | {"do": "listen", "address"}
+    to it    {"do": "look", "trees", "python", "folder", "variables"} | {"do": "listen", "address"}
              | {"do": "contents", "tree", "python", "data"} | {"do": "where"}
              | {"do": "reach", "targets": {name: [address, port]}}
              | {"do": "measure", "target"}
@@ -39,6 +39,7 @@ def _look(asked: dict[str, Any]) -> dict[str, Any]:
             "say": "facts",
             **found,
             **code.result(),
+            "variables": machine.variables(asked.get("variables", [])),
             "holder": lease.holder(),
             "time": time.time(),
         }

@@ -20,7 +20,7 @@ from launch.errors import LaunchError, StoppedError
 from launch.hosts import ROOT, Host
 from launch.identity import data_manifest, identity
 from launch.judge import accuracy, judge
-from launch.logs import BUDGET_BYTES, compress
+from launch.logs import BUDGET_BYTES, compress, seal
 from launch.order import Point
 from launch.plan import Process, command_line, emulated, plan
 from launch.ports import free_port
@@ -28,11 +28,20 @@ from launch.seen import Seen
 from launch.transport import Start, here
 from launch.watch import Deadlines, Verdict, Watch
 from results.glimpse import Glimpse
+from results.heard import Heard, rank_of
 from results.record import Identity, Rank, Record, Started
 from results.store import Store
 
 # A port that is free when it is chosen may be taken before the scheduler listens on it.
 _RETRIES = 3
+# What a host was found to be that is of the moment, of its owner, or of no number.
+_PASSING = frozenset(
+    {
+        *("say", "time", "load", "available_mib", "free_bytes", "disk", "disk_problem", "holder"),
+        *("reached", "master", "machine", "user", "tree", "shell", "login_shell", "libraries"),
+        *("python_problem", "gpu_processes"),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +110,8 @@ def sweep(
     if left:
         store.write("sweep.toml", what.text)
         environment = _environment(what, where) | {"order": _said(order)}
+        data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
+        environment |= {"data": data} if data else {}
         store.write("environment.json", json.dumps(environment, indent=1) + "\n")
     with closing(Agents(where.start)) as agents:
         if left:
@@ -114,7 +125,11 @@ def sweep(
 
 def _environment(what: Sweep, where: Where) -> dict[str, Any]:
     master = {"description": what.description, **describe(ROOT)}
-    return master | ({"hosts": where.facts} if where.facts else {})
+    hosts = {
+        name: {fact: value for fact, value in found.items() if fact not in _PASSING}
+        for name, found in where.facts.items()
+    }
+    return master | ({"hosts": hosts} if hosts else {})
 
 
 def _said(order: Sequence[Point]) -> list[str]:
@@ -163,6 +178,7 @@ def _point(
     )
     store.append(record)
     compress(logs)
+    seal(logs, started)
     yield record
     if verdict.stopped:
         raise StoppedError("ended by 'fab hosts.stop'; what is finished is kept")
@@ -202,17 +218,5 @@ def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:
 
 
 def _rank(worker: Seen) -> Rank:
-    assert worker.rank is not None
-    windows = worker.windows
-    return Rank(
-        rank=worker.rank,
-        host=worker.process.host.name,
-        process=worker.process.id,
-        seconds=tuple(window["seconds"] for window in windows),
-        ends=tuple(window["end"] for window in windows),
-        cpu_seconds=tuple(window.get("cpu_seconds", 0.0) for window in windows),
-        images=tuple(window["images"] for window in windows),
-        losses=tuple(window.get("loss", 0.0) for window in windows),
-        own_seconds=tuple(w["own_seconds"] for w in windows if "own_seconds" in w),
-        facts=worker.facts | (worker.done or {}),
-    )
+    told = Heard(rank=worker.rank, facts=worker.facts, windows=worker.windows, done=worker.done)
+    return rank_of(told, worker.process.host.name, worker.process.id)

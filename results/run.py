@@ -1,6 +1,6 @@
 """A run folder as reports read it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,19 +49,22 @@ def load(folder: Path) -> Run:
     What cannot be read is left out and told. Raises StoreError where there is no run or it has no
     record that can be read.
     """
+    return run_of(folder, reading(folder))
+
+
+def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
+    """The run of what these records say, oldest first; see `load`."""
     found: dict[Identity, Measured] = {}
     troubles = []
-    for one in reading(folder):
+    for one in said:
         if isinstance(one, Unread):
             troubles.append(str(one))
         else:
             found[one.identity] = one
-    if not found:
-        raise StoreError(_nothing(folder, troubles))
     asked = list(found)
     environment: dict[str, Any] = {}
     try:
-        asked = _asked(folder) or asked
+        asked = wanted(folder) or asked
     except StoreError as error:
         troubles.append(f"{error}; every record counts")
     try:
@@ -90,7 +93,7 @@ def _nothing(folder: Path, troubles: Sequence[str]) -> str:
     return f"{folder}: no point has been measured yet; 'fab bench.sweep' does that"
 
 
-def _asked(folder: Path) -> list[Identity]:
+def wanted(folder: Path) -> list[Identity]:
     """What the last sweep in this folder asked for; empty where it did not leave that."""
     try:
         asked: list[dict[str, Any]] = read_json(folder, "asked.json", [])
@@ -101,7 +104,7 @@ def _asked(folder: Path) -> list[Identity]:
 
 def identities(folder: Path) -> list[Identity]:
     """All that a run folder knows of: what was last asked for, and what it has records of."""
-    return list(dict.fromkeys([*_asked(folder), *(one.identity for one in read(folder))]))
+    return list(dict.fromkeys([*wanted(folder), *(one.identity for one in read(folder))]))
 
 
 def _named(name: Identity, asked: list[Identity]) -> str:

@@ -64,7 +64,7 @@ class Store:
         self._log = folder / "records.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _held(folder / ".lock")
+            self._lock = held(folder / ".lock")
         except OSError as error:
             raise self._unwritable(error) from error
         try:
@@ -99,7 +99,7 @@ class Store:
         self._lock.close()
 
 
-def _held(path: Path) -> IO[str]:
+def held(path: Path) -> IO[str]:
     """The lock file, locked by this process and naming it; StoreError where another has it."""
     lock = path.open("a+", encoding="utf-8")
     try:
@@ -116,6 +116,19 @@ def _held(path: Path) -> IO[str]:
     lock.write(str(os.getpid()))
     lock.flush()
     return lock
+
+
+def writer(folder: Path) -> str:
+    """The process that writes to a run folder now; empty where none does."""
+    try:
+        with (folder / ".lock").open(encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return lock.read().strip() or "unknown"
+    except OSError:
+        pass
+    return ""
 
 
 def _end_torn_line(log: Path) -> None:

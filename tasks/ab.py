@@ -17,7 +17,7 @@ from bench.trial import Trial, chosen
 from tasks.bench import spread_over
 from tasks.cluster import NOT_ASKED, hosts_task
 from tasks.door import whole
-from tasks.report import run_folder
+from tasks.report import new_folder
 from tasks.where import cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -79,7 +79,7 @@ def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
 
     a, b = what.trials
     wanted = identified(runs(a, b, blocks), where)
-    with closing(Store(run_folder(run))) as store:
+    with closing(Store(new_folder(run))) as store:
         print(what.description)
         print(sees(good(store, wanted), blocks), flush=True)
         for part in (wanted[: len(BLOCK)], wanted):

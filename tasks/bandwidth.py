@@ -14,7 +14,7 @@ from bench.trial import make
 from tasks.bench import measure
 from tasks.cluster import NOT_ASKED, hosts_task
 from tasks.door import whole
-from tasks.report import UNSTEADY, run_folder, stamped
+from tasks.report import UNSTEADY, new_folder, run_folder, stamped
 from tasks.where import cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -72,7 +72,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
         trials=(trial,),
         text="",
     )
-    folder = run_folder(run or stamped("bandwidth"))
+    folder = new_folder(run or stamped("bandwidth"))
     place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
     with place as where:
         before = raw_tcp(where.hosts, where.start)

@@ -16,7 +16,7 @@ from bench.trial import chosen
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
 from tasks.door import number, whole
 from tasks.fitting import check_fitting, fitting
-from tasks.report import build_report, prices_of, run_folder
+from tasks.report import build_report, new_folder, prices_of
 from tasks.where import addressed, cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -39,7 +39,7 @@ def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None
 
     prices_of("")  # a mistake in it is told before hours of measuring
     wanted = points(what, where)
-    store = Store(run_folder(run or what.name))
+    store = Store(new_folder(run or what.name))
     try:
         left = {name for _, name in wanted} - store.done()
         order = wanted if in_order else shuffled(wanted, store.folder.resolve().name)
@@ -182,7 +182,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         kept = whole("--log-budget", log_budget) << 20
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
         if auto_batch:
-            what = fitting(what, patient, run_folder(run or what.name), auto_batch)
+            what = fitting(what, patient, new_folder(run or what.name), auto_batch)
         measure(what, run, patient, in_order)
 
 

@@ -8,8 +8,9 @@ from invoke.tasks import task
 
 from launch.errors import LaunchError
 from launch.hosts import ROOT
-from launch.logs import HOSTS, files_of, hosts_of, lines_of
+from launch.logs import files_of, lines_of
 from results.errors import StoreError
+from results.events import HOSTS, hosts_of
 from results.record import Identity
 from results.run import identities
 from tasks.door import door, whole

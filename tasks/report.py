@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from bench.errors import SpecError
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.door import door
+from tasks.packed import is_packed, report_beside, unpacked
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.cost import Costs
@@ -31,9 +33,14 @@ PUBLISHED = "tutorial"
 
 
 def run_folder(name: str) -> Path:
-    """The folder of a run: below results/runs for a name, itself for a path, the newest for ''."""
+    """The folder of a run to read: below results/runs for a name, itself for a path.
+
+    Of a .zip, what it holds, unpacked for as long as the program runs; of '', the newest.
+    """
     if name in {".", ".."}:
         raise StoreError(f"--run: expected a name or a path, got {name!r}")
+    if is_packed(name):
+        return unpacked(archive_of(name))
     if name:
         return Path(name) if os.sep in name else RUNS / name
     runs = sorted(RUNS.glob("*/records.jsonl"), key=lambda path: path.stat().st_mtime)
@@ -47,6 +54,19 @@ def named_run(name: str) -> Run:
     from results.baselines import opened
 
     return opened(name, RUNS, BASELINES)
+
+
+def archive_of(name: str) -> Path:
+    """The .zip of that name: below results/runs where it is there, else as a path."""
+    below = RUNS / name
+    return below if os.sep not in name and below.is_file() else Path(name)
+
+
+def new_folder(name: str) -> Path:
+    """The folder of a run that is measured."""
+    if is_packed(name):
+        raise StoreError(f"--run {name}: a packed run cannot grow; 'fab results.unpack' it first")
+    return run_folder(name)
 
 
 def stamped(name: str) -> str:
@@ -70,16 +90,21 @@ def _costs(run: Run, prices: Prices | None) -> Costs:
 
 def build_report(folder: Path, prices: str = "") -> None:
     """Prints a run's table, writes its report and says where the files are."""
+    from launch.identity import own_code
     from plots.report import build
     from plots.table import show
+    from results import digest
     from results.run import load
 
     given = prices_of(prices)
     run = load(folder)
     costs = _costs(run, given)
     show(run, costs)
-    for path in build(run, costs):
+    for path in map(Path.resolve, build(run, costs)):
         print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+    print(f"digest: {digest.write(folder, own_code())}")
+    if run.troubles:
+        raise Exit("some of the run could not be read; the table says what", code=5)
     if not run.complete:
         raise Exit("some points have no number; the table says why", code=5)
     if any(row.status == "unstable" for row in run.rows):
@@ -90,7 +115,9 @@ def build_report(folder: Path, prices: str = "") -> None:
 @door
 def report_build(c, run="", prices=""):  # type: ignore[no-untyped-def]
     """Write a run's results.csv, report.md and figure, and print its table."""
-    build_report(run_folder(run), prices)
+    folder = run_folder(run)
+    with report_beside(archive_of(run), folder) if is_packed(run) else nullcontext():
+        build_report(folder, prices)
 
 
 @task(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.sweep import Sweep
 from launch.errors import LaunchError, PreflightError
@@ -30,7 +30,18 @@ def on_this_machine(what: Sweep) -> Iterator[Where]:
     most = max(what.trials, key=lambda trial: trial.hosts)
     hosts = rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),)
     check_pythons(what.trials, hosts, here)
-    yield Where(hosts=hosts)
+    yield Where(hosts=hosts, facts={} if fake else _found_here(hosts[0]))
+
+
+def _found_here(host: Host) -> dict[str, Any]:
+    """What this machine has, told as by hosts of a cluster; nothing where it does not answer."""
+    from launch.builds import look
+    from launch.transport import here
+
+    try:
+        return {host.name: look(host.python, here, host)}
+    except LaunchError:
+        return {}
 
 
 def _master(found: list[Examined]) -> Host:

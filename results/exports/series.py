@@ -8,7 +8,7 @@ from pathlib import Path
 
 from results.measured import Measured
 from results.record import Identity, Record
-from results.store import read
+from results.store import each, log_of
 from results.windows import job_windows
 
 
@@ -27,7 +27,8 @@ class Series:
 
 def series(folder: Path) -> dict[Identity, Series]:
     """The series of every good repeat in a run folder."""
-    return {record.identity: _of(record) for record in read(folder) if record.status == "ok"}
+    read = (one for _, one in each(log_of(folder)) if isinstance(one, Record))
+    return {record.identity: _of(record) for record in read if record.status == "ok"}
 
 
 def began(one: Measured, otherwise: float) -> float:
@@ -39,7 +40,7 @@ def began(one: Measured, otherwise: float) -> float:
 
 
 def _of(record: Record) -> Series:
-    windows = job_windows(record)
+    windows = job_windows(record).each
     ends = [max(rank.ends[index] for rank in record.ranks) for index in range(len(windows))]
     if not all(map(math.isfinite, ends)):  # a host without a clock, or somebody's edit
         ends = list(accumulate(seconds for seconds, _ in windows))

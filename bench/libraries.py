@@ -1,0 +1,72 @@
+"""What the libraries of a worker are: `python -m bench.libraries` prints it as a line of JSON.
+
+Hosts are compared by it, so it holds what is the same wherever the same wheels are installed.
+"""
+
+import ctypes
+import hashlib
+import json
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from bench.mxnet_import import mx
+
+_PACKAGES = ("numpy", "simplejpeg")
+# Of OpenCV's build information, what changes how fast images are read.
+_OPENCV = (
+    *("Baseline", "Dispatched code generation", "C++ Compiler", "JPEG", "SIMD Support"),
+    *("Parallel framework", "Intel IPP"),
+)
+
+
+def facts() -> dict[str, Any]:
+    """MXNet with the features it was built with, OpenCV with its build, CUDA's runtime, others."""
+    enabled = sorted(name for name, one in mx.runtime.Features().items() if one.enabled)
+    found: dict[str, Any] = {
+        "mxnet": mx.__version__,
+        "dist_kvstore": "DIST_KVSTORE" in enabled,
+        "cuda": "CUDA" in enabled,
+        "features": enabled,
+        **{name: _version(name) for name in _PACKAGES},
+        "opencv": opencv(),
+    }
+    runtime = cuda_runtime() if found["cuda"] else ""
+    return found | ({"cuda_runtime": runtime} if runtime else {})
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def opencv() -> dict[str, str]:
+    """Its version, a digest of all that it says of its build, and the lines that matter of that."""
+    try:
+        import cv2  # noqa: PLC0415 - another MXNet's Python may be without it
+    except ImportError:
+        return {}
+    text = cv2.getBuildInformation()
+    lines = [line.partition(":") for line in text.splitlines()]
+    told = {name.strip(): " ".join(value.split()) for name, _, value in reversed(lines)}
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    build = {name: told[name] for name in _OPENCV if name in told}
+    return {"version": cv2.__version__, "digest": digest, **build}
+
+
+def cuda_runtime() -> str:
+    """The version of the CUDA runtime that MXNet has loaded, as 11.2; empty where it has none."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    loaded = {line.split()[-1] for line in maps.splitlines() if "libcudart" in line}
+    number = ctypes.c_int(0)
+    for path in loaded:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(path).cudaRuntimeGetVersion(ctypes.byref(number))
+    return f"{number.value // 1000}.{number.value % 1000 // 10}" if number.value else ""
+
+
+if __name__ == "__main__":
+    print(json.dumps(facts()))

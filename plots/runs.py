@@ -1,0 +1,126 @@
+"""Runs as a person looks them over: those of a folder in a table, and one with what it holds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from im2rec_tools.files import size
+from results.catalogue import Entry, size_of
+from results.front import Point
+from results.hosts import facts
+
+_WIDE = 160
+_MOST_NAMED = 4
+_COLUMNS = ("run", "date (UTC)", "commit", "points", "hosts", "networks", "size", "")
+_RIGHT = {"hosts", "size"}
+
+
+def _console() -> Console:
+    """As wide as the terminal, or wide enough to be read later where there is none."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
+
+
+def show(entries: Sequence[Entry], where: str) -> None:
+    """Prints the runs of a folder, a row each, and why some cannot be read."""
+    console = _console()
+    table = Table(box=SIMPLE_HEAD, title=Text(f"runs in {where}"), title_justify="left")
+    for name in _COLUMNS:
+        table.add_column(name, justify="right" if name in _RIGHT else "left", overflow="fold")
+    for one in entries:
+        style = "red" if one.problem or one.failed else "yellow" if one.missing else ""
+        table.add_row(*map(Text, _cells(one)), style=style)
+    console.print(table)
+    for one in entries:
+        if one.problem:
+            console.print(Text(f"{one.name}: cannot be read: {one.problem}"), soft_wrap=True)
+
+
+def _cells(one: Entry) -> tuple[str, ...]:
+    marks = ["rehearsal"] * one.rehearsal + ["imported"] * one.imported
+    more = len(one.networks) - _MOST_NAMED
+    networks = ", ".join(one.networks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (
+        one.name,
+        one.date[:16].replace("T", " "),
+        one.commit,
+        "cannot be read" if one.problem else _counted(one),
+        str(one.hosts or ""),
+        networks,
+        size(one.bytes),
+        ", ".join(marks),
+    )
+
+
+def _counted(one: Entry) -> str:
+    """'27 ok', '25 ok, 1 failed, 1 missing'."""
+    counts = (("ok", one.ok), ("failed", one.failed), ("missing", one.missing))
+    return ", ".join(f"{count} {word}" for word, count in counts if count) or "none"
+
+
+def describe(
+    folder: Path, entry: Entry, points: Sequence[Point], environment: dict[str, Any], **more: str
+) -> None:
+    """Prints what a run is and holds: points, files, hosts, where its logs are.
+
+    `more` is what else there is to say of it, by names: machine, digest.
+    """
+    console = _console()
+    for line in _lines(folder, entry, environment, more):
+        console.print(Text(line), soft_wrap=True)
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("point", "status", "repeats", "logs", "why"):
+        table.add_column(name, overflow="fold")
+    for one in points:
+        style = "" if one.status == "ok" else "yellow" if one.status == "missing" else "red"
+        logs = f"logs/{one.key}/" if (folder / "logs" / one.key).is_dir() else "none"
+        cells = (one.name, one.status, f"{one.good} of {one.repeats}", logs, one.message)
+        table.add_row(*map(Text, cells), style=style)
+    console.print(table)
+    for line in [*_files(folder), *_hosts(environment)]:
+        console.print(Text(line), soft_wrap=True)
+
+
+def _lines(
+    folder: Path, entry: Entry, environment: dict[str, Any], more: dict[str, str]
+) -> list[str]:
+    marks = ["REHEARSAL: scripted times"] * entry.rehearsal
+    marks += ["imported: not measured by mxscale"] * entry.imported
+    said = {
+        "run": f"{folder.resolve().name} in {folder.resolve().parent}",
+        "what": "; ".join([str(environment.get("description") or ""), *marks]).strip("; "),
+        "date": entry.date,
+        "commit": entry.commit or "unknown",
+        "points": _counted(entry),
+        **more,
+    }
+    return [f"{name + ':':<13}{value}" for name, value in said.items() if value]
+
+
+def _files(folder: Path) -> list[str]:
+    lines = ["files:"]
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            count = sum(one.is_file() for one in path.rglob("*"))
+            lines.append(f"  {path.name + '/':<20} {size(size_of(path)):>10}  in {count} files")
+        elif not path.name.startswith("."):
+            lines.append(f"  {path.name:<20} {size(path.lstat().st_size):>10}")
+    return lines
+
+
+def _hosts(environment: dict[str, Any]) -> list[str]:
+    """What the hosts have, once; * marks a fact that is not the same on all, with who differs."""
+    hosts = environment.get("hosts")
+    if not isinstance(hosts, dict) or not hosts:
+        return []
+    lines = [f"hosts: {', '.join(hosts)}"]
+    for fact in facts(hosts):
+        who = "; ".join(f"{name}: {value or 'nothing'}" for name, value in fact.others.items())
+        most = fact.most or "nothing"
+        lines.append(f"* {fact.name}: {most} (but {who})" if who else f"  {fact.name}: {most}")
+    return lines

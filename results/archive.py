@@ -1,0 +1,155 @@
+"""A run as one .zip: packed, and unpacked with nothing trusted that it says of itself."""
+
+import os
+import shutil
+import stat
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
+
+from im2rec_tools.files import check_space, part_of, size
+from results.catalogue import is_run
+from results.errors import StoreError
+from results.store import writer
+
+SUFFIX = ".zip"
+# The largest store that is meant has some 2 GB of records, and logs of as much.
+MOST_BYTES = 32 << 30
+_MOST_FILES = 2_000_000
+_IS_RUN = ("records.jsonl", "asked.json")
+# Text that is packed well is packed a hundredfold; this is more than that can be.
+_MOST_RATIO, _RATIO_BYTES = 1000, 1 << 30
+# What the archivers of macOS put beside what they were given.
+_FOREIGN = ("__MACOSX", ".DS_Store")
+_ENCRYPTED = 0x1
+
+
+def pack(folder: Path, to: Path) -> int:
+    """Packs a run's files, without links and locks, below its name; returns how many there are.
+
+    Raises StoreError where a sweep writes there, `to` is there already or cannot be written.
+    """
+    if not is_run(folder):
+        raise StoreError(f"{folder}: is no run: it has neither records.jsonl nor asked.json")
+    if process := writer(folder):
+        raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
+    if to.exists():
+        raise StoreError(f"{to}: is there already; choose another with --to FILE.zip")
+    part, count = part_of(to), 0
+    try:
+        with ZipFile(part, "w", ZIP_DEFLATED, strict_timestamps=False) as packed:
+            for count, path in enumerate(_files(folder), 1):  # noqa: B007 - the last is their count
+                name = f"{folder.resolve().name}/{path.relative_to(folder).as_posix()}"
+                kind = ZIP_STORED if path.suffix in {".gz", ".png"} else ZIP_DEFLATED
+                packed.write(path, name, kind)
+        part.replace(to)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{to}: cannot be packed ({error})") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    found = (path for path in sorted(folder.rglob("*")) if not path.name.startswith("."))
+    yield from (path for path in found if path.is_file() and not path.is_symlink())
+
+
+def unpack(archive: Path, into: Path, name: str = "") -> Path:
+    """Unpacks a run into the folder `into`, there by this name or its own; returns where it is.
+
+    Raises StoreError, and leaves nothing, where the archive is not one run, is damaged, would write
+    elsewhere or is too large, or where a run of that name is there.
+    """
+    with _read(archive) as packed:
+        inside, files = _checked(archive, packed)
+        run = into / (name or inside.name or archive.stem)
+        if run.exists():
+            raise StoreError(f"{run}: is there already; unpack it by another name with --run NAME")
+        check_space(into, sum(one.file_size for one in files), "unpack it on another disk")
+        part = part_of(run)
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            for one in files:
+                _extract(packed, one, part / PurePosixPath(one.filename).relative_to(inside))
+            part.replace(run)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return run
+
+
+@contextmanager
+def _read(archive: Path) -> Iterator[ZipFile]:
+    """The archive, open; StoreError where it is none or damaged."""
+    try:
+        with ZipFile(archive) as packed:
+            yield packed
+    except FileNotFoundError as error:
+        raise StoreError(f"{archive}: no such file") from error
+    except (BadZipFile, LargeZipFile, zlib.error, EOFError) as error:
+        raise StoreError(f"{archive}: is no whole .zip ({error})") from error
+    except (NotImplementedError, RuntimeError) as error:
+        raise StoreError(f"{archive}: is packed in a way that is not read ({error})") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{archive}: cannot be unpacked ({error})") from error
+
+
+def _checked(archive: Path, packed: ZipFile) -> tuple[PurePosixPath, list[ZipInfo]]:
+    """The folder of the one run in an archive, and its files."""
+    files = []
+    for one in packed.infolist():
+        if why := _unsafe(one):
+            raise StoreError(f"{archive}: {one.filename!r:.100} {why}; nothing was unpacked")
+        parts = PurePosixPath(one.filename).parts
+        if not one.is_dir() and parts and not set(parts) & set(_FOREIGN):
+            files.append(one)
+    _check_size(archive, files)
+    runs = {
+        PurePosixPath(one.filename).parent
+        for one in files
+        if PurePosixPath(one.filename).name in _IS_RUN
+    }
+    if len(runs) != 1:
+        named = ", ".join(sorted(map(str, runs))[:3])
+        what = f"holds {len(runs)} runs ({named}, ...)" if runs else "holds no run"
+        raise StoreError(f"{archive}: {what}; expected one, as 'fab results.pack' makes it")
+    (run,) = runs
+    return run, [one for one in files if PurePosixPath(one.filename).is_relative_to(run)]
+
+
+def _unsafe(one: ZipInfo) -> str:
+    """Why an entry of an archive is not written; empty where it may be."""
+    path, mode = PurePosixPath(one.filename), one.external_attr >> 16
+    odd = set("\\\0:") & set(one.orig_filename)
+    if path.is_absolute() or ".." in path.parts or odd:
+        return "would be written elsewhere"
+    if stat.S_IFMT(mode) not in {0, stat.S_IFREG, stat.S_IFDIR}:
+        return "is a link or no file"
+    return "is encrypted" if one.flag_bits & _ENCRYPTED else ""
+
+
+def _check_size(archive: Path, files: Sequence[ZipInfo]) -> None:
+    total, packed = sum(one.file_size for one in files), sum(one.compress_size for one in files)
+    if len(files) > _MOST_FILES or total > MOST_BYTES:
+        raise StoreError(
+            f"{archive}: would unpack to {size(total)} in {len(files)} files; no run is as large"
+        )
+    if total > _RATIO_BYTES and total > _MOST_RATIO * packed:
+        raise StoreError(f"{archive}: {size(packed)} would unpack to {size(total)}; no run does")
+    names = [one.filename for one in files]
+    if len(set(names)) < len(names):
+        raise StoreError(f"{archive}: has files of the same name; nothing was unpacked")
+
+
+def _extract(packed: ZipFile, one: ZipInfo, to: Path) -> None:
+    """Writes one file, no more of it than it is said to have, with its time."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with packed.open(one) as source, to.open("xb") as file:
+        shutil.copyfileobj(source, file, 1 << 20)
+    with suppress(OverflowError, ValueError):  # a time that is none
+        when = time.mktime((*one.date_time, 0, 0, -1))
+        os.utime(to, (when, when))

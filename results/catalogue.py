@@ -1,0 +1,146 @@
+"""Catalogue: the runs of a folder in a line each, without reading what they measured.
+
+What was found is kept in an index and counts as long as the run's files have the sizes and times
+that they had.
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from results.errors import StoreError
+from results.front import fronts, points
+from results.store import read_json, write_whole
+
+INDEX = ".catalogue.json"
+# 1: first. Another number: what was kept does not count.
+_INDEX_SCHEMA = 1
+_STAMPED = ("records.jsonl", "asked.json", "environment.json", "logs", "report")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A run in a line; `problem` is why it cannot be read, and then little else is known."""
+
+    name: str
+    folder: str
+    date: str = ""
+    commit: str = ""
+    ok: int = 0
+    failed: int = 0
+    missing: int = 0
+    hosts: int = 0
+    networks: tuple[str, ...] = ()
+    bytes: int = 0
+    rehearsal: bool = False
+    imported: bool = False
+    problem: str = ""
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run's: it holds records, or what was asked for."""
+    return any((folder / name).is_file() for name in ("records.jsonl", "asked.json"))
+
+
+def catalogue(folder: Path, index: Path) -> list[Entry]:
+    """The runs of a folder, newest first; what is found is kept in `index`, where that can be."""
+    try:
+        runs = sorted(path for path in folder.iterdir() if path.is_dir() and is_run(path))
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be read ({error.strerror})") from error
+    known = _known(index)
+    found = {str(path.resolve()): _entry(path, known) for path in runs}
+    if any(known.get(name) != kept for name, kept in found.items()):
+        with suppress(StoreError):
+            data = {"schema": _INDEX_SCHEMA, "runs": known | found}
+            write_whole(index, json.dumps(data) + "\n")
+    entries = [
+        Entry(**{**kept["entry"], "networks": tuple(kept["entry"]["networks"])})
+        for kept in found.values()
+    ]
+    return sorted(entries, key=lambda one: one.date, reverse=True)
+
+
+def _known(index: Path) -> dict[str, Any]:
+    """What the index holds of runs that are still there."""
+    try:
+        data = read_json(index.parent, index.name, dict[str, Any]())
+    except StoreError:
+        return {}
+    runs = data.get("runs") if data.get("schema") == _INDEX_SCHEMA else None
+    return {name: one for name, one in (runs or {}).items() if _counts(one) and Path(name).is_dir()}
+
+
+def _counts(kept: Any) -> bool:
+    """Whether this is what is kept of a run."""
+    names = {field.name for field in fields(Entry)}
+    return isinstance(kept, dict) and "stamp" in kept and set(kept.get("entry", ())) == names
+
+
+def _entry(folder: Path, known: dict[str, Any]) -> dict[str, Any]:
+    stamp = [_stamp(folder / name) for name in _STAMPED]
+    kept: dict[str, Any] = known.get(str(folder.resolve()), {})
+    if kept.get("stamp") == stamp and kept["entry"]["name"] == folder.name:
+        return kept
+    told = json.loads(json.dumps(asdict(entry(folder))))
+    return {"stamp": stamp, "entry": told}
+
+
+def _stamp(path: Path) -> list[int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return []
+    return [status.st_size, status.st_mtime_ns]
+
+
+def entry(folder: Path) -> Entry:
+    """What a run is, in a line."""
+    size = size_of(folder)
+    when = _began(folder)
+    try:
+        environment = read_json(folder, "environment.json", dict[str, Any]())
+        found = list(fronts(folder))
+        points_found = points(folder, found)
+    except StoreError as error:
+        problem = str(error).removeprefix(f"{folder}/").removeprefix(f"{folder}: ")
+        return Entry(name=folder.name, folder=str(folder), date=when, bytes=size, problem=problem)
+    statuses = [one.status for one in points_found]
+    return Entry(
+        name=folder.name,
+        folder=str(folder),
+        date=str(environment.get("date") or when),
+        commit=str(environment.get("commit") or ""),
+        ok=statuses.count("ok"),
+        missing=statuses.count("missing"),
+        failed=len(statuses) - statuses.count("ok") - statuses.count("missing"),
+        hosts=len({host for one in found for host in one.identity.hosts}),
+        networks=tuple(dict.fromkeys(one.network for one in found)),
+        bytes=size,
+        rehearsal=any(one.rehearsal for one in found),
+        imported=any(one.source for one in found),
+    )
+
+
+def _began(folder: Path) -> str:
+    """When its records, or what was asked for, were last written."""
+    paths = [folder / name for name in ("records.jsonl", "asked.json")]
+    newest = max((path.stat().st_mtime for path in paths if path.is_file()), default=0.0)
+    return datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder; links count for nothing."""
+    total, left = 0, [os.fspath(folder)]
+    while left:
+        with suppress(OSError), os.scandir(left.pop()) as found:
+            for one in found:
+                if one.is_dir(follow_symlinks=False):
+                    left.append(one.path)
+                elif one.is_file(follow_symlinks=False):
+                    total += one.stat(follow_symlinks=False).st_size
+    return total

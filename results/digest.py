@@ -1,0 +1,191 @@
+"""Digest: one number for a run's records and logs, with what it takes to name what has changed.
+
+report/digests.json holds the bytes and SHA-256 of each file, and a CRC of each of its lines (of
+several together where it has tens of thousands). The digest is the SHA-256 of names, bytes and
+SHA-256s; the report's own files are listed beside it and are not in it, for they can be made again.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from results.errors import StoreError
+from results.events import opened
+from results.store import read_json, write_whole
+
+# 1: first.
+SCHEMA = 1
+NAME = "digests.json"
+REPORT = "report"
+BUILD_AGAIN = "'fab report.build' writes it anew, for the files as they are now"
+_COVERED = ("records.jsonl", "asked.json", "environment.json", "sweep.toml", "batches.json")
+# Marks of one file; more lines than these share them.
+_MOST_MARKS = 20_000
+_PIECE_BYTES = 1 << 20
+# Text has been seen to shrink to about so much of it.
+_PACKED = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file as it was when the report was built.
+
+    lines   how many it has, unpacked where it is a .gz
+    every   how many lines share a mark
+    marks   CRC-32 of each so many lines, eight hex digits each
+    """
+
+    bytes: int
+    sha256: str
+    lines: int
+    every: int
+    marks: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Digests:
+    """The files of a run and of its report, by their names in the run folder.
+
+    name  of the run when the report was built, which its title has
+    code  the hash of the checkout that wrote the report
+    """
+
+    files: Mapping[str, File]
+    report: Mapping[str, File] = field(default_factory=dict)
+    name: str = ""
+    code: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Of records, logs and what stands beside them: 'sha256:...'."""
+        named = {name: [one.bytes, one.sha256] for name, one in self.files.items()}
+        return f"sha256:{_sha256(named)}"
+
+
+def covered(folder: Path) -> dict[str, Path]:
+    """The files of a run that its digest is over, by their names there; links are none."""
+    logs = (folder / "logs").rglob("[!.]*") if not (folder / "logs").is_symlink() else ()
+    return _named(folder, [*(folder / name for name in _COVERED), *logs])
+
+
+def reported(folder: Path) -> dict[str, Path]:
+    """The files of a run's report by their names, without what says how they were."""
+    return _named(folder, (path for path in (folder / REPORT).glob("[!.]*") if path.name != NAME))
+
+
+def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
+    found = sorted(path for path in paths if path.is_file() and not path.is_symlink())
+    return {path.relative_to(folder).as_posix(): path for path in found}
+
+
+def digests(folder: Path, code: str = "") -> Digests:
+    """Of a run as it is now, each file read once; StoreError where one cannot be read."""
+    return Digests(
+        files={name: file_of(path) for name, path in covered(folder).items()},
+        report={name: file_of(path) for name, path in reported(folder).items()},
+        name=folder.resolve().name,
+        code=code,
+    )
+
+
+def write(folder: Path, code: str) -> str:
+    """Writes report/digests.json of a run as it is now; returns its digest."""
+    found = digests(folder, code)
+    data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
+    text = json.dumps(data | {"check": _sha256(data)}, indent=1)
+    write_whole(folder / REPORT / NAME, text + "\n")
+    return found.digest
+
+
+def kept(folder: Path) -> Digests | None:
+    """What report/digests.json says, None where there is none; StoreError where it was changed."""
+    where = folder / REPORT / NAME
+    data: dict[str, Any] = read_json(folder / REPORT, NAME, {})
+    if not where.exists():
+        return None
+    if data.get("schema", SCHEMA) != SCHEMA and data.get("check"):
+        raise StoreError(f"{where}: written by another version of mxscale; {BUILD_AGAIN}")
+    if data.pop("check", None) != _sha256(data):
+        raise StoreError(f"{where}: was changed after it was written; {BUILD_AGAIN}")
+    try:
+        files, report = (
+            {name: File(**one) for name, one in data[part].items()} for part in ("files", "report")
+        )
+        return Digests(files=files, report=report, name=data["name"], code=data["code"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise StoreError(f"{where}: is not as it is written ({error}); {BUILD_AGAIN}") from error
+
+
+def _sha256(data: object) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_of(path: Path, every: int = 0) -> File:
+    """Bytes, SHA-256 and marks of a file; StoreError where it cannot be read.
+
+    `every` is how many lines share a mark; 0: one, or more in a huge file.
+    """
+    try:
+        size = path.stat().st_size
+        every = every or _every(path, size)
+        sha256 = hashlib.sha256()
+        if path.suffix == ".gz":
+            for piece in _pieces(path):
+                sha256.update(piece)
+            lines, marks = _marked(_unpacked(path), every)
+        else:
+            lines, marks = _marked(_lines(path, sha256), every)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from error
+    return File(bytes=size, sha256=sha256.hexdigest(), lines=lines, every=every, marks=marks)
+
+
+def _every(path: Path, size: int) -> int:
+    """How many lines share a mark, by how long the first of them are; 1 in all but huge files."""
+    with path.open("rb") as file:
+        start = file.read(_PIECE_BYTES)
+    if path.suffix == ".gz":
+        return max(1, round(size / _PACKED / 100 / _MOST_MARKS))
+    lines = (start.count(b"\n") + 1) / max(1, len(start)) * size
+    return max(1, round(lines / _MOST_MARKS))
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def _lines(path: Path, sha256: "hashlib._Hash") -> Iterator[bytes]:
+    """The file's lines; what is read goes into the SHA-256 by the way, many lines at once."""
+    with path.open("rb") as file:
+        while some := file.readlines(_PIECE_BYTES):
+            sha256.update(b"".join(some))
+            yield from some
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    """The lines of a packed file, up to where it is damaged."""
+    try:
+        with opened(path) as file:
+            yield from file
+    except (OSError, EOFError, zlib.error):
+        return
+
+
+def _marked(lines: Iterable[bytes], every: int) -> tuple[int, str]:
+    """How many lines there are, and the CRC-32 of each `every` of them."""
+    marks, count, crc = [], 0, 0
+    for count, line in enumerate(lines, 1):
+        crc = zlib.crc32(line, crc)
+        if count % every == 0:
+            marks.append(f"{crc:08x}")
+            crc = 0
+    if count % every:
+        marks.append(f"{crc:08x}")
+    return count, "".join(marks)

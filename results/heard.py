@@ -1,0 +1,62 @@
+"""Heard: what one worker said, put together from the lines of its events; a record's ranks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench import events
+from results.record import Rank
+
+Values = dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class Heard:
+    """What one worker has said so far; `rank` is None until it has met the others."""
+
+    rank: int | None = None
+    facts: Values = field(default_factory=dict)
+    windows: list[Values] = field(default_factory=list)
+    epochs: list[Values] = field(default_factory=list)
+    done: Values | None = None
+
+
+def heard(lines: Iterable[str]) -> Heard:
+    """What these lines say; those that are torn or somebody else's say nothing."""
+    found = Heard()
+    for event in filter(None, map(events.parse, lines)):
+        if event.kind == "ready":
+            found.rank, found.facts = event.rank, event.values
+        elif event.kind == "window":
+            found.windows.append(event.values)
+        elif event.kind == "epoch":
+            found.epochs.append(event.values)
+        elif event.kind == "done":
+            found.done = event.values
+    return found
+
+
+def rank_of(one: Heard, host: str, process: str) -> Rank:
+    """The rank of a record that a worker's events make; it has met the others."""
+    assert one.rank is not None
+    windows = one.windows
+    return Rank(
+        rank=one.rank,
+        host=host,
+        process=process,
+        seconds=tuple(window["seconds"] for window in windows),
+        ends=tuple(window["end"] for window in windows),
+        cpu_seconds=tuple(window.get("cpu_seconds", 0.0) for window in windows),
+        images=tuple(window["images"] for window in windows),
+        losses=tuple(window.get("loss", 0.0) for window in windows),
+        own_seconds=tuple(w["own_seconds"] for w in windows if "own_seconds" in w),
+        facts=one.facts | (one.done or {}),
+    )
+
+
+def accuracy_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
+    """Of the last validation, over all ranks' shares; None where a rank has none."""
+    last = [rank[-1] for rank in epochs if rank]
+    if not last or len(last) < len(epochs):
+        return None
+    return sum(int(one["correct"]) for one in last) / sum(int(one["total"]) for one in last)

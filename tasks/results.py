@@ -1,0 +1,123 @@
+"""results.*: the runs there are, and what becomes of them."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from invoke.exceptions import Exit
+from invoke.tasks import task
+
+from bench.errors import SpecError
+from results.errors import StoreError
+from tasks.door import door
+from tasks.report import RUNS, run_folder
+
+_RUN = "name below results/runs, or a path to its folder or .zip"
+
+
+@task(help={"in": "a folder of runs besides results/runs"})
+@door
+def results_list(c, in_=""):  # type: ignore[no-untyped-def]
+    """List the runs there are, newest first: points, hosts, networks, size."""
+    from plots.runs import show
+    from results.catalogue import INDEX, catalogue
+
+    index = RUNS / INDEX
+    if RUNS.is_dir():
+        show(catalogue(RUNS, index), "results/runs")
+    elif not in_:
+        raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
+    if in_:
+        show(catalogue(Path(in_), index), in_)
+
+
+@task(help={"run": _RUN})
+@door
+def results_show(c, run):  # type: ignore[no-untyped-def]
+    """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
+    from plots.report import machine
+    from plots.runs import describe
+    from results.catalogue import entry, is_run
+    from results.front import fronts, points
+    from results.store import read_json
+
+    folder = run_folder(run)
+    if not is_run(folder):
+        raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
+    environment: dict[str, Any] = read_json(folder, "environment.json", {})
+    found = points(folder, fronts(folder))
+    told = {"machine": machine(environment), "digest": _told_digest(folder)}
+    describe(folder, entry(folder), found, environment, **told)
+
+
+def _told_digest(folder: Path) -> str:
+    from results.digest import kept
+
+    try:
+        was = kept(folder)
+    except StoreError as error:
+        return f"unknown: {error}"
+    return was.digest if was else "none yet; 'fab report.build' makes one"
+
+
+@task(
+    help={
+        "runs": "names below results/runs, or paths; several with commas between them",
+        "yes": "remove them; without it, say only what would be removed",
+    }
+)
+@door
+def results_rm(c, runs, yes=False):  # type: ignore[no-untyped-def]
+    """Remove runs with their logs and reports."""
+    from im2rec_tools.files import size
+    from results.catalogue import size_of
+    from results.removal import check_removable, remove
+    from results.store import writer
+
+    folders = [_named(name) for name in dict.fromkeys(runs.split(",")) if name.strip()]
+    for folder in folders:
+        check_removable(folder)
+    for folder in folders:
+        told = f"{folder} ({size(size_of(folder))})"
+        if yes:
+            remove(folder)
+            print(f"removed {told}")
+        elif process := writer(folder):
+            print(f"would not remove {told}: a sweep (process {process}) is writing there")
+        else:
+            print(f"would remove {told}")
+    if not yes:
+        raise Exit("nothing is removed yet; --yes removes them", code=2)
+
+
+@task(help={"run": "name below results/runs, or a path", "to": "default: NAME.zip beside the run"})
+@door
+def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
+    """Pack a run with its logs and report into one .zip, to be moved and reported elsewhere."""
+    from im2rec_tools.files import size
+    from results.archive import SUFFIX, pack
+
+    folder = _named(run)
+    target = Path(to) if to else folder.resolve().with_name(folder.resolve().name + SUFFIX)
+    if target.suffix != SUFFIX:
+        raise SpecError(f"--to: expected a name that ends in {SUFFIX}, got {to!r}")
+    count = pack(folder, target)
+    print(f"{target}: {count} files, {size(target.stat().st_size)}")
+
+
+@task(help={"file": "a .zip that results.pack made", "run": "name or path; default: its own name"})
+@door
+def results_unpack(c, file, run=""):  # type: ignore[no-untyped-def]
+    """Unpack a run, below results/runs unless --run is a path."""
+    from results.archive import unpack
+
+    folder = _named(run) if run else RUNS
+    print(unpack(Path(file), folder.parent, folder.name) if run else unpack(Path(file), RUNS))
+
+
+def _named(name: str) -> Path:
+    """The folder of a run by its name or path; it need not be there."""
+    name = name.strip()
+    if not name or name in {".", ".."} or name.endswith(".zip"):
+        raise SpecError(f"expected the name or path of a run's folder, got {name!r}")
+    return Path(name) if os.sep in name else RUNS / name

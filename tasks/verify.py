@@ -1,0 +1,133 @@
+"""report.verify: whether a run and its report are as they were, and follow from the raw events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke.exceptions import Exit
+from invoke.tasks import task
+
+from bench.errors import SpecError
+from results.errors import StoreError
+from tasks.door import door
+from tasks.report import run_folder
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.digest import Digests
+    from results.run import Run
+    from results.verify import Verified
+
+
+@task(
+    help={
+        "run": "name below results/runs, or a path; default: the newest",
+        "digest": "what 'fab report.build' printed: sha256:...",
+    }
+)
+@door
+def report_verify(c, run="", digest=""):  # type: ignore[no-untyped-def]
+    """Check a run against its digest, and every cell of its report against the raw events."""
+    expected, folder = _digest(digest), run_folder(run)
+    if not folder.is_dir():
+        raise StoreError(f"{folder}: no such run folder; 'fab results.list' shows those there are")
+    result = verified(folder, expected)
+    for line in result.wrong:
+        print(f"WRONG: {line}")
+    for line in result.unchecked:
+        print(f"not checked: {line}")
+    print(f"digest: {result.digest}")
+    print(
+        f"derived again: {result.windows} windows of {result.ranks} ranks from their events, "
+        f"{result.rows} rows of results.csv"
+    )
+    if not expected:
+        print(
+            "without a --digest from elsewhere this finds accidents: somebody could have changed "
+            "all of it and built the report again"
+        )
+    if result.wrong:
+        lines = f"{len(result.wrong)} line{'s' if len(result.wrong) > 1 else ''} above"
+        raise Exit(f"error: {folder}: is not as it has to be, see the {lines}", code=2)
+    print("all of it holds")
+
+
+def verified(folder: Path, expected: str = "") -> Verified:
+    """What came out of checking a run, against the digest it is expected to have."""
+    from results.digest import digests
+    from results.verify import derived
+
+    now = digests(folder)
+    again, result = derived(folder)
+    result.digest = now.digest
+    was = _kept(folder, result)
+    result.wrong[:0] = _files(folder, now, was, expected)
+    if again is not None:
+        result.rows = len(again.rows)
+        named = replace(again, folder=folder.with_name(was.name)) if was else again
+        result.wrong += _report(named, folder, result)
+    return result
+
+
+def _kept(folder: Path, result: Verified) -> Digests | None:
+    """What the report said of the files as it was built; without it no place can be named."""
+    from results.digest import NAME, kept
+
+    was = None
+    try:
+        was = kept(folder)
+        if was is None:
+            result.unchecked.append(f"report/{NAME} is not there, by which places are named")
+    except StoreError as error:
+        result.wrong.append(str(error))
+    return was
+
+
+def _digest(text: str) -> str:
+    found = text.strip().lower()
+    if found and not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", found):
+        raise SpecError(f"--digest: expected sha256: and 64 hex digits, got {text!r:.80}")
+    return f"sha256:{found.removeprefix('sha256:')}" if found else ""
+
+
+def _files(folder: Path, now: Digests, was: Digests | None, expected: str) -> Iterator[str]:
+    """What is wrong with the run's files."""
+    from results.changed import changes
+    from results.digest import NAME
+
+    if expected and now.digest != expected:
+        yield from _other_digest(was, now, expected)
+    elif expected and was is not None and was.digest != expected:
+        yield f"report/{NAME}: is of other files; those there have the digest that was given"
+    if was is not None:
+        yield from changes(folder, was, now)
+
+
+def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[str]:
+    yield f"the digest of its files is {now.digest}, expected {expected}"
+    if was is not None and was.digest != expected:
+        yield (
+            f"report/digests.json has the digest {was.digest}, not the one expected either: the "
+            f"report was built again since, or that file was changed with the others"
+        )
+
+
+def _report(again: Run, folder: Path, result: Verified) -> Iterator[str]:
+    """What is wrong with the report's files."""
+    from plots.derived import wrong_cells, wrong_lines
+
+    giver = "the events" if result.ranks else "the records"
+    for name in ("results.csv", "report.md"):
+        path = folder / "report" / name
+        if not path.is_file():
+            result.unchecked.append(f"report/{name} is not there")
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if name == "results.csv":
+            yield from wrong_cells(again, text, giver)
+        else:
+            yield from wrong_lines(again, text)
+    result.unchecked.append("pictures and pages are compared with report/digests.json only")
