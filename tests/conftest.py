@@ -5,12 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from im2rec_tools.sample import sample
 from launch.practice.cluster import down, missing, up
 from launch.practice.state import Cluster
 from tests.jobs import MARK
 from tests.trees import made, wanted
+
+# How long an example takes is the machine's doing.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
