@@ -16,6 +16,7 @@ from tasks.bandwidth import bench_bandwidth
 from tasks.bench import bench_plan, bench_sweep, measure_here
 from tasks.door import door
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
+from tasks.imports import results_import
 from tasks.logs import hosts_logs
 from tasks.practice import (
     practice_cut,
@@ -68,6 +69,7 @@ namespace = Collection(
         kill=practice_kill,
         down=practice_down,
     ),
+    Collection("results", results_import),
     Collection("report", build=report_build, show=report_show),
     smoke,
     demo,
