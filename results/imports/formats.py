@@ -24,7 +24,7 @@ def of(path: Path, name: str = "auto") -> tuple[Format, Log]:
     format_ = FORMATS[name] if name != "auto" else _found(path)
     log = format_.read(lines(path))
     if not log.stretches:
-        spoilt = f"; {len(log.spoilt)} lines have none that can be used" if log.spoilt else ""
+        spoilt = _spoilt(len(log.spoilt))
         raise SpecError(f"{path}: expected lines with a speed ({format_.title}){spoilt}, got none")
     return format_, log
 
@@ -42,3 +42,9 @@ def _found(path: Path) -> Format:
         f"{path}: expected a line with a speed in one of the formats {', '.join(FORMATS)}, found "
         f"none; the first line is {first[:_SHOWN]!r}"
     )
+
+
+def _spoilt(count: int) -> str:
+    if not count:
+        return ""
+    return f"; {count} line{'s have' if count > 1 else ' has'} none that can be used"

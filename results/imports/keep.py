@@ -17,6 +17,8 @@ def keep(folder: Path, new: Imported, description: str = "") -> Record:
 
     Raises StoreError for a run that mxscale measured and for logs that are in it already.
     """
+    if folder.is_dir():
+        _check_imported(folder)
     store = Store(folder)
     try:
         known = read(folder)
@@ -35,12 +37,15 @@ def keep(folder: Path, new: Imported, description: str = "") -> Record:
     return record
 
 
-def _numbered(folder: Path, record: Record, known: Sequence[Record]) -> Record:
-    """The record as the next repeat of its point."""
-    if (folder / "sweep.toml").exists() or any(not one.source for one in known):
+def _check_imported(folder: Path) -> None:
+    if (folder / "sweep.toml").exists() or not all(one.source for one in read(folder)):
         raise StoreError(
             f"{folder}: holds what mxscale measured; import into a run of its own (--run)"
         )
+
+
+def _numbered(folder: Path, record: Record, known: Sequence[Record]) -> Record:
+    """The record as the next repeat of its point."""
     for one in known:
         if one.identity.code_hash == record.identity.code_hash:
             raise StoreError(

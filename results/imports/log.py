@@ -42,6 +42,7 @@ class Log:
     lines     how many it has
     spoilt    numbers of lines that should have a speed and have none that can be used
     accuracy  of its last validation
+    epochs    (number, seconds) of each that it says the time of
     notes     what a reader must know
     """
 
@@ -50,6 +51,7 @@ class Log:
     lines: int = 0
     spoilt: tuple[int, ...] = ()
     accuracy: float | None = None
+    epochs: tuple[tuple[int, float], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -86,6 +88,7 @@ class Reading:
         self.spoilt: list[int] = []
         self.notes: list[str] = []
         self.accuracy: float | None = None
+        self.epochs: list[tuple[int, float]] = []
         self._lines = 0
 
     def over(self, lines: Iterable[Line]) -> Iterator[Line]:
@@ -110,6 +113,7 @@ class Reading:
             lines=self._lines,
             spoilt=tuple(self.spoilt),
             accuracy=self.accuracy,
+            epochs=tuple(self.epochs),
             notes=tuple(self.notes),
         )
 

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number
 
-# `(?!...)` of torn lines: another begins where this one was cut.
 _SPEED = re.compile(
     r"(?:Node\[(?P<node>\d+)\]\s*)?Epoch\s?\[(?P<epoch>\d+)\]\s*,?\s*"
     r"Batch\s*\[(?:(?P<begin>\d+)-)?(?P<batch>\d+)\]\s*"
     r"Speed:\s*(?P<speed>[-+.\w]+)\s*(?:samples|images)/s"
 )
-_BEGUN = re.compile(r"Batch\s*\[[\d-]+\]?|Speed:")
+_BEGUN = re.compile(r"Speed:|Epoch\s?\[\d+\]\s*,?\s*Bat[ch]*\s*\[?[\d-]*\]?\s*$")
 _ACCURACY = re.compile(
     r"(?:Node\[(?P<node>\d+)\]\s*)?Epoch\s?\[\d+\]\s*Validation-(?:top-?1-?acc\w*|accuracy)"
     r"\s*=\s*(?P<value>[-+.\w]+)"
 )
+_COST = re.compile(r"Epoch\s?\[(?P<epoch>\d+)\]\s*Time cost\s*=\s*(?P<seconds>[-+.\w]+)")
 _STARTED = "start with arguments"
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|[^,()]+)")
 
@@ -32,8 +32,10 @@ def read(lines: Iterable[Line]) -> Log:
         found = list(_SPEED.finditer(line.text))
         for one in found:
             reading.take(_stretch(line, one))
-        if not found and _BEGUN.search(line.text):
+        if len(_BEGUN.findall(line.text)) > len(found):
             reading.spoilt.append(line.number)
+        if cost := _COST.search(line.text):
+            reading.epochs.append((int(cost["epoch"]), number(cost["seconds"])))
         accuracy = _ACCURACY.search(line.text)
         if accuracy and (accuracy["node"] or "0") == "0":
             value = number(accuracy["value"])

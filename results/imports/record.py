@@ -10,6 +10,7 @@ from typing import Any
 from bench.errors import SpecError
 from bench.trial import Trial
 from results.imports import formats, windows
+from results.imports.clock import clock
 from results.imports.log import Format, Log
 from results.imports.point import Asked, trial
 from results.record import Identity, Rank, Record
@@ -39,8 +40,8 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
     ranks = windows.ranks(kept, point, format_, said.get("shares", 1))
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
-    doubt = windows.doubt(kept, ranks)
-    told = (*_counted(logs, left), *_finished(said, kept, point), *_notes(logs, doubt))
+    checked = clock(kept, ranks, logs)
+    told = (*_counted(logs, left), *_finished(said, kept, point), *_notes(logs), checked)
     record = Record(
         trial=point,
         identity=_identity(point, paths),
@@ -83,6 +84,11 @@ def _read(paths: Sequence[Path], name: str) -> tuple[Format, dict[str, Log]]:
             raise SpecError(f"{path}: is given twice")
         format_, logs[str(path)] = formats.of(path, name)
         name = format_.name
+    if format_.of != "worker" and len(logs) > 1:
+        raise SpecError(
+            f"{', '.join(logs)}: a log of {format_.title} is of a whole job; import one after the "
+            f"other, each is a point or a repeat of one"
+        )
     return format_, logs
 
 
@@ -118,10 +124,8 @@ def _counted(logs: Mapping[str, Log], left: int) -> Iterator[str]:
     yield f"{used} of {lines} lines tell a speed"
     if spoilt := [(name, one) for name, log in logs.items() for one in log.spoilt]:
         name, first = spoilt[0]
-        yield (
-            f"{len(spoilt)} lines are torn or tell no speed above 0 and are left out, the first "
-            f"{Path(name).name}:{first}"
-        )
+        what = "line is torn or tells" if len(spoilt) == 1 else "lines are torn or tell"
+        yield f"{len(spoilt)} {what} no speed above 0 (the first: {Path(name).name}:{first})"
     if left:
         yield f"{left} stretches that not all workers tell of are left out"
 
@@ -139,9 +143,8 @@ def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> 
         yield f"{steps} steps in the {seconds:.0f} s of the whole job are {rate:.0f} images/s"
 
 
-def _notes(logs: Mapping[str, Log], doubt: str) -> Iterator[str]:
+def _notes(logs: Mapping[str, Log]) -> Iterator[str]:
     yield from dict.fromkeys(note for log in logs.values() for note in log.notes)
-    yield doubt or "speeds are as the log says, no clock of ours was there"
 
 
 def _started(found: windows.Workers) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from statistics import median
 
 from bench.errors import SpecError
 from bench.trial import Trial
@@ -11,8 +10,6 @@ from results.imports.log import Format, Log, Stretch, with_steps
 from results.record import Rank
 
 Workers = dict[str, list[Stretch]]
-# Of the median; the times of lines are whole seconds in some logs.
-_APART = 0.2
 
 
 def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
@@ -29,11 +26,6 @@ def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
             found[worker] = stretches
     ordered = sorted(found, key=_number)
     if format_.of != "worker":
-        if len(logs) > 1:
-            raise SpecError(
-                f"{', '.join(logs)}: a log of {format_.title} is of the whole job; import one "
-                f"after the other, each is a point or a repeat"
-            )
         ordered = ordered[:1]
     for worker in ordered:
         _check_once(worker, found[worker], logs)
@@ -127,23 +119,3 @@ def _ends(part: Sequence[Stretch], seconds: Sequence[float]) -> tuple[float, ...
     if len(told) == len(part) and all(a < b for a, b in pairwise(told)):
         return tuple(told)
     return tuple(accumulate(seconds))
-
-
-def doubt(found: Workers, made: Sequence[Rank]) -> str:
-    """What the times on the lines say against the speeds on them; empty where they agree.
-
-    Steps that lie between two lines are held against the seconds that the second one tells.
-    """
-    ratios = [
-        (after.at - before.at) / (after.place[-1] - before.place[-1]) / (spent / after.steps)
-        for part, rank in zip(found.values(), made, strict=True)
-        for (before, after), spent in zip(pairwise(part), rank.seconds[1:], strict=True)
-        if before.at is not None and after.at is not None and after.steps
-        if before.place[:-1] == after.place[:-1]
-    ]
-    if len(ratios) < 3 or abs(median(ratios) - 1) < _APART:
-        return ""
-    return (
-        f"doubtful: by the times of its lines training took {median(ratios):.2g} times as long as "
-        f"their speeds say"
-    )
