@@ -25,6 +25,7 @@ from tasks.report import run_folder
         "dtype": "float32, float16 or bfloat16",
         "data": "real or synthetic images",
         "device": "gpu or cpu",
+        "speeds_of": "workers, one-worker, one-device or job; default: by the format",
         "warmup": "speeds at the front of each worker that do not count; default: by the format",
         "format": "auto, mxnet, tf-inception, horovod, tf-cnn, horovod-synthetic or mlperf",
         "description": "a line about the run, for its report",
@@ -45,6 +46,7 @@ def results_import(  # type: ignore[no-untyped-def]
     dtype="",
     data="",
     device="",
+    speeds_of="",
     warmup="",
     format="auto",
     description="",
@@ -68,6 +70,7 @@ def results_import(  # type: ignore[no-untyped-def]
         dtype=dtype,
         mode=data,
         device=device,
+        speeds_of=speeds_of,
         warmup=whole("--warmup", warmup, least=0) if warmup else None,
     )
     new = imported(

@@ -116,6 +116,15 @@ def test_a_missing_worker_is_never_overlooked(tmp_path: Path) -> None:
         made(tmp_path, text, devices=2, hosts=2)
 
 
+def test_one_workers_log_stands_for_all_only_when_that_is_said(tmp_path: Path) -> None:
+    text = "\n".join(SPEED.format(n, 100.0) for n in (20, 40, 60))
+    record = made(tmp_path, text, devices=2, hosts=2, speeds_of="one-worker")
+    assert rate_of(record) == pytest.approx(200)
+    assert "the others are taken to go alike" in record.message
+    whole = made(tmp_path, text, devices=2, hosts=2, speeds_of="job")
+    assert rate_of(whole) == pytest.approx(100)
+
+
 def test_asynchronous_workers_keep_all_their_windows(tmp_path: Path) -> None:
     fast = "\n".join(SPEED.format(20 * n, 200.0) for n in range(1, 9))
     slow = "\n".join(SPEED.format(20 * n, 100.0) for n in range(1, 5))

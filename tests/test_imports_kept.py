@@ -142,6 +142,7 @@ def test_what_is_no_log_gets_one_line(tmp_path: Path, text: bytes, told: str) ->
         ({"devices": "many"}, "--devices: expected a whole number"),
         ({"devices": "3", "hosts": "2"}, "expected as many devices on each of 2 hosts"),
         ({"dtype": "float8"}, "--dtype: expected one of float32"),
+        ({"speeds_of": "me"}, "--speeds-of: expected one of workers, one-worker"),
         ({"data": "mixed"}, "--data: expected one of real, synthetic"),
         ({"format": "mxnets"}, "did you mean 'mxnet'?"),
         ({"format": "horovod"}, "expected lines with a speed (Horovod's"),

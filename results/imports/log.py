@@ -5,9 +5,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from results.imports.lines import Line
+
+# Whose images a speed counts, in words.
+SPEEDS_OF = {
+    "workers": "each worker tells the speed of its own images",
+    "one-worker": "one worker tells the speed of its images, the others are taken to go alike",
+    "one-device": "one device's speed is told, the others are taken to go alike",
+    "job": "a speed is of the whole job",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +68,7 @@ class Format:
     """A kind of log.
 
     found     whether a line is one that only such a log has
-    of        whose images its speeds count: of a worker, of the whole job, or of one device while
-              all go alike
+    of        whose images a speed counts: see `SPEEDS_OF`
     warmup    stretches at the front of each worker that do not count, unless told otherwise
     mode      real or synthetic, unless it or the person says
     kvstore   unless it or the person says
@@ -72,7 +79,7 @@ class Format:
     title: str
     found: Callable[[str], object]
     read: Callable[[Iterable[Line]], Log]
-    of: Literal["worker", "job", "device"]
+    of: str
     warmup: int
     mode: str
     kvstore: str = "unknown"

@@ -81,7 +81,7 @@ FORMAT = Format(
     title="MXNet's Speedometer",
     found=_SPEED.search,
     read=read,
-    of="worker",
+    of="workers",
     warmup=1,
     mode="real",
 )

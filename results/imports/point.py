@@ -28,6 +28,7 @@ _SHAPE = (3, 224, 224)
 class Asked:
     """What a person says of a log's point; 0 or "" where they do not.
 
+    speeds_of  whose images a speed of the log counts, one of `log.SPEEDS_OF`
     warmup  stretches at the front of each worker that do not count; None: as the format has it
     """
 
@@ -40,6 +41,7 @@ class Asked:
     dtype: str = ""
     mode: str = ""
     device: str = ""
+    speeds_of: str = ""
     warmup: int | None = None
 
 
@@ -63,7 +65,7 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
     point.check_whole()
     family, layers = network(str(point.either("network")))
     hosts = point.either("hosts") or 1
-    workers = point.either("workers") or (max(hosts, ranks) if format_.of == "worker" else 1)
+    workers = point.either("workers") or (max(hosts, ranks) if "worker" in format_.of else 1)
     devices = point.devices(workers)
     if devices % hosts or devices % workers:
         raise SpecError(

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from bench.errors import SpecError
 from bench.trial import Trial
 from results.imports import formats, windows
 from results.imports.clock import clock
-from results.imports.log import Format, Log
+from results.imports.log import SPEEDS_OF, Format, Log
 from results.imports.point import Asked, trial
 from results.record import Identity, Rank, Record
 
@@ -30,7 +30,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
 
     Raises SpecError where they have no speed, or do not say with `asked` what point they are of.
     """
-    format_, logs = _read(paths, name)
+    format_, logs = _read(paths, name, asked.speeds_of)
     where, said = str(paths[0]), _said(logs)
     mixed = asked.workers or asked.hosts or said.get("hosts", 0)
     found = windows.workers(logs, format_, mixed)
@@ -41,7 +41,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
     checked = clock(kept, ranks, logs)
-    told = (*_counted(logs, left), *_finished(said, kept, point), *_notes(logs), checked)
+    told = (*_counted(logs, left), *_finished(said, kept, point), *_notes(logs, format_), checked)
     record = Record(
         trial=point,
         identity=_identity(point, paths),
@@ -70,24 +70,27 @@ def _identity(point: Trial, paths: Sequence[Path]) -> Identity:
 
 
 def _check_all_there(where: str, found: int, point: Trial, format_: Format) -> None:
-    if format_.of == "worker" and found != point.workers:
+    if format_.of == "workers" and found != point.workers:
         raise SpecError(
             f"{where}: expected speeds of {point.workers} workers, found those of {found}; give "
-            f"the logs of all of them, or mend --workers, --hosts and --devices"
+            f"the logs of all of them, mend --workers, or say --speeds-of one-worker or job"
         )
 
 
-def _read(paths: Sequence[Path], name: str) -> tuple[Format, dict[str, Log]]:
+def _read(paths: Sequence[Path], name: str, speeds_of: str) -> tuple[Format, dict[str, Log]]:
+    if speeds_of and speeds_of not in SPEEDS_OF:
+        raise SpecError(f"--speeds-of: expected one of {', '.join(SPEEDS_OF)}, got {speeds_of!r}")
     logs: dict[str, Log] = {}
     for path in paths:
         if str(path) in logs:
             raise SpecError(f"{path}: is given twice")
         format_, logs[str(path)] = formats.of(path, name)
         name = format_.name
-    if format_.of != "worker" and len(logs) > 1:
+    format_ = replace(format_, of=speeds_of or format_.of)
+    if format_.of != "workers" and len(logs) > 1:
         raise SpecError(
-            f"{', '.join(logs)}: a log of {format_.title} is of a whole job; import one after the "
-            f"other, each is a point or a repeat of one"
+            f"{', '.join(logs)}: a log of {format_.title} stands for a whole job; import one after "
+            f"the other, each is a point or a repeat of one"
         )
     return format_, logs
 
@@ -143,7 +146,9 @@ def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> 
         yield f"{steps} steps in the {seconds:.0f} s of the whole job are {rate:.0f} images/s"
 
 
-def _notes(logs: Mapping[str, Log]) -> Iterator[str]:
+def _notes(logs: Mapping[str, Log], format_: Format) -> Iterator[str]:
+    if format_.of.startswith("one-"):
+        yield SPEEDS_OF[format_.of]
     yield from dict.fromkeys(note for log in logs.values() for note in log.notes)
 
 

@@ -61,7 +61,7 @@ FORMAT = Format(
     title="TensorFlow's Inception example",
     found=_STEP.search,
     read=read,
-    of="worker",
+    of="workers",
     warmup=1,
     mode="real",
 )

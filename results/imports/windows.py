@@ -25,7 +25,7 @@ def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
                 raise SpecError(f"{name}: worker {worker} is in another of the files too")
             found[worker] = stretches
     ordered = sorted(found, key=_number)
-    if format_.of != "worker":
+    if format_.of != "workers":
         ordered = ordered[:1]
     for worker in ordered:
         _check_once(worker, found[worker], logs)
@@ -92,11 +92,12 @@ def together(found: Workers, asynchronous: bool) -> Workers:
 def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[Rank, ...]:
     """The ranks with their raw windows; `shares` processes each tell the speed of their images."""
     own = {
-        "worker": trial.worker_batch,
+        "workers": trial.worker_batch,
+        "one-worker": trial.worker_batch,
+        "one-device": trial.device_batch,
         "job": trial.global_batch / shares,
-        "device": trial.device_batch,
     }[format_.of]
-    counted = trial.worker_batch if format_.of == "worker" else trial.global_batch
+    counted = trial.worker_batch if format_.of == "workers" else trial.global_batch
     made = []
     for number, (worker, part) in enumerate(found.items()):
         seconds = tuple(one.seconds or one.steps * own / one.rate for one in part)
