@@ -18,6 +18,7 @@ from tasks.compare import report_baseline, report_baselines, report_compare, rep
 from tasks.door import door
 from tasks.export import results_export
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
+from tasks.imports import results_import
 from tasks.logs import hosts_logs
 from tasks.practice import (
     practice_cut,
@@ -90,6 +91,7 @@ namespace = Collection(
         pack=results_pack,
         unpack=results_unpack,
         export=results_export,
+        **{"import": results_import},
     ),
     smoke,
     demo,

@@ -93,9 +93,8 @@ def _between(rates: Sequence[float]) -> Error:
 def _within(parts: Parts) -> Error | None:
     """Of all images over all seconds: that of a ratio of sums (Cochran 1977, chapter 6)."""
     mean = math.fsum(seconds for seconds, _ in parts.each) / len(parts.each)
-    return error_of_mean(
-        [(seconds - images / parts.pooled) / mean for seconds, images in parts.each]
-    )
+    pooled = parts.pooled
+    return error_of_mean([(seconds - images / pooled) / mean for seconds, images in parts.each])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,47 @@
+"""Logs of AWS's Horovod training script: Step Epoch Speed Loss FinLoss LR."""
+
+import re
+from collections.abc import Iterable
+
+from results.imports.lines import Line
+from results.imports.log import Format, Log, Reading, Stretch, number
+
+_NUMBER = r"([-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf))"
+_ROW = re.compile(r"\s*(?:[-*] )?\s*(\d+)" + rf"\s+{_NUMBER}" * 5 + r"\s*$")
+_BEGUN = re.compile(r"\s*(?:[-*] )?\s*\d+(?:\s+[-+.\deE]+){1,5}\s*$")
+_HEADER = re.compile(r"\bStep\s+Epoch\s+Speed\b")
+_FINISHED = re.compile(r"\bFinished in ([.\d]+)")
+
+
+def read(lines: Iterable[Line]) -> Log:
+    """What such a log says; a speed is of the whole job."""
+    reading = Reading()
+    for line in reading.over(lines):
+        row = _ROW.match(line.text)
+        if row:
+            reading.take(
+                Stretch(
+                    worker=line.worker,
+                    place=(int(row[1]),),
+                    rate=number(row[3]),
+                    line=line.number,
+                )
+            )
+        elif _BEGUN.match(line.text):
+            reading.spoilt.append(line.number)
+        elif finished := _FINISHED.search(line.text):
+            reading.said["elapsed_seconds"] = number(finished[1])
+    return reading.log()
+
+
+FORMAT = Format(
+    name="horovod",
+    title="Horovod's Step Epoch Speed table",
+    found=lambda text: _HEADER.search(text) or _ROW.match(text),
+    read=read,
+    of="job",
+    warmup=2,
+    mode="real",
+    kvstore="horovod",
+    single=True,
+)

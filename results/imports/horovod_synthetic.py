@@ -1,0 +1,63 @@
+"""Output of Horovod's synthetic benchmarks (TensorFlow, Keras, PyTorch, MXNet)."""
+
+import re
+from collections.abc import Iterable
+
+from results.imports.lines import Line
+from results.imports.log import Format, Log, Reading, Stretch, number
+
+# What the benchmark times at once, unless it is told otherwise; its output does not say.
+_BATCHES = 10
+_ITERATION = re.compile(r"Iter #(\d+): ([-+.\w]+) img/sec per (GPU|CPU)")
+_BEGUN = re.compile(r"Iter #\d+")
+_SAID = {
+    "network": re.compile(r"^Model: (\S+)"),
+    "batch_per_device": re.compile(r"^Batch size: (\d+)\s*$"),
+    "devices": re.compile(r"^Number of [GC]PUs?: (\d+)"),
+}
+_TOTAL = re.compile(r"Total img/sec on (\d+) [GC]PU\(s\)")
+
+
+def read(lines: Iterable[Line]) -> Log:
+    """What such output says; a speed is rank 0's, of its one device."""
+    reading = Reading()
+    for line in reading.over(lines):
+        found = _ITERATION.search(line.text)
+        if found:
+            reading.said["device"] = found[3].lower()
+            reading.take(
+                Stretch(
+                    worker=line.worker,
+                    place=(int(found[1]),),
+                    steps=_BATCHES,
+                    rate=number(found[2]),
+                    line=line.number,
+                )
+            )
+        elif _BEGUN.search(line.text):
+            reading.spoilt.append(line.number)
+        elif total := _TOTAL.search(line.text):
+            reading.said["devices"] = int(total[1])
+        else:
+            reading.said.update(_header(line.text))
+    return reading.log()
+
+
+def _header(text: str) -> dict[str, object]:
+    found = {name: pattern.match(text) for name, pattern in _SAID.items()}
+    return {
+        name: one[1] if name == "network" else int(one[1]) for name, one in found.items() if one
+    }
+
+
+FORMAT = Format(
+    name="horovod-synthetic",
+    title="Horovod's synthetic benchmark",
+    found=_ITERATION.search,
+    read=read,
+    of="one-device",
+    warmup=0,
+    mode="synthetic",
+    kvstore="horovod",
+    single=True,
+)

@@ -1,0 +1,68 @@
+"""Puts what was imported into a run folder."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from results.errors import StoreError
+from results.imports.record import Imported
+from results.record import Record
+from results.store import Store, read, remember
+
+
+def keep(folder: Path, new: Imported, description: str = "") -> Record:
+    """Adds a record to the run with its logs, as a repeat where the point is there; returns it.
+
+    Raises StoreError for a run that mxscale measured and for logs that are in it already.
+    """
+    if folder.is_dir():
+        _check_imported(folder)
+    store = Store(folder)
+    try:
+        known = read(folder)
+        record = _numbered(folder, new.record, known)
+        _copy(folder / "logs" / record.identity.key / str(record.identity.repeat), new.paths)
+        store.append(record)
+        sources = dict.fromkeys([*(one.source for one in known), record.source])
+        remember(folder, "date", datetime.now(UTC).isoformat(timespec="seconds"))
+        remember(
+            folder, "imported", ", ".join(one.removeprefix("imported from ") for one in sources)
+        )
+        if description:
+            remember(folder, "description", description)
+    finally:
+        store.close()
+    return record
+
+
+def _check_imported(folder: Path) -> None:
+    if (folder / "sweep.toml").exists() or not all(one.source for one in read(folder)):
+        raise StoreError(
+            f"{folder}: holds what mxscale measured; import into a run of its own (--run)"
+        )
+
+
+def _numbered(folder: Path, record: Record, known: Sequence[Record]) -> Record:
+    """The record as the next repeat of its point."""
+    for one in known:
+        if one.identity.code_hash == record.identity.code_hash:
+            raise StoreError(
+                f"{folder}: has this log already, as {one.identity.name} (repeat "
+                f"{one.identity.repeat + 1}); nothing was added"
+            )
+    repeats = sum(one.identity.key == record.identity.key for one in known)
+    return replace(record, identity=replace(record.identity, repeat=repeats))
+
+
+def _copy(folder: Path, paths: Sequence[Path]) -> None:
+    """The logs as they are; those of one name get a number."""
+    names = [path.name for path in paths]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, path in enumerate(paths):
+            alike = names.count(path.name) > 1
+            shutil.copyfile(path, folder / (f"{number}-{path.name}" if alike else path.name))
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,91 @@
+"""Line: one line of another tool's log, and who printed it."""
+
+import codecs
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO
+
+from bench.errors import SpecError
+
+_HEAD = 1 << 16
+# Of a line; what is longer comes in pieces, so that no file needs more memory than this.
+_LONGEST = 1 << 16
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# mpirun and horovodrun, ours (launch.launch), srun --label.
+_PREFIX = re.compile(
+    r"\[(?:\d+,)?(?P<mpi>\d+)\]<std(?:out|err)>:\s?"
+    r"|\[(?P<ours>\S+ worker \d+)\]\s?"
+    r"|\s*(?P<srun>\d+): "
+)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Line `number` of a file, from 1; `worker` says who printed it, "" where nothing does."""
+
+    number: int
+    worker: str
+    text: str
+
+    @property
+    def at(self) -> float | None:
+        """The first date and time in it, in seconds since 1970 if its zone were UTC."""
+        found = _TIME.search(self.text)
+        if found is None:
+            return None
+        day, clock, part = found.groups(default="0")
+        try:
+            whole = datetime.fromisoformat(f"{day} {clock}").replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            return None
+        return whole + float(f"0.{part}")
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """The lines of a text file, gzipped or not, without colours and the prefixes of launchers.
+
+    Raises SpecError where it cannot be read as text.
+    """
+    try:
+        with _opened(path) as file:
+            encoding = _encoding(path, file)
+            with TextIOWrapper(file, encoding, errors="replace") as text:
+                for number, one in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
+                    yield line(number, one)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SpecError(f"{path}: expected a whole gzip file, it is damaged ({error})") from error
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def line(number: int, text: str) -> Line:
+    """The line of this text, its prefix taken off."""
+    plain = _COLOURS.sub("", text).rstrip("\r\n")
+    prefix = _PREFIX.match(plain)
+    if prefix is None:
+        return Line(number=number, worker="", text=plain)
+    worker = next(filter(None, prefix.groups()), "")
+    return Line(number=number, worker=worker, text=plain[prefix.end() :])
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if zipped else path.open("rb")  # type: ignore[return-value]
+
+
+def _encoding(path: Path, file: IO[bytes]) -> str:
+    head = file.read(_HEAD)
+    file.seek(0)
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if b"\0" in head:
+        raise SpecError(f"{path}: expected a log, got a file that is not text")
+    return "utf-8-sig"

@@ -1,0 +1,148 @@
+"""Log: what another tool's log says, before it is known which point it is of."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from results.imports.lines import Line
+
+# Whose images a speed counts, in words.
+SPEEDS_OF = {
+    "workers": "each worker tells the speed of its own images",
+    "one-worker": "one worker tells the speed of its images, the others are taken to go alike",
+    "one-device": "one device's speed is told, the others are taken to go alike",
+    "job": "a speed is of the whole job",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """A stretch of training that a log tells the speed of, by its rate or by its seconds.
+
+    worker  who says so; "" where the log does not tell
+    place   where it ends: (epoch, batch) or (step,), counted up
+    steps   how many; 0 where it does not tell
+    rate    images per second; 0.0 where seconds say it
+    images  in all; 0 where steps and the batch say it
+    at      when it ended by the time on its line; None where there is none
+    line    number of the line that says so
+    """
+
+    worker: str = ""
+    place: tuple[int, ...]
+    steps: int = 0
+    rate: float = 0.0
+    seconds: float = 0.0
+    images: int = 0
+    at: float | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """What a log says.
+
+    said      of its point: network, devices, hosts, workers, devices_per_worker, batch_per_device,
+              worker_batch, global_batch, kvstore, dtype, mode, device
+    lines     how many it has
+    spoilt    numbers of lines that should have a speed and have none that can be used
+    accuracy  of its last validation
+    epochs    (number, seconds) of each that it says the time of
+    notes     what a reader must know
+    """
+
+    stretches: tuple[Stretch, ...]
+    said: dict[str, Any] = field(default_factory=dict)
+    lines: int = 0
+    spoilt: tuple[int, ...] = ()
+    accuracy: float | None = None
+    epochs: tuple[tuple[int, float], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A kind of log.
+
+    found     whether a line is one that only such a log has
+    of        whose images a speed counts: see `SPEEDS_OF`
+    warmup    stretches at the front of each worker that do not count, unless told otherwise
+    mode      real or synthetic, unless it or the person says
+    kvstore   unless it or the person says
+    single    whether each worker has one device
+    """
+
+    name: str
+    title: str
+    found: Callable[[str], object]
+    read: Callable[[Iterable[Line]], Log]
+    of: str
+    warmup: int
+    mode: str
+    kvstore: str = "unknown"
+    single: bool = False
+
+
+class Reading:
+    """A log while it is read."""
+
+    def __init__(self) -> None:
+        self.stretches: list[Stretch] = []
+        self.said: dict[str, Any] = {}
+        self.spoilt: list[int] = []
+        self.notes: list[str] = []
+        self.accuracy: float | None = None
+        self.epochs: list[tuple[int, float]] = []
+        self._lines = 0
+
+    def over(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """The lines, counted."""
+        for line in lines:
+            self._lines += 1
+            yield line
+
+    def take(self, stretch: Stretch) -> None:
+        """A stretch, if its speed is one: above 0 and finite; else its line is spoilt."""
+        value = stretch.seconds or stretch.rate
+        if math.isfinite(value) and value > 0:
+            self.stretches.append(stretch)
+        else:
+            self.spoilt.append(stretch.line)
+
+    def log(self) -> Log:
+        """What was read."""
+        return Log(
+            stretches=tuple(self.stretches),
+            said=self.said,
+            lines=self._lines,
+            spoilt=tuple(self.spoilt),
+            accuracy=self.accuracy,
+            epochs=tuple(self.epochs),
+            notes=tuple(self.notes),
+        )
+
+
+def number(text: str) -> float:
+    """The number that the text is; NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def with_steps(stretches: Sequence[Stretch], warmup: int) -> list[Stretch]:
+    """The stretches of one worker, those without steps with as many as lie between most of them.
+
+    Steps of lines that were cut out of the log belong to none: a speed is of the usual stretch.
+    """
+    gaps = [
+        b.place[-1] - a.place[-1]
+        for a, b in pairwise(stretches[warmup:])
+        if a.place[:-1] == b.place[:-1] and b.place > a.place
+    ]
+    counted = Counter(gaps)
+    usual = max(counted, key=lambda gap: (counted[gap], -gap), default=1)
+    return [one if one.steps else replace(one, steps=usual) for one in stretches]

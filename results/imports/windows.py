@@ -1,0 +1,122 @@
+"""The windows of a log's workers: whose stretch is whose, and how long each took."""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from bench.errors import SpecError
+from bench.trial import Trial
+from results.imports.log import Format, Log, Stretch, with_steps
+from results.record import Rank
+
+Workers = dict[str, list[Stretch]]
+
+
+def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
+    """The stretches of each worker, by its name; `logs` are by file, `asked` workers are to be.
+
+    Where speeds are of the whole job, those of the first who says any. Raises SpecError where it
+    cannot be told who is who.
+    """
+    found: Workers = {}
+    for name, log in logs.items():
+        for worker, stretches in _of_file(name, log, asked, len(logs) > 1).items():
+            if worker in found:
+                raise SpecError(f"{name}: worker {worker} is in another of the files too")
+            found[worker] = stretches
+    ordered = sorted(found, key=_number)
+    if format_.of != "workers":
+        ordered = ordered[:1]
+    for worker in ordered:
+        _check_once(worker, found[worker], logs)
+    return {worker: with_steps(found[worker], format_.warmup) for worker in ordered}
+
+
+def _number(worker: str) -> tuple[int, str]:
+    digits = "".join(one for one in Path(worker.rpartition(" ")[2]).name if one.isdigit())
+    return int(digits or 0), worker
+
+
+def _of_file(name: str, log: Log, asked: int, several: bool) -> Workers:
+    found: Workers = {}
+    for one in log.stretches:
+        found.setdefault(one.worker, []).append(one)
+    unnamed = found.pop("", [])
+    parts = _unmixed(unnamed, asked)
+    if found and parts:
+        raise SpecError(
+            f"{name}: some lines name their worker, others do not; take one or the other"
+        )
+    if several and len(parts) == 1:
+        return {name: parts[0]}
+    return found | {str(number): part for number, part in enumerate(parts)}
+
+
+def _unmixed(stretches: Sequence[Stretch], asked: int) -> list[list[Stretch]]:
+    """Lines of as many workers as are asked for, the nth to say a place being the nth worker's.
+
+    Who is who may change from line to line; the job's rate does not depend on it. All are one's
+    where one is asked for.
+    """
+    if asked <= 1:
+        return [list(stretches)] if stretches else []
+    parts: list[list[Stretch]] = []
+    seen: dict[tuple[int, ...], int] = {}
+    for one in stretches:
+        nth = seen.get(one.place, 0)
+        seen[one.place] = nth + 1
+        if nth == len(parts):
+            parts.append([])
+        parts[nth].append(one)
+    return parts
+
+
+def _check_once(worker: str, stretches: Sequence[Stretch], logs: Mapping[str, Log]) -> None:
+    for before, after in pairwise(stretches):
+        if after.place <= before.place:
+            what = " batch ".join(map(str, after.place))
+            raise SpecError(
+                f"{', '.join(logs)}:{after.line}: {what} comes again or too late: cut the log into "
+                f"one file a run, or say how many workers mix their lines in it (--workers)"
+            )
+
+
+def together(found: Workers, asynchronous: bool) -> Workers:
+    """Without the stretches that not every worker tells of, where workers go alike."""
+    if asynchronous or len(found) == 1:
+        return found
+    common = set.intersection(*({one.place for one in part} for part in found.values()))
+    return {worker: [one for one in part if one.place in common] for worker, part in found.items()}
+
+
+def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[Rank, ...]:
+    """The ranks with their raw windows; `shares` processes each tell the speed of their images."""
+    own = {
+        "workers": trial.worker_batch,
+        "one-worker": trial.worker_batch,
+        "one-device": trial.device_batch,
+        "job": trial.global_batch / shares,
+    }[format_.of]
+    counted = trial.worker_batch if format_.of == "workers" else trial.global_batch
+    made = []
+    for number, (worker, part) in enumerate(found.items()):
+        seconds = tuple(one.seconds or one.steps * own / one.rate for one in part)
+        made.append(
+            Rank(
+                rank=number,
+                host=worker.partition(" ")[0] if " worker " in worker else "unknown",
+                process=f"worker-{number}",
+                seconds=seconds,
+                ends=_ends(part, seconds),
+                images=tuple(one.images or one.steps * counted for one in part),
+            )
+        )
+    return tuple(made)
+
+
+def _ends(part: Sequence[Stretch], seconds: Sequence[float]) -> tuple[float, ...]:
+    """By the times on the lines, else as if one followed the other from 0 on."""
+    told = [one.at for one in part if one.at is not None]
+    if len(told) == len(part) and all(a < b for a, b in pairwise(told)):
+        return tuple(told)
+    return tuple(accumulate(seconds))

@@ -1,0 +1,198 @@
+"""Imports as a person has them: files, options, refusals, the run they land in."""
+
+import gzip
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from invoke.context import Context
+from invoke.exceptions import Exit
+
+import fabfile as _fabfile
+from results.run import load
+from results.store import read, read_json
+from tests.test_imports import LOGS, SPEED
+
+fabfile: Any = _fabfile
+ROOT = Path(__file__).parent.parent
+ASKED = {"network": "resnet-50", "devices": "1", "batch_per_device": "10"}
+HOROVOD = {"network": "resnet-50", "batch_per_device": "256"}
+LINES = "\n".join(SPEED.format(20 * n, 100.0) for n in range(1, 6)) + "\n"
+
+
+@pytest.fixture(autouse=True)
+def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def bring(path: Path | str, run: Path, **options: Any) -> None:
+    fabfile.results_import.body(Context(), str(path), run=str(run), **options)
+
+
+def refused(path: Path | str, run: Path, **options: Any) -> str:
+    with pytest.raises(Exit) as caught:
+        bring(path, run, **options)
+    assert caught.value.code == 2
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def log(folder: Path, text: str | bytes = LINES, name: str = "a.log") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_points_of_several_logs_stand_in_one_table_as_not_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bring(LOGS / "horovod-32.log", tmp_path / "r", devices="32", hosts="4", **HOROVOD)
+    bring(LOGS / "horovod-64.log", tmp_path / "r", devices="64", hosts="8", **HOROVOD)
+    rows = load(tmp_path / "r").rows
+    assert [(row.trial.devices, row.trial.hosts, row.status) for row in rows] == [
+        (32, 4, "ok"),
+        (64, 8, "ok"),
+    ]
+    assert all(row.device is None for row in rows)
+    assert "not measured by mxscale: imported from horovod-64.log" in rows[1].message
+    told = " ".join(capsys.readouterr().out.split())
+    assert "7000 steps in the 2685 s of the whole job are 42711 images/s" in told
+
+
+def test_points_of_imports_are_each_others_bases(tmp_path: Path) -> None:
+    faster = LINES.replace("100.0", "720.0")
+    bring(log(tmp_path), tmp_path / "r", **ASKED, kvstore="nccl")
+    bring(
+        log(tmp_path, faster, "b.log"), tmp_path / "r", **ASKED | {"devices": "8"}, kvstore="nccl"
+    )
+    one, eight = load(tmp_path / "r").rows
+    assert one.device is not None
+    assert eight.device is not None
+    assert eight.device.speedup.value == pytest.approx(7.2)
+
+
+def test_another_log_of_a_point_is_a_repeat_and_the_same_one_is_refused(tmp_path: Path) -> None:
+    run = tmp_path / "r"
+    bring(log(tmp_path), run, **ASKED)
+    assert "has this log already, as resnet-50" in refused(log(tmp_path), run, **ASKED)
+    bring(log(tmp_path, LINES.replace("100.0", "110.0")), run, **ASKED)
+    (row,) = load(run).rows
+    assert row.rate is not None
+    assert row.rate.repeats == 2
+
+
+def test_the_logs_are_kept_as_they_were_with_where_they_came_from(tmp_path: Path) -> None:
+    path = log(tmp_path)
+    bring(path, tmp_path / "r", description="a study of ours", **ASKED)
+    (record,) = read(tmp_path / "r")
+    kept = tmp_path / "r" / "logs" / record.trial.key / "0" / "a.log"
+    assert kept.read_bytes() == path.read_bytes()
+    environment: dict[str, str] = read_json(tmp_path / "r", "environment.json", {})
+    assert environment["imported"] == "a.log (mxnet)"
+    assert environment["description"] == "a study of ours"
+
+
+def test_a_folder_of_workers_is_named_by_a_pattern(tmp_path: Path) -> None:
+    for node in range(3):
+        folder = tmp_path / f"node{node}"
+        folder.mkdir()
+        log(folder, name="worker.log")
+    bring(f"{tmp_path}/node?/worker.log", tmp_path / "r", hosts="3", **ASKED | {"devices": "3"})
+    (record,) = read(tmp_path / "r")
+    kept = tmp_path / "r" / "logs" / record.trial.key / "0"
+    assert sorted(one.name for one in kept.iterdir()) == [f"{n}-worker.log" for n in range(3)]
+    assert len(record.ranks) == 3
+
+
+def test_gzipped_and_utf_16_logs_are_read(tmp_path: Path) -> None:
+    bring(log(tmp_path, gzip.compress(LINES.encode()), "a.log.gz"), tmp_path / "a", **ASKED)
+    bring(log(tmp_path, LINES.encode("utf-16")), tmp_path / "b", **ASKED)
+    assert [load(tmp_path / name).rows[0].status for name in "ab"] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"", "the file is empty"),
+        (b"\x7fELF\0\0", "not text"),
+        (gzip.compress(LINES.encode())[:-20], "damaged"),
+        (b"hello <b>\nworld\n", "in one of the formats mxnet, tf-inception, horovod, tf-cnn, "),
+        (SPEED.format(20, 0).encode(), "1 line has none that can be used"),
+        (SPEED.format(20, "nan").encode(), "1 line has none that can be used"),
+        (SPEED.format(20, 9.5).encode(), "--warmup 0"),
+        ((LINES + LINES).encode(), "comes again"),
+        (LINES.encode("utf-16") + b"x", ""),
+    ],
+)
+def test_what_is_no_log_gets_one_line(tmp_path: Path, text: bytes, told: str) -> None:
+    path = log(tmp_path, text)
+    if told:
+        assert told in refused(path, tmp_path / "r", **ASKED)
+        assert not (tmp_path / "r").exists()
+    else:
+        bring(path, tmp_path / "r", **ASKED)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"network": "", "devices": ""}, "add --network resnet-50 --devices 32"),
+        ({"batch_per_device": ""}, "add --batch-per-device 64"),
+        ({"devices": "many"}, "--devices: expected a whole number"),
+        ({"devices": "3", "hosts": "2"}, "expected as many devices on each of 2 hosts"),
+        ({"dtype": "float8"}, "--dtype: expected one of float32"),
+        ({"speeds_of": "me"}, "--speeds-of: expected one of workers, one-worker"),
+        ({"data": "mixed"}, "--data: expected one of real, synthetic"),
+        ({"format": "mxnets"}, "did you mean 'mxnet'?"),
+        ({"format": "horovod"}, "expected lines with a speed (Horovod's"),
+    ],
+)
+def test_options_that_cannot_be_get_one_line(
+    tmp_path: Path, options: dict[str, str], told: str
+) -> None:
+    assert told in refused(log(tmp_path), tmp_path / "r", **ASKED | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"network": "alexnet"}, "the log says resnet50 (network), --network says alexnet"),
+        ({"devices": "8"}, "the log says 4 (devices), --devices says 8"),
+        ({"batch_per_device": "32"}, "the log says 64 (batch per device), --batch-per-device"),
+        ({"kvstore": "horovod"}, "the log says replicated (kvstore), --kvstore says horovod"),
+    ],
+)
+def test_an_option_against_the_log_gets_one_line(
+    tmp_path: Path, options: dict[str, str], told: str
+) -> None:
+    assert told in refused(LOGS / "tf-cnn.log", tmp_path / "r", **options)
+
+
+def test_options_that_say_what_the_log_says_are_taken(tmp_path: Path) -> None:
+    bring(LOGS / "tf-cnn.log", tmp_path / "r", network="ResNet-50", devices="4")
+    assert load(tmp_path / "r").rows[0].trial.label == "resnet-50"
+
+
+def test_a_run_that_was_measured_takes_no_imports(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs" / "runs" / "demo", tmp_path / "r")
+    before = (tmp_path / "r" / "records.jsonl").read_bytes()
+    assert "holds what mxscale measured" in refused(log(tmp_path), tmp_path / "r", **ASKED)
+    assert (tmp_path / "r" / "records.jsonl").read_bytes() == before
+
+
+def test_a_log_of_a_whole_job_is_imported_alone(tmp_path: Path) -> None:
+    text = refused(
+        LOGS / "horovod-32.log",
+        tmp_path / "r",
+        also=[str(LOGS / "horovod-64.log")],
+        devices="32",
+        **HOROVOD,
+    )
+    assert "import one after the other" in text
+
+
+def test_a_report_of_imports_is_built(tmp_path: Path) -> None:
+    bring(LOGS / "horovod-32.log", tmp_path / "r", devices="32", hosts="4", **HOROVOD)
+    fabfile.report_build.body(Context(), run=str(tmp_path / "r"))
+    assert "imported from horovod-32.log" in (tmp_path / "r" / "report" / "report.md").read_text()
