@@ -84,8 +84,9 @@ def _environment(run: Run) -> dict[str, str]:
     hosts = told.get("hosts")
     facts = list(hosts.values()) if isinstance(hosts, dict) else []
     for key, (name, said) in _HOST.items():
-        counts = Counter(said(one[key]) for one in facts if isinstance(one, dict) and one.get(key))
-        found[f"hosts' {name}"] = "; ".join(f"{n} x {words}" for words, n in sorted(counts.items()))
+        # Kinds, not counts: how many hosts a point takes is a setting of its trial.
+        kinds = {said(one[key]) for one in facts if isinstance(one, dict) and one.get(key)}
+        found[f"hosts' {name}"] = " or ".join(sorted(kinds))
     return found
 
 
