@@ -1,7 +1,6 @@
 """Baselines: runs that are kept by name, to compare later ones with; and which run a name means."""
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -83,7 +82,7 @@ def remove(name: str, folder: Path) -> None:
 
 
 def opened(name: str, runs: Path, folder: Path) -> Run:
-    """The run that a name means: a path, or a run, a baseline or a published table of that name.
+    """The run, the baseline or the published table of that name.
 
     'run:NAME', 'baseline:NAME' and 'reference:NAME' say which. Raises StoreError where none or
     several have the name, with those there are.
@@ -91,8 +90,6 @@ def opened(name: str, runs: Path, folder: Path) -> Run:
     kind, colon, rest = name.partition(":")
     if colon and kind in _KINDS:
         return _opened(kind, rest, runs, folder)
-    if os.sep in name:
-        return load(Path(name))
     fitting = [kind for kind in _KINDS if name in _there(kind, runs, folder)]
     if len(fitting) > 1:
         said = " and a ".join(fitting)

@@ -22,6 +22,11 @@ _SETTINGS = tuple(name for name in FIELDS if name not in _ASIDE)
 VERDICTS = ("regressed", "lost", "improved", "new", "undecided")
 
 Key = Callable[[Trial], Hashable]
+_MISSED = {
+    True: "with the same settings; --across pairs points of the same network, mode and number of "
+    "devices, and says in what they differ",
+    False: "with the same network, mode and number of devices",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +94,7 @@ def compare(a: Run, b: Run, key: Key = same) -> Comparison:
     """
     pairs = paired(a.rows, b.rows, key)
     if not pairs:
-        raise StoreError(
-            f"no point of {a.name} is in {b.name} with the same settings; --across pairs points of "
-            f"the same network, mode and number of devices, and says in what they differ"
-        )
+        raise StoreError(f"no point of {a.name} is in {b.name} {_MISSED[key is same]}")
     changes = _changes(pairs)
     in_both = {id(row) for pair in pairs for row in pair}
     changes += [_without(row, None) for row in a.rows if id(row) not in in_both]

@@ -28,7 +28,6 @@ _MASTER = {
     "opencv-python-headless": "OpenCV",
     "simplejpeg": "simplejpeg",
 }
-_HOST = ("processor", "cores", "memory_mib", "gpus", "mxnet", "numpy", "python")
 _TOLD = {"commit": "commit", "system": "system"}
 
 
@@ -83,9 +82,11 @@ def _environment(run: Run) -> dict[str, str]:
     found = {name: _text(told.get(key)) for key, name in _MASTER.items()}
     found["Python"] = _minor(told.get("python"))
     hosts = told.get("hosts")
-    if isinstance(hosts, dict) and all(isinstance(one, dict) for one in hosts.values()):
-        counts = Counter(_host(one) for one in hosts.values())
-        found["hosts"] = "; ".join(f"{n} x {words}" for words, n in sorted(counts.items()))
+    facts = list(hosts.values()) if isinstance(hosts, dict) else []
+    for key, (name, said) in _HOST.items():
+        # Kinds, not counts: how many hosts a point takes is a setting of its trial.
+        kinds = {said(one[key]) for one in facts if isinstance(one, dict) and one.get(key)}
+        found[f"hosts' {name}"] = " or ".join(sorted(kinds))
     return found
 
 
@@ -93,18 +94,17 @@ def _told(run: Run) -> dict[str, str]:
     return {name: _text(run.environment.get(key)) for key, name in _TOLD.items()}
 
 
-def _host(facts: Mapping[str, Any]) -> str:
-    """A host of a cluster in words, without what is its own: name, addresses, load."""
-    values = {name: facts.get(name) for name in _HOST}
-    cores, memory, gpus = values["cores"], values["memory_mib"], values["gpus"]
-    values["cores"] = f"{len(cores) if isinstance(cores, list) else cores} cores" if cores else ""
-    values["memory_mib"] = f"{memory / 1024:.0f} GiB" if isinstance(memory, int | float) else ""
-    kinds = Counter(_gpu(one) for one in gpus) if isinstance(gpus, list) else Counter()
-    values["gpus"] = " and ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    values["python"] = f"Python {_minor(facts['python'])}" if facts.get("python") else ""
-    values["mxnet"] = f"MXNet {facts['mxnet']}" if facts.get("mxnet") else ""
-    values["numpy"] = f"NumPy {facts['numpy']}" if facts.get("numpy") else ""
-    return ", ".join(str(value) for value in values.values() if value)
+def _count(cores: Any) -> str:
+    return str(len(cores) if isinstance(cores, list) else cores)
+
+
+def _gib(mib: Any) -> str:
+    return f"{mib / 1024:.0f}" if isinstance(mib, int | float) else str(mib)
+
+
+def _gpus(found: Any) -> str:
+    kinds = Counter(_gpu(one) for one in found) if isinstance(found, list) else Counter()
+    return " and ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def _gpu(facts: Any) -> str:
@@ -114,9 +114,32 @@ def _gpu(facts: Any) -> str:
     return f"{facts.get('name', 'GPU')}{driver}"
 
 
+def _build(facts: Any) -> str:
+    """Version and digest of a library that tells more than its version."""
+    if not isinstance(facts, dict):
+        return str(facts)
+    return " ".join(str(facts[name]) for name in ("version", "digest") if facts.get(name))
+
+
 def _minor(version: Any) -> str:
     """'3.11' of '3.11.7'."""
     return ".".join(str(version or "").split(".")[:2])
+
+
+# Of what a host was found to be, what matters; hosts are compared whatever they are called.
+_HOST: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "processor": ("processor", str),
+    "cores": ("cores", _count),
+    "memory_mib": ("memory, GiB", _gib),
+    "gpus": ("GPUs", _gpus),
+    "cuda_driver": ("CUDA driver", str),
+    "cuda_runtime": ("CUDA", str),
+    "mxnet": ("MXNet", str),
+    "numpy": ("NumPy", str),
+    "opencv": ("OpenCV", _build),
+    "simplejpeg": ("simplejpeg", str),
+    "python": ("Python", _minor),
+}
 
 
 def _text(value: Any) -> str:

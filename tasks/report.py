@@ -52,7 +52,10 @@ def run_folder(name: str) -> Path:
 def named_run(name: str) -> Run:
     """The run of a path, or of the name of a run, a baseline or a published table."""
     from results.baselines import opened
+    from results.run import load
 
+    if os.sep in name:
+        return load(run_folder(name))
     return opened(name, RUNS, BASELINES)
 
 

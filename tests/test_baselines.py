@@ -75,7 +75,6 @@ def test_a_name_of_a_run_and_a_baseline_has_to_say_which(runs: Path, tmp_path: P
     assert opened("run:one", runs, folder).folder == runs / "one"
     assert opened("baseline:one", runs, folder).folder == folder / "one"
     assert opened("two", runs, folder).folder == runs / "two"
-    assert opened(f"{runs}/one", runs, folder).folder == runs / "one"
     assert opened("tutorial", runs, folder).name == "tutorial"
     assert opened("reference:tutorial", runs, folder).name == "tutorial"
 

@@ -160,6 +160,8 @@ def test_runs_without_a_point_in_common_are_refused() -> None:
     a, b = run("a", *quiet()), run("b", *quiet(lr=0.5))
     with pytest.raises(StoreError, match="no point of a is in b with the same settings"):
         compare(a, b)
+    with pytest.raises(StoreError, match=r"with the same network, mode and number of devices$"):
+        compare(a, run("c", *quiet(devices=2)), like)
     (change,) = compare(a, b, like).changes
     assert change.settings == ("lr (0.01 / 0.5)",)
 

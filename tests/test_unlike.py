@@ -92,15 +92,26 @@ def test_variables_instructions_and_the_build_matter() -> None:
 def test_hosts_are_compared_by_what_they_are_not_by_their_names() -> None:
     gpu = {"name": "H200", "driver": "570.1", "index": "0"}
     host = {"cores": [0, 1], "memory_mib": 8192, "gpus": [gpu, gpu], "load": 0.1}
-    same = {"hosts": {"y": host | {"load": 3.0}, "x": host}}
+    same = {"hosts": {name: host | {"load": 3.0} for name in "xyz"}}
     assert between(quiet(), quiet(), a={"hosts": {"a": host, "b": host}}, b=same) == {}
     newer = host | {"gpus": [gpu | {"driver": "580.2"}] * 2}
-    found = between(quiet(), quiet(), a={"hosts": {"a": host}}, b={"hosts": {"a": newer}})["hosts"]
-    assert found.a == "1 x 2 cores, 8 GiB, 2 H200 (driver 570.1)"
-    assert found.b == "1 x 2 cores, 8 GiB, 2 H200 (driver 580.2)"
-    assert found.matters
+    found = between(quiet(), quiet(), a={"hosts": {"a": host}}, b={"hosts": {"a": newer}})
+    assert {name: (one.a, one.b, one.matters) for name, one in found.items()} == {
+        "hosts' GPUs": ("2 H200 (driver 570.1)", "2 H200 (driver 580.2)", True)
+    }
+
+
+def test_what_hosts_of_an_older_run_did_not_tell_forbids_nothing() -> None:
+    host = {"cores": [0, 1], "memory_mib": 8192}
+    more = host | {"processor": "P1", "opencv": {"version": "5.0", "digest": "abc", "JPEG": "x"}}
+    found = between(quiet(), quiet(), a={"hosts": {"a": host}}, b={"hosts": {"a": more}})
+    assert {name: one.b for name, one in found.items()} == {
+        "hosts' processor": "P1",
+        "hosts' OpenCV": "5.0 abc",
+    }
+    assert not any(one.matters for one in found.values())
 
 
 def test_an_environment_of_any_shape_is_taken() -> None:
     odd = {"hosts": {"a": {"cores": None, "gpus": ["x", 3], "memory_mib": "?", "python": 3}}}
-    assert "hosts" in between(quiet(), quiet(), a={"hosts": [1]}, b=odd)
+    assert "hosts' Python" in between(quiet(), quiet(), a={"hosts": [1]}, b=odd)
