@@ -135,7 +135,8 @@ def test_gzipped_and_utf_16_logs_are_read(tmp_path: Path) -> None:
         (SPEED.format(20, "nan").encode(), "1 line has none that can be used"),
         (SPEED.format(20, 9.5).encode(), "--warmup 0"),
         ((LINES + LINES).encode(), "comes again"),
-        (LINES.encode("utf-16") + b"x", ""),
+        (LINES.replace("100.0", "1e-320").encode(), "cannot be a point"),
+        (LINES.replace("[20]", f"[{'9' * 9000}]").encode(), ""),
     ],
 )
 def test_what_is_no_log_gets_one_line(tmp_path: Path, text: bytes, told: str) -> None:
