@@ -1,5 +1,7 @@
 """What other tools' logs come to, format by format."""
 
+import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -223,6 +225,32 @@ def test_our_networks_are_known_by_any_spelling_and_others_as_they_are(
     name: str, known: tuple[str, int | None]
 ) -> None:
     assert network(name) == known
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda some: (
+        st.lists(some, max_size=2)
+        | st.dictionaries(st.sampled_from(["throughput", "samples_count", "step"]), some)
+    ),
+)
+KEYS = [
+    "epoch_start",
+    "epoch_stop",
+    "train_samples",
+    "throughput",
+    "tracked_stats",
+    "eval_accuracy",
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from(KEYS), JSON, JSON, JSON), max_size=8))
+def test_whatever_events_of_mlperf_hold_only_true_speeds_come_of_them(
+    events: list[tuple[str, object, object, object]],
+) -> None:
+    names = ("key", "value", "time_ms", "metadata")
+    texts = [f":::MLLOG {json.dumps(dict(zip(names, event, strict=True)))}" for event in events]
+    assert all(0 < (one.seconds or one.rate) < math.inf for one in read("mlperf", texts).stretches)
 
 
 @given(st.sampled_from(sorted(LOGS.glob("*.log"))), st.data())

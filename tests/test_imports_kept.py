@@ -72,6 +72,18 @@ def test_points_of_imports_are_each_others_bases(tmp_path: Path) -> None:
     assert eight.device.speedup.value == pytest.approx(7.2)
 
 
+def test_a_full_host_is_a_base_where_its_devices_are_told(tmp_path: Path) -> None:
+    asked = ASKED | {"devices_per_host": "8", "kvstore": "nccl"}
+    for devices, speed in (("1", "100.0"), ("8", "720.0"), ("16", "1400.0")):
+        path = log(tmp_path, LINES.replace("100.0", speed), f"{devices}.log")
+        bring(path, tmp_path / "r", **asked | {"devices": devices, "speeds_of": "job"})
+    one, eight, sixteen = load(tmp_path / "r").rows
+    assert one.host is None
+    assert eight.host is not None
+    assert sixteen.trial.hosts == 2
+    assert sixteen.host.efficiency.value == pytest.approx(1400 / 1440)
+
+
 def test_another_log_of_a_point_is_a_repeat_and_the_same_one_is_refused(tmp_path: Path) -> None:
     run = tmp_path / "r"
     bring(log(tmp_path), run, **ASKED)
@@ -90,7 +102,7 @@ def test_the_logs_are_kept_as_they_were_with_where_they_came_from(tmp_path: Path
     assert kept.read_bytes() == path.read_bytes()
     environment: dict[str, str] = read_json(tmp_path / "r", "environment.json", {})
     assert environment["imported"] == "a.log (mxnet)"
-    assert environment["description"] == "a study of ours"
+    assert environment["description"] == "a study of ours (imported, not measured by mxscale)"
 
 
 def test_a_folder_of_workers_is_named_by_a_pattern(tmp_path: Path) -> None:
@@ -116,13 +128,15 @@ def test_gzipped_and_utf_16_logs_are_read(tmp_path: Path) -> None:
     [
         (b"", "the file is empty"),
         (b"\x7fELF\0\0", "not text"),
-        (gzip.compress(LINES.encode(), mtime=0)[:-20], "damaged"),
+        (b"1 " * 1_000_000, "in one of the formats"),
+        (gzip.compress(LINES.encode())[:-20], "damaged"),
         (b"hello <b>\nworld\n", "in one of the formats mxnet, tf-inception, horovod, tf-cnn, "),
         (SPEED.format(20, 0).encode(), "1 line has none that can be used"),
         (SPEED.format(20, "nan").encode(), "1 line has none that can be used"),
         (SPEED.format(20, 9.5).encode(), "--warmup 0"),
         ((LINES + LINES).encode(), "comes again"),
-        (LINES.encode("utf-16") + b"x", ""),
+        (LINES.replace("100.0", "1e-320").encode(), "cannot be a point"),
+        (LINES.replace("[20]", f"[{'9' * 9000}]").encode(), ""),
     ],
 )
 def test_what_is_no_log_gets_one_line(tmp_path: Path, text: bytes, told: str) -> None:
@@ -140,7 +154,7 @@ def test_what_is_no_log_gets_one_line(tmp_path: Path, text: bytes, told: str) ->
         ({"network": "", "devices": ""}, "add --network resnet-50 --devices 32"),
         ({"batch_per_device": ""}, "add --batch-per-device 64"),
         ({"devices": "many"}, "--devices: expected a whole number"),
-        ({"devices": "3", "hosts": "2"}, "expected as many devices on each of 2 hosts"),
+        ({"devices": "3", "hosts": "2"}, "3 devices do not fill 2 hosts of 2"),
         ({"dtype": "float8"}, "--dtype: expected one of float32"),
         ({"speeds_of": "me"}, "--speeds-of: expected one of workers, one-worker"),
         ({"data": "mixed"}, "--data: expected one of real, synthetic"),

@@ -7,8 +7,8 @@ from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number
 
 _NUMBER = r"([-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf))"
-_ROW = re.compile(r"\s*(?:[-*] )?\s*(\d+)" + rf"\s+{_NUMBER}" * 5 + r"\s*$")
-_BEGUN = re.compile(r"\s*(?:[-*] )?\s*\d+(?:\s+[-+.\deE]+){1,5}\s*$")
+_ROW = re.compile(r"\s*(?:[-*]\s+)?(\d{1,12})" + rf"\s+{_NUMBER}" * 5 + r"\s*$")
+_BEGUN = re.compile(r"\s*(?:[-*]\s+)?\d+(?:\s+[-+.\deE]+){1,5}\s*$")
 _HEADER = re.compile(r"\bStep\s+Epoch\s+Speed\b")
 _FINISHED = re.compile(r"\bFinished in ([.\d]+)")
 

@@ -8,14 +8,14 @@ from results.imports.log import Format, Log, Reading, Stretch, number
 
 # What the benchmark times at once, unless it is told otherwise; its output does not say.
 _BATCHES = 10
-_ITERATION = re.compile(r"Iter #(\d+): ([-+.\w]+) img/sec per (GPU|CPU)")
+_ITERATION = re.compile(r"Iter #(\d{1,12}): ([-+.\w]+) img/sec per (GPU|CPU)")
 _BEGUN = re.compile(r"Iter #\d+")
 _SAID = {
     "network": re.compile(r"^Model: (\S+)"),
-    "batch_per_device": re.compile(r"^Batch size: (\d+)\s*$"),
-    "devices": re.compile(r"^Number of [GC]PUs?: (\d+)"),
+    "batch_per_device": re.compile(r"^Batch size: (\d{1,12})\s*$"),
+    "devices": re.compile(r"^Number of [GC]PUs?: (\d{1,12})"),
 }
-_TOTAL = re.compile(r"Total img/sec on (\d+) [GC]PU\(s\)")
+_TOTAL = re.compile(r"Total img/sec on (\d{1,12}) [GC]PU\(s\)")
 
 
 def read(lines: Iterable[Line]) -> Log:

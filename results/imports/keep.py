@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from results.errors import StoreError
 from results.imports.record import Imported
 from results.record import Record
-from results.store import Store, read, remember
+from results.store import Store, read, read_json, remember
+
+_NOT_OURS = "imported, not measured by mxscale"
 
 
 def keep(folder: Path, new: Imported, description: str = "") -> Record:
@@ -25,16 +28,21 @@ def keep(folder: Path, new: Imported, description: str = "") -> Record:
         record = _numbered(folder, new.record, known)
         _copy(folder / "logs" / record.identity.key / str(record.identity.repeat), new.paths)
         store.append(record)
-        sources = dict.fromkeys([*(one.source for one in known), record.source])
-        remember(folder, "date", datetime.now(UTC).isoformat(timespec="seconds"))
-        remember(
-            folder, "imported", ", ".join(one.removeprefix("imported from ") for one in sources)
-        )
-        if description:
-            remember(folder, "description", description)
+        _remember(folder, [*known, record], description)
     finally:
         store.close()
     return record
+
+
+def _remember(folder: Path, records: Sequence[Record], description: str) -> None:
+    sources = dict.fromkeys(one.source.removeprefix("imported from ") for one in records)
+    environment: dict[str, Any] = read_json(folder, "environment.json", {})
+    told = f"{description} ({_NOT_OURS})" if description else _NOT_OURS
+    if description or "description" not in environment:
+        remember(folder, "description", told)
+    # Not "date": that is of measuring.
+    remember(folder, "imported_at", datetime.now(UTC).isoformat(timespec="seconds"))
+    remember(folder, "imported", ", ".join(sources))
 
 
 def _check_imported(folder: Path) -> None:

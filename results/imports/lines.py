@@ -15,7 +15,7 @@ from bench.errors import SpecError
 
 _HEAD = 1 << 16
 # Of a line; what is longer comes in pieces, so that no file needs more memory than this.
-_LONGEST = 1 << 16
+_LONGEST = 1 << 14
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # mpirun and horovodrun, ours (launch.launch), srun --label.
 _PREFIX = re.compile(

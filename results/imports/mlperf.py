@@ -12,12 +12,13 @@ from results.imports.log import Format, Log, Reading, Stretch
 _EVENT = re.compile(r":::MLLOGv?[\d.]* (?P<json>\{.*\})")
 _BEGUN = ":::MLLOG"
 _SAID = {
-    "submission_benchmark": "network",
     "global_batch_size": "global_batch",
     "number_of_nodes": "hosts",
     "num_nodes": "hosts",
     "number_of_ranks": "devices",
 }
+_PLACES = ("step", "step_num", "samples_count", "epoch_num", "first_epoch_num")
+_MOST = 1e15
 
 Event = tuple[Line, dict[str, Any]]
 
@@ -30,8 +31,7 @@ def read(lines: Iterable[Line]) -> Log:
         _header(reading, event)
     for found in (_throughputs(events), _epochs(events, "epoch"), _epochs(events, "block")):
         for stretch in found:
-            if stretch.images or stretch.steps:
-                reading.take(stretch)
+            reading.take(stretch)
         if reading.stretches:
             break
     return reading.log()
@@ -50,7 +50,7 @@ def _events(reading: Reading, lines: Iterable[Line]) -> Iterator[Event]:
             continue
         where, value = _place(event), event.get("value")
         told = tuple(value) if isinstance(value, dict) else ()
-        once = (event["key"], told, where or event.get("time_ms"))
+        once = (event["key"], told, where or _amount(event.get("time_ms")))
         if once not in seen:
             seen.add(once)
             yield line, event
@@ -64,22 +64,33 @@ def _parsed(text: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) and isinstance(event.get("key"), str) else None
 
 
-def _place(event: dict[str, Any]) -> int:
+def _amount(value: object) -> float:
+    """The value where it is a number above 0 that a count or a time can be, else NaN."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _MOST:
+        return float(value)
+    return math.nan
+
+
+def _metadata(event: dict[str, Any]) -> dict[str, Any]:
+    told = event.get("metadata")
+    return told if isinstance(told, dict) else {}
+
+
+def _place(event: dict[str, Any]) -> float:
     """The step, samples or epoch that an event is of; 0 where it does not say."""
-    metadata = event.get("metadata")
-    told = metadata if isinstance(metadata, dict) else {}
-    for name in ("step", "step_num", "samples_count", "epoch_num", "first_epoch_num"):
-        if isinstance(told.get(name), int | float):
-            return int(told[name])
-    return 0
+    told = _metadata(event)
+    found = (_amount(told.get(name)) for name in _PLACES)
+    return next((place for place in found if place > 0), 0.0)
 
 
 def _header(reading: Reading, event: dict[str, Any]) -> None:
     key, value = event["key"], event.get("value")
-    if key in _SAID and isinstance(value, str | int):
-        reading.said[_SAID[key]] = value
-    elif key in {"eval_accuracy", "eval_result"} and isinstance(value, int | float):
-        reading.accuracy = float(value)
+    if key == "submission_benchmark" and isinstance(value, str):
+        reading.said["network"] = value
+    elif key in _SAID and _amount(value).is_integer():
+        reading.said[_SAID[key]] = int(_amount(value))
+    elif key in {"eval_accuracy", "eval_result"} and _amount(value) > 0:
+        reading.accuracy = _amount(value)
 
 
 def _throughputs(events: list[Event]) -> Iterator[Stretch]:
@@ -89,34 +100,36 @@ def _throughputs(events: list[Event]) -> Iterator[Stretch]:
             value = value.get("throughput")
         elif event["key"] != "throughput":
             continue
-        if isinstance(value, int | float):
-            yield Stretch(place=(order,), steps=1, rate=float(value), line=line.number)
+        if value is not None:
+            yield Stretch(place=(order,), steps=1, rate=_amount(value), line=line.number)
 
 
 def _epochs(events: list[Event], kind: str) -> Iterator[Stretch]:
     """From each start to the stop that follows it."""
-    samples = next((e.get("value") for _, e in events if e["key"] == "train_samples"), None)
+    samples = next((_amount(e.get("value")) for _, e in events if e["key"] == "train_samples"), 0.0)
     start: dict[str, Any] = {}
     for order, (line, event) in enumerate(events):
         if event["key"] == f"{kind}_start":
             start = event
         elif event["key"] == f"{kind}_stop" and start:
-            yield Stretch(
-                place=(order,),
-                seconds=(event.get("time_ms", 0) - start.get("time_ms", 0)) / 1000 or math.nan,
-                images=_images(start, event, samples),
-                line=line.number,
-            )
+            images = _images(start, event, samples)
+            if images > 0:
+                seconds = (_amount(event.get("time_ms")) - _amount(start.get("time_ms"))) / 1000
+                yield Stretch(
+                    place=(order,),
+                    seconds=seconds or math.nan,
+                    images=round(images),
+                    line=line.number,
+                )
             start = {}
 
 
-def _images(start: dict[str, Any], stop: dict[str, Any], samples: object) -> int:
+def _images(start: dict[str, Any], stop: dict[str, Any], samples: float) -> float:
     """Images between the two: as they count them, else as many as their epochs have."""
-    begin, end = ((one.get("metadata") or {}) for one in (start, stop))
+    begin, end = _metadata(start), _metadata(stop)
     if "samples_count" in begin and "samples_count" in end:
-        return int(end["samples_count"] - begin["samples_count"])
-    epochs = begin.get("epoch_count", 1)
-    return round(samples * epochs) if isinstance(samples, int) else 0
+        return _amount(end["samples_count"]) - max(0.0, _amount(begin["samples_count"]))
+    return samples * _amount(begin.get("epoch_count", 1))
 
 
 FORMAT = Format(

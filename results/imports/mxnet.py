@@ -4,12 +4,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
+from bench.errors import is_whole
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number
 
 _SPEED = re.compile(
-    r"(?:Node\[(?P<node>\d+)\]\s*)?Epoch\s?\[(?P<epoch>\d+)\]\s*,?\s*"
-    r"Batch\s*\[(?:(?P<begin>\d+)-)?(?P<batch>\d+)\]\s*"
+    r"(?:Node\[(?P<node>\d+)\]\s*)?Epoch\s?\[(?P<epoch>\d{1,12})\]\s*,?\s*"
+    r"Batch\s*\[(?:(?P<begin>\d{1,12})-)?(?P<batch>\d{1,12})\]\s*"
     r"Speed:\s*(?P<speed>[-+.\w]+)\s*(?:samples|images)/s"
 )
 _BEGUN = re.compile(r"Speed:|Epoch\s?\[\d+\]\s*,?\s*Bat[ch]*\s*\[?[\d-]*\]?\s*$")
@@ -17,7 +18,7 @@ _ACCURACY = re.compile(
     r"(?:Node\[(?P<node>\d+)\]\s*)?Epoch\s?\[\d+\]\s*Validation-(?:top-?1-?acc\w*|accuracy)"
     r"\s*=\s*(?P<value>[-+.\w]+)"
 )
-_COST = re.compile(r"Epoch\s?\[(?P<epoch>\d+)\]\s*Time cost\s*=\s*(?P<seconds>[-+.\w]+)")
+_COST = re.compile(r"Epoch\s?\[(?P<epoch>\d{1,12})\]\s*Time cost\s*=\s*(?P<seconds>[-+.\w]+)")
 _STARTED = "start with arguments"
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|[^,()]+)")
 
@@ -61,7 +62,7 @@ def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
     layered = network in {"resnet", "vgg"} and layers.isdecimal()
     if network:
         yield "network", f"{network}-{layers}" if layered else network
-    if arguments.get("batch_size", "").isdecimal():
+    if is_whole(arguments.get("batch_size", "")):
         yield "worker_batch", int(arguments["batch_size"])
     if store := arguments.get("kv_store"):
         yield "kvstore", store

@@ -35,6 +35,7 @@ class Asked:
     network: str = ""
     devices: int = 0
     hosts: int = 0
+    devices_per_host: int = 0
     workers: int = 0
     batch_per_device: int = 0
     kvstore: str = ""
@@ -64,13 +65,14 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
     point = _Point(where, asked, said)
     point.check_whole()
     family, layers = network(str(point.either("network")))
-    hosts = point.either("hosts") or 1
+    hosts, full = point.hosts()
     workers = point.either("workers") or (max(hosts, ranks) if "worker" in format_.of else 1)
     devices = point.devices(workers)
-    if devices % hosts or devices % workers:
+    full = full or -(-devices // hosts)
+    if devices % workers or -(-devices // full) != hosts:
         raise SpecError(
-            f"{where}: expected as many devices on each of {hosts} hosts and for each of {workers} "
-            f"workers, got --devices {devices}"
+            f"{where}: {devices} devices do not fill {hosts} hosts of {full} with {workers} "
+            f"workers; look at --devices, --hosts, --devices-per-host and --workers"
         )
     own = 1 if format_.single else devices // workers
     return Trial(
@@ -84,7 +86,7 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
         dtype=point.one_of("dtype", DTYPES) or "float32",
         devices=devices,
         devices_per_worker=own,
-        devices_per_host=devices // hosts,
+        devices_per_host=full,
         batch_per_device=point.batch(devices, workers),
         steps_per_window=1,
         warmup_windows=format_.warmup if asked.warmup is None else asked.warmup,
@@ -136,6 +138,13 @@ class _Point:
             option = "data" if name == "mode" else name
             raise SpecError(f"--{option}: expected one of {', '.join(known)}, got {found!r}")
         return found
+
+    def hosts(self) -> tuple[int, int]:
+        """How many, and how many devices a full one has, 0 where nothing says so."""
+        full = self.asked.devices_per_host
+        devices = self.asked.devices or self.said.get("devices", 0)
+        least = -(-devices // full) if full and devices else 1
+        return self.either("hosts") or least, full
 
     def devices(self, workers: int) -> int:
         """Of the whole job."""

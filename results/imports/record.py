@@ -13,7 +13,7 @@ from results.imports import formats, windows
 from results.imports.clock import clock
 from results.imports.log import SPEEDS_OF, Format, Log
 from results.imports.point import Asked, trial
-from results.record import Identity, Rank, Record
+from results.record import Identity, Rank, Record, emit, parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
         accuracy=next((log.accuracy for log in logs.values() if log.accuracy is not None), None),
         source=f"imported from {_files(paths)} ({format_.name})",
     )
+    _check_stored(where, record)
     return Imported(record=record, paths=tuple(paths), format=format_)
 
 
@@ -67,6 +68,14 @@ def _identity(point: Trial, paths: Sequence[Path]) -> Identity:
         data_manifest="",
         hosts=(),
     )
+
+
+def _check_stored(where: str, record: Record) -> None:
+    """Raises SpecError for a record that the store could not read again."""
+    try:
+        parse(emit(record))
+    except (SpecError, ValueError) as error:
+        raise SpecError(f"{where}: what it says cannot be a point: {error}") from error
 
 
 def _check_all_there(where: str, found: int, point: Trial, format_: Format) -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number
 
-_STEP = re.compile(r"(?<![\w.])(\d+)\s+images/sec: ([-+.\w]+)(?=\s|$)")
+_STEP = re.compile(r"(?<![\w.])(\d{1,12})\s+images/sec: ([-+.\w]+)(?=\s|$)")
 _BEGUN = re.compile(r"(?<![\w.])\d+\s+images/")
 _TOTAL = re.compile(r"total images/sec: ([-+.\w]+)")
-_GLOBAL = re.compile(r"(?:^|\] )Batch size:\s+(\d+)(?:\.0*)? global")
-_PER_DEVICE = re.compile(r"(?:^|\])\s+(\d+)(?:\.0*)? per device")
+_GLOBAL = re.compile(r"(?:^|\] )Batch size:\s+(\d{1,12})(?:\.0*)? global")
+_PER_DEVICE = re.compile(r"(?:^|\])\s+(\d{1,12})(?:\.0*)? per device")
 _ONE_PROCESS = {"replicated", "independent", None}
 _FIELD = re.compile(r"(?:^|\] )(Model|Dataset|Mode|Variables|Devices):\s+(.+)$")
 
@@ -53,7 +53,7 @@ def between(means: Sequence[Stretch]) -> list[Stretch]:
     before, spent = 0, 0.0
     for one in means:
         step, time = one.place[-1], one.place[-1] / one.rate
-        if step <= before:
+        if before and step <= before:
             found.append(one)  # another run in the same file; who puts windows together says so
         elif time > spent:
             rate = (step - before) / (time - spent)

@@ -7,7 +7,8 @@ from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number
 
 _STEP = re.compile(
-    r"(?:Worker (?P<worker>\d+): )?[-\d]+ [:.\d]+: step (?P<step>\d+), loss = \S+?\s*"
+    r"(?:Worker (?P<worker>\d+): )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"
+    r": step (?P<step>\d{1,12}), loss = \S+?\s*"
     r"\((?P<rate>[-+.\w]+) examples/sec;\s*(?P<seconds>[-+.\w]+)\s*sec/batch\)"
 )
 _BEGUN = re.compile(r": step \d+, loss")

@@ -98,6 +98,7 @@ def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[R
         "job": trial.global_batch / shares,
     }[format_.of]
     counted = trial.worker_batch if format_.of == "workers" else trial.global_batch
+    timed = all(map(_timed, found.values()))
     made = []
     for number, (worker, part) in enumerate(found.items()):
         seconds = tuple(one.seconds or one.steps * own / one.rate for one in part)
@@ -107,16 +108,14 @@ def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[R
                 host=worker.partition(" ")[0] if " worker " in worker else "unknown",
                 process=f"worker-{number}",
                 seconds=seconds,
-                ends=_ends(part, seconds),
+                ends=tuple(one.at or 0.0 for one in part) if timed else tuple(accumulate(seconds)),
                 images=tuple(one.images or one.steps * counted for one in part),
             )
         )
     return tuple(made)
 
 
-def _ends(part: Sequence[Stretch], seconds: Sequence[float]) -> tuple[float, ...]:
-    """By the times on the lines, else as if one followed the other from 0 on."""
+def _timed(part: Sequence[Stretch]) -> bool:
+    """Whether the times on the lines tell when each stretch ended; else one follows the other."""
     told = [one.at for one in part if one.at is not None]
-    if len(told) == len(part) and all(a < b for a, b in pairwise(told)):
-        return tuple(told)
-    return tuple(accumulate(seconds))
+    return len(told) == len(part) and all(a < b for a, b in pairwise(told))
