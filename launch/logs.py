@@ -139,9 +139,12 @@ def compress(folder: Path) -> None:
 
 
 def seal(folder: Path, started: str) -> None:
-    """Says which record the folder is of; without that it is of an attempt that made none."""
-    with contextlib.suppress(OSError):
-        (folder / RECORDED).write_text(json.dumps({"started": started}) + "\n", encoding="utf-8")
+    """Says which record the folder is of; without that it is of an attempt that made none.
+
+    One that says so already is of an attempt before: this one came to no logs.
+    """
+    with contextlib.suppress(OSError), (folder / RECORDED).open("x", encoding="utf-8") as file:
+        file.write(json.dumps({"started": started}) + "\n")
 
 
 def files_of(folder: Path, name: str) -> list[Path]:

@@ -120,6 +120,8 @@ def _hosts(environment: dict[str, Any]) -> list[str]:
         return []
     lines = [f"hosts: {', '.join(hosts)}"]
     for fact in facts(hosts):
+        if not (fact.most or fact.others):
+            continue
         who = "; ".join(f"{name}: {value or 'nothing'}" for name, value in fact.others.items())
         most = fact.most or "nothing"
         lines.append(f"* {fact.name}: {most} (but {who})" if who else f"  {fact.name}: {most}")

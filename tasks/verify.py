@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.run import Run
     from results.verify import Verified
 
+_MOST_LINES = 200
+
 
 @task(
     help={
@@ -31,12 +33,18 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 @door
 def report_verify(c, run="", digest=""):  # type: ignore[no-untyped-def]
     """Check a run against its digest, and every cell of its report against the raw events."""
+    from results.store import writer
+
     expected, folder = _digest(digest), run_folder(run)
     if not folder.is_dir():
         raise StoreError(f"{folder}: no such run folder; 'fab results.list' shows those there are")
+    if process := writer(folder):
+        raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
     result = verified(folder, expected)
-    for line in result.wrong:
+    for line in result.wrong[:_MOST_LINES]:
         print(f"WRONG: {line}")
+    if len(result.wrong) > _MOST_LINES:
+        print(f"WRONG: {len(result.wrong) - _MOST_LINES} more places")
     for line in result.unchecked:
         print(f"not checked: {line}")
     print(f"digest: {result.digest}")
@@ -50,8 +58,7 @@ def report_verify(c, run="", digest=""):  # type: ignore[no-untyped-def]
             "all of it and built the report again"
         )
     if result.wrong:
-        lines = f"{len(result.wrong)} line{'s' if len(result.wrong) > 1 else ''} above"
-        raise Exit(f"error: {folder}: is not as it has to be, see the {lines}", code=2)
+        raise Exit(f"error: {folder}: is not as it has to be, the lines above say where", code=2)
     print("all of it holds")
 
 

@@ -16,9 +16,11 @@ import launch.logs
 from launch.agents import Agents
 from launch.hosts import rehearse, this_machine
 from launch.job import run
-from launch.logs import Logs, compress, files_of, lines_of
+from launch.logs import Logs, compress, files_of, lines_of, seal
 from launch.plan import Process
 from launch.watch import Deadlines, Watch
+from results import events
+from results.heard import heard, rank_of
 from results.store import read
 from tests.jobs import measured, trial
 from tests.test_fabfile import ROOT, refusal
@@ -100,10 +102,44 @@ def test_large_logs_are_compressed_and_read_alike(tmp_path: Path) -> None:
 
 
 def test_the_logs_of_an_attempt_before_are_removed(tmp_path: Path) -> None:
-    for name in ("worker-0.log.gz", "worker-0.log.1", "worker-9.log"):
+    events = ("worker-0.events.jsonl", "worker-1.events.jsonl.gz", "recorded.json")
+    for name in ("worker-0.log.gz", "worker-0.log.1", "worker-9.log", *events):
         (tmp_path / name).write_text("old")
     Logs(tmp_path, [process()], 2000).close()
     assert [path.name for path in tmp_path.iterdir()] == ["hosts.json"]
+
+
+def test_events_are_kept_as_they_were_said_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch.logs, "MOST_BYTES", 40)
+    logs = Logs(tmp_path, [process()], 2000)
+    logs.keep("worker-0", ['{"event": "reached"}', "torn {\udcff"])
+    logs.keep("worker-0", ["x" * 30])
+    logs.keep("worker-0", ["y"])
+    logs.close()
+    text = (tmp_path / "worker-0.events.jsonl").read_bytes()
+    assert text == b'{"event": "reached"}\ntorn {?\n'
+
+
+def test_logs_stay_those_of_the_attempt_that_wrote_them(tmp_path: Path) -> None:
+    seal(tmp_path, "yesterday")
+    seal(tmp_path, "today, when no process was started")
+    assert events.recorded(tmp_path) == "yesterday"
+    Logs(tmp_path, [process()], 2000).close()
+    seal(tmp_path, "now")
+    assert events.recorded(tmp_path) == "now"
+
+
+@pytest.mark.program
+def test_a_record_is_what_its_events_say(tmp_path: Path) -> None:
+    (record,) = measured(tmp_path, trial("worker-1:exit@2"))
+    logs = tmp_path / "logs" / record.identity.key / "0"
+    assert record.status == "failed"
+    for rank in record.ranks:
+        told = heard(events.lines_of(logs / f"{rank.process}.events.jsonl"))
+        assert rank_of(told, rank.host, rank.process) == rank
+    assert events.recorded(logs) == record.started
 
 
 @pytest.mark.program

@@ -15,7 +15,7 @@ from launch.hosts import ROOT
 from plots.report import build
 from results import digest
 from results.run import load
-from results.store import read
+from results.store import Store, read
 from tasks.verify import verified
 from tests.jobs import measured, trial
 from tests.test_fabfile import refusal
@@ -233,8 +233,15 @@ def test_a_failed_check_ends_with_2_and_says_where(
     changed = copy(run, tmp_path)
     replaced(changed / "environment.json", '"cores": ', '"cores": 1')
     code, line = refusal(fabfile.report_verify, run=str(changed))
-    assert (code, "is not as it has to be, see the 3 lines above" in line) == (2, True), line
+    assert (code, "is not as it has to be, the lines above say where" in line) == (2, True), line
     assert "WRONG: environment.json line " in capsys.readouterr().out
+
+
+def test_a_run_that_is_being_written_is_not_checked(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    code, line = refusal(fabfile.report_verify, run=str(tmp_path))
+    store.close()
+    assert (code, "is writing there; wait for it" in line) == (2, True)
 
 
 def test_a_digest_that_is_none_is_refused() -> None:
