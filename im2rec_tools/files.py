@@ -18,7 +18,14 @@ def part_of(path: Path) -> Path:
 
 @contextmanager
 def whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, that takes its name when the block ends well and vanishes otherwise."""
+    """A file to write, that takes its name when the block ends well and vanishes otherwise.
+
+    A device or a pipe, such as /dev/stdout, is written to and not replaced.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        with path.open("wb") as file:
+            yield file
+        return
     sibling = part_of(path)  # one that was left over is written anew
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

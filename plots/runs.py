@@ -38,7 +38,7 @@ def show(entries: Sequence[Entry], where: str) -> None:
     console.print(table)
     for one in entries:
         if one.problem:
-            console.print(Text(f"{one.name}: cannot be read: {one.problem}"), soft_wrap=True)
+            console.print(Text(f"{one.name}: {_trouble(one)}"), soft_wrap=True)
 
 
 def _cells(one: Entry) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def _cells(one: Entry) -> tuple[str, ...]:
         one.name,
         one.date[:16].replace("T", " "),
         one.commit,
-        "cannot be read" if one.problem else _counted(one),
+        "cannot be read" if one.problem and not one.unread else _counted(one),
         str(one.hosts or ""),
         networks,
         size(one.bytes),
@@ -57,9 +57,19 @@ def _cells(one: Entry) -> tuple[str, ...]:
     )
 
 
+def _trouble(one: Entry) -> str:
+    count = f"{one.unread} lines cannot be read, the first: " if one.unread > 1 else ""
+    return f"{count or 'cannot be read: ' * (not one.unread)}{one.problem}"
+
+
 def _counted(one: Entry) -> str:
     """'27 ok', '25 ok, 1 failed, 1 missing'."""
-    counts = (("ok", one.ok), ("failed", one.failed), ("missing", one.missing))
+    counts = (
+        ("ok", one.ok),
+        ("failed", one.failed),
+        ("missing", one.missing),
+        ("unreadable", one.unread),
+    )
     return ", ".join(f"{count} {word}" for word, count in counts if count) or "none"
 
 
@@ -97,6 +107,7 @@ def _lines(
         "date": entry.date,
         "commit": entry.commit or "unknown",
         "points": _counted(entry),
+        "trouble": _trouble(entry) if entry.problem else "",
         **more,
     }
     return [f"{name + ':':<13}{value}" for name, value in said.items() if value]

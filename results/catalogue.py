@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from results.environment import environment_of
 from results.errors import StoreError
-from results.front import fronts, points
-from results.store import read_json, write_whole
+from results.front import Front, fronts, points
+from results.store import Unread, read_json, write_whole
 
 INDEX = ".catalogue.json"
 # 1: first. Another number: what was kept does not count.
@@ -24,7 +25,11 @@ _STAMPED = ("records.jsonl", "asked.json", "environment.json", "logs", "report")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A run in a line; `problem` is why it cannot be read, and then little else is known."""
+    """A run in a line.
+
+    unread   lines of its log that hold no record which this version reads
+    problem  why it, or the first of those lines, cannot be read; with none, little else is known
+    """
 
     name: str
     folder: str
@@ -38,6 +43,7 @@ class Entry:
     bytes: int = 0
     rehearsal: bool = False
     imported: bool = False
+    unread: int = 0
     problem: str = ""
 
 
@@ -103,12 +109,19 @@ def entry(folder: Path) -> Entry:
     size = size_of(folder)
     when = _began(folder)
     try:
-        environment = read_json(folder, "environment.json", dict[str, Any]())
-        found = list(fronts(folder))
-        points_found = points(folder, found)
+        environment = environment_of(folder)
+        said = list(fronts(folder))
+        found = [one for one in said if isinstance(one, Front)]
+        points_found = points(folder, said)
     except StoreError as error:
-        problem = str(error).removeprefix(f"{folder}/").removeprefix(f"{folder}: ")
-        return Entry(name=folder.name, folder=str(folder), date=when, bytes=size, problem=problem)
+        return Entry(
+            name=folder.name,
+            folder=str(folder),
+            date=when,
+            bytes=size,
+            problem=_short(folder, error),
+        )
+    unread = [one for one in said if isinstance(one, Unread)]
     statuses = [one.status for one in points_found]
     return Entry(
         name=folder.name,
@@ -123,7 +136,14 @@ def entry(folder: Path) -> Entry:
         bytes=size,
         rehearsal=any(one.rehearsal for one in found),
         imported=any(one.source for one in found),
+        unread=len(unread),
+        problem=_short(folder, unread[0]) if unread else "",
     )
+
+
+def _short(folder: Path, problem: object) -> str:
+    """The problem without the name of the run."""
+    return str(problem).removeprefix(f"{folder}/").removeprefix(f"{folder}: ")
 
 
 def _began(folder: Path) -> str:

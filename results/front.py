@@ -8,8 +8,9 @@ from pathlib import Path
 
 from bench.networks import describe
 from results.errors import StoreError
-from results.record import SCHEMA, Identity
+from results.record import SCHEMA, STATUSES, Identity, identity_of
 from results.run import wanted
+from results.store import Unread
 
 _RANKS = re.compile(rb',\s*"ranks":\s*\[')
 _SOURCE = re.compile(rb'"source":\s*("(?:[^"\\]|\\.)*")')
@@ -43,9 +44,9 @@ class Point:
     repeats: int
 
 
-def points(folder: Path, found: Iterable[Front]) -> list[Point]:
+def points(folder: Path, found: Iterable[Front | Unread]) -> list[Point]:
     """The points that were last asked for, in that order; all there are where none were."""
-    newest = {one.identity: one for one in found}
+    newest = {one.identity: one for one in found if isinstance(one, Front)}
     groups: dict[str, list[Identity]] = {}
     for name in wanted(folder) or list(newest):
         groups.setdefault(name.key, []).append(name)
@@ -68,8 +69,8 @@ def _point(asked: Sequence[Identity], found: Sequence[Front]) -> Point:
     )
 
 
-def fronts(folder: Path) -> Iterator[Front]:
-    """The front of each record, oldest first, without torn lines; StoreError where one is odd."""
+def fronts(folder: Path) -> Iterator[Front | Unread]:
+    """The front of each record, oldest first, without torn lines, and which lines hold none."""
     log = folder / "records.jsonl"
     if not log.exists():
         return
@@ -79,7 +80,8 @@ def fronts(folder: Path) -> Iterator[Front]:
                 try:
                     front = _front(line)
                 except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-                    raise StoreError(f"{log}:{number}: not a record: {error}") from error
+                    yield Unread(log=log, line=number, reason=str(error))
+                    continue
                 if front is not None:
                     yield front
     except OSError as error:
@@ -95,11 +97,13 @@ def _front(line: bytes) -> Front | None:
     except ValueError:
         return None
     if data["schema"] > SCHEMA:
-        raise ValueError("written by a newer version of mxscale")
-    trial, identity = data["trial"], data["identity"]
+        raise ValueError(f"schema {data['schema']}, written by a newer version of mxscale")
+    trial = data["trial"]
+    if data["status"] not in STATUSES or not isinstance(data["message"], str):
+        raise ValueError(f"status {data['status']!r:.40}, message {data['message']!r:.40}")
     sources = _SOURCE.findall(line[-_TAIL_BYTES:])
     return Front(
-        identity=Identity(**identity | {"hosts": tuple(identity["hosts"])}),
+        identity=identity_of(data["identity"]),
         status=data["status"],
         message=data["message"],
         network="input"

@@ -112,7 +112,7 @@ def parse(line: str | bytes) -> Record | None:
     fields = data.pop("trial")
     trial = Trial(**{name: checked(name, FIELDS[name].type, fields[name]) for name in fields})
     _check_layout(trial)
-    identity = _made(Identity, data.pop("identity"))
+    identity = identity_of(data.pop("identity"))
     ranks = tuple(_made(Rank, rank) for rank in data.pop("ranks"))
     record = _made(Record, data | {"trial": trial, "identity": identity, "ranks": ranks})
     if record.status not in STATUSES:
@@ -120,6 +120,13 @@ def parse(line: str | bytes) -> Record | None:
     if record.status == "ok":
         _check(record)
     return record
+
+
+def identity_of(data: Any) -> Identity:
+    """The identity that JSON holds; TypeError where it is not one."""
+    if not isinstance(data, dict):
+        raise TypeError(f"identity: {data!r:.40}")
+    return _made(Identity, data)
 
 
 def _json(line: str | bytes) -> Any:

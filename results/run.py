@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from results.environment import environment_of
 from results.errors import StoreError
 from results.measured import Measured
 from results.reading import reading
-from results.record import Identity
+from results.record import Identity, identity_of
 from results.scaling import ScalingRow, rows_of
 from results.store import Unread, read, read_json
 
@@ -68,7 +69,7 @@ def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
     except StoreError as error:
         troubles.append(f"{error}; every record counts")
     try:
-        environment = read_json(folder, "environment.json", {})
+        environment = environment_of(folder)
     except StoreError as error:
         troubles.append(str(error))
     records = [found[name] for name in asked if name in found]
@@ -96,9 +97,9 @@ def _nothing(folder: Path, troubles: Sequence[str]) -> str:
 def wanted(folder: Path) -> list[Identity]:
     """What the last sweep in this folder asked for; empty where it did not leave that."""
     try:
-        asked: list[dict[str, Any]] = read_json(folder, "asked.json", [])
-        return [Identity(**one | {"hosts": tuple(one["hosts"])}) for one in asked]
-    except (TypeError, KeyError) as error:
+        asked: list[Any] = read_json(folder, "asked.json", [])
+        return [identity_of(one) for one in asked]
+    except TypeError as error:
         raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
 
 

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from invoke.exceptions import Exit
 from invoke.tasks import task
@@ -38,13 +37,13 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
     from plots.report import machine
     from plots.runs import describe
     from results.catalogue import entry, is_run
+    from results.environment import environment_of
     from results.front import fronts, points
-    from results.store import read_json
 
     folder = run_folder(run)
     if not is_run(folder):
         raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
-    environment: dict[str, Any] = read_json(folder, "environment.json", {})
+    environment = environment_of(folder)
     found = points(folder, fronts(folder))
     told = {"machine": machine(environment), "digest": _told_digest(folder)}
     describe(folder, entry(folder), found, environment, **told)

@@ -1,0 +1,58 @@
+"""The environment of a run as it is read: facts of its machines, of the kinds that tables need."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from results.errors import StoreError
+from results.store import read_json
+
+NAME = "environment.json"
+_TEXTS = ("description", "date", "commit", "system", "processor", "source", "imported")
+
+
+def environment_of(folder: Path) -> dict[str, Any]:
+    """What environment.json says, nothing where there is none.
+
+    Raises StoreError naming the fact where it is not what is written there.
+    """
+    found: dict[str, Any] = read_json(folder, NAME, {})
+    for name in _TEXTS:
+        _check(folder, name, found.get(name), str)
+    hosts = found.get("hosts")
+    _check(folder, "hosts", hosts, dict)
+    for host, facts in (hosts or {}).items():
+        _check(folder, f"hosts: {host!r:.40}", facts, dict)
+        for fact, fits in _OF_HOST.items():
+            if fact in facts and not fits(facts[fact]):
+                raise _odd(folder, f"hosts: {host!r:.40}: {fact}", facts[fact])
+    return found
+
+
+def _check(folder: Path, name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise _odd(folder, name, value)
+
+
+def _odd(folder: Path, name: str, value: object) -> StoreError:
+    return StoreError(f"{folder / NAME}: {name} is not as it is written: {value!r:.40}")
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def _of_dicts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and -1e15 < value < 1e15
+
+
+# What tables count or add up; of all else they print what is there.
+_OF_HOST: dict[str, Callable[[object], bool]] = {
+    "cores": _is_list,
+    "gpus": _of_dicts,
+    "memory_mib": _is_number,
+}
