@@ -1,9 +1,12 @@
 """Scaling rows as the data frame behind results.csv; one row a point."""
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
+from results.errors import StoreError
 from results.rates import Ratio
 from results.scaling import Against, ScalingRow
 
@@ -55,3 +58,20 @@ def _cells(row: ScalingRow) -> dict[str, object]:
 def frame(rows: Sequence[ScalingRow]) -> pd.DataFrame:
     """A data frame with `COLUMNS`; rates in images per second, efficiencies as fractions."""
     return pd.DataFrame([_cells(row) for row in rows], columns=list(COLUMNS))
+
+
+def parquet(rows: Sequence[ScalingRow], path: Path) -> None:
+    """Writes the data frame as Parquet, whole; StoreError where that cannot be."""
+    sibling = path.with_name(f".{path.name}.new")
+    try:
+        frame(rows).to_parquet(sibling, engine="pyarrow", index=False)
+        sibling.replace(path)
+    except ImportError as error:
+        raise StoreError(
+            f"{path}: --parquet needs pyarrow, which is not installed: "
+            f"'{Path(sys.executable).name} -m pip install pyarrow' in this environment adds it"
+        ) from error
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
+    finally:
+        sibling.unlink(missing_ok=True)

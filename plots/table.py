@@ -1,6 +1,5 @@
 """The results table, for the terminal and for Markdown, from the same cells."""
 
-import math
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -12,8 +11,10 @@ from tabulate import tabulate
 from bench.kvstores import is_distributed
 from bench.trial import Trial
 from plots.apart import apart
+from plots.numbers import percent, significant, times
+from plots.words import paragraph
 from results.knee import knees
-from results.rates import Rate, Ratio
+from results.rates import Rate
 from results.run import Run
 from results.scaling import Against, ScalingRow
 
@@ -37,14 +38,6 @@ _TEXT = ("network", "kvstore", "status")
 _SPARE = ("batch", "of worker", "of host", "95 % interval", "n")
 
 
-def significant(value: float, digits: int = 3) -> str:
-    """The value with so many significant digits and no exponent: 61938, 4.13, 0.0764."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{value:.{max(decimals, 0)}f}"
-
-
 def unit(trial: Trial) -> tuple[str, float]:
     """What the rates of such a trial are told in, and how many images a second (or bytes) it is."""
     return ("MB/s", 1e6) if trial.mode == "bandwidth" else ("images/s", 1.0)
@@ -56,21 +49,8 @@ def _interval(rate: Rate) -> str:
     return f"{significant(rate.low)} - {significant(rate.high)}"
 
 
-def _times(ratio: Ratio) -> str:
-    """1.97, 17.4, 135.5: a speed-up is read against a whole number of devices."""
-    return significant(ratio.value, 4 if ratio.value >= 100 else 3)
-
-
-def _percent(ratio: Ratio) -> str:
-    """'90 ± 3 %', the larger side of its 95 % interval; '90 %' where that is nothing or unknown."""
-    low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
-    side = 100 * max(ratio.value - low, high - ratio.value)
-    spread = f" ± {side:.{0 if side >= 0.95 else 1}f}" if side >= 0.05 else ""
-    return f"{100 * ratio.value:.0f}{spread} %"
-
-
 def _efficiency(against: Against | None) -> str:
-    return "" if against is None else _percent(against.efficiency)
+    return "" if against is None else percent(against.efficiency)
 
 
 def cells(row: ScalingRow, more: str = "") -> tuple[str, ...]:
@@ -86,7 +66,7 @@ def cells(row: ScalingRow, more: str = "") -> tuple[str, ...]:
         significant(rate.images_per_second) if rate else "",
         _interval(rate) if rate else "",
         str(rate.repeats) if rate else "",
-        _times(row.device.speedup) if row.device else "",
+        times(row.device.speedup) if row.device else "",
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
@@ -198,7 +178,7 @@ def markdown(rows: Sequence[ScalingRow], missing: Sequence[str] = ()) -> str:
 
 
 def show(run: Run) -> None:
-    """Prints the table of a run; wide enough to be read later where there is no terminal."""
+    """Prints what a run says and its table, wide enough to be read where there is no terminal."""
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
@@ -208,4 +188,4 @@ def show(run: Run) -> None:
     for count in range(1, len(_SPARE) + 1):
         if _width(table) > console.width:
             table = terminal(run.rows, title, run.missing, _SPARE[:count])
-    console.print(table)
+    console.print(Text(paragraph(run)), table, sep="\n")
