@@ -29,9 +29,9 @@ def doubts(run: Run) -> Iterator[str]:
 def _lost(run: Run) -> Iterator[str]:
     failed = [row for row in run.rows if row.rate is None]
     if failed:
-        named = _named([f"{row.trial.name}, {row.status}" for row in failed])
+        named = _named([f"{row.trial.name} ({row.status})" for row in failed])
         which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
-        yield f"a number for {which} ({named})"
+        yield f"a number for {which}: {named}"
     if run.missing:
         yield f"{_counted(len(run.missing), 'point')} not measured yet"
     trained = [row for row in run.rows if row.rate and row.trial.mode in TRAINING]
@@ -66,8 +66,8 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
     good = [row for row in rows if row.rate and row.trial.engine != "fake"]
     emulated = [row for row in rows if row.rate and row.emulated]
     if emulated:
-        which = "all" if len(emulated) == len([row for row in rows if row.rate]) else len(emulated)
-        yield f"{which} points are emulated, on more devices than there are, and claim no speed"
+        are = f"{_counted(len(emulated), 'point')} {'is' if len(emulated) == 1 else 'are'}"
+        yield f"{are} emulated, on more devices than there are, and no claim about speed"
     once = [row for row in good if row.rate and row.rate.repeats == 1]
     if once:
         which = "all points" if len(once) == len(good) else f"{len(once)} of {len(good)} points"

@@ -93,8 +93,9 @@ def _ends(values: Sequence[int]) -> str:
 def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """What only the table tells, a line each."""
     drawn = drawable(rows)
+    seen = set(map(id, drawn))
     listed = {
-        "in the table only": [row for row in rows if row.rate and row not in drawn],
+        "in the table only": [row for row in rows if row.rate and id(row) not in seen],
         "without a number": [row for row in rows if row.rate is None],
         "the table says more of": [row for row in drawn if row.message],
     }

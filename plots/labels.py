@@ -67,5 +67,12 @@ def _write(figure: Figure, axes: Axes, end: End) -> Any:
         va="center",
         linespacing=1.1,
         annotation_clip=False,
-        arrowprops={"arrowstyle": "-", "color": end.colour, "lw": 0.5, "shrinkA": 0, "shrinkB": 4},
+        arrowprops={
+            "arrowstyle": "-",
+            "color": end.colour,
+            "lw": 0.5,
+            "shrinkA": 2,
+            "shrinkB": 4,
+            "relpos": (0, 0.5),
+        },
     )

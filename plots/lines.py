@@ -20,16 +20,27 @@ TRAINING = ("synthetic", "real")
 class Line:
     """Points that are joined: one network, and one store where stores overlap.
 
-    label   network, store and what else tells it from the others
-    end     what is written at its end: as little of that as tells it apart
+    what    its store, and what else tells it from the network's other lines
+    alone   whether it is its network's only line
     """
 
-    label: str
-    end: str
+    network: str
+    what: str
+    alone: bool
     rows: tuple[ScalingRow, ...]
     colour: str
     marker: str
     dashes: Any
+
+    @property
+    def label(self) -> str:
+        """Its name in the legend."""
+        return f"{self.network}, {self.what}"
+
+    @property
+    def end(self) -> str:
+        """What is written at its end: as little of its name as tells it apart."""
+        return self.network if self.alone else self.label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +76,9 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
         for place, (what, members) in enumerate(parts):
             found.append(
                 Line(
-                    label=f"{name}, {what}",
-                    end=name if len(parts) == 1 else f"{name}, {what}",
+                    network=name,
+                    what=what,
+                    alone=len(parts) == 1,
                     rows=tuple(sorted(members, key=lambda row: row.trial.devices)),
                     colour=colours[name],
                     marker=_MARKERS[len(found) % len(_MARKERS)],

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import exp, nan
 from statistics import median
 from typing import Any
 
@@ -18,6 +19,8 @@ GREY = "#777777"
 DOTTED: Any = (0, (1, 2))
 # How far above the points a ceiling may lie before it is told instead of drawn.
 _FAR = 8
+# Dots of windows, above which they are drawn as pixels.
+_MANY = 5000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,7 @@ def _efficiency(row: ScalingRow) -> Ratio | None:
     return row.device.efficiency.times(100) if row.device else None
 
 
-_NO_BASE = "nothing to compare with:\nno point on one device"
+_NO_BASE = "needs a point on one device\nand another to compare with it"
 RATE = Panel(
     title="Images per second", unit="images/s (log)", value=_rate, lacking="no point has a number"
 )
@@ -74,8 +77,8 @@ def values(shown: Picture, panel: Panel) -> list[float]:
 def offsets(shown: Picture) -> dict[str, float]:
     """A small factor a line on the device axis, so that error bars do not hide each other."""
     middle = (len(shown.lines) - 1) / 2
-    step = 1.02 if len(shown.counts) < 8 else 1.01
-    return {line.label: step ** (place - middle) for place, line in enumerate(shown.lines)}
+    step = min(0.02 if len(shown.counts) < 8 else 0.01, 0.15 / max(1, len(shown.lines)))
+    return {line.label: exp(step * (place - middle)) for place, line in enumerate(shown.lines)}
 
 
 def _behind(axes: Axes, line: Line, panel: Panel) -> End | None:
@@ -106,25 +109,29 @@ def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> End | None:
         linestyle=line.dashes,
         linewidth=1.4,
     )
-    for place, (row, ratio) in zip(places, found, strict=True):
-        _point(axes, place, ratio, line, emulated=row.emulated)
+    for hollow in (False, True):
+        some = [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.emulated is hollow]
+        if some:
+            _points(axes, some, line, "white" if hollow else line.colour)
     if not found:
         return None
     return End(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)
 
 
-def _point(axes: Axes, place: float, ratio: Ratio, line: Line, *, emulated: bool) -> None:
-    bars: Any = None
-    if ratio.low is not None and ratio.high is not None:
-        bars = [[ratio.value - ratio.low], [ratio.high - ratio.value]]
+def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face: str) -> None:
+    """Markers with their intervals, where they have one."""
+    ratios = [ratio for _, ratio in points]
+    below = [nan if ratio.low is None else ratio.value - ratio.low for ratio in ratios]
+    above = [nan if ratio.high is None else ratio.high - ratio.value for ratio in ratios]
     axes.errorbar(
-        [place],
-        [ratio.value],
-        yerr=bars,
+        [place for place, _ in points],
+        [ratio.value for ratio in ratios],
+        yerr=[below, above],
         color=line.colour,
+        linestyle="",
         marker=line.marker,
         markersize=6,
-        markerfacecolor="white" if emulated else line.colour,
+        markerfacecolor=face,
         markeredgecolor=line.colour,
         capsize=3,
         elinewidth=1,
@@ -138,18 +145,7 @@ def marks(axes: Axes, shown: Picture) -> None:
     for one in shown.crosses:
         count = one.row.trial.devices
         same[count] = same.get(count, -1) + 1
-        axes.plot(
-            [count * 1.06 ** same[count]],
-            [0],
-            marker="x",
-            markersize=7,
-            markeredgewidth=1.8,
-            color=one.colour,
-            linestyle="",
-            transform=axes.get_xaxis_transform(),
-            clip_on=False,
-            zorder=5,
-        )
+        _cross(axes, count, one.colour, above=same[count])
     if shown.second_host is not None:
         axes.axvline(shown.second_host, color=GREY, linewidth=0.9, linestyle=(0, (5, 4)))
         axes.annotate(
@@ -164,6 +160,22 @@ def marks(axes: Axes, shown: Picture) -> None:
         )
 
 
+def _cross(axes: Axes, devices: int, colour: str, *, above: int) -> None:
+    """On the axis, or as many places above it as there are others."""
+    axes.plot(
+        [devices],
+        [0.03 * above],
+        marker="x",
+        markersize=7,
+        markeredgewidth=1.8,
+        color=colour,
+        linestyle="",
+        transform=axes.get_xaxis_transform(),
+        clip_on=False,
+        zorder=5,
+    )
+
+
 def ceilings(axes: Axes, shown: Picture) -> None:
     """One-device rates times devices and what reading alone gives, as dotted lines."""
     for ideal in shown.ideals:
@@ -173,7 +185,7 @@ def ceilings(axes: Axes, shown: Picture) -> None:
         least = min(one.points.values())
         if least <= _FAR * top:
             axes.plot(*_curve(one.points), color="black", linestyle=DOTTED, linewidth=1.2)
-            _ceiling_name(axes, one.label, next(iter(_curve(one.points)[0])), least)
+            _ceiling_name(axes, one.label, *(ends[-1] for ends in _curve(one.points)))
         else:
             note = f"far above: {one.label}, {least:,.0f} images/s and more"
             axes.text(0.02, 0.97 - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
@@ -188,9 +200,7 @@ def ceiling_values(shown: Picture) -> list[float]:
 
 
 def _ceiling_name(axes: Axes, text: str, x: float, y: float) -> None:
-    axes.annotate(
-        text, (x, y), xytext=(2, 3), textcoords="offset points", fontsize=7, color="black"
-    )
+    axes.annotate(text, (x, y), xytext=(0, 3), textcoords="offset points", fontsize=7, ha="center")
 
 
 def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
@@ -206,11 +216,14 @@ def windows(axes: Axes, shown: Picture) -> None:
     axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
     axes.set_ylabel("seconds a window")
     shift = offsets(shown)
+    seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
     for line in shown.lines:
         for row in line.rows:
             _dots(axes, row, line, row.trial.devices * shift[line.label] ** 2, bar)
-    seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
+    if len(seconds) > _MANY:
+        for dots in axes.lines:
+            dots.set_rasterized(True)  # as paths they would make the SVG too large
     axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
 
 

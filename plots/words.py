@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from bench.kvstores import is_distributed
 from plots.doubts import doubts
 from plots.footer import machine
-from plots.lines import TRAINING, drawable, network
+from plots.lines import TRAINING, drawable, lines, network
 from plots.numbers import percent, significant, times
 from results.run import Run
 from results.scaling import Against, ScalingRow
@@ -128,7 +128,8 @@ def _scales(run: Run, rows: Sequence[ScalingRow]) -> Iterator[str]:
         return
     tops = [_top(good, name) for name in dict.fromkeys(map(network, good))]
     on = "As scripted, on" if run.rehearsal else "On"
-    yield f"{on} {_most(tops)}: {_at_the_top(tops, good)}."
+    what = "that are not emulated" if any(r.rate and r.emulated for r in rows) else "measured"
+    yield f"{on} {_most(tops, what)}: {_at_the_top(tops, good)}."
     against = list(filter(None, (_against(good, "host"), _against(good, "worker"))))
     if against:
         yield f"Against {'; against '.join(against)}."
@@ -145,12 +146,12 @@ def _size(row: ScalingRow) -> tuple[int, float]:
     return row.trial.devices, row.rate.images_per_second if row.rate else 0.0
 
 
-def _most(tops: Sequence[ScalingRow]) -> str:
+def _most(tops: Sequence[ScalingRow], what: str) -> str:
     counts = {row.trial.devices for row in tops}
     if len(counts) > 1:
-        return "the most devices measured"
+        return f"the most devices {what}"
     (count,) = counts
-    return f"{count} devices, the most measured" if count > 1 else "one device"
+    return f"{count} devices, the most {what}" if count > 1 else "one device"
 
 
 def _at_the_top(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
@@ -174,7 +175,7 @@ def _reached(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
     text = f"{network(row)} {significant(rate)} images/s"
     tops = [_top(rows, name) for name in dict.fromkeys(map(network, rows))]
     text += f" on {row.trial.devices}" if len({top.trial.devices for top in tops}) > 1 else ""
-    text += f" ({row.trial.kvstore})" if len(_stores(row, rows)) > 1 else ""
+    text += _which(row, rows)
     if not row.device or row.trial.devices == 1:
         return text
     return (
@@ -183,10 +184,10 @@ def _reached(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
     )
 
 
-def _stores(row: ScalingRow, rows: Sequence[ScalingRow]) -> set[str]:
-    """Through which its network ran on as many devices."""
-    what = network(row), row.trial.devices
-    return {one.trial.kvstore for one in rows if (network(one), one.trial.devices) == what}
+def _which(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
+    """' (dist_sync)': what tells its line from others of its network, where there are any."""
+    of_it = [line for line in lines(rows) if any(row is one for one in line.rows)]
+    return "" if of_it[0].alone else f" ({of_it[0].what})"
 
 
 def _against(rows: Sequence[ScalingRow], name: str) -> str:
@@ -202,7 +203,11 @@ def _against(rows: Sequence[ScalingRow], name: str) -> str:
     if len(ordered) > _MOST_NAMED:
         ordered = sorted(ordered, key=lambda one: one[1].efficiency.value)
         ordered = [ordered[0], ordered[-1]]
-    told = [f"{percent(against.efficiency)} ({network(row)})" for row, against in ordered]
+    several = len({network(row) for row in rows}) > 1
+    told = [
+        percent(against.efficiency) + (f" ({network(row)})" if several else "")
+        for row, against in ordered
+    ]
     between = " to " if len(found) > _MOST_NAMED else ", "
     bases = {against.base for _, against in found.values()}
     base = f" ({bases.pop()})" if len(bases) == 1 else ""
