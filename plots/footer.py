@@ -37,7 +37,7 @@ def _hosts(found: Any) -> str:
 def _host(facts: dict[str, Any]) -> str:
     gpus = Counter(str(gpu.get("name", "GPU")) for gpu in facts.get("gpus", ()))
     cores = len(facts.get("cores", ()))
-    parts = [f"{cores} cores"] if cores else []
+    parts = [f"{cores} core{'s' if cores > 1 else ''}"] if cores else []
     return " and ".join([*parts, *(f"{count} {name}" for name, count in gpus.items())])
 
 
