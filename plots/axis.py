@@ -9,6 +9,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 # Parts of the axis that a digit of a tick's label takes, at the figure's size.
 _DIGIT = 0.022
+# Lines of the grid, above which they hide what is drawn.
+_MOST_GRID = 20
 
 
 def devices(axes: Axes, counts: Sequence[int]) -> None:
@@ -20,6 +22,8 @@ def devices(axes: Axes, counts: Sequence[int]) -> None:
     axes.set_xlabel("devices")
     if counts:
         axes.set_xlim(counts[0] / 1.35, counts[-1] * 1.35)
+    if len(counts) > _MOST_GRID:
+        axes.grid(visible=False, axis="x")
     named = readable(counts)
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:g}" if value in named else "")

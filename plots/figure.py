@@ -18,7 +18,7 @@ from results.scaling import ScalingRow
 
 _TITLE_WIDTH = 100
 _FOOTER_WIDTH = 190
-_LEGEND_WIDTH = 165
+_LEGEND_WIDTH = 178
 STYLE: Any = {
     "svg.hashsalt": "mxscale",
     "font.size": 9,

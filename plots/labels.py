@@ -36,19 +36,28 @@ def label(figure: Figure, ends: dict[Axes, list[End]]) -> None:
             tall = axes.get_window_extent().transformed(inches).height
             heights = [_LINE_INCHES * note.get_text().count("\n") / tall for note in notes]
             heights = [height + _LINE_INCHES / tall for height in heights]
+            if sum(heights) > 1:
+                _leave_out(notes)
+                continue
             for note, y in zip(notes, spread([n.xyann[1] for n in notes], heights), strict=True):
                 note.xyann = (1, y)
+
+
+def _leave_out(notes: Sequence[Any]) -> None:
+    """More lines than there is room to name: the legend has their names."""
+    for note in notes:
+        note.remove()
 
 
 def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
     """Middles between 0 and 1, as near to those given as can be without an overlap.
 
-    Where they do not all fit they go on above 1.
+    The heights come to 1 or less.
     """
     order = sorted(range(len(middles)), key=lambda one: middles[one])
     below = [sum(heights[other] for other in order[:place]) for place in range(len(order))]
     wanted = [middles[one] - heights[one] / 2 - low for one, low in zip(order, below, strict=True)]
-    free = max(0.0, 1 - sum(heights))
+    free = 1 - sum(heights)
     placed = isotonic_regression(wanted).x.clip(0, free)
     found = dict(zip(order, zip(placed, below, strict=True), strict=True))
     return [float(sum(found[one])) + heights[one] / 2 for one in range(len(middles))]

@@ -6,6 +6,7 @@ from math import exp, nan
 from statistics import median
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from plots import axis
@@ -216,28 +217,30 @@ def windows(axes: Axes, shown: Picture) -> None:
     axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
     axes.set_ylabel("seconds a window")
     shift = offsets(shown)
-    seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
     for line in shown.lines:
-        for row in line.rows:
-            _dots(axes, row, line, row.trial.devices * shift[line.label] ** 2, bar)
+        _dots(axes, line, shift[line.label] ** 2, bar)
+    seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     if len(seconds) > _MANY:
         for dots in axes.lines:
             dots.set_rasterized(True)  # as paths they would make the SVG too large
     axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
 
 
-def _dots(axes: Axes, row: ScalingRow, line: Line, place: float, bar: float) -> None:
-    seconds: Sequence[float] = row.window_seconds
-    axes.plot(
-        [place] * len(seconds),
-        seconds,
-        marker=line.marker,
-        markersize=3.5,
-        linestyle="",
-        color=line.colour,
-        alpha=0.6,
-        markerfacecolor="white" if row.emulated else line.colour,
-    )
-    if seconds:
-        axes.plot([place / bar, place * bar], [median(seconds)] * 2, color=line.colour, lw=2)
+def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
+    """A line's windows, hollow where they were emulated, and the median of each point."""
+    for hollow in (False, True):
+        rows = [row for row in line.rows if row.emulated is hollow and row.window_seconds]
+        axes.plot(
+            [row.trial.devices * shift for row in rows for _ in row.window_seconds],
+            [seconds for row in rows for seconds in row.window_seconds],
+            marker=line.marker,
+            markersize=3.5,
+            linestyle="",
+            color=line.colour,
+            alpha=0.6,
+            markerfacecolor="white" if hollow else line.colour,
+        )
+        places = np.array([row.trial.devices * shift for row in rows])
+        middles = [median(row.window_seconds) for row in rows]
+        axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)

@@ -143,6 +143,14 @@ def test_labels_at_the_ends_of_lines_do_not_cover_each_other() -> None:
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
 
 
+def test_more_lines_than_labels_have_room_are_named_by_the_legend_alone() -> None:
+    records = [point(n, 10 * n, env=(f"A={k}",)) for k in range(24) for n in (1, 2)]
+    figure: Any = draw(scaling(records), "t", "f")
+    assert not any("A=" in text for axes in figure.axes for text in texts(axes))
+    (legend,) = figure.legends
+    assert sum("A=" in text.get_text() for text in legend.get_texts()) == 24
+
+
 def test_lines_differ_in_colour_and_marker() -> None:
     drawn = lines(scaling(many()))
     assert len({(line.colour, line.marker) for line in drawn}) == len(drawn) == 14
