@@ -25,11 +25,9 @@ _MOST_SHOWN = 2
 
 def document(run: Run) -> str:
     """report.md, whole."""
-    rehearsal = "**REHEARSAL**: the fake engine's scripted times on this machine, not measurements."
     said, on = paragraph(run), machine(run.environment)
     parts = [
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
-        rehearsal if run.rehearsal else "",
         str(run.environment.get("description") or ""),
         on if on not in said else "",
         plain(said),
@@ -68,7 +66,7 @@ def _failed(rows: Sequence[ScalingRow]) -> str:
 
 def _environment(run: Run) -> str:
     facts = [
-        f"- {name}: {value}"
+        f"- {name}: {_text(value)}"
         for name, value in run.environment.items()
         if name not in _HIDDEN and value
     ]

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from plots import axis, labels, panels
+from plots.labels import plain
 from plots.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP
 from plots.picture import Picture, picture
 from results.run import Run
@@ -57,11 +58,6 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
         return figure
 
 
-def plain(text: str) -> str:
-    """Text that Matplotlib does not take for mathematics."""
-    return text.replace("$", r"\$")
-
-
 def _ideal(axes: Axes, shown: Picture) -> None:
     """The speed-up that equals the devices."""
     counts, found = shown.counts, panels.values(shown, SPEEDUP)
@@ -106,7 +102,7 @@ def _marks(shown: Picture) -> list[Line2D]:
     if shown.ideals:
         found.append(_sample(GREY, "", DOTTED, "ideal: one device x n"))
     if shown.behind:
-        found.append(_sample(GREY, ".", (0, (4, 3)), f"behind: {plain(shown.behind_name)}"))
+        found.append(_sample(GREY, ".", (0, (4, 3)), f"behind: {shown.behind_name}"))
     return found
 
 
@@ -117,7 +113,7 @@ def _sample(colour: str, marker: str, dashes: Any, label: str, face: str | None 
         color=colour,
         marker=marker,
         linestyle=dashes,
-        label=label,
+        label=plain(label),
         markerfacecolor=face or colour,
     )
 

@@ -26,6 +26,11 @@ class End:
     y: float
 
 
+def plain(text: str) -> str:
+    """Text that Matplotlib does not take for mathematics."""
+    return text.replace("$", r"\$")
+
+
 def label(figure: Figure, ends: dict[Axes, list[End]]) -> None:
     """Writes the labels at the right of each of the axes, with a thin line from each point."""
     written = {axes: [_write(figure, axes, end) for end in some] for axes, some in ends.items()}
@@ -67,7 +72,7 @@ def _write(figure: Figure, axes: Axes, end: End) -> Any:
     """The label at its point's height."""
     height = axes.transLimits.transform(axes.transScale.transform((end.x, end.y)))[1]
     return axes.annotate(
-        fill(end.text, _WIDTH),
+        plain(fill(end.text, _WIDTH)),
         (end.x, end.y),
         xytext=(1, height),
         textcoords=axes.transAxes + ScaledTranslation(6 / 72, 0, figure.dpi_scale_trans),

@@ -182,6 +182,7 @@ def ceilings(axes: Axes, shown: Picture) -> None:
     for ideal in shown.ideals:
         axes.plot(*_curve(ideal.points), color=ideal.colour, linestyle=DOTTED, linewidth=0.9)
     top = max(values(shown, RATE), default=0.0)
+    height = 0.97 if shown.second_host is None else 0.91  # below what stands there
     for place, one in enumerate(shown.inputs):
         least = min(one.points.values())
         if least <= _FAR * top:
@@ -189,7 +190,7 @@ def ceilings(axes: Axes, shown: Picture) -> None:
             _ceiling_name(axes, one.label, *(ends[-1] for ends in _curve(one.points)))
         else:
             note = f"far above: {one.label}, {least:,.0f} images/s and more"
-            axes.text(0.02, 0.97 - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
+            axes.text(0.02, height - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
 
 
 def ceiling_values(shown: Picture) -> list[float]:

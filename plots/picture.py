@@ -58,11 +58,15 @@ def picture(rows: Sequence[ScalingRow], over: Run | None = None) -> Picture:
         lines=tuple(drawn),
         crosses=tuple(failed),
         behind=tuple(shared or behind),
-        behind_name=over.name if over else "",
+        behind_name=_name(over) if over else "",
         ideals=tuple(_ideals(drawn)),
         inputs=tuple(_inputs(rows, trained)),
         second_host=_second_host(trained),
     )
+
+
+def _name(run: Run) -> str:
+    return run.name + (" (rehearsal)" if run.rehearsal else "")
 
 
 def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:

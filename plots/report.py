@@ -33,6 +33,9 @@ def build(run: Run, over: Run | None = None) -> list[Path]:
 def _images(run: Run, over: Run | None, folder: Path) -> list[Path]:
     rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
     title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
+    for name in ("scaling", "threads"):
+        for kind in ("svg", "png"):
+            (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of records that were others then
     images = []
     if drawable(run.rows):
         images = figure.save(figure.draw(run.rows, title, footer(run), over), folder)

@@ -117,7 +117,8 @@ def _besides(rows: Sequence[ScalingRow]) -> Iterator[str]:
         yield f"Reading alone, with nothing to train, reached {significant(max(read))} images/s."
     moved = [row for row in rows if row.trial.mode == "bandwidth" and row.rate]
     if moved:
-        yield f"{moved[0].trial.name}: {moved[0].message}."
+        most = max(moved, key=_size)
+        yield f"Of the bytes that a store moves, {most.trial.name}: {most.message}."
 
 
 def _scales(run: Run, rows: Sequence[ScalingRow]) -> Iterator[str]:

@@ -41,7 +41,10 @@ def drawn_behind(name: str) -> "Run":
     """The run that --over names: a run's name or a path."""
     from results.run import load
 
-    return load(run_folder(name))
+    try:
+        return load(run_folder(name))
+    except StoreError as error:
+        raise StoreError(f"--over: {error}") from error
 
 
 def build_report(folder: Path, over: str = "", extra: Sequence[str] = ()) -> None:

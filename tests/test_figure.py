@@ -237,5 +237,6 @@ def test_a_footer_of_a_cluster_counts_its_hosts_by_kind() -> None:
 
 
 def test_long_names_are_folded_and_drawn() -> None:
-    rows = scaling([point(n, 9 * n, env=("A=" + "b" * 60, f"C={s}")) for s in "xy" for n in (1, 2)])
+    names = ("A=" + "b" * 60 + "$x_$", "C=$\\foo$")
+    rows = scaling([point(n, 9 * n, env=(name,)) for name in names for n in (1, 2)])
     draw(rows, "a long title " * 20, "a long footer " * 40).savefig(io.BytesIO(), format="svg")

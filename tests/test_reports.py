@@ -67,6 +67,17 @@ def test_a_page_says_once_what_is_alike_on_hosts_and_lists_what_differs() -> Non
     assert "<script>" not in text.replace("\\<script>", "")
 
 
+def test_figures_of_an_earlier_report_are_gone_where_nothing_is_left_to_draw(
+    tmp_path: Path,
+) -> None:
+    stored(tmp_path, *three())
+    build(load(tmp_path))
+    stored(tmp_path, *(dataclasses.replace(one, status="hung") for one in three()))
+    names = [path.name for path in build(load(tmp_path))]
+    assert names == ["results.csv", "report.md"]
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == sorted(names)
+
+
 def test_upstreams_csv_has_a_file_a_network_and_no_row_for_what_failed() -> None:
     found = tables(scaling([*three(), point(8, 1, **HUNG)]))
     assert list(found) == ["alexnet.csv"]

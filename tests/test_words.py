@@ -102,6 +102,11 @@ def test_reading_alone_needs_no_training() -> None:
     assert text.startswith("Reading alone, with nothing to train, reached 500 images/s.")
 
 
+def test_what_a_store_moves_is_told() -> None:
+    moved = point(2, 4e8, mode="bandwidth", kvstore="dist_sync")
+    assert "alexnet dist_sync bandwidth x2: 200 MB/s each way a worker" in said([moved])
+
+
 def test_three_steady_repeats_give_no_cause_for_doubt() -> None:
     records = [point(n, 10 * n, repeat=repeat) for n in (1, 2) for repeat in range(3)]
     assert list(doubts(run(records))) == ["The records themselves give no cause for doubt."]
