@@ -65,10 +65,12 @@ def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
 def _points(rows: Sequence[ScalingRow]) -> str:
     """'27 points, each run 3 times'."""
     repeats = sorted({row.rate.repeats for row in rows if row.rate})
-    times_run = "" if not repeats else "once" if repeats == [1] else f"{_range(repeats)} times"
+    if not repeats:
+        return "one point" if len(rows) == 1 else f"{len(rows)} points"
+    often = {(1,): "once", (2,): "twice"}.get(tuple(repeats), f"{_range(repeats)} times")
     if len(rows) == 1:
-        return "one point" + (f", run {times_run}" if times_run else "")
-    return f"{len(rows)} points" + (f", each run {times_run}" if times_run else "")
+        return f"one point, run {often}"
+    return f"{len(rows)} points, each run {often}"
 
 
 def _networks(rows: Sequence[ScalingRow]) -> str:

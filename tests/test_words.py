@@ -120,3 +120,10 @@ def test_wide_intervals_and_repeats_that_differ_are_doubted() -> None:
 
 def test_a_point_better_than_ideal_casts_doubt_on_its_base() -> None:
     assert "a base may be too slow: alexnet local x2" in said([point(1, 10), point(2, 25)])
+
+
+def test_how_often_points_ran_is_told_in_words() -> None:
+    records = [point(n, 10 * n, repeat=repeat) for n in (1, 2) for repeat in range(2)]
+    assert "2 points, each run twice," in said(records)
+    assert "one point, run 3 times," in said([point(1, 9, repeat=n) for n in range(3)])
+    assert ": one point, on 2026-01-02" in said([point(1, 9, status="hung")])
