@@ -67,7 +67,8 @@ def _points(rows: Sequence[ScalingRow]) -> str:
     repeats = sorted({row.rate.repeats for row in rows if row.rate})
     if not repeats:
         return "one point" if len(rows) == 1 else f"{len(rows)} points"
-    often = {(1,): "once", (2,): "twice"}.get(tuple(repeats), f"{_range(repeats)} times")
+    count = _range(repeats)
+    often = {"1": "once", "2": "twice"}.get(count, f"{count} times")
     if len(rows) == 1:
         return f"one point, run {often}"
     return f"{len(rows)} points, each run {often}"
