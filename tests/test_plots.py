@@ -11,8 +11,9 @@ import pytest
 from plots.figure import draw, save
 from plots.frame import COLUMNS, frame
 from plots.lines import drawable, lines
+from plots.numbers import significant
 from plots.report import build
-from plots.table import HEADER, markdown, significant, terminal
+from plots.table import HEADER, markdown, terminal
 from results.errors import StoreError
 from results.run import Run, load
 from results.scaling import ScalingRow, scaling
@@ -148,7 +149,7 @@ def test_a_report_has_its_four_files(tmp_path: Path) -> None:
 def test_a_rehearsal_says_so_everywhere() -> None:
     rows = scaling([record([[1, 2.0, 2.0]], engine="fake")])
     assert "REHEARSAL" in markdown(rows)
-    from plots.report import footer  # noqa: PLC0415
+    from plots.footer import footer  # noqa: PLC0415
 
     assert "REHEARSAL" in footer(Run(folder=Path(), rows=rows, environment={}))
 
