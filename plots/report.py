@@ -1,4 +1,4 @@
-"""The report of a run: results.csv, report.md and the figure, from its records."""
+"""The report of a run: results.csv, report.md, the page and the figure, from its records."""
 
 from pathlib import Path
 from typing import Any
@@ -6,22 +6,12 @@ from typing import Any
 from plots import figure, threads
 from plots.frame import frame
 from plots.lines import drawable
+from plots.machine import machine
+from plots.page.page import page as html
 from plots.table import markdown
 from results.errors import StoreError
 from results.run import Run
 from results.store import write_whole
-
-
-def machine(environment: dict[str, Any]) -> str:
-    """Hardware and software in one line."""
-    parts = (
-        environment.get("processor"),
-        environment.get("cores") and f"{environment['cores']} cores",
-        environment.get("memory_gib") and f"{environment['memory_gib']} GiB",
-        environment.get("mxnet") and f"MXNet {environment['mxnet']}",
-        environment.get("python") and f"Python {environment['python']}",
-    )
-    return ", ".join(str(part) for part in parts if part)
 
 
 def footer(run: Run) -> str:
@@ -103,7 +93,7 @@ def _hosts(environment: dict[str, Any]) -> str:
 
 
 def build(run: Run) -> list[Path]:
-    """Writes RUN/report/: results.csv, report.md, scaling.svg and .png; returns their paths.
+    """Writes RUN/report/: results.csv, report.md, index.html, scaling.svg and .png; their paths.
 
     There is no figure where there is nothing to draw: no training point with a number. Where
     reading alone was measured with several thread counts, threads.svg and .png show it.
@@ -113,6 +103,7 @@ def build(run: Run) -> list[Path]:
         folder.mkdir(exist_ok=True)
         write_whole(folder / "results.csv", frame(run.rows).to_csv(index=False))
         write_whole(folder / "report.md", page(run))
+        write_whole(folder / "index.html", html(run))
         rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
         title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
         images = []
@@ -123,4 +114,4 @@ def build(run: Run) -> list[Path]:
             images += figure.save(threads.draw(readings, title, below), folder, "threads")
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
-    return [folder / "results.csv", folder / "report.md", *images]
+    return [*(folder / name for name in ("results.csv", "report.md", "index.html")), *images]
