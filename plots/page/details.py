@@ -100,8 +100,15 @@ def _ranks(paces: Sequence[Pace], keep: int) -> dict[str, Any]:
         "seconds": [_short(pace.seconds) for pace in kept],
         "own": [_short(pace.own_seconds) for pace in kept],
         "cpu": [_short(pace.cpu_share) for pace in kept],
-        "slowest": max(paces, key=slowness).rank if paces else None,
+        "slowest": _slowest(paces),
     }
+
+
+def _slowest(paces: Sequence[Pace]) -> int | None:
+    """The slowest rank; None where no rank is slower than another."""
+    if len({slowness(pace) for pace in paces}) < 2:
+        return None
+    return max(paces, key=slowness).rank
 
 
 def _short(value: float | None) -> float | None:

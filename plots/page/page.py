@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -36,7 +36,7 @@ def page(run: Run, over: Run | None = None) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -58,17 +58,13 @@ def _known(run: Run, data: dict[str, Any]) -> dict[str, Any]:
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": list(dict.fromkeys(_sources(run))),
-        "header": (*HEADER, "remark"),
+        "header": HEADER,
         "table": [
             (cells(row, more), row)
             for row, more in zip(run.rows, apart([row.trial for row in run.rows]), strict=True)
         ],
         "notes": notes(run.rows),
-        "without": [
-            (name, row)
-            for name, row in zip(names(run.rows), run.rows, strict=True)
-            if row.rate is None
-        ],
+        "named": list(zip(names(run.rows), run.rows, strict=True)),
         "drawable": bool(drawn["lines"] or drawn["failed"]),
         "facts": facts(environment),
         "hosts": hosts(environment),

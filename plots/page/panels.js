@@ -190,10 +190,24 @@ function deviceAxis(counts, box) {
   };
 }
 
+/** Lines at 1, 10, 100; also at 2 and 5 where that leaves room; else as Plotly likes. */
+function logStep(values) {
+  const decades = Math.log10(Math.max(...values) / Math.min(...values));
+  if (decades > 2.2) return { dtick: 1 };
+  return decades > 0.7 ? { dtick: "D2" } : {};
+}
+
+function valueAxis(id, traces) {
+  const { log, unit } = PANELS[id];
+  const values = traces.filter((trace) => trace.yaxis !== "y2").flatMap((trace) => trace.y);
+  const common = { title: { text: unit, standoff: 8 }, exponentformat: "none" };
+  if (log && logarithmic) return { ...common, type: "log", ...logStep(values) };
+  return { ...common, type: "linear", rangemode: "tozero", separatethousands: true };
+}
+
 function drawPanel(id) {
   const box = document.getElementById(id);
   const { layout, axis } = baseLayout(box);
-  const panel = PANELS[id];
   const kept = data.run.lines.map((line, at) => [line, pointsOf(line, at, data.run)]);
   const behind = (data.over?.lines ?? []).map((line, at) => [line, pointsOf(line, at, data.over)]);
   const visible = kept.filter(([, points]) => points.length > 0);
@@ -219,15 +233,7 @@ function drawPanel(id) {
       uirevision: `${zoom}`,
       hovermode: "closest",
       xaxis: { ...axis, ...deviceAxis(counts, box) },
-      yaxis: {
-        ...axis,
-        type: panel.log && logarithmic ? "log" : "linear",
-        rangemode: "tozero",
-        dtick: null,
-        title: { text: panel.unit, standoff: 8 },
-        exponentformat: "none",
-        separatethousands: true,
-      },
+      yaxis: { ...axis, ...valueAxis(id, traces) },
       yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
     },
     plotConfig,

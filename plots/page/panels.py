@@ -23,8 +23,8 @@ _MARKERS = {
 }
 _DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 # More dots than this make a panel slow, and are not told apart.
-_MOST_DOTS = 8000
-_FEWEST_DOTS = 8
+_MOST_DOTS = 4000
+_FEWEST_DOTS = 5
 
 
 def names(rows: Sequence[ScalingRow]) -> list[str]:

@@ -22,22 +22,21 @@ function about() {
   document.getElementById("about").textContent = `${parts.filter(Boolean).join("; ")}.`;
 }
 
-function drawLittle(id, traces, xTitle, more = {}) {
+/** A figure of seconds, and below it, where `lower` names them, of other values. */
+function drawLittle(id, traces, xaxis, lower = "") {
   const box = document.getElementById(id);
   const { layout, axis } = baseLayout(box);
-  const title = (text) => ({ title: { text, standoff: 8 } });
-  const { y2, ...rest } = more;
+  const value = (text) => ({ ...axis, title: { text, standoff: 8 }, rangemode: "tozero" });
+  const two = lower && { yaxis2: { ...value(lower), domain: [0, 0.27], nticks: 4 } };
   Plotly.react(
     box,
     traces,
     {
       ...layout,
       hovermode: "closest",
-      xaxis: { ...axis, ...title(xTitle), ...rest },
-      yaxis: { ...axis, ...title("seconds"), rangemode: "tozero", ...(y2 ? { domain: [0.4, 1] } : {}) },
-      ...(y2
-        ? { yaxis2: { ...axis, ...title(y2), rangemode: "tozero", domain: [0, 0.28] } }
-        : {}),
+      xaxis: { ...axis, tickformat: "d", ...xaxis, anchor: lower ? "y2" : "y" },
+      yaxis: { ...value("seconds"), domain: lower ? [0.38, 1] : [0, 1] },
+      ...two,
     },
     plotConfig,
   );
@@ -45,7 +44,7 @@ function drawLittle(id, traces, xTitle, more = {}) {
 
 function drawSeries() {
   const { windows, warmup, dropped } = chosenRepeat();
-  const { accent = "#0068a3", quiet } = colours();
+  const { accent, quiet } = colours();
   const state = (at) => (at < warmup ? "warm-up" : at < dropped ? "left out: not steady yet" : "");
   const hover = windows.at.map((at, place) =>
     [`<b>window ${at + 1}</b>`, `${windows.seconds[place]} s`, `${windows.images[place]} images`, state(at)]
@@ -61,8 +60,7 @@ function drawSeries() {
     hoverinfo: "text",
     hovertext: hover,
   };
-  const most = windows.of + 0.5;
-  drawLittle("series", [trace], "window", { range: [0.5, most], tickformat: "d" });
+  drawLittle("series", [trace], { title: { text: "window" }, range: [0.5, windows.of + 0.5] });
   const less = windows.of > windows.at.length;
   document.getElementById("series-said").textContent = windows.of
     ? less
@@ -84,7 +82,7 @@ function rankHover(ranks, place) {
 
 function rankTrace(ranks, values, colour, symbol, more = {}) {
   const { bad } = colours();
-  const marks = ranks.rank.map((rank) => rank === ranks.slowest && ranks.of > 1);
+  const marks = ranks.rank.map((rank) => rank === ranks.slowest);
   return {
     x: ranks.rank,
     y: values,
@@ -103,19 +101,14 @@ function rankTrace(ranks, values, colour, symbol, more = {}) {
 
 function drawRanks() {
   const { ranks } = chosenRepeat();
-  const { accent = "#0068a3", quiet } = colours();
+  const { accent, quiet } = colours();
   const known = (values) => values.some((value) => value !== null);
   const traces = [rankTrace(ranks, ranks.seconds, accent, "circle")];
   if (known(ranks.own)) traces.push(rankTrace(ranks, ranks.own, "#D55E00", "diamond"));
   const cpu = ranks.cpu.map((share) => (share === null ? null : 100 * share));
   if (known(cpu)) traces.push(rankTrace(ranks, cpu, quiet, "square", { yaxis: "y2" }));
-  const spread = ranks.of > 1 ? {} : { range: [-0.5, 0.5] };
-  drawLittle("ranks", traces, "rank", {
-    ...spread,
-    tickformat: "d",
-    ...(ranks.of <= 16 ? { dtick: 1 } : {}),
-    ...(known(cpu) ? { y2: "CPU %" } : {}),
-  });
+  const few = ranks.of <= 16 ? { dtick: 1, range: [-0.5, ranks.of - 0.5] } : {};
+  drawLittle("ranks", traces, { title: { text: "rank" }, ...few }, known(cpu) ? "CPU %" : "");
   document.getElementById("ranks-said").textContent = rankWords(ranks, known(ranks.own), known(cpu));
 }
 
@@ -124,8 +117,8 @@ function rankWords(ranks, own, cpu) {
   const parts = ["Circles: the whole window."];
   if (own) parts.push("Diamonds: its own computing, without waiting for the others.");
   if (cpu) parts.push("Squares: processor seconds a second.");
-  const place = ranks.rank.indexOf(ranks.slowest);
-  if (ranks.of > 1) {
+  if (ranks.slowest !== null) {
+    const place = ranks.rank.indexOf(ranks.slowest);
     const seconds = own ? ranks.own[place] : ranks.seconds[place];
     parts.push(
       `Slowest: rank ${ranks.slowest} on ${ranks.host[place]}, ${short(seconds)} s (ringed in red).`,
@@ -163,7 +156,7 @@ function drawReplay() {
     const others = more === 1 ? `1 more ${role}` : `${more} more ${role}s`;
     return commandBox(more ? `${process}, and ${others} like it` : process, text);
   });
-  if (point.replay) boxes.unshift(commandBox("The whole point, in the checkout", point.replay));
+  if (point.replay) boxes.unshift(commandBox("All of the point, in the checkout; with the hosts and other options of then", point.replay));
   if (boxes.length === 0) boxes.push(element("p", "The run kept no commands.", { class: "hint" }));
   document.getElementById("replay").replaceChildren(...boxes);
 }
@@ -213,7 +206,8 @@ async function start() {
       document.getElementById("point").scrollIntoView({ behavior: "smooth" });
     });
   }
-  choosePoint(0);
+  const first = data.run.lines[0]?.points ?? [];
+  choosePoint(first.length > 0 ? first[first.length - 1].row : 0);
 }
 
 redraws.push(drawPoint);

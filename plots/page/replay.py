@@ -14,7 +14,9 @@ def command(run: Run, row: ScalingRow) -> str:
     if not sweep.is_file():
         return ""
     words = ("fab", "bench.sweep", _from_here(sweep), "--point", row.trial.name)
-    return shlex.join([*words, "--run", f"{run.name}-again"])
+    # A rehearsal of a sweep that names the real engine.
+    engine = ("--engine", "fake") if row.trial.engine == "fake" else ()
+    return shlex.join([*words, *engine, "--run", f"{run.name}-again"])
 
 
 def _from_here(path: Path) -> str:

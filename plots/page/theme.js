@@ -13,7 +13,14 @@ function isDark() {
 /** The colours that figures take from the style sheet. */
 function colours() {
   if (printing) {
-    return { ink: "#1c1e21", quiet: "#5f666d", line: "#dfe2e5", paper: "#ffffff", bad: "#b3261e" };
+    return {
+      ink: "#1c1e21",
+      quiet: "#5f666d",
+      line: "#dfe2e5",
+      paper: "#ffffff",
+      bad: "#b3261e",
+      accent: "#0068a3",
+    };
   }
   const style = getComputedStyle(document.documentElement);
   const names = ["ink", "quiet", "line", "paper", "bad", "accent"];
@@ -33,8 +40,9 @@ function baseLayout(box) {
   return {
     axis,
     layout: {
-      width: box.clientWidth,
-      height: box.clientHeight,
+      // Half of A4 or Letter: what a box will measure on paper is not known before.
+      width: printing ? 330 : box.clientWidth,
+      height: printing ? 240 : box.clientHeight,
       margin: { l: 52, r: 12, t: 10, b: 40 },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
