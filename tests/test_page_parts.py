@@ -52,14 +52,14 @@ def test_facts_in_which_hosts_differ_stand_apart() -> None:
     )
     assert found is not None
     assert found.names == ("a", "b")
-    assert found.differing == (("python", ("3.11", "3.12")),)
+    assert found.differing == (("python", ("3.11", "3.12"), frozenset()),)
     assert found.alike == (("gpus 0 name", "A"), ("gpus 0 memory", "1"), ("cores", "0-2, 5"))
 
 
 def test_a_fact_that_one_host_lacks_is_a_difference() -> None:
-    found = hosts({"hosts": {"a": {"mxnet": "1.9.1"}, "b": {}}})
+    found = hosts({"hosts": {"a": {"mxnet": "1.9.1"}, "b": {}, "c": {"mxnet": "1.9.1"}}})
     assert found is not None
-    assert found.differing == (("mxnet", ("1.9.1", "")),)
+    assert found.differing == (("mxnet", ("1.9.1", "", "1.9.1"), frozenset({""})),)
 
 
 def test_facts_are_told_whatever_they_are() -> None:

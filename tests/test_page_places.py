@@ -77,6 +77,15 @@ def test_dark_follows_the_system_and_the_button(browser: Browser, report: Path) 
         assert dark[1] != light[1]
 
 
+def test_paper_is_light_whatever_the_screen_is(browser: Browser, report: Path) -> None:
+    with visit(browser, report / "index.html", color_scheme="dark") as tab:
+        tab.get_by_role("button", name="Light").click()
+        tab.get_by_role("button", name="Dark").click()
+        tab.emulate_media(media="print")
+        ink = "getComputedStyle(document.body).color"
+        assert tab.evaluate(ink) == "rgb(28, 30, 33)"
+
+
 def test_a_phone_scrolls_no_page_sideways(browser: Browser, report: Path) -> None:
     size: Any = {"width": 390, "height": 844}
     with visit(browser, report / "index.html", viewport=size, has_touch=True) as tab:

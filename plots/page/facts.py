@@ -1,5 +1,6 @@
 """The environment as tables: a fact a row, and for hosts a column each, differences first."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +15,13 @@ class Hosts:
     """What hosts were found to be.
 
     names    the hosts of `differing`, and `more` beside them that are not shown
-    differing  fact and its value on each shown host
+    differing  fact, its value on each shown host, and the values that fewer hosts have than another
     alike    fact and the value that all hosts have
     """
 
     names: tuple[str, ...]
     more: int
-    differing: tuple[tuple[str, tuple[str, ...]], ...]
+    differing: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]
     alike: tuple[tuple[str, str], ...]
 
 
@@ -42,11 +43,18 @@ def hosts(environment: Mapping[str, Any]) -> Hosts | None:
     return Hosts(
         names=tuple(told)[:MOST_HOSTS],
         more=max(0, len(told) - MOST_HOSTS),
-        differing=tuple((fact, tuple(values[fact][:MOST_HOSTS])) for fact in differing),
+        differing=tuple(
+            (fact, tuple(values[fact][:MOST_HOSTS]), _rare(values[fact])) for fact in differing
+        ),
         alike=tuple(
             (fact, text) for fact in every if fact not in differing and (text := values[fact][0])
         ),
     )
+
+
+def _rare(values: Sequence[str]) -> frozenset[str]:
+    counts = Counter(values)
+    return frozenset(value for value in counts if counts[value] < max(counts.values()))
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """What the four panels draw, ready for JSON; points are named by their place in results.csv."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,6 +91,6 @@ def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
 
 
 def _ends(ratio: Ratio) -> tuple[float, float] | None:
-    if ratio.low is None or ratio.high is None:
+    if ratio.low is None or ratio.high is None or not math.isfinite(ratio.high):
         return None
     return ratio.low, ratio.high

@@ -185,7 +185,6 @@ function forPaper(onPaper) {
 }
 
 async function start() {
-  drawPanels();
   which.append(...data.run.names.map((name, row) => element("option", name, { value: row })));
   try {
     details = await readDetails();

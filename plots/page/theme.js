@@ -36,7 +36,7 @@ function redraw() {
 /** What figures have in common. */
 function baseLayout(box) {
   const { ink, line } = colours();
-  const axis = { gridcolor: line, linecolor: line, zeroline: false, ticks: "", automargin: true };
+  const axis = { gridcolor: line, linecolor: line, zeroline: false, automargin: true };
   return {
     axis,
     layout: {
