@@ -51,7 +51,7 @@ def build_report(folder: Path) -> None:
 @task(help={"run": "name below results/runs, or a path; default: the newest"})
 @door
 def report_build(c, run=""):  # type: ignore[no-untyped-def]
-    """Write a run's results.csv, report.md and figure, and print its table."""
+    """Write a run's results.csv, report.md, page and figures, and print its table."""
     build_report(run_folder(run))
 
 

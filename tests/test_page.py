@@ -19,7 +19,7 @@ from results.rates import Parts
 from results.record import Identity, Record
 from results.run import Run, load
 from results.scaling import rows_of, scaling
-from tests.test_scaling import record
+from tests.test_scaling import points, record
 from tests.test_store import stored
 
 HOSTILE = "</script><script>alert(1)</script><!-- & '\" $x %{x} </b>"
@@ -176,6 +176,13 @@ def test_another_run_is_drawn_behind_under_its_name() -> None:
     assert data["over"]["name"] == "b"
     assert data["over"]["csv"] != data["run"]["csv"]
     assert json.loads(block(page(one), "data"))["over"] is None
+
+
+def test_a_line_stands_where_the_second_host_begins() -> None:
+    run = run_of(*points({devices: 100.0 * devices for devices in (8, 16, 32, 64)}))
+    assert json.loads(block(page(run), "data"))["run"]["second_host"] == pytest.approx(512**0.5)
+    run = run_of(*points({devices: 100.0 * devices for devices in (8, 16)}))
+    assert json.loads(block(page(run), "data"))["run"]["second_host"] is None
 
 
 def test_a_large_run_stays_below_6_mb_and_says_what_it_left_out() -> None:

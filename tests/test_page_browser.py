@@ -1,12 +1,25 @@
 """The figures and the table in Chromium, from disk and offline: every control does its work."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browsing import PANELS, axis, drawn_rows, hover, reported, rows_of_csv, traces, visit
+from plots.page.page import page
+from tests.browsing import (
+    PANELS,
+    axis,
+    drawn_rows,
+    hover,
+    points,
+    reported,
+    rows_of_csv,
+    traces,
+    visit,
+)
+from tests.test_page import run_of
 
 pytestmark = pytest.mark.browser
 
@@ -36,6 +49,19 @@ def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(opened: Page) -> N
     assert "failed: broken" in hover(opened, "rate", 11)
     (cross,) = [trace for trace in traces(opened, "rate") if trace["yaxis"] == "y2"]
     assert (cross["rows"], cross["x"]) == ([11], [4])
+
+
+def test_another_run_is_drawn_behind_grey_and_dashed(browser: Browser, tmp_path: Path) -> None:
+    run = run_of(*points()[:6])
+    path = tmp_path / "index.html"
+    path.write_text(page(run, dataclasses.replace(run, folder=Path("before"))))
+    code = "document.getElementById('rate').data.filter(one => one.error_y).map(one => one.line)"
+    with visit(browser, path) as tab:
+        behind, front = tab.evaluate(code)[:2], tab.evaluate(code)[2:]
+        assert {(one["color"], one["dash"]) for one in behind} == {("#8a8f94", "dash")}
+        assert [one["dash"] for one in front] == ["solid", "dash"]
+        assert "#8a8f94" not in {one["color"] for one in front}
+        assert "before" in tab.locator("#legend").inner_text()
 
 
 def test_emulated_points_are_hollow(opened: Page) -> None:

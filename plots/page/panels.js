@@ -166,7 +166,7 @@ function idealTraces(id, counts, lines) {
 function ticks(counts, width) {
   const place = (count) => (logarithmic ? Math.log2(count) : count);
   const span = place(counts[counts.length - 1]) - place(counts[0]) || 1;
-  const least = (span * 26) / Math.max(width - 90, 100);
+  const least = (span * 30) / Math.max(width - 90, 100);
   const kept = [];
   for (const count of [...counts].reverse()) {
     if (kept.length === 0 || place(kept[0]) - place(count) >= least) kept.unshift(count);
@@ -190,6 +190,7 @@ function deviceAxis(counts, box) {
     ticks: "outside",
     ticklen: 7,
     tickcolor: "rgba(0,0,0,0)",
+    tickangle: 0,
     title: { text: "devices", standoff: 6 },
   };
 }
@@ -207,6 +208,20 @@ function valueAxis(id, traces) {
   const common = { title: { text: unit, standoff: 8 }, exponentformat: "none" };
   if (log && logarithmic) return { ...common, type: "log", ...logStep(values) };
   return { ...common, type: "linear", rangemode: "tozero", separatethousands: true };
+}
+
+/** A dashed line where jobs begin to take more than one host. */
+function secondHost() {
+  const at = data.run.second_host;
+  if (at === null) return {};
+  const { quiet } = colours();
+  const line = { color: quiet, width: 1, dash: "dash" };
+  const x = logarithmic ? Math.log10(at) : at;
+  const label = { text: "2 hosts", xanchor: "left", yanchor: "top", font: { size: 11, color: quiet } };
+  return {
+    shapes: [{ type: "line", x0: at, x1: at, y0: 0, y1: 1, yref: "paper", line }],
+    annotations: [{ ...label, x, y: 1, yref: "paper", showarrow: false }],
+  };
 }
 
 function drawPanel(id) {
@@ -235,6 +250,7 @@ function drawPanel(id) {
     {
       ...layout,
       uirevision: `${zoom}`,
+      ...secondHost(),
       hovermode: "closest",
       xaxis: { ...axis, ...deviceAxis(counts, box) },
       yaxis: { ...axis, ...valueAxis(id, traces) },

@@ -44,6 +44,7 @@ def drawing(run: Run) -> dict[str, Any]:
     lines   points that are joined, with how they look
     failed  places of training points without a number
     thinned whether of some point not every window is drawn
+    second_host  where along the devices jobs begin to take more than one; None where none do
     """
     rows = run.rows
     places = {id(row): place for place, row in enumerate(rows)}
@@ -55,6 +56,7 @@ def drawing(run: Run) -> dict[str, Any]:
         "names": names(rows),
         "lines": [_line(line, places, keep) for line in drawn],
         "failed": [place for place, row in enumerate(rows) if failed_training(row)],
+        "second_host": _second_host([row for line in drawn for row in line.rows]),
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
     }
 
@@ -88,6 +90,14 @@ def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
         "windows": [float(f"{one:.5g}") for one in spread(row.window_seconds, keep)],
         "of": len(row.window_seconds),
     }
+
+
+def _second_host(rows: Sequence[ScalingRow]) -> float | None:
+    within = [row.trial.devices for row in rows if row.trial.worker_hosts == 1]
+    beyond = [row.trial.devices for row in rows if row.trial.worker_hosts > 1]
+    if not within or not beyond or max(within) >= min(beyond):
+        return None
+    return math.sqrt(max(within) * min(beyond))
 
 
 def _ends(ratio: Ratio) -> tuple[float, float] | None:
