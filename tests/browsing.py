@@ -20,8 +20,11 @@ PANELS = ("rate", "speedup", "efficiency", "windows")
 
 
 @contextmanager
-def visit(browser: Browser, path: Path, **fields: Any) -> Iterator[Page]:
-    """The page, offline, once it has drawn itself; fails where the browser complains of it."""
+def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iterator[Page]:
+    """The page, offline, once it has drawn itself; fails where the browser complains of it.
+
+    `before` is a script that runs before those of the page.
+    """
     trouble: list[str] = []
 
     def asked(request: Request) -> None:
@@ -35,6 +38,7 @@ def visit(browser: Browser, path: Path, **fields: Any) -> Iterator[Page]:
     context = browser.new_context(offline=True, **fields)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab = context.new_page()
+    tab.add_init_script(before)
     tab.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
     tab.on("pageerror", lambda error: trouble.append(str(error)))
     tab.on("requestfailed", lambda request: trouble.append(f"failed: {request.url:.200}"))
