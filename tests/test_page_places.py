@@ -121,6 +121,7 @@ def test_a_run_without_a_good_point_is_still_shown(browser: Browser, tmp_path: P
     path.write_text(page(run_of(record([[1, 2.0]], status="lost"))))
     with visit(browser, path) as tab:
         assert "lost: broken" in hover(tab, "rate", 0)
+        assert not tab.locator("#series").is_visible()
         assert "The run kept no commands" in tab.locator("#replay").inner_text()
 
 

@@ -152,9 +152,8 @@ function dotted(x, y) {
 
 /** What perfect scaling would be, between the least and the greatest device count. */
 function idealTraces(id, counts, lines) {
-  if (counts.length === 0 || id === "windows") return [];
-  const first = counts[0];
-  const ends = [first, Math.max(counts[counts.length - 1], 2 * first)];
+  if (counts.length < 2 || id === "windows") return [];
+  const ends = [counts[0], counts[counts.length - 1]];
   // On linear axes too a straight line, so two ends will do.
   if (id === "efficiency") return [dotted(ends, [100, 100])];
   if (id === "speedup") return [dotted(ends, ends)];
@@ -210,11 +209,15 @@ function valueAxis(id, traces) {
   return { ...common, type: "linear", rangemode: "tozero", separatethousands: true };
 }
 
-/** A dashed line where jobs begin to take more than one host. */
-function secondHost() {
-  const at = data.run.second_host;
-  if (at === null) return {};
+/** Says that a panel is empty; else a dashed line where jobs begin to take more than one host. */
+function marks(empty) {
   const { quiet } = colours();
+  const at = data.run.second_host;
+  if (empty) {
+    const middle = { x: 0.5, y: 0.5, xref: "paper", yref: "paper", font: { color: quiet } };
+    return { annotations: [{ ...middle, text: "nothing to draw", showarrow: false }] };
+  }
+  if (at === null) return {};
   const line = { color: quiet, width: 1, dash: "dash" };
   const x = logarithmic ? Math.log10(at) : at;
   const label = { text: "2 hosts", xanchor: "left", yanchor: "top", font: { size: 11, color: quiet } };
@@ -236,13 +239,15 @@ function drawPanel(id) {
     ...failed.map((row) => data.run.rows[row]),
   ];
   const counts = [...new Set(rows.map(({ devices }) => Number(devices)))].sort((a, b) => a - b);
-  const traces = [...idealTraces(id, counts, visible.map(([line]) => line))];
+  const traces = [];
   if (id === "windows") {
     traces.push(...visible.flatMap(([line, points]) => windowTraces(line, points)));
   } else {
     traces.push(...behind.map(([line, points]) => lineTrace(line, points, id, data.over)));
     traces.push(...visible.map(([line, points]) => lineTrace(line, points, id, data.run)));
   }
+  const empty = !traces.some(({ x }) => x.length > 0);
+  if (!empty) traces.unshift(...idealTraces(id, counts, visible.map(([line]) => line)));
   traces.push(failedTrace());
   Plotly.react(
     box,
@@ -250,10 +255,10 @@ function drawPanel(id) {
     {
       ...layout,
       uirevision: `${zoom}`,
-      ...secondHost(),
+      ...marks(empty),
       hovermode: "closest",
       xaxis: { ...axis, ...deviceAxis(counts, box) },
-      yaxis: { ...axis, ...valueAxis(id, traces) },
+      yaxis: { ...axis, ...valueAxis(id, traces), showticklabels: !empty },
       yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
     },
     plotConfig,

@@ -25,6 +25,8 @@ function about() {
 /** A figure of seconds, and below it, where `lower` names them, of other values. */
 function drawLittle(id, traces, xaxis, lower = "") {
   const box = document.getElementById(id);
+  box.hidden = traces[0].x.length === 0;
+  if (box.hidden) return;
   const { layout, axis } = baseLayout(box);
   const value = (text) => ({ ...axis, title: { text, standoff: 8 }, rangemode: "tozero" });
   const two = lower && { yaxis2: { ...value(lower), domain: [0, 0.27], nticks: 4 } };
@@ -40,6 +42,11 @@ function drawLittle(id, traces, xaxis, lower = "") {
     },
     plotConfig,
   );
+}
+
+/** Whole numbers alone, where there are few. */
+function step(count) {
+  return count <= 16 ? { dtick: 1 } : {};
 }
 
 function drawSeries() {
@@ -60,7 +67,8 @@ function drawSeries() {
     hoverinfo: "text",
     hovertext: hover,
   };
-  drawLittle("series", [trace], { title: { text: "window" }, range: [0.5, windows.of + 0.5] });
+  const range = [0.5, windows.of + 0.5];
+  drawLittle("series", [trace], { title: { text: "window" }, range, ...step(windows.of) });
   const less = windows.of > windows.at.length;
   document.getElementById("series-said").textContent = windows.of
     ? less
@@ -107,8 +115,9 @@ function drawRanks() {
   if (known(ranks.own)) traces.push(rankTrace(ranks, ranks.own, "#D55E00", "diamond"));
   const cpu = ranks.cpu.map((share) => (share === null ? null : 100 * share));
   if (known(cpu)) traces.push(rankTrace(ranks, cpu, quiet, "square", { yaxis: "y2" }));
-  const few = ranks.of <= 16 ? { dtick: 1, range: [-0.5, ranks.of - 0.5] } : {};
-  drawLittle("ranks", traces, { title: { text: "rank" }, ...few }, known(cpu) ? "CPU %" : "");
+  const range = [-0.5, ranks.of - 0.5];
+  const xaxis = { title: { text: "rank" }, range, ...step(ranks.of) };
+  drawLittle("ranks", traces, xaxis, known(cpu) ? "CPU %" : "");
   document.getElementById("ranks-said").textContent = rankWords(ranks, known(ranks.own), known(cpu));
 }
 

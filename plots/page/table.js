@@ -51,7 +51,7 @@ function filterRows(text) {
   }
   const all = tableRows.length;
   document.getElementById("count").textContent =
-    count === all ? `${all} points` : `${count} of ${all} points`;
+    `${count === all ? "" : `${count} of `}${all} point${all === 1 ? "" : "s"}`;
 }
 
 function download() {
