@@ -1,4 +1,4 @@
-"""The report of a run: results.csv, report.md and the figure, from its records."""
+"""The report of a run: results.csv, report.md, the page and the figures, from its records."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,6 +8,7 @@ from plots.document import document
 from plots.footer import footer, machine
 from plots.frame import frame, parquet
 from plots.lines import drawable
+from plots.page.page import page
 from results.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.run import Run
@@ -15,7 +16,7 @@ from results.store import write_whole
 
 
 def build(run: Run, costs: Costs = NO_COSTS, over: Run | None = None) -> list[Path]:
-    """Writes RUN/report/: results.csv, report.md, scaling.svg and .png; returns their paths.
+    """Writes RUN/report/: results.csv, report.md, index.html, scaling.svg and .png; their paths.
 
     Another run is drawn behind this one. There is no figure where there is nothing to draw: no
     training point with a number. Where reading alone was measured with several thread counts,
@@ -25,10 +26,11 @@ def build(run: Run, costs: Costs = NO_COSTS, over: Run | None = None) -> list[Pa
     try:
         write_whole(folder / "results.csv", frame(run.rows, costs).to_csv(index=False))
         write_whole(folder / "report.md", document(run, costs))
+        write_whole(folder / "index.html", page(run, costs, over))
         images = _images(run, over, folder)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
-    return [folder / "results.csv", folder / "report.md", *images]
+    return [*(folder / name for name in ("results.csv", "report.md", "index.html")), *images]
 
 
 def _images(run: Run, over: Run | None, folder: Path) -> list[Path]:

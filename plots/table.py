@@ -108,6 +108,17 @@ def remarks(
     rows: Sequence[ScalingRow], missing: Sequence[str], costs: Costs = NO_COSTS
 ) -> list[str]:
     """The lines under the table: what the columns stand on, and what each point has to say."""
+    lines = notes(rows, costs)
+    for row, more in _told_apart(rows):
+        name = f"{row.trial.name} ({more})" if more else row.trial.name
+        lines += [f"{name}: {row.remark}."] if row.remark else []
+    if missing:
+        lines.append(f"NOT MEASURED YET: {', '.join(missing)}.")
+    return lines
+
+
+def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
+    """What the columns of the table stand on, a line each."""
     lines = ["batch: images a step on one device / one worker / the whole job."]
     repeats = {row.rate.repeats for row in rows if row.rate}
     if 1 in repeats:
@@ -145,13 +156,7 @@ def remarks(
         lines.append("* emulated: more devices than the machine has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
-    lines += [*knees(rows), *money.remarks(rows, costs)]
-    for row, more in _told_apart(rows):
-        name = f"{row.trial.name} ({more})" if more else row.trial.name
-        lines += [f"{name}: {row.remark}."] if row.remark else []
-    if missing:
-        lines.append(f"NOT MEASURED YET: {', '.join(missing)}.")
-    return lines
+    return [*lines, *knees(rows), *money.remarks(rows, costs)]
 
 
 def terminal(

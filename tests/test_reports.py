@@ -75,7 +75,7 @@ def test_figures_of_an_earlier_report_are_gone_where_nothing_is_left_to_draw(
     build(load(tmp_path))
     stored(tmp_path, *(dataclasses.replace(one, status="hung") for one in three()))
     names = [path.name for path in build(load(tmp_path))]
-    assert names == ["results.csv", "report.md"]
+    assert names == ["results.csv", "report.md", "index.html"]
     assert sorted(path.name for path in (tmp_path / "report").iterdir()) == sorted(names)
 
 
@@ -130,4 +130,4 @@ def test_a_report_is_drawn_over_another_run(tmp_path: Path) -> None:
         path.read_bytes() for path in build(load(tmp_path / "one"), over=load(tmp_path / "other"))
     ]
     same = [one == two for one, two in zip(before, after, strict=True)]
-    assert same == [True, True, False, False]
+    assert same == [True, True, False, False, False]
