@@ -23,6 +23,11 @@ def _shown(trial: Trial) -> object:
 
 def _differing(trial: Trial, others: Sequence[Trial]) -> str:
     names = [name for name in FIELDS if len({getattr(one, name) for one in others}) > 1]
+    return said(trial, names)
+
+
+def said(trial: Trial, names: Sequence[str]) -> str:
+    """The trial's fields of these names: 'dtype bfloat16, gc_type 2bit'."""
     return ", ".join(f"{name} {_text(getattr(trial, name))}" for name in names)
 
 

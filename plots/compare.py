@@ -11,7 +11,8 @@ from rich.text import Text
 from tabulate import tabulate
 
 from plots.apart import apart
-from plots.table import significant, unit
+from plots.numbers import significant
+from plots.table import unit
 from results.ab import ASSUMED_NOISE, percent
 from results.compare import VERDICTS, Change, Comparison
 from results.run import Run

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from plots.document import document
 from plots.frame import frame
-from plots.report import page
+from results.cost import Costs
 from results.run import Run
 
 _MOST_NAMED = 3
@@ -15,9 +16,9 @@ _MOST_NAMED = 3
 _ALIKE = 1e-9
 
 
-def wrong_cells(run: Run, text: str, giver: str) -> Iterator[str]:
+def wrong_cells(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
     """Where the text of results.csv says other than the run; `giver` is what the run is from."""
-    said, found = _rows(text), _rows(frame(run.rows).to_csv(index=False))
+    said, found = _rows(text), _rows(frame(run.rows, costs).to_csv(index=False))
     header = found[0]
     if not said or said[0] != header:
         yield "results.csv line 1: is not the line of its columns' names"
@@ -37,9 +38,9 @@ def wrong_cells(run: Run, text: str, giver: str) -> Iterator[str]:
                 )
 
 
-def wrong_lines(run: Run, text: str) -> Iterator[str]:
+def wrong_lines(run: Run, costs: Costs, text: str) -> Iterator[str]:
     """Where the text of report.md is not what would be written now."""
-    lines = zip_longest(text.splitlines(), page(run).splitlines())
+    lines = zip_longest(text.splitlines(), document(run, costs).splitlines())
     wrong = [(n, one, other) for n, (one, other) in enumerate(lines, 1) if one != other]
     for number, one, other in wrong[:_MOST_NAMED]:
         yield f"report.md line {number}: {_differing(one or '', other or '')}"

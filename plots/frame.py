@@ -1,11 +1,13 @@
 """Scaling rows as the data frame behind results.csv; one row a point."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from plots.costs import columns, values
 from results.cost import NO_COSTS, Costs
+from results.errors import StoreError
 from results.rates import Ratio
 from results.scaling import Against, ScalingRow
 
@@ -62,3 +64,19 @@ def frame(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> pd.DataFrame:
     more = columns(costs)
     found = [_cells(row) | dict(zip(more, values(row, costs), strict=True)) for row in rows]
     return pd.DataFrame(found, columns=[*COLUMNS, *more])
+
+
+def parquet(rows: Sequence[ScalingRow], costs: Costs, path: Path) -> None:
+    """Writes the data frame as Parquet, whole; StoreError where that cannot be."""
+    sibling = path.with_name(f".{path.name}.new")
+    try:
+        frame(rows, costs).to_parquet(sibling, engine="pyarrow", index=False)
+        sibling.replace(path)
+    except ImportError as error:
+        raise StoreError(
+            f"{path}: --parquet needs pyarrow, which is not installed; 'make exports' adds it"
+        ) from error
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
+    finally:
+        sibling.unlink(missing_ok=True)

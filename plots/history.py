@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from plots.figure import STYLE, plain
-from plots.table import significant, unit
+from plots.figure import STYLE
+from plots.labels import plain
+from plots.numbers import significant
+from plots.table import unit
 from results.history import Entry
 
 _BAR = 24

@@ -2,33 +2,61 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from bench.trial import FIELDS
+from plots.apart import said
 from results.scaling import ScalingRow
 
-# Okabe and Ito's colours, which colour-blind people tell apart; a marker for each besides.
+# Okabe and Ito's colours, which colour-blind people tell apart; a marker for each line besides.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = "osD^vPX"
+_MARKERS = ("o", "s", "D", "^", "v", "P", "p", "<", ">", "h", "*", "8")
 _LINES = ("-", "--", ":", "-.")
+TRAINING = ("synthetic", "real")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Points that are joined: one network, and one store where stores overlap."""
+    """Points that are joined: one network, and one store where stores overlap.
 
-    label: str
+    what    its store, and what else tells it from the network's other lines
+    alone   whether it is its network's only line
+    """
+
+    network: str
+    what: str
+    alone: bool
     rows: tuple[ScalingRow, ...]
     colour: str
     marker: str
     dashes: Any
 
+    @property
+    def label(self) -> str:
+        """Its name in the legend."""
+        return f"{self.network}, {self.what}"
+
+    @property
+    def end(self) -> str:
+        """What is written at its end: as little of its name as tells it apart."""
+        return self.network if self.alone else self.label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cross:
+    """A point of training that has no number, in its network's colour."""
+
+    row: ScalingRow
+    colour: str
+
 
 def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """The good points of training; of networks measured on one device count only if all are."""
-    good = [row for row in rows if row.rate and row.trial.mode in {"synthetic", "real"}]
+    good = [row for row in rows if row.rate and row.trial.mode in TRAINING]
     scaled = [
         row
-        for _, group in _grouped(good, _network)
+        for _, group in _grouped(good, network)
         for row in group
         if len({one.trial.devices for one in group}) > 1
     ]
@@ -42,17 +70,17 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     store within a host and another beyond it.
     """
     found: list[Line] = []
-    for number, (name, group) in enumerate(_grouped(drawable(rows), _network)):
-        stores = _grouped(group, lambda row: row.trial.kvstore)
-        counts = [row.trial.devices for row in group]
-        if len(set(counts)) == len(counts):
-            stores = [(" / ".join(store for store, _ in stores), group)]
-        for place, (store, members) in enumerate(stores):
+    colours = _colours(rows)
+    for name, group in _grouped(drawable(rows), network):
+        parts = _parts(group)
+        for place, (what, members) in enumerate(parts):
             found.append(
                 Line(
-                    label=f"{name}, {store}",
+                    network=name,
+                    what=what,
+                    alone=len(parts) == 1,
                     rows=tuple(sorted(members, key=lambda row: row.trial.devices)),
-                    colour=_COLOURS[number % len(_COLOURS)],
+                    colour=colours[name],
                     marker=_MARKERS[len(found) % len(_MARKERS)],
                     dashes=_LINES[place % len(_LINES)],
                 )
@@ -60,9 +88,51 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     return found
 
 
-def _network(row: ScalingRow) -> str:
+def crosses(rows: Sequence[ScalingRow]) -> list[Cross]:
+    """The points of training without a number."""
+    colours = _colours(rows)
+    failed = [row for row in rows if row.rate is None and row.trial.mode in TRAINING]
+    return [Cross(row=row, colour=colours[network(row)]) for row in failed]
+
+
+def network(row: ScalingRow) -> str:
+    """The network's name, and on what where that is real data."""
     real = " (real data)" if row.trial.mode == "real" else ""
     return row.trial.label + real
+
+
+def _colours(rows: Sequence[ScalingRow]) -> dict[str, str]:
+    """A colour a network; those without a line come last."""
+    failed = [row for row in rows if row.rate is None and row.trial.mode in TRAINING]
+    names = dict.fromkeys(network(row) for row in (*drawable(rows), *failed))
+    return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
+
+
+def _parts(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
+    """Points of one network by line: store, then whatever differs on as many devices."""
+    stores = _grouped(rows, lambda row: row.trial.kvstore)
+    if "kvstore" not in _varied(rows, ("kvstore",)):
+        stores = [(" / ".join(store for store, _ in stores), list(rows))]
+    found = []
+    for store, members in stores:
+        names = _varied(members, [name for name in FIELDS if not name.startswith("fake_")])
+        for more, some in _grouped(members, partial(_said, names)):
+            found.append((f"{store}, {more}" if more else store, some))
+    return found
+
+
+def _said(names: Sequence[str], row: ScalingRow) -> str:
+    return said(row.trial, names)
+
+
+def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
+    """The fields that differ between points on as many devices."""
+    groups = [group for _, group in _grouped(rows, lambda row: str(row.trial.devices))]
+    return [
+        name
+        for name in names
+        if any(len({getattr(row.trial, name) for row in group}) > 1 for group in groups)
+    ]
 
 
 def _grouped(

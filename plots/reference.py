@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from plots.table import significant
+from plots.numbers import significant
 from results.references import Reference, differing, known, published, reference
 from results.scaling import Against, ScalingRow
 

@@ -1,127 +1,80 @@
-"""The report of a run: results.csv, report.md and the figure, from its records."""
+"""The report of a run: results.csv, report.md, the page and the figures, from its records."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from plots import figure, threads
-from plots.frame import frame
+from plots import figure, threads, upstream
+from plots.document import document
+from plots.footer import footer, machine
+from plots.frame import frame, parquet
 from plots.lines import drawable
-from plots.table import markdown
+from plots.page.page import page
 from results.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.run import Run
 from results.store import write_whole
 
 
-def machine(environment: dict[str, Any]) -> str:
-    """Hardware and software in one line."""
-    parts = (
-        environment.get("processor"),
-        environment.get("cores") and f"{environment['cores']} cores",
-        environment.get("memory_gib") and f"{environment['memory_gib']} GiB",
-        environment.get("mxnet") and f"MXNet {environment['mxnet']}",
-        environment.get("python") and f"Python {environment['python']}",
-    )
-    return ", ".join(str(part) for part in parts if part)
+def build(run: Run, costs: Costs = NO_COSTS, over: Run | None = None) -> list[Path]:
+    """Writes RUN/report/: results.csv, report.md, index.html, scaling.svg and .png; their paths.
 
-
-def footer(run: Run) -> str:
-    """The line under the figure: machine, commit, date, repeats, and what is not drawn."""
-    rows = run.rows
-    repeats = sorted({row.rate.repeats for row in rows if row.rate})
-    n = f"n = {'-'.join(map(str, repeats))}" if repeats else ""
-    drawn = drawable(rows)
-    left = [row.trial.name for row in rows if row.rate and row not in drawn]
-    failed = [row.trial.name for row in rows if row.rate is None]
-    told = [row.trial.name for row in drawn if row.rate and row.message]
-    environment = run.environment
-    parts = (
-        machine(environment),
-        environment.get("commit") and f"commit {environment['commit']}",
-        str(environment.get("date", ""))[:10],
-        n,
-        "bars: 95 % intervals",
-    )
-    text = "; ".join(part for part in parts if part)
-    more = "".join(
-        f"\n{word}: {', '.join(names)}"
-        for word, names in (
-            ("in the table only", left),
-            ("failed", failed),
-            ("the table says more of", told),
-        )
-        if names
-    )
-    return ("REHEARSAL - scripted times, not measurements\n" if run.rehearsal else "") + text + more
-
-
-def page(run: Run, costs: Costs = NO_COSTS) -> str:
-    """The report in Markdown."""
-    hidden = {"description", "points", "repeats", "hosts", "order"}
-    facts = "\n".join(
-        f"- {name}: {value}"
-        for name, value in run.environment.items()
-        if name not in hidden and value
-    )
-    pictures = ""
-    if drawable(run.rows):
-        pictures = "![images per second, speed-up, efficiency and window times](scaling.svg)\n\n"
-    if threads.readings(run.rows):
-        pictures += "![images per second against decoding threads](threads.svg)\n\n"
-    rehearsal = (
-        "**REHEARSAL**: the fake engine's scripted times on this machine, not measurements.\n\n"
-    )
-    description, paragraph = run.environment.get("description"), "\n\n"
-    return (
-        f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}\n\n"
-        f"{rehearsal if run.rehearsal else ''}"
-        f"{description + paragraph if description else ''}"
-        f"{machine(run.environment)}\n\n{markdown(run.rows, run.missing, costs)}\n"
-        f"{pictures}"
-        f"## Environment\n\n{facts}\n{_hosts(run.environment)}"
-    )
-
-
-def _hosts(environment: dict[str, Any]) -> str:
-    """What each host of a cluster was found to be, a row each."""
-    hosts = environment.get("hosts")
-    if not hosts:
-        return ""
-    rows = [
-        [
-            name,
-            str(len(found.get("cores", ()))),
-            ", ".join(str(gpu.get("name", "GPU")) for gpu in found.get("gpus", ())) or "-",
-            f"{found.get('memory_mib', 0) / 1024:.1f} GiB",
-            str(found.get("python", "")),
-            str(found.get("mxnet", "")),
-        ]
-        for name, found in hosts.items()
-    ]
-    header = ["host", "cores", "GPUs", "memory", "Python", "MXNet"]
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def build(run: Run, costs: Costs = NO_COSTS) -> list[Path]:
-    """Writes RUN/report/: results.csv, report.md, scaling.svg and .png; returns their paths.
-
-    There is no figure where there is nothing to draw: no training point with a number. Where
-    reading alone was measured with several thread counts, threads.svg and .png show it.
+    Another run is drawn behind this one. There is no figure where there is nothing to draw: no
+    training point with a number. Where reading alone was measured with several thread counts,
+    threads.svg and .png show it.
     """
-    folder = run.folder / "report"
+    folder = _folder(run)
     try:
-        folder.mkdir(exist_ok=True)
         write_whole(folder / "results.csv", frame(run.rows, costs).to_csv(index=False))
-        write_whole(folder / "report.md", page(run, costs))
-        rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
-        title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
-        images = []
-        if drawable(run.rows):
-            images = figure.save(figure.draw(run.rows, title, footer(run)), folder)
-        if readings := threads.readings(run.rows):
-            below = machine(run.environment)
-            images += figure.save(threads.draw(readings, title, below), folder, "threads")
+        write_whole(folder / "report.md", document(run, costs))
+        write_whole(folder / "index.html", page(run, costs, over))
+        images = _images(run, over, folder)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
-    return [folder / "results.csv", folder / "report.md", *images]
+    return [*(folder / name for name in ("results.csv", "report.md", "index.html")), *images]
+
+
+def _images(run: Run, over: Run | None, folder: Path) -> list[Path]:
+    rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
+    title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
+    for name in ("scaling", "threads"):
+        for kind in ("svg", "png"):
+            (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of records that were others then
+    images = []
+    if drawable(run.rows):
+        images = figure.save(figure.draw(run.rows, title, footer(run), over), folder)
+    if readings := threads.readings(run.rows):
+        below = machine(run.environment)
+        images += figure.save(threads.draw(readings, title, below), folder, "threads")
+    return images
+
+
+def write_upstream(run: Run, _: Costs) -> list[Path]:
+    """Writes RUN/report/upstream/: upstream's CSV, a file a network."""
+    folder = _folder(run, "upstream")
+    texts = upstream.tables(run.rows)
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+    return [folder / name for name in texts]
+
+
+def write_parquet(run: Run, costs: Costs) -> list[Path]:
+    """Writes RUN/report/results.parquet, the rows of results.csv; StoreError without pyarrow."""
+    path = _folder(run) / "results.parquet"
+    parquet(run.rows, costs, path)
+    return [path]
+
+
+# What is written by choice, by the option of report.build that asks for it.
+EXTRA: Mapping[str, Callable[[Run, Costs], list[Path]]] = {
+    "upstream-csv": write_upstream,
+    "parquet": write_parquet,
+}
+
+
+def _folder(run: Run, below: str = "") -> Path:
+    folder = run.folder / "report" / below
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
+    return folder

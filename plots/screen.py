@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.events import Event
+from plots.numbers import significant
 from plots.standings import met, standings
-from plots.table import significant, unit
+from plots.table import unit
 from results.glimpse import Glimpse
 from results.rates import rate_of
 from results.record import Record, Started

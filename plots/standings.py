@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.trial import Trial
-from plots.table import significant, unit
+from plots.numbers import significant
+from plots.table import unit
 from results.glimpse import Glimpse, Standing
 
 # More rows than this are no longer looked at; of more workers, those that need a look are shown.

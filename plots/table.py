@@ -1,6 +1,5 @@
 """The results table, for the terminal and for Markdown, from the same cells."""
 
-import math
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -13,6 +12,8 @@ from bench.kvstores import is_distributed
 from bench.trial import Trial
 from plots import costs as money
 from plots.apart import apart
+from plots.numbers import percent, significant, times
+from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
 from results.knee import knees
 from results.rates import Rate, Ratio
@@ -35,16 +36,9 @@ HEADER = (
 )
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
 _TEXT = ("network", "kvstore", "status")
+_MOST_TOLD = 5
 # What a narrow terminal can do without, the first of them first.
 _SPARE = ("batch", "of worker", "of host", "95 % interval", "n")
-
-
-def significant(value: float, digits: int = 3) -> str:
-    """The value with so many significant digits and no exponent: 61938, 4.13, 0.0764."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{value:.{max(decimals, 0)}f}"
 
 
 def unit(trial: Trial) -> tuple[str, float]:
@@ -58,19 +52,6 @@ def _interval(rate: Rate) -> str:
     return f"{significant(rate.low)} - {significant(rate.high)}"
 
 
-def _times(ratio: Ratio) -> str:
-    """1.97, 17.4, 135.5: a speed-up is read against a whole number of devices."""
-    return significant(ratio.value, 4 if ratio.value >= 100 else 3)
-
-
-def _percent(ratio: Ratio) -> str:
-    """'90 ± 3 %', the larger side of its 95 % interval; '90 %' where that is nothing or unknown."""
-    low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
-    side = 100 * max(ratio.value - low, high - ratio.value)
-    spread = f" ± {side:.{0 if side >= 0.95 else 1}f}" if side >= 0.05 else ""
-    return f"{100 * ratio.value:.0f}{spread} %"
-
-
 def _amount(ratio: Ratio | None) -> str:
     """0.0764, 97.2 k, 2.14 M; empty where it is not known."""
     if ratio is None:
@@ -82,7 +63,7 @@ def _amount(ratio: Ratio | None) -> str:
 
 
 def _efficiency(against: Against | None) -> str:
-    return "" if against is None else _percent(against.efficiency)
+    return "" if against is None else percent(against.efficiency)
 
 
 def header(costs: Costs) -> tuple[str, ...]:
@@ -103,7 +84,7 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         significant(rate.images_per_second) if rate else "",
         _interval(rate) if rate else "",
         str(rate.repeats) if rate else "",
-        _times(row.device.speedup) if row.device else "",
+        times(row.device.speedup) if row.device else "",
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
@@ -127,6 +108,17 @@ def remarks(
     rows: Sequence[ScalingRow], missing: Sequence[str], costs: Costs = NO_COSTS
 ) -> list[str]:
     """The lines under the table: what the columns stand on, and what each point has to say."""
+    lines = notes(rows, costs)
+    for row, more in _told_apart(rows):
+        name = f"{row.trial.name} ({more})" if more else row.trial.name
+        lines += [f"{name}: {row.remark}."] if row.remark else []
+    if missing:
+        lines.append(f"NOT MEASURED YET: {', '.join(missing)}.")
+    return lines
+
+
+def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
+    """What the columns of the table stand on, a line each."""
     lines = ["batch: images a step on one device / one worker / the whole job."]
     repeats = {row.rate.repeats for row in rows if row.rate}
     if 1 in repeats:
@@ -164,13 +156,7 @@ def remarks(
         lines.append("* emulated: more devices than the machine has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
-    lines += [*knees(rows), *money.remarks(rows, costs)]
-    for row, more in _told_apart(rows):
-        name = f"{row.trial.name} ({more})" if more else row.trial.name
-        lines += [f"{name}: {row.remark}."] if row.remark else []
-    if missing:
-        lines.append(f"NOT MEASURED YET: {', '.join(missing)}.")
-    return lines
+    return [*lines, *knees(rows), *money.remarks(rows, costs)]
 
 
 def terminal(
@@ -199,6 +185,12 @@ def terminal(
     return table
 
 
+def told(troubles: Sequence[str]) -> list[str]:
+    """What of a run could not be read, a line each."""
+    more = [f"and {len(troubles) - _MOST_TOLD} more"] if len(troubles) > _MOST_TOLD else []
+    return [f"COULD NOT BE READ, left out: {one}" for one in [*troubles[:_MOST_TOLD], *more]]
+
+
 def _width(table: Table) -> int:
     # Without a height a dumb terminal is taken for 80 columns wide whatever the width.
     return Console(width=1000, height=25).measure(table).maximum
@@ -224,7 +216,7 @@ def markdown(
 
 
 def show(run: Run, costs: Costs = NO_COSTS) -> None:
-    """Prints the table of a run; wide enough to be read later where there is no terminal."""
+    """Prints what a run says and its table, wide enough to be read where there is no terminal."""
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
@@ -236,4 +228,4 @@ def show(run: Run, costs: Costs = NO_COSTS) -> None:
     for count in range(1, len(spare) + 1):
         if _width(table) > console.width:
             table = terminal(run.rows, title, run.missing, spare[:count], costs)
-    console.print(table)
+    console.print(Text(paragraph(run)), table, *map(Text, told(run.troubles)), sep="\n")

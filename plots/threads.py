@@ -7,7 +7,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from plots.figure import STYLE, plain
+from plots.figure import STYLE
+from plots.labels import plain
 from results.scaling import ScalingRow
 
 

@@ -1,8 +1,9 @@
 """ScalingRow: one point of a sweep with its speed-up and efficiency against each base."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bench.kvstores import is_distributed
 from bench.trial import FIELDS, Trial
@@ -87,19 +88,22 @@ _SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
 _WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
 _SERVERS = ("servers_per_host", "server_hosts", "gc_type", "gc_threshold")
 _SCRIPTED = ("fake_seconds", "fake_faults")
+_SAME = tuple(name for name in FIELDS if name not in {*_SCALED, *_WINDOWS, *_SERVERS, *_SCRIPTED})
+
+
+def _family(trial: Trial) -> tuple[Any, ...]:
+    """What has to be the same in a point and its base, whatever servers they have."""
+    return tuple(getattr(trial, name) for name in _SAME)
 
 
 def _peers(trial: Trial, other: Trial) -> bool:
-    """Whether all is the same that has to be in a point and its base.
+    """Whether two of a family may be each other's base.
 
     Where servers stand matters only if both have servers.
     """
-    differing = {*_SCALED, *_WINDOWS, *_SCRIPTED}
     if not (is_distributed(trial.kvstore) and is_distributed(other.kvstore)):
-        differing.update(_SERVERS)
-    return all(
-        getattr(trial, field) == getattr(other, field) for field in FIELDS if field not in differing
-    )
+        return True
+    return all(getattr(trial, name) == getattr(other, name) for name in _SERVERS)
 
 
 def _first(
@@ -169,12 +173,18 @@ def rows_of(found: Sequence[Measured]) -> list[ScalingRow]:
         for key, group in groups.items()
         if all(one.parts for one in group)
     }
-    return [_row(group, points) for group in groups.values()]
+    families: dict[tuple[Any, ...], list[_Point]] = {}
+    for point in points.values():
+        families.setdefault(_family(point.trial), []).append(point)
+    return [_row(group, points.get(key), families) for key, group in groups.items()]
 
 
-def _row(group: Sequence[Measured], points: dict[str, _Point]) -> ScalingRow:
+def _row(
+    group: Sequence[Measured],
+    point: _Point | None,
+    families: Mapping[tuple[Any, ...], Sequence[_Point]],
+) -> ScalingRow:
     newest = group[-1]
-    point = points.get(newest.identity.key)
     if point is None:
         bad = next(one for one in group if one.parts is None)
         return ScalingRow(
@@ -185,7 +195,7 @@ def _row(group: Sequence[Measured], points: dict[str, _Point]) -> ScalingRow:
             emulated=bad.emulated,
             repeats=tuple(group),
         )
-    bases = _bases(point, list(points.values()))
+    bases = _bases(point, families[_family(point.trial)])
     return ScalingRow(
         trial=newest.trial,
         status="ok" if _settled(group) else "unstable",

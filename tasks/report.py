@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,26 +86,40 @@ def prices_of(file: str) -> Prices | None:
     return load_prices(path) if file or path.exists() else None
 
 
-def _costs(run: Run, prices: Prices | None) -> Costs:
+def costs_of(run: Run, prices: Prices | None) -> Costs:
+    """What the points of a run cost by these prices."""
     from results.cost import costs
 
     return costs(run.rows, prices, run.environment)
 
 
-def build_report(folder: Path, prices: str = "") -> None:
-    """Prints a run's table, writes its report and says where the files are."""
+def drawn_behind(name: str) -> Run:
+    """What --over names: a run, a baseline, a published table or a path."""
+    try:
+        return named_run(name)
+    except StoreError as error:
+        raise StoreError(f"--over: {error}") from error
+
+
+def build_report(folder: Path, prices: str = "", over: str = "", extra: Sequence[str] = ()) -> None:
+    """Prints a run's table, writes its report and says where the files are.
+
+    `over` names another run to draw behind, `extra` what else of plots.report.EXTRA to write.
+    """
     from launch.identity import own_code
-    from plots.report import build
+    from plots.report import EXTRA, build
     from plots.table import show
     from results import digest
     from results.run import load
 
     given = prices_of(prices)
     run = load(folder)
-    costs = _costs(run, given)
+    costs = costs_of(run, given)
+    behind = drawn_behind(over) if over else None
     show(run, costs)
-    for path in map(Path.resolve, build(run, costs)):
-        print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+    _say(build(run, costs, behind))
+    for name in extra:
+        _say(EXTRA[name](run, costs))
     print(f"digest: {digest.write(folder, own_code())}")
     if run.troubles:
         raise Exit("some of the run could not be read; the table says what", code=5)
@@ -114,13 +129,30 @@ def build_report(folder: Path, prices: str = "") -> None:
         raise Exit("some points did not become steady; the table says which", code=UNSTEADY)
 
 
-@task(help={"run": _RUN, "prices": _PRICES})
+def _say(paths: Sequence[Path]) -> None:
+    for path in map(Path.resolve, paths):
+        print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+@task(
+    help={
+        "run": _RUN,
+        "prices": _PRICES,
+        "over": "a run, a baseline, a published table or a path, to draw behind this one",
+        "upstream-csv": "also upstream's two-column CSV, a file a network",
+        "parquet": "also results.parquet; needs what 'make exports' installs",
+    }
+)
 @door
-def report_build(c, run="", prices=""):  # type: ignore[no-untyped-def]
-    """Write a run's results.csv, report.md and figure, and print its table."""
+def report_build(  # type: ignore[no-untyped-def]
+    c, run="", prices="", over="", upstream_csv=False, parquet=False
+):
+    """Write a run's report: table, words, figures and page; print the table and a digest."""
     folder = run_folder(run)
+    asked = {"upstream-csv": upstream_csv, "parquet": parquet}
+    extra = [name for name, wanted in asked.items() if wanted]
     with report_beside(archive_of(run), folder) if is_packed(run) else nullcontext():
-        build_report(folder, prices)
+        build_report(folder, prices, over, extra)
 
 
 @task(
@@ -145,4 +177,4 @@ def report_show(c, run="", prices="", reference=""):  # type: ignore[no-untyped-
     from results.run import load
 
     given, found = prices_of(prices), load(run_folder(run))
-    show(found, _costs(found, given))
+    show(found, costs_of(found, given))

@@ -34,7 +34,7 @@ def results_list(c, in_=""):  # type: ignore[no-untyped-def]
 @door
 def results_show(c, run):  # type: ignore[no-untyped-def]
     """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
-    from plots.report import machine
+    from plots.footer import machine
     from plots.runs import describe
     from results.catalogue import entry, is_run
     from results.environment import environment_of

@@ -14,10 +14,12 @@ from invoke.tasks import task
 from bench.errors import SpecError
 from results.errors import StoreError
 from tasks.door import door
-from tasks.report import run_folder
+from tasks.report import costs_of, prices_of, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.cost import Costs
     from results.digest import Digests
+    from results.prices import Prices
     from results.run import Run
     from results.verify import Verified
 
@@ -28,19 +30,20 @@ _MOST_LINES = 200
     help={
         "run": "name below results/runs, or a path; default: the newest",
         "digest": "what 'fab report.build' printed: sha256:...",
+        "prices": "file that report.build was given; default: prices.toml, where there is one",
     }
 )
 @door
-def report_verify(c, run="", digest=""):  # type: ignore[no-untyped-def]
+def report_verify(c, run="", digest="", prices=""):  # type: ignore[no-untyped-def]
     """Check a run against its digest, and every cell of its report against the raw events."""
     from results.store import writer
 
-    expected, folder = _digest(digest), run_folder(run)
+    expected, folder, given = _digest(digest), run_folder(run), prices_of(prices)
     if not folder.is_dir():
         raise StoreError(f"{folder}: no such run folder; 'fab results.list' shows those there are")
     if process := writer(folder):
         raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
-    result = verified(folder, expected)
+    result = verified(folder, expected, given)
     for line in result.wrong[:_MOST_LINES]:
         print(f"WRONG: {line}")
     if len(result.wrong) > _MOST_LINES:
@@ -62,7 +65,7 @@ def report_verify(c, run="", digest=""):  # type: ignore[no-untyped-def]
     print("all of it holds")
 
 
-def verified(folder: Path, expected: str = "") -> Verified:
+def verified(folder: Path, expected: str = "", prices: Prices | None = None) -> Verified:
     """What came out of checking a run, against the digest it is expected to have."""
     from results.digest import digests
     from results.verify import derived
@@ -75,7 +78,7 @@ def verified(folder: Path, expected: str = "") -> Verified:
     if again is not None:
         result.rows = len(again.rows)
         named = replace(again, folder=folder.with_name(was.name)) if was else again
-        result.wrong += _report(named, folder, result)
+        result.wrong += _report(named, costs_of(named, prices), folder, result)
     return result
 
 
@@ -122,7 +125,7 @@ def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[
         )
 
 
-def _report(again: Run, folder: Path, result: Verified) -> Iterator[str]:
+def _report(again: Run, costs: Costs, folder: Path, result: Verified) -> Iterator[str]:
     """What is wrong with the report's files."""
     from plots.derived import wrong_cells, wrong_lines
 
@@ -134,7 +137,7 @@ def _report(again: Run, folder: Path, result: Verified) -> Iterator[str]:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         if name == "results.csv":
-            yield from wrong_cells(again, text, giver)
+            yield from wrong_cells(again, costs, text, giver)
         else:
-            yield from wrong_lines(again, text)
+            yield from wrong_lines(again, costs, text)
     result.unchecked.append("pictures and pages are compared with report/digests.json only")

@@ -1,8 +1,10 @@
 """What every test has: processes that it starts can be found. Some share photographs, a cluster."""
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -12,6 +14,9 @@ from launch.practice.cluster import down, missing, up
 from launch.practice.state import Cluster
 from tests.jobs import MARK
 from tests.trees import made, wanted
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # How long an example takes is the machine's doing.
 settings.register_profile("untimed", deadline=None)
@@ -46,3 +51,17 @@ def practice(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     cluster = up(tmp_path_factory.mktemp("practice") / "cluster")
     yield cluster
     down(cluster.folder)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """Chromium; not for longer than a module, for its event loop is the only one meanwhile."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Chromium is missing: apt-get install chromium")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()

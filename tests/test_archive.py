@@ -18,6 +18,7 @@ from results.archive import pack, unpack
 from results.errors import StoreError
 from results.run import load
 from results.store import Store
+from tasks.report import costs_of
 from tests.test_fabfile import refusal
 from tests.test_scaling import record
 from tests.test_store import stored
@@ -39,7 +40,7 @@ def run(tmp_path: Path) -> Path:
     logs.mkdir(parents=True)
     (logs / "worker-0.log").write_text("said\n")
     (logs / "worker-1.log.gz").write_bytes(b"\x1f\x8b")
-    build(load(folder))
+    build(made := load(folder), costs_of(made, None))
     digest.write(folder, "code")
     return folder
 

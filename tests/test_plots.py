@@ -11,8 +11,9 @@ import pytest
 from plots.figure import draw, save
 from plots.frame import COLUMNS, frame
 from plots.lines import drawable, lines
+from plots.numbers import significant
 from plots.report import build
-from plots.table import HEADER, markdown, significant, terminal
+from plots.table import HEADER, markdown, terminal
 from results.errors import StoreError
 from results.run import Run, load
 from results.scaling import ScalingRow, scaling
@@ -134,10 +135,10 @@ def test_a_figure_without_a_good_point_is_still_drawn() -> None:
     assert draw(small()[-1:], "t", "f").axes
 
 
-def test_a_report_has_its_four_files(tmp_path: Path) -> None:
+def test_a_report_has_its_files(tmp_path: Path) -> None:
     stored(tmp_path, record([[1, 2.0, 2.1]]), record([[1, 1.2, 1.0]], devices=2))
     paths = build(load(tmp_path))
-    names = ["results.csv", "report.md", "scaling.svg", "scaling.png"]
+    names = ["results.csv", "report.md", "index.html", "scaling.svg", "scaling.png"]
     assert [path.name for path in paths] == names
     assert all(path.stat().st_size > 200 for path in paths)
     page = (tmp_path / "report" / "report.md").read_text()
@@ -148,7 +149,7 @@ def test_a_report_has_its_four_files(tmp_path: Path) -> None:
 def test_a_rehearsal_says_so_everywhere() -> None:
     rows = scaling([record([[1, 2.0, 2.0]], engine="fake")])
     assert "REHEARSAL" in markdown(rows)
-    from plots.report import footer  # noqa: PLC0415
+    from plots.footer import footer  # noqa: PLC0415
 
     assert "REHEARSAL" in footer(Run(folder=Path(), rows=rows, environment={}))
 

@@ -1,0 +1,66 @@
+"""The axes of the figure: which ticks they have and how far they reach."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+# Parts of the axis that a digit of a tick's label takes, at the figure's size.
+_DIGIT = 0.022
+# Lines of the grid, above which they hide what is drawn.
+_MOST_GRID = 20
+
+
+def devices(axes: Axes, counts: Sequence[int]) -> None:
+    """Ticks at the device counts that were measured, and nowhere else."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator([float(count) for count in counts]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("devices")
+    if counts:
+        axes.set_xlim(counts[0] / 1.35, counts[-1] * 1.35)
+    if len(counts) > _MOST_GRID:
+        axes.grid(visible=False, axis="x")
+    named = readable(counts)
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:g}" if value in named else "")
+    )
+
+
+def readable(counts: Sequence[int]) -> list[int]:
+    """The counts whose labels have room on a logarithmic axis: the first, the last, and others."""
+    if len(counts) < 2:
+        return list(counts)
+    whole = math.log(counts[-1] / counts[0]) + 2 * math.log(1.35)
+    kept = [counts[-1]]
+    for count in reversed(counts[:-1]):
+        ends = (count, kept[-1]) if count == counts[0] else (counts[0], count, kept[-1])
+        gaps = pairwise(ends)
+        if all(math.log(b / a) / whole > _DIGIT * (1 + _digits(a, b) / 2) for a, b in gaps):
+            kept.append(count)
+    return sorted({counts[0], *kept})
+
+
+def _digits(*counts: int) -> int:
+    return sum(len(str(count)) for count in counts)
+
+
+def logarithmic(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic axis around the values; an interval much wider than that runs off it."""
+    axes.set_yscale("log", base=2)
+    if values:
+        axes.set_ylim(min(values) / 1.6, max(values) * 1.6)
+        if max(values) / min(values) < 8:
+            axes.yaxis.set_major_locator(LogLocator(base=2, subs=(1.0, 1.5)))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 8 else f"{value:g}")
+    )
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def from_zero(axes: Axes, values: Sequence[float], least: float) -> None:
+    """A linear axis from 0 to a little above the values, and to `least` at least."""
+    axes.set_ylim(0, max([least, *(1.3 * value for value in values)]))

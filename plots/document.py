@@ -1,0 +1,142 @@
+"""The report in Markdown: words, table, figures, failed points, replay, environment."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+from plots import threads
+from plots.footer import machine
+from plots.lines import drawable
+from plots.table import markdown, told
+from plots.words import paragraph
+from results.cost import NO_COSTS, Costs
+from results.run import Run
+from results.scaling import ScalingRow
+
+_HIDDEN = {"description", "points", "repeats", "hosts", "order"}
+# What changes from one look at a host to the next, and where it is.
+_PASSING = {
+    *("load", "available_mib", "free_bytes", "gpu_processes", "used", "index", "machine"),
+    *("hostname", "user", "addresses", "reached", "master", "disk", "clock"),
+}
+_MOST_HOSTS = 6
+# Of processes that are alike, as many as tell what the others ran.
+_MOST_SHOWN = 2
+
+
+def document(run: Run, costs: Costs = NO_COSTS) -> str:
+    """report.md, whole."""
+    said, on = paragraph(run), machine(run.environment)
+    parts = [
+        f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
+        str(run.environment.get("description") or ""),
+        on if on not in said else "",
+        plain(said),
+        markdown(run.rows, run.missing, costs).rstrip(),
+        "\n".join(f"- {plain(line)}" for line in told(run.troubles)),
+        *_pictures(run.rows),
+        _failed(run.rows),
+        _environment(run),
+        _replay(run.rows),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def plain(text: str) -> str:
+    """Text of hosts and people that Markdown and HTML do not take for their own."""
+    for mark in "\\`*[]<|":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    if drawable(rows):
+        yield "![images per second, speed-up, efficiency and window times](scaling.svg)"
+    if threads.readings(rows):
+        yield "![images per second against decoding threads](threads.svg)"
+
+
+def _failed(rows: Sequence[ScalingRow]) -> str:
+    """Each point without a number, and why."""
+    lines = [
+        f"- {plain(row.trial.name)}: {row.status}. {plain(row.message)}"
+        for row in rows
+        if row.rate is None
+    ]
+    return "\n".join(["## Points without a number", "", *lines]) if lines else ""
+
+
+def _environment(run: Run) -> str:
+    facts = [
+        f"- {name}: {_text(value)}"
+        for name, value in run.environment.items()
+        if name not in _HIDDEN and value
+    ]
+    found = [one for one in ("\n".join(facts), _hosts(run.environment.get("hosts") or {})) if one]
+    return "\n\n".join(["## Environment", *found]) if found else ""
+
+
+def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
+    """What is the same on all hosts, once; then what differs, a row for hosts that are alike."""
+    names = {name: None for facts in hosts.values() for name in facts if name not in _PASSING}
+    told = {name: [_text(facts.get(name)) for facts in hosts.values()] for name in names}
+    same = {name: texts[0] for name, texts in told.items() if len(set(texts)) == 1}
+    alike = [f"- {name}: {text}" for name, text in same.items() if text != "-"]
+    differing = [name for name, texts in told.items() if len(set(texts)) > 1]
+    if not hosts:
+        return ""
+    lines = [f"### Hosts: {_listed(list(hosts))}", "", *alike]
+    if differing:
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for number, host in enumerate(hosts):
+            groups.setdefault(tuple(told[name][number] for name in differing), []).append(host)
+        rows = [[_listed(names), *texts] for texts, names in groups.items()]
+        table = [["what differs", *differing], ["---"] * (len(differing) + 1), *rows]
+        lines += ["", *(f"| {' | '.join(cells)} |" for cells in table)]
+    return "\n".join(lines)
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
+    return ", ".join(map(plain, hosts[:_MOST_HOSTS])) + more
+
+
+def _text(value: object) -> str:
+    """A fact in short: members of a list with how often each is there."""
+    if isinstance(value, Mapping):
+        kept = {name: _text(one) for name, one in value.items() if name not in _PASSING}
+        return ", ".join(f"{name} {text}" for name, text in kept.items() if text != "-") or "-"
+    if isinstance(value, list | tuple):
+        if value and all(isinstance(one, int) for one in value):
+            return str(len(value))
+        counts = Counter(map(_text, value))
+        return "; ".join(f"{n} x {text}" if n > 1 else text for text, n in counts.items()) or "-"
+    return plain(str(value)) if value is not None and value != "" else "-"
+
+
+def _replay(rows: Sequence[ScalingRow]) -> str:
+    """The commands of each point's first repeat; of processes that are alike, the first."""
+    parts = [_commands(row) for row in rows if row.repeats and row.repeats[0].commands]
+    if not parts:
+        return ""
+    how = (
+        "What each point's first run consisted of, from the checkout; start the scheduler, then "
+        "servers, then workers, each where it ran. `fab bench.plan` prints all of them."
+    )
+    return "\n\n".join(["## To run a point again by hand", how, *parts])
+
+
+def _commands(row: ScalingRow) -> str:
+    commands = row.repeats[0].commands
+    roles: dict[str, list[str]] = {}
+    for name in commands:
+        roles.setdefault(name.rpartition("-")[0], []).append(name)
+    lines = []
+    for names in roles.values():
+        shown = names if len(names) <= _MOST_SHOWN else names[:1]
+        lines += [f"# {name}\n{commands[name]}" for name in shown]
+        if shown != names:
+            lines.append(f"# {names[1]} to {names[-1]} likewise; records.jsonl has them")
+    text = "\n".join(lines)
+    name = escape(row.trial.name)
+    return f"<details><summary>{name}</summary>\n\n~~~sh\n{text}\n~~~\n\n</details>"

@@ -1,0 +1,132 @@
+"""What a reader of a run has to doubt, in few words."""
+
+from collections.abc import Iterator, Sequence
+
+from bench.kvstores import is_distributed
+from plots.lines import TRAINING, network
+from results.run import Run
+from results.scaling import ScalingRow
+
+_MOST_NAMED = 3
+# Half of an interval, as a part of the rate.
+_WIDE = 0.05
+# An efficiency that surely is larger than this is too good.
+_ABOVE = 1.01
+
+
+def doubts(run: Run) -> Iterator[str]:
+    """Up to two sentences: what is missing, and what makes the rest uncertain."""
+    lost = list(_lost(run))
+    if lost:
+        yield f"Missing: {'; '.join(lost)}."
+    unsure = [*_uncertain(run.rows), *_unlike(run.rows)]
+    if unsure:
+        yield f"To doubt: {'; '.join(unsure)}."
+    elif not lost and not run.rehearsal:
+        yield "The records themselves give no cause for doubt."
+
+
+def _lost(run: Run) -> Iterator[str]:
+    failed = [row for row in run.rows if row.rate is None]
+    if failed:
+        named = _named([f"{row.trial.name} ({row.status})" for row in failed])
+        which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
+        yield f"a number for {which}: {named}"
+    if run.missing:
+        yield f"{_counted(len(run.missing), 'point')} not measured yet"
+    trained = [row for row in run.rows if row.rate and row.trial.mode in TRAINING]
+    yield from _without_base(trained)
+    several = [
+        row for row in trained if is_distributed(row.trial.kvstore) and row.trial.workers > 1
+    ]
+    if several and not any(row.worker for row in several):
+        yield "one worker through the same store, so what servers cost cannot be told apart"
+
+
+def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """Networks on several device counts of which one device has no number, though others have."""
+    names = [name for name in dict.fromkeys(map(network, rows)) if _counts(rows, name) > 1]
+    without = [
+        name for name in names if not any(row.device for row in rows if network(row) == name)
+    ]
+    if without and len(without) < len(names):
+        yield f"a base on one device for {_named(without)}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _counts(rows: Sequence[ScalingRow], name: str) -> int:
+    return len({row.trial.devices for row in rows if network(row) == name})
+
+
+def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What makes numbers uncertain; a rehearsal's are not measured at all."""
+    good = [row for row in rows if row.rate and row.trial.engine != "fake"]
+    emulated = [row for row in rows if row.rate and row.emulated]
+    if emulated:
+        are = f"{_counted(len(emulated), 'point')} {'is' if len(emulated) == 1 else 'are'}"
+        yield f"{are} emulated, on more devices than there are, and no claim about speed"
+    once = [row for row in good if row.rate and row.rate.repeats == 1]
+    if once:
+        which = "all points" if len(once) == len(good) else f"{len(once)} of {len(good)} points"
+        which = "the point" if len(good) == 1 else which
+        its = "their intervals do" if len(good) > 1 else "its interval does"
+        yield f"{which} ran once, so {its} not show how much processes differ"
+    twice = [row for row in good if row.rate and row.rate.repeats == 2]
+    if twice:
+        yield "two repeats say little about their spread"
+    yield from _wide(good)
+
+
+def _wide(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    widths = [(width, row) for row in rows if (width := _half(row)) is not None and width > _WIDE]
+    if widths:
+        most, row = max(widths, key=lambda one: one[0])
+        which = f"{len(widths)} of {_counted(len(rows), 'interval')}"
+        widest = f"{'the widest, ' if len(widths) > 1 else ''}{row.trial.name}"
+        yield f"{which} wider than ± {100 * _WIDE:.0f} % ({widest}: ± {100 * most:.0f} %)"
+    unknown = [row.trial.name for row in rows if _half(row) is None]
+    if unknown:
+        yield f"without an interval: {_named(unknown)}"
+
+
+def _half(row: ScalingRow) -> float | None:
+    if row.rate is None or row.rate.low is None or row.rate.high is None:
+        return None
+    return (row.rate.high - row.rate.low) / 2 / row.rate.images_per_second
+
+
+def _unlike(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What is to be read of single points, and of where servers ran."""
+    good = [row for row in rows if row.rate]
+    unsteady = [
+        row.trial.name
+        for row in good
+        if row.status == "unstable" or any(one.unsteady for one in row.repeats)
+    ]
+    if unsteady:
+        yield f"windows that did not become steady: {_named(unsteady)}"
+    differing = [row.trial.name for row in good if " differ in " in row.message]
+    if differing:
+        yield f"variables or instructions differ between runs: {_named(differing)}"
+    above = [row.trial.name for row in good if _above_ideal(row)]
+    if above:
+        yield f"better than ideal, so that a base may be too slow: {_named(above)}"
+    slow = [row.trial.name for row in good if "slower at computing" in row.message]
+    if slow:
+        yield f"some ranks computed more slowly than others: {_named(slow)}"
+    sharing = [r for r in good if r.trial.device == "cpu" and r.trial.servers]
+    if any(not row.trial.server_hosts for row in sharing):
+        yield "parameter servers share the cores of their workers"
+
+
+def _above_ideal(row: ScalingRow) -> bool:
+    found = [one.efficiency.low for one in (row.device, row.host, row.worker) if one]
+    return any(low is not None and low > _ABOVE for low in found)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return ", ".join([*names[:_MOST_NAMED], *more])

@@ -1,0 +1,109 @@
+"""The lines under a figure: on what, how and when it was measured, and what it leaves out."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from plots.lines import TRAINING, drawable, network
+from results.run import Run
+from results.scaling import ScalingRow
+
+_MOST_NAMED = 6
+
+
+def machine(environment: dict[str, Any]) -> str:
+    """Hardware and software in one line; of a cluster, its hosts instead of the master."""
+    hosts = environment.get("hosts") or {}
+    parts = (
+        environment.get("processor"),
+        environment.get("cores") and not hosts and f"{environment['cores']} cores",
+        environment.get("memory_gib") and not hosts and f"{environment['memory_gib']} GiB",
+        _hosts(hosts.values()),
+        environment.get("mxnet") and f"MXNet {environment['mxnet']}",
+        environment.get("python") and f"Python {environment['python']}",
+    )
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _hosts(found: Any) -> str:
+    """'16 hosts of 64 cores and 16 Tesla K80'; one such text for each kind of host."""
+    kinds = Counter(_host(facts) for facts in found)
+    return ", ".join(
+        f"{count} host{'s' if count > 1 else ''}{f' of {kind}' if kind else ''}"
+        for kind, count in kinds.items()
+    )
+
+
+def _host(facts: dict[str, Any]) -> str:
+    gpus = Counter(str(gpu.get("name", "GPU")) for gpu in facts.get("gpus", ()))
+    cores = len(facts.get("cores", ()))
+    parts = [f"{cores} core{'s' if cores > 1 else ''}"] if cores else []
+    return " and ".join([*parts, *(f"{count} {name}" for name, count in gpus.items())])
+
+
+def footer(run: Run) -> str:
+    """Hardware; kvstore, batch, repeats, date and commit; then what is not drawn."""
+    rehearsal = ["REHEARSAL - scripted times, not measurements"] if run.rehearsal else []
+    sources = dict.fromkeys(one.source for row in run.rows for one in row.repeats if one.source)
+    named = [f"not measured by mxscale: {source}" for source in sources]
+    found = [*rehearsal, *named, machine(run.environment), _how(run), *_left_out(run.rows)]
+    return "\n".join(filter(None, found))
+
+
+def _how(run: Run) -> str:
+    rows = drawable(run.rows) or [row for row in run.rows if row.trial.mode in TRAINING]
+    repeats = sorted({row.rate.repeats for row in run.rows if row.rate})
+    commit = run.environment.get("commit")
+    parts = (
+        _kvstores(rows),
+        _batches(rows),
+        str(run.environment.get("date", ""))[:10],
+        commit and f"commit {commit}",
+        f"n = {'-'.join(map(str, repeats))}" if repeats else "",
+        "bars: 95 % intervals",
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def _kvstores(rows: Sequence[ScalingRow]) -> str:
+    names = list(dict.fromkeys(row.trial.kvstore for row in rows))
+    return f"kvstore {_named(names)}" if names else ""
+
+
+def _batches(rows: Sequence[ScalingRow]) -> str:
+    """Images a step on one device by network; of the whole job where that is fixed."""
+    found: dict[str, list[int]] = {}
+    whole = any(row.trial.global_batch_fixed for row in rows)
+    for row in rows:
+        batch = row.trial.global_batch if whole else row.trial.device_batch
+        found.setdefault(network(row), []).append(batch)
+    texts = {name: _ends(values) for name, values in found.items()}
+    where = "of the job" if whole else "on one device"
+    if len(set(texts.values())) == 1:
+        return f"{next(iter(texts.values()))} images a step {where}"
+    told = _named([f"{name} {text}" for name, text in texts.items()])
+    return f"images a step {where}: {told}" if texts else ""
+
+
+def _ends(values: Sequence[int]) -> str:
+    least, most = min(values), max(values)
+    return f"{least}" if least == most else f"{least}-{most}"
+
+
+def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What only the table tells, a line each."""
+    drawn = drawable(rows)
+    seen = set(map(id, drawn))
+    listed = {
+        "in the table only": [row for row in rows if row.rate and id(row) not in seen],
+        "without a number": [row for row in rows if row.rate is None],
+        "the table says more of": [row for row in drawn if row.message],
+    }
+    for what, found in listed.items():
+        if found:
+            yield f"{what}: {_named([row.trial.name for row in found])}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return ", ".join([*names[:_MOST_NAMED], *more])

@@ -1,0 +1,92 @@
+"""Labels at the ends of lines, pushed apart so that none covers another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
+from scipy.optimize import isotonic_regression
+
+_SIZE = 7.5
+_LINE_INCHES = 1.3 * _SIZE / 72
+_WIDTH = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """The last point of a line, in data of its axes, and what is written there."""
+
+    text: str
+    colour: str
+    x: float
+    y: float
+
+
+def plain(text: str) -> str:
+    """Text that Matplotlib does not take for mathematics."""
+    return text.replace("$", r"\$")
+
+
+def label(figure: Figure, ends: dict[Axes, list[End]]) -> None:
+    """Writes the labels at the right of each of the axes, with a thin line from each point."""
+    written = {axes: [_write(figure, axes, end) for end in some] for axes, some in ends.items()}
+    figure.draw_without_rendering()  # heights of axes are known once they are laid out
+    inches = figure.dpi_scale_trans.inverted()
+    for axes, notes in written.items():
+        if notes:
+            tall = axes.get_window_extent().transformed(inches).height
+            heights = [_LINE_INCHES * note.get_text().count("\n") / tall for note in notes]
+            heights = [height + _LINE_INCHES / tall for height in heights]
+            if sum(heights) > 1:
+                _leave_out(notes)
+                continue
+            for note, y in zip(notes, spread([n.xyann[1] for n in notes], heights), strict=True):
+                note.xyann = (1, y)
+
+
+def _leave_out(notes: Sequence[Any]) -> None:
+    """More lines than there is room to name: the legend has their names."""
+    for note in notes:
+        note.remove()
+
+
+def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Middles between 0 and 1, as near to those given as can be without an overlap.
+
+    The heights come to 1 or less.
+    """
+    order = sorted(range(len(middles)), key=lambda one: middles[one])
+    below = [sum(heights[other] for other in order[:place]) for place in range(len(order))]
+    wanted = [middles[one] - heights[one] / 2 - low for one, low in zip(order, below, strict=True)]
+    free = 1 - sum(heights)
+    placed = isotonic_regression(wanted).x.clip(0, free)
+    found = dict(zip(order, zip(placed, below, strict=True), strict=True))
+    return [float(sum(found[one])) + heights[one] / 2 for one in range(len(middles))]
+
+
+def _write(figure: Figure, axes: Axes, end: End) -> Any:
+    """The label at its point's height."""
+    height = axes.transLimits.transform(axes.transScale.transform((end.x, end.y)))[1]
+    return axes.annotate(
+        plain(fill(end.text, _WIDTH)),
+        (end.x, end.y),
+        xytext=(1, height),
+        textcoords=axes.transAxes + ScaledTranslation(6 / 72, 0, figure.dpi_scale_trans),
+        color=tuple(0.75 * part for part in to_rgb(end.colour)),
+        fontsize=_SIZE,
+        va="center",
+        linespacing=1.1,
+        annotation_clip=False,
+        arrowprops={
+            "arrowstyle": "-",
+            "color": end.colour,
+            "lw": 0.5,
+            "shrinkA": 2,
+            "shrinkB": 4,
+            "relpos": (0, 0.5),
+        },
+    )

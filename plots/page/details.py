@@ -1,0 +1,116 @@
+"""What the page tells of a single point: its windows, its ranks, how to run it again."""
+
+import base64
+import gzip
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from plots.page.replay import command, processes
+from plots.page.thinning import extremes, ranks, slowness
+from results.measured import Measured, Pace
+from results.run import Run
+
+_MOST, _FEWEST = 1024, 4
+# About what a number takes, compressed and in base 64; only to begin near what fits.
+_BYTES = 3.3
+
+
+def packed(run: Run, most_bytes: int) -> tuple[str, int | None]:
+    """All points' details, JSON in gzip in base 64, and how many values of a kind a repeat kept.
+
+    None: all. As many as fit into `most_bytes`, four at least: then it may be more.
+    """
+    keep = _first(run, most_bytes)
+    while True:
+        text = _pack(run, keep)
+        if len(text) <= most_bytes or keep <= _FEWEST:
+            return text, keep if _longest(run) > keep else None
+        keep = max(_FEWEST, keep * 2 // 3)
+
+
+def _repeats(run: Run) -> list[Measured]:
+    return [one for row in run.rows for one in row.repeats]
+
+
+def _longest(run: Run) -> int:
+    return max((max(len(one.windows), len(one.paces)) for one in _repeats(run)), default=0)
+
+
+def _first(run: Run, most_bytes: int) -> int:
+    """How many values may be kept, by a guess of what they take."""
+    keep = _MOST
+    while keep > _FEWEST:
+        values = sum(
+            min(keep, len(one.windows)) + 3 * min(keep, len(one.paces)) for one in _repeats(run)
+        )
+        if values * _BYTES <= most_bytes:
+            break
+        keep = keep * 3 // 4
+    return max(keep, _FEWEST)
+
+
+def _pack(run: Run, keep: int) -> str:
+    points = [
+        {
+            "replay": command(run, row),
+            "repeats": [_repeat(one, keep) for one in row.repeats],
+        }
+        for row in run.rows
+    ]
+    text = json.dumps(points, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _repeat(one: Measured, keep: int) -> dict[str, Any]:
+    return {
+        "number": one.identity.repeat + 1,
+        "status": one.status,
+        "message": "; ".join(filter(None, (one.message, *one.told, one.unsteady))),
+        "source": one.source,
+        "started": one.started,
+        "elapsed": _short(one.elapsed_seconds),
+        "warmup": one.trial.warmup_windows,
+        "dropped": one.dropped,
+        "windows": _windows(one, keep),
+        "ranks": _ranks(one.paces, keep),
+        "processes": processes(one.commands),
+    }
+
+
+def _windows(one: Measured, keep: int) -> dict[str, Any]:
+    seconds = [window[0] for window in one.windows]
+    kept = extremes(seconds, keep)
+    return {
+        "of": len(seconds),
+        "at": kept,
+        "seconds": [_short(seconds[place]) for place in kept],
+        "images": [one.windows[place][1] for place in kept],
+    }
+
+
+def _ranks(paces: Sequence[Pace], keep: int) -> dict[str, Any]:
+    kept = ranks(paces, keep)
+    return {
+        "of": len(paces),
+        "rank": [pace.rank for pace in kept],
+        "host": [pace.host for pace in kept],
+        "process": [pace.process for pace in kept],
+        "seconds": [_short(pace.seconds) for pace in kept],
+        "own": [_short(pace.own_seconds) for pace in kept],
+        "cpu": [_short(pace.cpu_share) for pace in kept],
+        "slowest": _slowest(paces),
+    }
+
+
+def _slowest(paces: Sequence[Pace]) -> int | None:
+    """The slowest rank; None where no rank is slower than another."""
+    if len({slowness(pace) for pace in paces}) < 2:
+        return None
+    return max(paces, key=slowness).rank
+
+
+def _short(value: float | None) -> float | None:
+    """Five digits; None where there is no number."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")

@@ -1,0 +1,90 @@
+"""The environment as tables: a fact a row, and for hosts a column each, differences first."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# More columns than this nobody reads; environment.json has them all.
+MOST_HOSTS = 24
+_HIDDEN = frozenset({"description", "points", "repeats", "hosts", "order"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosts:
+    """What hosts were found to be.
+
+    names    the hosts of `differing`, and `more` beside them that are not shown
+    differing  fact, its value on each shown host, and the values that fewer hosts have than another
+    alike    fact and the value that all hosts have
+    """
+
+    names: tuple[str, ...]
+    more: int
+    differing: tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]
+    alike: tuple[tuple[str, str], ...]
+
+
+def facts(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is said of the machine that led the run, fact by fact."""
+    shown = {name: value for name, value in environment.items() if name not in _HIDDEN}
+    return [(name, text) for name, text in _flat(shown) if text]
+
+
+def hosts(environment: Mapping[str, Any]) -> Hosts | None:
+    """The hosts' facts, those in which they differ apart; None where no host was looked at."""
+    found = environment.get("hosts")
+    if not isinstance(found, dict) or not found:
+        return None
+    told = {name: dict(_flat(value)) for name, value in found.items()}
+    every = list(dict.fromkeys(fact for one in told.values() for fact in one))
+    values = {fact: [one.get(fact, "") for one in told.values()] for fact in every}
+    differing = [fact for fact in every if len(set(values[fact])) > 1]
+    return Hosts(
+        names=tuple(told)[:MOST_HOSTS],
+        more=max(0, len(told) - MOST_HOSTS),
+        differing=tuple(
+            (fact, tuple(values[fact][:MOST_HOSTS]), _rare(values[fact])) for fact in differing
+        ),
+        alike=tuple(
+            (fact, text) for fact in every if fact not in differing and (text := values[fact][0])
+        ),
+    )
+
+
+def _rare(values: Sequence[str]) -> frozenset[str]:
+    counts = Counter(values)
+    return frozenset(value for value in counts if counts[value] < max(counts.values()))
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested facts as (name, text), as in 'gpus 0 name'; a list of plain values is one fact."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name} {key}".strip())
+    elif isinstance(value, list) and any(isinstance(one, list | dict) for one in value):
+        for place, inner in enumerate(value):
+            yield from _flat(inner, f"{name} {place}".strip())
+    else:
+        yield name or "value", _text(value)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        whole = all(isinstance(one, int) for one in value)
+        return ", ".join(_ranges(value) if whole else map(str, value))
+    return str(value)
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """'0-3', '8' for 0, 1, 2, 3, 8."""
+    begin = None
+    for place, number in enumerate(numbers):
+        begin = number if begin is None else begin
+        if numbers[place + 1 : place + 2] != [number + 1]:
+            yield str(number) if begin == number else f"{begin}-{number}"
+            begin = None

@@ -1,0 +1,80 @@
+"""The page of a run, from its rows, its environment and a template."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from plots.apart import apart
+from plots.footer import machine
+from plots.page.details import packed
+from plots.page.facts import facts, hosts
+from plots.page.panels import drawing, names
+from plots.table import cells, header, notes, told
+from plots.words import paragraph
+from results.cost import NO_COSTS, Costs
+from results.run import Run
+
+HERE = Path(__file__).parent
+SCRIPTS = ("data", "theme", "panels", "controls", "table", "point")
+# A page of more is slow to open and cannot be sent about.
+MOST_BYTES = 5_900_000
+
+
+def page(run: Run, costs: Costs = NO_COSTS, over: Run | None = None) -> str:
+    """The page as HTML; `over` is drawn behind the run, grey and dashed, under its name."""
+    data = {"run": drawing(run, costs), "over": drawing(over) if over else None}
+    template = _template()
+    known = _known(run, costs, data)
+    bare = template.render(**known, details="", kept=None)
+    left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
+    details, kept = packed(run, left)
+    text = template.render(**known, details=details, kept=kept)
+    return text.encode("utf-8", "replace").decode()  # hosts can say what UTF-8 cannot
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html")
+
+
+def _known(run: Run, costs: Costs, data: dict[str, Any]) -> dict[str, Any]:
+    environment = run.environment
+    drawn = data["run"]
+    return {
+        "run": run,
+        "data": data,
+        "words": paragraph(run),
+        "troubles": told(run.troubles),
+        "machine": machine(environment),
+        "date": str(environment.get("date", ""))[:10],
+        "commit": environment.get("commit", ""),
+        "sources": list(dict.fromkeys(_sources(run))),
+        "header": header(costs),
+        "table": [
+            (cells(row, more, costs), row)
+            for row, more in zip(run.rows, apart([row.trial for row in run.rows]), strict=True)
+        ],
+        "notes": notes(run.rows, costs),
+        "named": list(zip(names(run.rows), run.rows, strict=True)),
+        "drawable": bool(drawn["lines"] or drawn["failed"]),
+        "facts": facts(environment),
+        "hosts": hosts(environment),
+        "style": Markup((HERE / "page.css").read_text()),
+        "plotly": Markup(get_plotlyjs()),
+        "script": Markup("\n".join((HERE / f"{one}.js").read_text() for one in SCRIPTS)),
+    }
+
+
+def _sources(run: Run) -> list[str]:
+    return [one.source for row in run.rows for one in row.repeats if one.source]

@@ -1,0 +1,112 @@
+"""What the four panels draw, ready for JSON; points are named by their place in results.csv."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from plots.apart import apart
+from plots.frame import frame
+from plots.lines import Line, lines
+from plots.page.thinning import spread
+from results.cost import NO_COSTS, Costs
+from results.rates import Ratio
+from results.run import Run
+from results.scaling import ScalingRow
+
+# Matplotlib's words, which plots/lines.py uses, in Plotly's.
+_MARKERS = {
+    "o": "circle",
+    "s": "square",
+    "D": "diamond",
+    "^": "triangle-up",
+    "v": "triangle-down",
+    "P": "cross",
+    "p": "pentagon",
+    "<": "triangle-left",
+    ">": "triangle-right",
+    "h": "hexagon",
+    "*": "star",
+    "8": "octagon",
+}
+_DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
+# More dots than this make a panel slow, and are not told apart.
+_MOST_DOTS = 4000
+_FEWEST_DOTS = 5
+
+
+def names(rows: Sequence[ScalingRow]) -> list[str]:
+    """Each point in words, with what tells it from others of the same name."""
+    more = apart([row.trial for row in rows])
+    return [
+        f"{row.trial.name} ({extra})" if extra else row.trial.name
+        for row, extra in zip(rows, more, strict=True)
+    ]
+
+
+def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
+    """The run as its panels and its table need it.
+
+    csv     results.csv, whole: what is shown of a point is read out of it
+    lines   points that are joined, with how they look
+    failed  places of training points without a number
+    thinned whether of some point not every window is drawn
+    second_host  where along the devices jobs begin to take more than one; None where none do
+    """
+    rows = run.rows
+    places = {id(row): place for place, row in enumerate(rows)}
+    drawn = lines(rows)
+    keep = max(_FEWEST_DOTS, _MOST_DOTS // max(1, len(rows)))
+    return {
+        "name": run.name,
+        "csv": frame(rows, costs).to_csv(index=False),
+        "names": names(rows),
+        "lines": [_line(line, places, keep) for line in drawn],
+        "failed": [place for place, row in enumerate(rows) if failed_training(row)],
+        "second_host": _second_host([row for line in drawn for row in line.rows]),
+        "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
+    }
+
+
+def failed_training(row: ScalingRow) -> bool:
+    """Whether the point was to train and has no number."""
+    return row.rate is None and row.trial.mode in {"synthetic", "real"}
+
+
+def _line(line: Line, places: dict[int, int], keep: int) -> dict[str, Any]:
+    return {
+        "label": line.label,
+        "colour": line.colour,
+        "marker": _MARKERS.get(line.marker, "circle"),
+        "dash": _DASHES.get(line.dashes, "solid") if isinstance(line.dashes, str) else "solid",
+        "one": _one_device(line),
+        "points": [_point(row, places[id(row)], keep) for row in line.rows],
+    }
+
+
+def _one_device(line: Line) -> float | None:
+    """Images per second of the one device that the line's speed-ups are against."""
+    based = [(row.rate, row.device) for row in line.rows if row.rate and row.device]
+    return next((rate.images_per_second / base.speedup.value for rate, base in based), None)
+
+
+def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
+    return {
+        "row": place,
+        "speedup": _ends(row.device.speedup) if row.device else None,
+        "windows": [float(f"{one:.5g}") for one in spread(row.window_seconds, keep)],
+        "of": len(row.window_seconds),
+    }
+
+
+def _second_host(rows: Sequence[ScalingRow]) -> float | None:
+    within = [row.trial.devices for row in rows if row.trial.worker_hosts == 1]
+    beyond = [row.trial.devices for row in rows if row.trial.worker_hosts > 1]
+    if not within or not beyond or max(within) >= min(beyond):
+        return None
+    return math.sqrt(max(within) * min(beyond))
+
+
+def _ends(ratio: Ratio) -> tuple[float, float] | None:
+    if ratio.low is None or ratio.high is None or not math.isfinite(ratio.high):
+        return None
+    return ratio.low, ratio.high

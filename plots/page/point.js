@@ -1,0 +1,226 @@
+// One point closely: its windows, its ranks, and the commands that run it again.
+
+const which = document.getElementById("which");
+const repeatChoice = document.getElementById("repeat");
+let details = null;
+
+const chosenRepeat = () => details[which.value].repeats[repeatChoice.value];
+
+function about() {
+  const row = data.run.rows[which.value];
+  const one = chosenRepeat();
+  const counted = one.windows.of - one.dropped;
+  const parts = [
+    `${data.run.names[which.value]}, repeat ${one.number}: ${one.status}`,
+    one.source && `not measured by mxscale: ${one.source}`,
+    row.images_per_second && `${short(Number(row.images_per_second))} images/s over all repeats`,
+    one.windows.of > 0 && `${counted} of ${one.windows.of} windows count`,
+    one.started && `began ${one.started.slice(0, 19).replace("T", " ")}`,
+    one.elapsed && `took ${short(one.elapsed)} s in all`,
+    one.message,
+  ];
+  document.getElementById("about").textContent = `${parts.filter(Boolean).join("; ")}.`;
+}
+
+/** A figure of seconds, and below it, where `lower` names them, of other values. */
+function drawLittle(id, traces, xaxis, lower = "") {
+  const box = document.getElementById(id);
+  box.hidden = traces[0].x.length === 0;
+  if (box.hidden) return;
+  const { layout, axis } = baseLayout(box);
+  const value = (text) => ({ ...axis, title: { text, standoff: 8 }, rangemode: "tozero" });
+  const two = lower && { yaxis2: { ...value(lower), domain: [0, 0.27], nticks: 4 } };
+  Plotly.react(
+    box,
+    traces,
+    {
+      ...layout,
+      hovermode: "closest",
+      xaxis: { ...axis, tickformat: "d", ...xaxis, anchor: lower ? "y2" : "y" },
+      yaxis: { ...value("seconds"), domain: lower ? [0.38, 1] : [0, 1] },
+      ...two,
+    },
+    plotConfig,
+  );
+}
+
+/** Whole numbers alone, where there are few. */
+function step(count) {
+  return count <= 16 ? { dtick: 1 } : {};
+}
+
+function drawSeries() {
+  const { windows, warmup, dropped } = chosenRepeat();
+  const { accent, quiet } = colours();
+  const state = (at) => (at < warmup ? "warm-up" : at < dropped ? "left out: not steady yet" : "");
+  const hover = windows.at.map((at, place) =>
+    [`<b>window ${at + 1}</b>`, `${windows.seconds[place]} s`, `${windows.images[place]} images`, state(at)]
+      .filter(Boolean)
+      .join("<br>"),
+  );
+  const trace = {
+    x: windows.at.map((at) => at + 1),
+    y: windows.seconds,
+    mode: windows.at.length > 1 ? "lines+markers" : "markers",
+    line: { color: quiet, width: 0.8 },
+    marker: { size: 7, color: windows.at.map((at) => (at < dropped ? "#a9aeb3" : accent)) },
+    hoverinfo: "text",
+    hovertext: hover,
+  };
+  const range = [0.5, windows.of + 0.5];
+  drawLittle("series", [trace], { title: { text: "window" }, range, ...step(windows.of) });
+  const less = windows.of > windows.at.length;
+  document.getElementById("series-said").textContent = windows.of
+    ? less
+      ? `${windows.at.length} of ${windows.of} windows are shown: the shortest and the longest of each stretch.`
+      : ""
+    : "No windows: this repeat has no number.";
+}
+
+function rankHover(ranks, place) {
+  const parts = [
+    `<b>rank ${ranks.rank[place]}</b>${ranks.rank[place] === ranks.slowest ? " (the slowest)" : ""}`,
+    `${plain(ranks.host[place])}, ${plain(ranks.process[place])}`,
+    `window: ${ranks.seconds[place]} s`,
+  ];
+  if (ranks.own[place] !== null) parts.push(`computing alone: ${ranks.own[place]} s`);
+  if (ranks.cpu[place] !== null) parts.push(`processors: ${Math.round(100 * ranks.cpu[place])} %`);
+  return parts.join("<br>");
+}
+
+function rankTrace(ranks, values, colour, symbol, more = {}) {
+  const { bad } = colours();
+  const marks = ranks.rank.map((rank) => rank === ranks.slowest);
+  return {
+    x: ranks.rank,
+    y: values,
+    mode: "markers",
+    marker: {
+      symbol,
+      size: marks.map((mark) => (mark ? 11 : 8)),
+      color: colour,
+      line: { color: marks.map((mark) => (mark ? bad : colour)), width: marks.map((m) => (m ? 3 : 1)) },
+    },
+    hoverinfo: "text",
+    hovertext: ranks.rank.map((_, place) => rankHover(ranks, place)),
+    ...more,
+  };
+}
+
+function drawRanks() {
+  const { ranks } = chosenRepeat();
+  const { accent, quiet } = colours();
+  const known = (values) => values.some((value) => value !== null);
+  const traces = [rankTrace(ranks, ranks.seconds, accent, "circle")];
+  if (known(ranks.own)) traces.push(rankTrace(ranks, ranks.own, "#D55E00", "diamond"));
+  const cpu = ranks.cpu.map((share) => (share === null ? null : 100 * share));
+  if (known(cpu)) traces.push(rankTrace(ranks, cpu, quiet, "square", { yaxis: "y2" }));
+  const range = [-0.5, ranks.of - 0.5];
+  const xaxis = { title: { text: "rank" }, range, ...step(ranks.of) };
+  drawLittle("ranks", traces, xaxis, known(cpu) ? "CPU %" : "");
+  document.getElementById("ranks-said").textContent = rankWords(ranks, known(ranks.own), known(cpu));
+}
+
+function rankWords(ranks, own, cpu) {
+  if (ranks.of === 0) return "No ranks: this repeat has no number.";
+  const parts = ["Circles: the whole window."];
+  if (own) parts.push("Diamonds: its own computing, without waiting for the others.");
+  if (cpu) parts.push("Squares: processor seconds a second.");
+  if (ranks.slowest !== null) {
+    const place = ranks.rank.indexOf(ranks.slowest);
+    const seconds = own ? ranks.own[place] : ranks.seconds[place];
+    parts.push(
+      `Slowest: rank ${ranks.slowest} on ${ranks.host[place]}, ${short(seconds)} s (ringed in red).`,
+    );
+  }
+  if (ranks.of > ranks.rank.length) {
+    parts.push(`${ranks.rank.length} of ${ranks.of} ranks are shown, the slowest among them.`);
+  }
+  return parts.join(" ");
+}
+
+async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(button.previousElementSibling);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => (button.textContent = "Copy"), 1500);
+}
+
+function commandBox(title, text) {
+  const box = element("div", "", { class: "command" });
+  const button = element("button", "Copy", { type: "button", class: "screen" });
+  button.addEventListener("click", () => copy(text, button));
+  box.append(element("p", title), element("pre", text), button);
+  return box;
+}
+
+function drawReplay() {
+  const point = details[which.value];
+  const boxes = chosenRepeat().processes.map(([process, text, more]) => {
+    const role = process.replace(/-\d+$/, "");
+    const others = more === 1 ? `1 more ${role}` : `${more} more ${role}s`;
+    return commandBox(more ? `${process}, and ${others} like it` : process, text);
+  });
+  if (point.replay) boxes.unshift(commandBox("All of the point, in the checkout; with the hosts and other options of then", point.replay));
+  if (boxes.length === 0) boxes.push(element("p", "The run kept no commands.", { class: "hint" }));
+  document.getElementById("replay").replaceChildren(...boxes);
+}
+
+function drawPoint() {
+  if (!details) return;
+  about();
+  drawSeries();
+  drawRanks();
+}
+
+function choosePoint(row) {
+  which.value = row;
+  const options = details[row].repeats.map((one, at) =>
+    element("option", `${one.number}: ${one.status}`, { value: at }),
+  );
+  repeatChoice.replaceChildren(...options);
+  drawPoint();
+  drawReplay();
+}
+
+/** On paper everything is light and as wide as the paper. */
+function forPaper(onPaper) {
+  printing = onPaper;
+  redraw();
+}
+
+async function start() {
+  which.append(...data.run.names.map((name, row) => element("option", name, { value: row })));
+  try {
+    details = await readDetails();
+  } catch {
+    document.getElementById("about").textContent =
+      "This browser is too old to unpack what is kept of single points.";
+    return;
+  }
+  which.addEventListener("change", () => choosePoint(which.value));
+  repeatChoice.addEventListener("change", () => {
+    drawPoint();
+    drawReplay();
+  });
+  for (const id of panelIds) {
+    document.getElementById(id).on("plotly_click", ({ points: [{ customdata }] }) => {
+      if (customdata === null || customdata === undefined) return;
+      choosePoint(customdata);
+      document.getElementById("point").scrollIntoView({ behavior: "smooth" });
+    });
+  }
+  const first = data.run.lines[0]?.points ?? [];
+  choosePoint(first.length > 0 ? first[first.length - 1].row : 0);
+}
+
+redraws.push(drawPoint);
+addEventListener("beforeprint", () => forPaper(true));
+addEventListener("afterprint", () => forPaper(false));
+redraw();
+await start();
+document.documentElement.dataset.ready = "yes";

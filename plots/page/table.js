@@ -1,0 +1,72 @@
+// The table: sorted by a click on a column's name, filtered by words, and results.csv itself.
+
+const body = document.querySelector("#table tbody");
+const heads = [...document.querySelectorAll("#table thead th")];
+const tableRows = [...body.rows];
+// Columns that results.csv has with more digits than are shown.
+const SORTED_BY = {
+  devices: "devices",
+  batch: "global_batch",
+  "images/s": "images_per_second",
+  "95 % interval": "low",
+  n: "repeats",
+  "speed-up": "speedup_device",
+  efficiency: "efficiency_device",
+  "of host": "efficiency_host",
+  "images/J": "images_per_joule",
+};
+const COST = /^images\/([A-Z]{3})$/; // of a currency
+
+/** What a row is sorted by: a number where the cell begins with one, else text; null: nothing. */
+function sortKey(row, at) {
+  const name = heads[at].textContent;
+  const column = SORTED_BY[name] ?? name.match(COST)?.[1]?.replace(/^/, "images_per_");
+  const text = column ? data.run.rows[row.dataset.row][column] : row.cells[at].textContent.trim();
+  if (!text) return null;
+  const number = parseFloat(text);
+  return Number.isNaN(number) ? text : number;
+}
+
+function compare(one, other) {
+  if (typeof one === "number" && typeof other === "number") return one - other;
+  return String(one).localeCompare(String(other), "en", { numeric: true });
+}
+
+function sortBy(at) {
+  const ascending = heads[at].getAttribute("aria-sort") !== "ascending";
+  heads.forEach((head) => head.setAttribute("aria-sort", "none"));
+  heads[at].setAttribute("aria-sort", ascending ? "ascending" : "descending");
+  const keyed = tableRows.map((row) => [sortKey(row, at), row]);
+  keyed.sort(([one], [other]) => {
+    if (one === null || other === null) return (one === null) - (other === null);
+    return ascending ? compare(one, other) : compare(other, one);
+  });
+  body.append(...keyed.map(([, row]) => row));
+}
+
+function filterRows(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  let count = 0;
+  for (const row of tableRows) {
+    const said = `${data.run.names[row.dataset.row]} ${row.textContent}`.toLowerCase();
+    row.hidden = !words.every((word) => said.includes(word));
+    count += row.hidden ? 0 : 1;
+  }
+  const all = tableRows.length;
+  document.getElementById("count").textContent =
+    `${count === all ? "" : `${count} of `}${all} point${all === 1 ? "" : "s"}`;
+}
+
+function download() {
+  const url = URL.createObjectURL(new Blob([data.run.csv], { type: "text/csv" }));
+  element("a", "", { href: url, download: "results.csv" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+heads.forEach((head, at) => head.firstChild.addEventListener("click", () => sortBy(at)));
+for (const row of tableRows) {
+  row.classList.toggle("failed", !["ok", "unstable"].includes(data.run.rows[row.dataset.row].status));
+}
+document.getElementById("filter").addEventListener("input", (event) => filterRows(event.target.value));
+document.getElementById("csv").addEventListener("click", download);
+filterRows("");

@@ -1,0 +1,247 @@
+"""One panel of the figure: lines with intervals, what is behind them, and marks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp, nan
+from statistics import median
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from plots import axis
+from plots.labels import End
+from plots.lines import Line
+from plots.picture import Picture
+from results.rates import Ratio
+from results.scaling import ScalingRow
+
+GREY = "#777777"
+DOTTED: Any = (0, (1, 2))
+# How far above the points a ceiling may lie before it is told instead of drawn.
+_FAR = 8
+# Dots of windows, above which they are drawn as pixels.
+_MANY = 5000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """What a panel shows of a row, with its interval."""
+
+    title: str
+    unit: str
+    value: Callable[[ScalingRow], Ratio | None]
+    lacking: str
+
+
+def _rate(row: ScalingRow) -> Ratio | None:
+    rate = row.rate
+    if rate is None:
+        return None
+    return Ratio(value=rate.images_per_second, low=rate.low, high=rate.high)
+
+
+def _speedup(row: ScalingRow) -> Ratio | None:
+    return row.device.speedup if row.device else None
+
+
+def _efficiency(row: ScalingRow) -> Ratio | None:
+    return row.device.efficiency.times(100) if row.device else None
+
+
+_NO_BASE = "needs a point on one device\nand another to compare with it"
+RATE = Panel(
+    title="Images per second", unit="images/s (log)", value=_rate, lacking="no point has a number"
+)
+SPEEDUP = Panel(title="Speed-up", unit="times one device (log)", value=_speedup, lacking=_NO_BASE)
+EFFICIENCY = Panel(title="Efficiency", unit="% of ideal", value=_efficiency, lacking=_NO_BASE)
+
+
+def draw(axes: Axes, shown: Picture, panel: Panel) -> list[End]:
+    """The lines with their intervals, those of the other run behind; returns where they end."""
+    axes.set_title(panel.title, loc="left", fontweight="bold")
+    axes.set_ylabel(panel.unit)
+    shift = offsets(shown)
+    behind = [_behind(axes, line, panel) for line in shown.behind]
+    ends = [_line(axes, line, panel, shift[line.label]) for line in shown.lines]
+    if not any(ends):
+        axes.text(0.5, 0.5, panel.lacking, transform=axes.transAxes, ha="center", color=GREY)
+    return [end for end in (*ends, *behind) if end]
+
+
+def values(shown: Picture, panel: Panel) -> list[float]:
+    """What the panel's lines show, those of the other run too."""
+    rows = [row for line in (*shown.lines, *shown.behind) for row in line.rows]
+    return [found.value for found in map(panel.value, rows) if found]
+
+
+def offsets(shown: Picture) -> dict[str, float]:
+    """A small factor a line on the device axis, so that error bars do not hide each other."""
+    middle = (len(shown.lines) - 1) / 2
+    step = min(0.02 if len(shown.counts) < 8 else 0.01, 0.15 / max(1, len(shown.lines)))
+    return {line.label: exp(step * (place - middle)) for place, line in enumerate(shown.lines)}
+
+
+def _behind(axes: Axes, line: Line, panel: Panel) -> End | None:
+    points = [(row.trial.devices, panel.value(row)) for row in line.rows]
+    places = [(devices, ratio.value) for devices, ratio in points if ratio]
+    if not places:
+        return None
+    axes.plot(
+        *zip(*places, strict=True),
+        color=GREY,
+        linestyle=(0, (4, 3)),
+        linewidth=0.8,
+        marker="x" if len(places) < 2 else ".",
+        markersize=4,
+        zorder=1.5,
+    )
+    return End(text=line.end, colour=GREY, x=places[-1][0], y=places[-1][1])
+
+
+def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> End | None:
+    points = [(row, panel.value(row)) for row in line.rows]
+    found = [(row, ratio) for row, ratio in points if ratio is not None]
+    places = [row.trial.devices * shift for row, _ in found]
+    axes.plot(
+        places,
+        [ratio.value for _, ratio in found],
+        color=line.colour,
+        linestyle=line.dashes,
+        linewidth=1.4,
+    )
+    for hollow in (False, True):
+        some = [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.emulated is hollow]
+        if some:
+            _points(axes, some, line, "white" if hollow else line.colour)
+    if not found:
+        return None
+    return End(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)
+
+
+def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face: str) -> None:
+    """Markers with their intervals, where they have one."""
+    ratios = [ratio for _, ratio in points]
+    below = [nan if ratio.low is None else ratio.value - ratio.low for ratio in ratios]
+    above = [nan if ratio.high is None else ratio.high - ratio.value for ratio in ratios]
+    axes.errorbar(
+        [place for place, _ in points],
+        [ratio.value for ratio in ratios],
+        yerr=[below, above],
+        color=line.colour,
+        linestyle="",
+        marker=line.marker,
+        markersize=6,
+        markerfacecolor=face,
+        markeredgecolor=line.colour,
+        capsize=3,
+        elinewidth=1,
+    )
+
+
+def marks(axes: Axes, shown: Picture) -> None:
+    """Device ticks, a cross on the axis for each point without a number, where hosts begin."""
+    axis.devices(axes, shown.counts)
+    same: dict[int, int] = {}
+    for one in shown.crosses:
+        count = one.row.trial.devices
+        same[count] = same.get(count, -1) + 1
+        _cross(axes, count, one.colour, above=same[count])
+    if shown.second_host is not None:
+        axes.axvline(shown.second_host, color=GREY, linewidth=0.9, linestyle=(0, (5, 4)))
+        axes.annotate(
+            "second host",
+            (shown.second_host, 0.99),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="top",
+            fontsize=7,
+            color=GREY,
+        )
+
+
+def _cross(axes: Axes, devices: int, colour: str, *, above: int) -> None:
+    """On the axis, or as many places above it as there are others."""
+    axes.plot(
+        [devices],
+        [0.03 * above],
+        marker="x",
+        markersize=7,
+        markeredgewidth=1.8,
+        color=colour,
+        linestyle="",
+        transform=axes.get_xaxis_transform(),
+        clip_on=False,
+        zorder=5,
+    )
+
+
+def ceilings(axes: Axes, shown: Picture) -> None:
+    """One-device rates times devices and what reading alone gives, as dotted lines."""
+    for ideal in shown.ideals:
+        axes.plot(*_curve(ideal.points), color=ideal.colour, linestyle=DOTTED, linewidth=0.9)
+    top = max(values(shown, RATE), default=0.0)
+    height = 0.97 if shown.second_host is None else 0.91  # below what stands there
+    for place, one in enumerate(shown.inputs):
+        least = min(one.points.values())
+        if least <= _FAR * top:
+            axes.plot(*_curve(one.points), color="black", linestyle=DOTTED, linewidth=1.2)
+            _ceiling_name(axes, one.label, *(ends[-1] for ends in _curve(one.points)))
+        else:
+            note = f"far above: {one.label}, {least:,.0f} images/s and more"
+            axes.text(0.02, height - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
+
+
+def ceiling_values(shown: Picture) -> list[float]:
+    """The ceilings that are drawn."""
+    top = max(values(shown, RATE), default=0.0)
+    reading = [value for one in shown.inputs for value in one.points.values()]
+    lines = [value for one in shown.ideals for value in one.points.values()]
+    return [*lines, *(value for value in reading if value <= _FAR * top)]
+
+
+def _ceiling_name(axes: Axes, text: str, x: float, y: float) -> None:
+    axes.annotate(text, (x, y), xytext=(0, 3), textcoords="offset points", fontsize=7, ha="center")
+
+
+def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
+    """Over all counts; where there is only one, a short level stretch around it."""
+    if len(points) == 1:
+        ((count, value),) = points.items()
+        return [count / 1.2, count * 1.2], [value, value]
+    return [float(count) for count in points], list(points.values())
+
+
+def windows(axes: Axes, shown: Picture) -> None:
+    """Every steady window as a dot, their median as a bar."""
+    axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
+    axes.set_ylabel("seconds a window")
+    shift = offsets(shown)
+    bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
+    for line in shown.lines:
+        _dots(axes, line, shift[line.label] ** 2, bar)
+    seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
+    if len(seconds) > _MANY:
+        for dots in axes.lines:
+            dots.set_rasterized(True)  # as paths they would make the SVG too large
+    axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
+
+
+def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
+    """A line's windows, hollow where they were emulated, and the median of each point."""
+    for hollow in (False, True):
+        rows = [row for row in line.rows if row.emulated is hollow and row.window_seconds]
+        axes.plot(
+            [row.trial.devices * shift for row in rows for _ in row.window_seconds],
+            [seconds for row in rows for seconds in row.window_seconds],
+            marker=line.marker,
+            markersize=3.5,
+            linestyle="",
+            color=line.colour,
+            alpha=0.6,
+            markerfacecolor="white" if hollow else line.colour,
+        )
+        places = np.array([row.trial.devices * shift for row in rows])
+        middles = [median(row.window_seconds) for row in rows]
+        axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)

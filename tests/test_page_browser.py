@@ -1,0 +1,150 @@
+"""The figures and the table in Chromium, from disk and offline: every control does its work."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from plots.page.page import page
+from tests.browsing import (
+    PANELS,
+    axis,
+    drawn_rows,
+    hover,
+    points,
+    reported,
+    rows_of_csv,
+    traces,
+    visit,
+)
+from tests.test_page import run_of
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return reported(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Page]:
+    with visit(browser, report / "index.html") as tab:
+        yield tab
+
+
+@pytest.mark.parametrize("row", [0, 3, 5])
+def test_hover_shows_the_values_that_the_csv_holds(opened: Page, report: Path, row: int) -> None:
+    told = rows_of_csv(report)[row]
+    rate = hover(opened, "rate", row)
+    assert f"images/s: {told['images_per_second']}" in rate
+    assert f"95 %: {told['low']} to {told['high']}" in rate
+    assert f"speed-up: {told['speedup_device']}" in hover(opened, "speedup", row)
+    assert f"efficiency: {told['efficiency_device']}" in hover(opened, "efficiency", row)
+
+
+def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(opened: Page) -> None:
+    assert "failed: broken" in hover(opened, "rate", 11)
+    (cross,) = [trace for trace in traces(opened, "rate") if trace["yaxis"] == "y2"]
+    assert (cross["rows"], cross["x"]) == ([11], [4])
+
+
+def test_another_run_is_drawn_behind_grey_and_dashed(browser: Browser, tmp_path: Path) -> None:
+    run = run_of(*points()[:6])
+    path = tmp_path / "index.html"
+    path.write_text(page(run, over=dataclasses.replace(run, folder=Path("before"))))
+    code = "document.getElementById('rate').data.filter(one => one.error_y).map(one => one.line)"
+    with visit(browser, path) as tab:
+        behind, front = tab.evaluate(code)[:2], tab.evaluate(code)[2:]
+        assert {(one["color"], one["dash"]) for one in behind} == {("#8a8f94", "dash")}
+        assert [one["dash"] for one in front] == ["solid", "dash"]
+        assert "#8a8f94" not in {one["color"] for one in front}
+        assert "before" in tab.locator("#legend").inner_text()
+
+
+def test_emulated_points_are_hollow(opened: Page) -> None:
+    code = """() => document.getElementById("rate").data.flatMap(one => (one.customdata ?? []).map(
+        (row, at) => [row, one.marker.color?.[at] ?? "", one.marker.line.color]))"""
+    hollow = [row for row, fill, edge in opened.evaluate(code) if len(fill) > 1 and fill != edge]
+    assert hollow == [3]
+
+
+def test_ticks_stand_at_the_real_device_counts(opened: Page) -> None:
+    for panel in PANELS:
+        ticks = opened.locator(f"#{panel} .xtick text").all_text_contents()
+        assert ticks == ["1", "2", "4"]
+
+
+def test_networks_and_stores_are_switched_in_all_panels_at_once(opened: Page) -> None:
+    assert {0, 5, 6, 10} <= drawn_rows(opened, "rate")
+    opened.get_by_role("button", name="alexnet").click()
+    for panel in PANELS:
+        assert min(drawn_rows(opened, panel)) == 6
+    assert "alexnet" not in opened.locator("#legend").inner_text()
+    opened.get_by_role("button", name="dist_sync").click()
+    for panel in PANELS:
+        assert drawn_rows(opened, panel) == {6, 8, 10}
+    opened.get_by_role("button", name="alexnet").click()
+    assert drawn_rows(opened, "speedup") == {0, 2, 4, 6, 8, 10}
+
+
+def test_axes_are_switched_between_logarithmic_and_linear(opened: Page) -> None:
+    assert [axis(opened, "rate", one)["type"] for one in ("xaxis", "yaxis")] == ["log", "log"]
+    opened.get_by_role("button", name="Logarithmic").click()
+    for panel in ("rate", "speedup"):
+        kinds = [axis(opened, panel, one)["type"] for one in ("xaxis", "yaxis")]
+        assert kinds == ["linear", "linear"]
+
+
+def test_a_drag_zooms_and_reset_undoes_it(opened: Page) -> None:
+    before = axis(opened, "rate")["range"]
+    opened.locator("#rate").scroll_into_view_if_needed()
+    box = opened.locator("#rate .nsewdrag").first.bounding_box()
+    assert box is not None
+    opened.mouse.move(box["x"] + 60, box["y"] + 40)
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + 200, box["y"] + 160, steps=5)
+    opened.mouse.up()
+    opened.wait_for_function(
+        f"document.getElementById('rate')._fullLayout.xaxis.range[0] !== {before[0]}"
+    )
+    opened.get_by_role("button", name="tiny").click()
+    assert axis(opened, "rate")["range"] != before
+    opened.get_by_role("button", name="tiny").click()
+    opened.get_by_role("button", name="Reset zoom").click()
+    assert axis(opened, "rate")["range"] == before
+
+
+def column(tab: Page, number: int) -> list[str]:
+    cells = tab.locator(f"#table tbody tr:visible td:nth-child({number})")
+    return [text.strip() for text in cells.all_text_contents()]
+
+
+def test_the_table_is_sorted_by_numbers_up_and_down_with_empty_cells_last(opened: Page) -> None:
+    head = opened.locator("#table thead th").nth(4)
+    head.get_by_role("button").click()
+    rates = column(opened, 5)
+    assert rates[-1] == ""
+    assert [float(one) for one in rates[:-1]] == sorted(float(one) for one in rates[:-1])
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.get_by_role("button").press("Enter")
+    down = column(opened, 5)
+    assert down[-1] == ""
+    assert [float(one) for one in down[:-1]] == sorted(map(float, down[:-1]), reverse=True)
+    assert head.get_attribute("aria-sort") == "descending"
+
+
+def test_the_table_is_filtered_by_words(opened: Page) -> None:
+    opened.get_by_label("Filter the rows").fill("TINY dist")
+    assert column(opened, 1) == ["tiny"] * 3
+    assert column(opened, 2) == ["dist_sync"] * 3
+    assert opened.locator("#count").inner_text() == "3 of 12 points"
+
+
+def test_the_download_is_results_csv(opened: Page, report: Path) -> None:
+    with opened.expect_download() as waiting:
+        opened.get_by_role("button", name="Download CSV").click()
+    assert waiting.value.suggested_filename == "results.csv"
+    assert Path(waiting.value.path()).read_bytes() == (report / "results.csv").read_bytes()

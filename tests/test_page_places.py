@@ -1,0 +1,148 @@
+"""The page in Chromium where it is read: points closely, dark, a phone, paper, hostile hosts."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from plots.page.page import page
+from results.run import load
+from tests.browsing import PANELS, hover, reported, rows_of_csv, visit
+from tests.test_page import HOSTILE, hostile, run_of
+from tests.test_scaling import record
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return reported(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Page]:
+    with visit(browser, report / "index.html") as tab:
+        yield tab
+
+
+def test_a_point_shows_its_windows_and_its_slowest_rank(opened: Page) -> None:
+    opened.locator("#which").select_option("alexnet dist_sync x4")
+    said = opened.locator("#ranks-said").inner_text()
+    assert "Slowest: rank 2 on slow, 1.9 s" in said
+    code = "id => document.getElementById(id).data[0]"
+    series = opened.evaluate(code, "series")
+    assert series["x"] == [1, 2, 3, 4, 5]
+    assert series["y"] == pytest.approx([9.9, 2.2, 2.31, 2.09, 2.255])
+    assert series["marker"]["color"][0] != series["marker"]["color"][1]
+    assert "warm-up" in series["hovertext"][0]
+    assert opened.evaluate(code, "ranks")["x"] == [0, 1, 2, 3]
+    assert "worker-0, and 3 more workers like it" in opened.locator("#replay").inner_text()
+
+
+def test_a_point_without_a_number_says_so_where_its_windows_would_be(opened: Page) -> None:
+    opened.locator("#which").select_option("tiny dist_sync x4")
+    assert "no number" in opened.locator("#series-said").inner_text()
+    assert "failed; broken" in opened.locator("#about").inner_text()
+
+
+def test_a_click_on_a_point_shows_it_below(opened: Page) -> None:
+    hover(opened, "rate", 8)
+    # Plotly looks where the mouse is a few times a second, and forgets a click in between.
+    opened.evaluate("() => new Promise(done => setTimeout(done, 200))")
+    opened.mouse.down()
+    opened.mouse.up()
+    opened.wait_for_function("document.getElementById('which').value === '8'")
+    assert opened.locator("#about").inner_text().startswith("tiny local x2")
+
+
+def test_a_command_is_copied(opened: Page) -> None:
+    opened.locator("#which").select_option("alexnet dist_sync x4")
+    opened.get_by_role("button", name="Copy").first.click()
+    opened.get_by_role("button", name="Copied").wait_for()
+    text = opened.evaluate("navigator.clipboard.readText()")
+    assert text == "python -m bench.train_imagenet --rank 0"
+
+
+def test_dark_follows_the_system_and_the_button(browser: Browser, report: Path) -> None:
+    with visit(browser, report / "index.html", color_scheme="dark") as tab:
+        paper = "getComputedStyle(document.body).backgroundColor"
+        ink = "document.getElementById('rate')._fullLayout.font.color"
+        dark = tab.evaluate(f"[{paper}, {ink}]")
+        tab.get_by_role("button", name="Light").click()
+        light = tab.evaluate(f"[{paper}, {ink}]")
+        assert (dark[0], light[0]) == ("rgb(21, 24, 27)", "rgb(255, 255, 255)")
+        assert dark[1] != light[1]
+
+
+def test_paper_is_light_whatever_the_screen_is(browser: Browser, report: Path) -> None:
+    with visit(browser, report / "index.html", color_scheme="dark") as tab:
+        tab.get_by_role("button", name="Light").click()
+        tab.get_by_role("button", name="Dark").click()
+        tab.emulate_media(media="print")
+        ink = "getComputedStyle(document.body).color"
+        assert tab.evaluate(ink) == "rgb(28, 30, 33)"
+
+
+def test_a_phone_scrolls_no_page_sideways(browser: Browser, report: Path) -> None:
+    size: Any = {"width": 390, "height": 844}
+    with visit(browser, report / "index.html", viewport=size, has_touch=True) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        tops = [tab.locator(f"#{panel}").bounding_box() for panel in PANELS]
+        assert len({box["y"] for box in tops if box}) == 4
+        assert all(box["width"] <= 390 for box in tops if box)
+
+
+def test_it_prints(opened: Page) -> None:
+    paper = opened.pdf(format="A4")
+    assert paper.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 2
+
+
+def test_what_hosts_say_is_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:
+    good, bad = hostile(record([[1, 2.0, 2.1]])), record([[1, 2.0]], devices=2, status="failed")
+    hosts = {HOSTILE: {HOSTILE: HOSTILE}, "b": {HOSTILE: "other"}}
+    run = run_of(good, hostile(bad), environment={"description": HOSTILE, "hosts": hosts})
+    path = tmp_path / "index.html"
+    path.write_text(page(run, over=dataclasses.replace(run, folder=Path("a<b>"))))
+    with visit(browser, path) as tab:
+        assert "".join(HOSTILE.split()) in "".join(hover(tab, "rate", 1).split())
+        assert tab.locator("#differing thead th").nth(1).inner_text() == HOSTILE
+        assert HOSTILE in tab.locator("#replay").inner_text()
+        assert "a<b>" in tab.locator("#legend").inner_text()
+
+
+def test_a_run_without_a_good_point_is_still_shown(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(page(run_of(record([[1, 2.0]], status="lost"))))
+    with visit(browser, path) as tab:
+        assert "lost: broken" in hover(tab, "rate", 0)
+        assert not tab.locator("#series").is_visible()
+        assert "The run kept no commands" in tab.locator("#replay").inner_text()
+
+
+def test_hover_of_the_committed_run_shows_what_it_committed(
+    browser: Browser, tmp_path: Path
+) -> None:
+    demo = Path(__file__).parent.parent / "docs" / "runs" / "demo"
+    path = tmp_path / "index.html"
+    path.write_text(page(load(demo)))
+    rows = rows_of_csv(demo / "report")
+    place = next(at for at, row in enumerate(rows) if row["speedup_device"] not in {"", "1.0"})
+    with visit(browser, path) as tab:
+        assert f"images/s: {rows[place]['images_per_second']}" in hover(tab, "rate", place)
+        assert json.loads(tab.locator("#data").text_content() or "")["run"]["name"] == "demo"
+
+
+def test_a_browser_that_cannot_unpack_details_still_has_figures_and_table(
+    browser: Browser, report: Path
+) -> None:
+    old = "delete globalThis.DecompressionStream"
+    with visit(browser, report / "index.html", before=old) as tab:
+        assert "too old" in tab.locator("#about").inner_text()
+        assert tab.locator("#rate .xtick text").count() == 3
+        assert tab.locator("#count").inner_text() == "12 points"
