@@ -22,7 +22,8 @@ def environment_of(folder: Path) -> dict[str, Any]:
     hosts = found.get("hosts")
     _check(folder, "hosts", hosts, dict)
     for host, facts in (hosts or {}).items():
-        _check(folder, f"hosts: {host!r:.40}", facts, dict)
+        if not isinstance(facts, dict):
+            raise _odd(folder, f"hosts: {host!r:.40}", facts)
         for fact, fits in _OF_HOST.items():
             if fact in facts and not fits(facts[fact]):
                 raise _odd(folder, f"hosts: {host!r:.40}: {fact}", facts[fact])

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.context import Context
 
 import fabfile as _fabfile
 from im2rec_tools.files import write_whole
 from launch.hosts import ROOT
 from results.catalogue import entry
 from results.run import load
-from tests.test_fabfile import Context
 from tests.test_scaling import record
 from tests.test_store import stored
 
