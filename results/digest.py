@@ -9,12 +9,13 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from results.errors import StoreError
 from results.events import opened
+from results.prices import Prices, again
 from results.store import read_json, write_whole
 
 # 1: first.
@@ -50,14 +51,16 @@ class File:
 class Digests:
     """The files of a run and of its report, by their names in the run folder.
 
-    name  of the run when the report was built, which its title has
-    code  the hash of the checkout that wrote the report
+    name    of the run when the report was built, which its title has
+    code    the hash of the checkout that wrote the report
+    prices  those that the report was built with, None where there were none
     """
 
     files: Mapping[str, File]
     report: Mapping[str, File] = field(default_factory=dict)
     name: str = ""
     code: str = ""
+    prices: Prices | None = None
 
     @property
     def digest(self) -> str:
@@ -92,9 +95,9 @@ def digests(folder: Path, code: str = "") -> Digests:
     )
 
 
-def write(folder: Path, code: str) -> str:
+def write(folder: Path, code: str, prices: Prices | None = None) -> str:
     """Writes report/digests.json of a run as it is now; returns its digest."""
-    found = digests(folder, code)
+    found = replace(digests(folder, code), prices=prices)
     data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
     text = json.dumps(data | {"check": _sha256(data)}, indent=1)
     write_whole(folder / REPORT / NAME, text + "\n")
@@ -115,7 +118,10 @@ def kept(folder: Path) -> Digests | None:
         files, report = (
             {name: File(**one) for name, one in data[part].items()} for part in ("files", "report")
         )
-        return Digests(files=files, report=report, name=data["name"], code=data["code"])
+        prices = again(data["prices"]) if data.get("prices") else None
+        return Digests(
+            files=files, report=report, name=data["name"], code=data["code"], prices=prices
+        )
     except (AttributeError, KeyError, TypeError) as error:
         raise StoreError(f"{where}: is not as it is written ({error}); {BUILD_AGAIN}") from error
 

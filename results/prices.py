@@ -75,6 +75,12 @@ def _fits(price: Price, hardware: Hardware) -> bool:
     return any(fnmatchcase(name, price.pattern) for name in names[price.key])
 
 
+def again(told: Mapping[str, Any]) -> Prices:
+    """The prices of what `asdict` made of them; KeyError or TypeError where it did not."""
+    each = tuple(Price(**one) for one in told["each"])
+    return Prices(name=told["name"], currency=told["currency"], each=each)
+
+
 def hardware_of(environment: Mapping[str, Any], host: str) -> Hardware:
     """What a run's environment knows of a host; a run without hosts was on one machine."""
     found = environment.get("hosts", {}).get(host)

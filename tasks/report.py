@@ -120,7 +120,7 @@ def build_report(folder: Path, prices: str = "", over: str = "", extra: Sequence
     _say(build(run, costs, behind))
     for name in extra:
         _say(EXTRA[name](run, costs))
-    print(f"digest: {digest.write(folder, own_code())}")
+    print(f"digest: {digest.write(folder, own_code(), given)}")
     if run.troubles:
         raise Exit("some of the run could not be read; the table says what", code=5)
     if not run.complete:

@@ -30,7 +30,7 @@ _MOST_LINES = 200
     help={
         "run": "name below results/runs, or a path; default: the newest",
         "digest": "what 'fab report.build' printed: sha256:...",
-        "prices": "file that report.build was given; default: prices.toml, where there is one",
+        "prices": "file with prices; default: those that the report was built with",
     }
 )
 @door
@@ -38,7 +38,8 @@ def report_verify(c, run="", digest="", prices=""):  # type: ignore[no-untyped-d
     """Check a run against its digest, and every cell of its report against the raw events."""
     from results.store import writer
 
-    expected, folder, given = _digest(digest), run_folder(run), prices_of(prices)
+    expected, folder = _digest(digest), run_folder(run)
+    given = prices_of(prices) if prices else None
     if not folder.is_dir():
         raise StoreError(f"{folder}: no such run folder; 'fab results.list' shows those there are")
     if process := writer(folder):
@@ -62,11 +63,14 @@ def report_verify(c, run="", digest="", prices=""):  # type: ignore[no-untyped-d
         )
     if result.wrong:
         raise Exit(f"error: {folder}: is not as it has to be, the lines above say where", code=2)
-    print("all of it holds")
+    print("all that was checked holds")
 
 
 def verified(folder: Path, expected: str = "", prices: Prices | None = None) -> Verified:
-    """What came out of checking a run, against the digest it is expected to have."""
+    """What came out of checking a run, against the digest it is expected to have.
+
+    Costs are at these prices, or else at those that its report was built with.
+    """
     from results.digest import digests
     from results.verify import derived
 
@@ -78,7 +82,8 @@ def verified(folder: Path, expected: str = "", prices: Prices | None = None) -> 
     if again is not None:
         result.rows = len(again.rows)
         named = replace(again, folder=folder.with_name(was.name)) if was else again
-        result.wrong += _report(named, costs_of(named, prices), folder, result)
+        costs = costs_of(named, prices or (was.prices if was else None))
+        result.wrong += _report(named, costs, folder, result)
     return result
 
 

@@ -1,0 +1,36 @@
+"""A report with costs is checked with the prices that it was built with."""
+
+from pathlib import Path
+
+import pytest
+
+from plots.report import build
+from results import digest
+from results.prices import load_prices
+from results.run import load
+from tasks.report import costs_of
+from tasks.verify import verified
+from tests.test_scaling import record
+from tests.test_store import stored
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    stored(tmp_path / "run", record([[1, 2.0, 2.1]]))
+    (tmp_path / "mine.toml").write_text("[[price]]\nper_hour=2\ncurrency='EUR'")
+    found, prices = load(tmp_path / "run"), load_prices(tmp_path / "mine.toml")
+    build(found, costs_of(found, prices))
+    digest.write(tmp_path / "run", "code", prices)
+    return tmp_path / "run"
+
+
+def test_it_holds_though_the_file_of_prices_is_gone(run: Path) -> None:
+    (run.parent / "mine.toml").unlink()
+    assert "images_per_EUR" in (run / "report" / "results.csv").read_text()
+    assert verified(run).wrong == []
+
+
+def test_other_prices_give_other_cells(run: Path) -> None:
+    (run.parent / "mine.toml").write_text("[[price]]\nper_hour=3\ncurrency='EUR'")
+    wrong = verified(run, prices=load_prices(run.parent / "mine.toml")).wrong
+    assert any("results.csv row 1 (alexnet local x1), images_per_EUR: says" in one for one in wrong)
