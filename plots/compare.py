@@ -88,7 +88,8 @@ def cells(name: str, change: Change) -> tuple[str, ...]:
 def remarks(found: Comparison) -> list[str]:
     """What the columns stand on, what differs besides the rates, and what is said of points."""
     points = sum(one.visible is not None for one in found.changes)
-    lines = [f"A: {_said(found.a)}.", f"B: {_said(found.b)}.", *differences(found)]
+    lines = [f"A: {_said(found.a)}.", f"B: {_said(found.b)}."]
+    lines += [*_lacking("A", found.a), *_lacking("B", found.b), *differences(found)]
     if points:
         lines.append(
             f"verdicts are made for {points} point{'s' * (points > 1)} together: the chance that "
@@ -99,6 +100,14 @@ def remarks(found: Comparison) -> list[str]:
     if found.a.rehearsal or found.b.rehearsal:
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
     return lines + _of_points(found)
+
+
+def _lacking(name: str, run: Run) -> list[str]:
+    """What of a run was not measured yet, or cannot be read."""
+    lines = [f"{name} could not be read, left out: {trouble}." for trouble in run.troubles]
+    if run.missing:
+        lines.append(f"{name} has not measured yet: {_listed(run.missing)}.")
+    return lines
 
 
 def differences(found: Comparison) -> list[str]:

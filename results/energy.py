@@ -11,6 +11,7 @@ from results.measured import Measured
 SOURCES = {"gpu": "GPUs (nvidia-smi)", "rapl": "processors and memory (RAPL)"}
 _LEAST_SECONDS = {"gpu": 10.0, "rapl": 1.5}
 _OLD = "joules were not counted when it was measured"
+_ODD = "what was counted on its machines is not as it is written"
 _FOREIGN = "not measured by mxscale"
 _REHEARSED = "a rehearsal does not train"
 Span = Sequence[Mapping[str, Any]]
@@ -30,6 +31,8 @@ def power(one: Measured) -> dict[str, float] | str:
     if lacking := [host for host in hosts if host not in one.machines]:
         return "measured too briefly to count joules" + _whose(lacking, hosts)
     spans = {host: one.machines[host] for host in hosts}
+    if odd := [host for host, span in spans.items() if not _is_span(span)]:
+        return _ODD + _whose(odd, hosts)
     machines = {span[1]["machine"] or host: host for host, span in spans.items()}
     spans = {host: spans[host] for host in machines.values()}
     needed = "gpu" if one.trial.device == "gpu" else "rapl"
@@ -37,6 +40,17 @@ def power(one: Measured) -> dict[str, float] | str:
     if isinstance(why := found[needed], str):
         return why
     return {source: watts for source, watts in found.items() if isinstance(watts, float)}
+
+
+def _is_span(counts: Sequence[Any]) -> bool:
+    """Whether these are two counts, each of a machine and with its time."""
+    return len(counts) == len(("begin", "end")) and all(
+        isinstance(one, dict)
+        and isinstance(one.get("machine"), str)
+        and isinstance(one.get("at"), int | float)
+        and isinstance(one.get("energy", {}), dict | None)
+        for one in counts
+    )
 
 
 def _all_watts(spans: Mapping[str, Span], source: str) -> float | str:
@@ -54,8 +68,10 @@ def _all_watts(spans: Mapping[str, Span], source: str) -> float | str:
 def _watts(span: Span, source: str) -> float | str:
     begin, end = ((count.get("energy") or {}).get(source, _OLD) for count in span)
     for joules in (begin, end):
-        if not isinstance(joules, int | float):
-            return str(joules)
+        if isinstance(joules, str):
+            return joules
+        if not isinstance(joules, int | float) or not math.isfinite(joules):
+            return _ODD
     seconds = float(span[1]["at"] - span[0]["at"])
     if seconds < _LEAST_SECONDS[source]:
         return f"{seconds:.1f} s are too few to tell joules"

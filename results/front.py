@@ -99,6 +99,9 @@ def _front(line: bytes) -> Front | None:
     if data["schema"] > SCHEMA:
         raise ValueError(f"schema {data['schema']}, written by a newer version of mxscale")
     trial = data["trial"]
+    network, layers = trial["network"], trial["num_layers"]
+    if not isinstance(network, str) or not isinstance(layers, int | None):
+        raise TypeError(f"trial: network {network!r:.40}, num_layers {layers!r:.40}")
     if data["status"] not in STATUSES or not isinstance(data["message"], str):
         raise ValueError(f"status {data['status']!r:.40}, message {data['message']!r:.40}")
     sources = _SOURCE.findall(line[-_TAIL_BYTES:])
@@ -106,9 +109,7 @@ def _front(line: bytes) -> Front | None:
         identity=identity_of(data["identity"]),
         status=data["status"],
         message=data["message"],
-        network="input"
-        if trial["mode"] == "test-io"
-        else describe(trial["network"], trial["num_layers"]),
+        network="input" if trial["mode"] == "test-io" else describe(network, layers),
         rehearsal=trial["engine"] == "fake",
         source=json.loads(sources[-1]) if sources else "",
     )

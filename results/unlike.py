@@ -19,7 +19,7 @@ Pairs = Sequence[tuple[ScalingRow, ScalingRow]]
 _MASTER = {
     "processor": "processor",
     "cores": "cores",
-    "memory_gib": "memory, GiB",
+    "memory_gib": "memory (GiB)",
     "instances": "machines",
     "gpus": "GPUs",
     "software": "software",
@@ -130,7 +130,7 @@ def _minor(version: Any) -> str:
 _HOST: dict[str, tuple[str, Callable[[Any], str]]] = {
     "processor": ("processor", str),
     "cores": ("cores", _count),
-    "memory_mib": ("memory, GiB", _gib),
+    "memory_mib": ("memory (GiB)", _gib),
     "gpus": ("GPUs", _gpus),
     "cuda_driver": ("CUDA driver", str),
     "cuda_runtime": ("CUDA", str),
@@ -143,7 +143,8 @@ _HOST: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+    """In one line, whatever a machine said of itself."""
+    return "" if value is None else " ".join(str(value).split())
 
 
 def _values(row: ScalingRow, of: Callable[[Measured], Any]) -> str:

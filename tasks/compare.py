@@ -112,6 +112,7 @@ def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-d
         raise SpecError("--remove: expected the name of a baseline, and no --run")
     else:
         remove_baseline(name, report.BASELINES)
+        print(f"removed {name}")
 
 
 @task

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import threading
 from pathlib import Path
@@ -13,7 +14,12 @@ from invoke.context import Context
 import fabfile as _fabfile
 from im2rec_tools.files import write_whole
 from launch.hosts import ROOT
+from plots.compare import remarks
 from results.catalogue import entry
+from results.compare import compare
+from results.energy import power
+from results.exports.series import series
+from results.measured import measured
 from results.run import load
 from tests.test_scaling import record
 from tests.test_store import stored
@@ -101,3 +107,48 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     reader.join(10)
     assert got == ["a table"]
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(
+    "machines",
+    [
+        {"h": []},
+        {"h": ["a", "b"]},
+        {"h": [{"at": 1.0}, {"at": 2.0}]},
+        {"h": [{"at": "1", "machine": "m"}] * 2},
+        {"h": [{"at": 1.0, "machine": "m", "energy": [3]}] * 2},
+        {"h": [{"at": at, "machine": "m", "energy": {"rapl": [at]}} for at in (1.0, 9.0)]},
+        {"h": [{"at": at, "machine": "m", "energy": {"rapl": math.inf}} for at in (1.0, 9.0)]},
+    ],
+)
+def test_odd_counts_of_machines_are_no_joules(machines: dict[str, Any]) -> None:
+    one = record([[1, 2.0, 2.1]])
+    identity = dataclasses.replace(one.identity, hosts=("h",))
+    found = power(measured(dataclasses.replace(one, identity=identity, machines=machines)))
+    assert found == "what was counted on its machines is not as it is written"
+
+
+@pytest.mark.parametrize("end", [1e308, -1.0, math.nan])
+def test_ends_that_are_no_times_are_told_from_0_on(tmp_path: Path, end: float) -> None:
+    one = record([[1, 2.0, 2.5]])
+    (rank,) = one.ranks
+    odd = dataclasses.replace(rank, ends=(1.0, 2.0, end))
+    stored(tmp_path, dataclasses.replace(one, ranks=(odd,)))
+    (found,) = series(tmp_path).values()
+    assert found.ends == (1.0, 3.0, 5.5)
+
+
+def test_a_comparison_says_what_its_runs_lack(tmp_path: Path) -> None:
+    whole = load(run(tmp_path / "a"))
+    log = run(tmp_path / "b") / "records.jsonl"
+    log.write_text(log.read_text().replace('"schema": ', '"schema": 9', 1))
+    told = "\n".join(remarks(compare(whole, load(log.parent))))
+    assert "B could not be read, left out: " in told
+    assert "B has not measured yet: alexnet local x1." in told
+    assert "A could not" not in told
+
+
+def test_what_a_machine_says_of_itself_is_told_in_one_line(tmp_path: Path) -> None:
+    one, other = (load(run(tmp_path / name)) for name in "ab")
+    one.environment["processor"], other.environment["processor"] = "a\nb", "c"
+    assert [str(each) for each in compare(one, other).forbidding] == ["processor (a b / c)"]

@@ -60,7 +60,7 @@ def test_a_patch_of_python_another_commit_and_kernel_do_not() -> None:
 
 def test_what_one_run_does_not_tell_is_listed_and_forbids_nothing() -> None:
     found = between(quiet(), quiet(), a=MACHINE)
-    assert set(found) == {"processor", "cores", "memory, GiB", "MXNet", "Python"}
+    assert set(found) == {"processor", "cores", "memory (GiB)", "MXNet", "Python"}
     assert not any(one.matters for one in found.values())
     assert str(found["cores"]) == "cores (4 / not told)"
 

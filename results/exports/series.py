@@ -11,6 +11,9 @@ from results.record import Identity, Record
 from results.store import each, log_of
 from results.windows import job_windows
 
+# The year 9999: later is no time, and what is not finite is none either.
+_MOST_SECONDS = 253_402_300_800.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
@@ -42,7 +45,7 @@ def began(one: Measured, otherwise: float) -> float:
 def _of(record: Record) -> Series:
     windows = job_windows(record).each
     ends = [max(rank.ends[index] for rank in record.ranks) for index in range(len(windows))]
-    if not all(map(math.isfinite, ends)):  # a host without a clock, or somebody's edit
+    if not all(0 <= end < _MOST_SECONDS for end in ends):  # no clock, or somebody's edit
         ends = list(accumulate(seconds for seconds, _ in windows))
     first = min(record.ranks, key=lambda rank: rank.rank)
     return Series(
