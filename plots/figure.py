@@ -20,6 +20,8 @@ from results.scaling import ScalingRow
 _TITLE_WIDTH = 100
 _FOOTER_WIDTH = 190
 _LEGEND_WIDTH = 178
+# More lines than these would leave the panels no room; the page tells all of them apart.
+MOST_NAMED = 24
 STYLE: Any = {
     "svg.hashsalt": "mxscale",
     "font.size": 9,
@@ -54,7 +56,8 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
         _legend(figure, shown, plain(fill(title, _TITLE_WIDTH)))
         folded = "\n".join(fill(line, _FOOTER_WIDTH) for line in footer.splitlines())
         figure.supxlabel(plain(folded), fontsize=7.5, color="#444444")
-        labels.label(figure, ends)
+        if len(shown.lines) <= MOST_NAMED:
+            labels.label(figure, ends)
         return figure
 
 
@@ -79,7 +82,10 @@ def _ideal(axes: Axes, shown: Picture) -> None:
 
 def _legend(figure: Figure, shown: Picture, title: str) -> None:
     """Lines and marks under the title: as its legend, they cannot run into it."""
-    handles = [_sample(line.colour, line.marker, line.dashes, line.label) for line in shown.lines]
+    named = shown.lines if len(shown.lines) <= MOST_NAMED else shown.lines[:MOST_NAMED]
+    handles = [_sample(line.colour, line.marker, line.dashes, line.label) for line in named]
+    if len(named) < len(shown.lines):
+        handles.append(_sample(GREY, "", "", f"and {len(shown.lines) - len(named)} more lines"))
     handles += _marks(shown)
     longest = max((len(str(handle.get_label())) for handle in handles), default=0)
     figure.legend(

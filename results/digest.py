@@ -85,19 +85,32 @@ def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in found}
 
 
-def digests(folder: Path, code: str = "") -> Digests:
-    """Of a run as it is now, each file read once; StoreError where one cannot be read."""
+def files(folder: Path) -> dict[str, File]:
+    """What a run's digest is over, as it is now; StoreError where a file cannot be read."""
+    return {name: file_of(path) for name, path in covered(folder).items()}
+
+
+def digests(folder: Path, code: str = "", known: Mapping[str, File] | None = None) -> Digests:
+    """Of a run as it is now, each file read once, but for those that are `known`.
+
+    StoreError where one cannot be read.
+    """
     return Digests(
-        files={name: file_of(path) for name, path in covered(folder).items()},
+        files=files(folder) if known is None else known,
         report={name: file_of(path) for name, path in reported(folder).items()},
         name=folder.resolve().name,
         code=code,
     )
 
 
-def write(folder: Path, code: str, prices: Prices | None = None) -> str:
-    """Writes report/digests.json of a run as it is now; returns its digest."""
-    found = replace(digests(folder, code), prices=prices)
+def write(
+    folder: Path,
+    code: str,
+    known: Mapping[str, File] | None = None,
+    prices: Prices | None = None,
+) -> str:
+    """Writes report/digests.json of a run as it is now; returns its digest. See `digests`."""
+    found = replace(digests(folder, code, known), prices=prices)
     data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
     text = json.dumps(data | {"check": _sha256(data)}, indent=1)
     write_whole(folder / REPORT / NAME, text + "\n")

@@ -3,20 +3,19 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+import re
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-import orjson
+import msgspec
 
-from bench.trial import FIELDS, Trial
-from bench.values import checked
+from bench.trial import Trial
 
-Kind = TypeVar("Kind")
 # 1: first. 2: a record says where its figures come from (source).
 SCHEMA = 2
 # Counts of anything real are below these.
 _MOST, _MOST_DEVICES = 10**15, 10**7
+_NEWER = "schema {}, written by a newer version of mxscale"
 STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
 
 
@@ -76,6 +75,7 @@ class Record:
     machines   what was counted on each host as measuring began and ended, by host; since joules
                are counted, `energy` has them by source, or why they are not known
     source     "" for what mxscale measured; else where the figures come from, in words
+    schema     of the line that it was read from
     """
 
     trial: Trial
@@ -90,70 +90,71 @@ class Record:
     commands: dict[str, str] = field(default_factory=dict)
     machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     source: str = ""
+    schema: int = SCHEMA
 
 
 def emit(record: Record) -> str:
     """The record as one line of JSON without its newline; `parse` is its inverse."""
-    return json.dumps({"schema": SCHEMA, **dataclasses.asdict(record)})
+    return json.dumps({"schema": record.schema, **dataclasses.asdict(record)})
+
+
+_DECODER = msgspec.json.Decoder(Record)
 
 
 def parse(line: str | bytes) -> Record | None:
     """The record on this line, None where the line is torn.
 
-    ValueError, SpecError or TypeError where it is of a newer schema or not what a record holds.
+    ValueError where it is of a newer schema or not what a record holds.
     """
-    data = _json(line)
-    if data is None:
+    record: Record | None
+    try:
+        record = _DECODER.decode(line)
+    except msgspec.ValidationError as error:
+        raise ValueError(_newer(line) or str(error)) from error
+    except msgspec.DecodeError:
+        record = _with_nan(line)
+    if record is None:
         return None
-    if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
-        raise TypeError("it has no schema number")
-    if (schema := data.pop("schema")) > SCHEMA:
-        raise ValueError(f"schema {schema}, written by a newer version of mxscale")
-    fields = data.pop("trial")
-    trial = Trial(**{name: checked(name, FIELDS[name].type, fields[name]) for name in fields})
-    _check_layout(trial)
-    identity = identity_of(data.pop("identity"))
-    ranks = tuple(_made(Rank, rank) for rank in data.pop("ranks"))
-    record = _made(Record, data | {"trial": trial, "identity": identity, "ranks": ranks})
+    if record.schema > SCHEMA:
+        raise ValueError(_NEWER.format(record.schema))
     if record.status not in STATUSES:
         raise ValueError(f"unknown status {record.status!r}")
+    _check_layout(record.trial)
     if record.status == "ok":
         _check(record)
     return record
 
 
 def identity_of(data: Any) -> Identity:
-    """The identity that JSON holds; TypeError where it is not one."""
-    if not isinstance(data, dict):
-        raise TypeError(f"identity: {data!r:.40}")
-    return _made(Identity, data)
+    """The identity that JSON holds; ValueError where it is not one."""
+    try:
+        return msgspec.convert(data, Identity)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
 
 
-def _json(line: str | bytes) -> Any:
-    """What the line says; None where it is torn. orjson is quick, but knows no NaN."""
+def _with_nan(line: str | bytes) -> Record | None:
+    """The record on a line that the quick decoder refuses, as it does NaN; None where torn."""
+    text = line if isinstance(line, str) else line.decode("utf-8", "replace")
     try:
-        return orjson.loads(line)
-    except ValueError:
-        pass
-    try:
-        return json.loads(line, parse_int=_whole)
+        data = json.loads(text, parse_int=_whole)
     except ValueError:
         return None
+    try:
+        return msgspec.convert(data, Record)
+    except msgspec.ValidationError as error:
+        raise ValueError(_newer(line) or str(error)) from error
 
 
 def _whole(text: str) -> int | float:
     return int(text) if len(text) < len(str(_MOST)) else float(text)
 
 
-def _made(kind: type[Kind], values: dict[str, Any]) -> Kind:
-    """The dataclass of these values; TypeError where a value is not of its field's kind."""
-    made: dict[str, Any] = {}
-    for name, value in values.items():
-        held = tuple(value) if isinstance(value, list) else value
-        if name not in _HELD[kind] or not _HELD[kind][name](held):
-            raise TypeError(f"{kind.__name__.lower()}: {name}: {value!r:.40}")
-        made[name] = held
-    return kind(**made)
+def _newer(line: str | bytes) -> str:
+    """Says so where the line is of a newer schema, whatever else is wrong with it."""
+    found = re.search(rb'"schema": ?(\d+)', line.encode() if isinstance(line, str) else line)
+    is_newer = found is not None and int(found[1]) > SCHEMA
+    return _NEWER.format(int(found[1])) if found and is_newer else ""
 
 
 def _check_layout(trial: Trial) -> None:
@@ -184,34 +185,3 @@ def _check(record: Record) -> None:
             raise ValueError(f"rank {rank.rank}: seconds and images have to be above 0")
         if record.trial.asynchronous and not math.isfinite(sum(rank.ends)):
             raise ValueError(f"rank {rank.rank}: ends of windows have to be finite")
-
-
-def _is(*kinds: type) -> Callable[[Any], bool]:
-    return lambda value: type(value) in kinds
-
-
-def _all(*kinds: type) -> Callable[[Any], bool]:
-    allowed = frozenset(kinds)
-    return lambda value: type(value) is tuple and allowed.issuperset(map(type, value))
-
-
-def _by_text(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: (
-        type(value) is dict and all(type(k) is str and fits(v) for k, v in value.items())
-    )
-
-
-_TEXT, _COUNT, _NUMBER = _is(str), _is(int), _is(float, int)
-_NUMBERS, _TEXTS, _FACTS = _all(float, int), _all(str), _by_text(lambda _: True)
-# What the fields of each may hold.
-_HELD: dict[type, dict[str, Callable[[Any], bool]]] = {
-    Identity: dict.fromkeys(("name", "key", "code_hash", "data_manifest"), _TEXT)
-    | {"repeat": _COUNT, "hosts": _TEXTS},
-    Rank: dict.fromkeys(("host", "process"), _TEXT)
-    | dict.fromkeys(("seconds", "ends", "cpu_seconds", "losses", "own_seconds"), _NUMBERS)
-    | {"rank": _COUNT, "images": _all(int), "facts": _FACTS},
-    Record: dict.fromkeys(("status", "message", "started", "source"), _TEXT)
-    | {"trial": _is(Trial), "identity": _is(Identity), "ranks": _all(Rank)}
-    | {"emulated": _is(bool), "elapsed_seconds": _NUMBER, "commands": _by_text(_TEXT)}
-    | {"accuracy": _is(float, int, type(None)), "machines": _by_text(_is(list))},
-}

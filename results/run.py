@@ -99,7 +99,7 @@ def wanted(folder: Path) -> list[Identity]:
     try:
         asked: list[Any] = read_json(folder, "asked.json", [])
         return [identity_of(one) for one in asked]
-    except TypeError as error:
+    except ValueError as error:
         raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
 
 

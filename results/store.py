@@ -25,6 +25,8 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
+# A record of many ranks is a line of megabytes.
+_BUFFER = 4 << 20
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
 
 
@@ -176,7 +178,7 @@ def each(
     try:
         if not log.exists():
             return
-        with log.open("rb") as file:
+        with log.open("rb", buffering=_BUFFER) as file:
             file.seek(begin)
             for number, line in enumerate(file, 1):
                 try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -116,11 +117,13 @@ def build_report(folder: Path, prices: str = "", over: str = "", extra: Sequence
     run = load(folder)
     costs = costs_of(run, given)
     behind = drawn_behind(over) if over else None
-    show(run, costs)
-    _say(build(run, costs, behind))
-    for name in extra:
-        _say(EXTRA[name](run, costs))
-    print(f"digest: {digest.write(folder, own_code(), given)}")
+    with ThreadPoolExecutor(1) as beside:  # to read gigabytes takes as long as to draw
+        files = beside.submit(digest.files, folder)
+        show(run, costs)
+        _say(build(run, costs, behind))
+        for name in extra:
+            _say(EXTRA[name](run, costs))
+    print(f"digest: {digest.write(folder, own_code(), files.result(), given)}")
     if run.troubles:
         raise Exit("some of the run could not be read; the table says what", code=5)
     if not run.complete:

@@ -65,7 +65,8 @@ def test_a_large_log_is_read_alike_by_several_processes(
     monkeypatch.setattr(reading, "_PART", 2500)
     assert list(reading.reading(folder)) == whole
     assert [str(one) for one in whole if isinstance(one, Unread)] == [
-        f"{folder / 'records.jsonl'}:6: not a record this version reads: 'trial'"
+        f"{folder / 'records.jsonl'}:6: not a record this version reads: "
+        "Object missing required field `trial`"
     ]
 
 

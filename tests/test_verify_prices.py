@@ -20,7 +20,7 @@ def run(tmp_path: Path) -> Path:
     (tmp_path / "mine.toml").write_text("[[price]]\nper_hour=2\ncurrency='EUR'")
     found, prices = load(tmp_path / "run"), load_prices(tmp_path / "mine.toml")
     build(found, costs_of(found, prices))
-    digest.write(tmp_path / "run", "code", prices)
+    digest.write(tmp_path / "run", "code", prices=prices)
     return tmp_path / "run"
 
 
