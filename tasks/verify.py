@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.verify import Verified
 
 _MOST_LINES = 200
+# What of a report is made again, cell by cell and line by line.
+_DERIVED = ("results.csv", "report.md")
 
 
 @task(
@@ -80,7 +82,6 @@ def verified(folder: Path, expected: str = "", prices: Prices | None = None) -> 
     was = _kept(folder, result)
     result.wrong[:0] = _files(folder, now, was, expected)
     if again is not None:
-        result.rows = len(again.rows)
         named = replace(again, folder=folder.with_name(was.name)) if was else again
         costs = costs_of(named, prices or (was.prices if was else None))
         result.wrong += _report(named, costs, folder, result)
@@ -133,16 +134,22 @@ def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[
 def _report(again: Run, costs: Costs, folder: Path, result: Verified) -> Iterator[str]:
     """What is wrong with the report's files."""
     from plots.derived import wrong_cells, wrong_lines
+    from results.digest import reported
 
     giver = "the events" if result.ranks else "the records"
-    for name in ("results.csv", "report.md"):
+    others = {path.name for path in reported(folder).values()} - set(_DERIVED)
+    if others:
+        result.unchecked.append(
+            f"{', '.join(sorted(others))}: compared with report/digests.json only"
+        )
+    for name in _DERIVED:
         path = folder / "report" / name
         if not path.is_file():
             result.unchecked.append(f"report/{name} is not there")
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         if name == "results.csv":
+            result.rows = len(again.rows)
             yield from wrong_cells(again, costs, text, giver)
         else:
             yield from wrong_lines(again, costs, text)
-    result.unchecked.append("pictures and pages are compared with report/digests.json only")

@@ -4,10 +4,12 @@ import json
 import math
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from results.imports.formats import FORMATS
+from results.imports.lines import line
 from tests.test_imports import LOGS, read
 
 JSON = st.recursive(
@@ -44,3 +46,21 @@ def test_logs_cut_and_joined_anywhere_are_read_or_refused(path: Path, data: st.D
     for format_ in FORMATS:
         log = read(format_, lines)
         assert all((one.seconds or one.rate) > 0 for one in log.stretches)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "worker"),
+    [
+        ("", ""),
+        ("[1,3]<stdout>:", "3"),
+        ("[3]<stderr>:", "3"),
+        ("Sat Nov  7 22:04:05 2026[1,3]<stdout>:", "3"),
+        ("[node02 worker 3] ", "node02 worker 3"),
+        ("  3: ", "3"),
+    ],
+)
+def test_the_prefix_of_a_launcher_names_the_worker_and_is_taken_off(
+    prefix: str, worker: str
+) -> None:
+    found = line(1, f"\x1b[32m{prefix}50 0.3 22243.7\x1b[0m\r\n")
+    assert (found.worker, found.text) == (worker, "50 0.3 22243.7")

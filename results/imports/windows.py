@@ -74,7 +74,8 @@ def _unmixed(stretches: Sequence[Stretch], asked: int) -> list[list[Stretch]]:
 def _check_once(worker: str, stretches: Sequence[Stretch], logs: Mapping[str, Log]) -> None:
     for before, after in pairwise(stretches):
         if after.place <= before.place:
-            what = " batch ".join(map(str, after.place))
+            words = ("epoch", "batch")[: len(after.place)] if len(after.place) > 1 else ("step",)
+            what = " ".join(f"{w} {n}" for w, n in zip(words, after.place, strict=True))
             raise SpecError(
                 f"{', '.join(logs)}:{after.line}: {what} comes again or too late: cut the log into "
                 f"one file a run, or say how many workers mix their lines in it (--workers)"

@@ -1,4 +1,4 @@
-"""A report with costs is checked with the prices that it was built with."""
+"""What of a report is checked, and with which prices."""
 
 from pathlib import Path
 
@@ -34,3 +34,15 @@ def test_other_prices_give_other_cells(run: Path) -> None:
     (run.parent / "mine.toml").write_text("[[price]]\nper_hour=3\ncurrency='EUR'")
     wrong = verified(run, prices=load_prices(run.parent / "mine.toml")).wrong
     assert any("results.csv row 1 (alexnet local x1), images_per_EUR: says" in one for one in wrong)
+
+
+def test_what_is_not_derived_again_is_named(run: Path) -> None:
+    (run / "report" / "ab.md").write_text("# A and B")
+    (run / "report" / "results.csv").unlink()
+    found = verified(run)
+    assert found.rows == 0
+    assert "report/results.csv is not there" in found.unchecked
+    (others,) = (one for one in found.unchecked if one.endswith("report/digests.json only"))
+    assert "ab.md" in others
+    assert "index.html" in others
+    assert "report.md" not in others
