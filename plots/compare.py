@@ -11,6 +11,7 @@ from rich.text import Text
 from tabulate import tabulate
 
 from plots.apart import apart
+from plots.marks import in_cell, in_line
 from plots.numbers import significant
 from plots.table import unit
 from results.ab import ASSUMED_NOISE, percent
@@ -191,9 +192,7 @@ def show(found: Comparison) -> None:
 
 def markdown(found: Comparison) -> str:
     """The comparison in Markdown."""
-    rows = [
-        [cell.replace("|", "\\|") for cell in cells(name, change)] for name, change in _named(found)
-    ]
+    rows = [[in_cell(cell) for cell in cells(name, change)] for name, change in _named(found)]
     table: str = tabulate(
         rows,
         headers=HEADER,
@@ -201,7 +200,7 @@ def markdown(found: Comparison) -> str:
         colalign=["left" if name in _TEXT else "right" for name in HEADER],
         disable_numparse=True,
     )
-    lines = "".join(f"- {line}\n" for line in remarks(found))
+    lines = "".join(f"- {in_line(line)}\n" for line in remarks(found))
     title = f"# {found.b.name} (B) against {found.a.name} (A), images/s"
     return f"{title}\n\n{summary(found)}.\n\n{table}\n\n{lines}"
 

@@ -29,7 +29,7 @@ def document(run: Run, costs: Costs = NO_COSTS) -> str:
     said, on = paragraph(run), machine(run.environment)
     parts = [
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
-        str(run.environment.get("description") or ""),
+        plain(str(run.environment.get("description") or "")),
         on if on not in said else "",
         plain(said),
         markdown(run.rows, run.missing, costs).rstrip(),

@@ -12,6 +12,7 @@ from bench.kvstores import is_distributed
 from bench.trial import Trial
 from plots import costs as money
 from plots.apart import apart
+from plots.marks import in_cell, in_line
 from plots.numbers import percent, significant, times
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
@@ -203,16 +204,18 @@ def markdown(
     names = header(costs)
     align = ["left" if name in _TEXT else "right" for name in names]
     table: str = tabulate(
-        [
-            [cell.replace("|", "\\|") for cell in cells(row, more, costs)]
-            for row, more in _told_apart(rows)
-        ],
+        [[in_cell(cell) for cell in cells(row, more, costs)] for row, more in _told_apart(rows)],
         headers=names,
         tablefmt="pipe",
         colalign=align,
         disable_numparse=True,
     )
-    return table + "\n\n" + "\n".join(f"- {line}" for line in remarks(rows, missing, costs)) + "\n"
+    return (
+        table
+        + "\n\n"
+        + "\n".join(f"- {in_line(line)}" for line in remarks(rows, missing, costs))
+        + "\n"
+    )
 
 
 def show(run: Run, costs: Costs = NO_COSTS) -> None:

@@ -14,7 +14,8 @@ from invoke.context import Context
 import fabfile as _fabfile
 from im2rec_tools.files import write_whole
 from launch.hosts import ROOT
-from plots.compare import remarks
+from plots.compare import markdown, remarks
+from plots.document import document
 from results.catalogue import entry
 from results.compare import compare
 from results.energy import power
@@ -152,3 +153,14 @@ def test_what_a_machine_says_of_itself_is_told_in_one_line(tmp_path: Path) -> No
     one, other = (load(run(tmp_path / name)) for name in "ab")
     one.environment["processor"], other.environment["processor"] = "a\nb", "c"
     assert [str(each) for each in compare(one, other).forbidding] == ["processor (a b / c)"]
+
+
+def test_what_hosts_and_logs_say_is_no_html_and_one_line_in_markdown(tmp_path: Path) -> None:
+    said = "<script>alert(1)</script>\nTraceback | boom"
+    bad = dataclasses.replace(record([[1, 2.0]], status="failed"), message=said)
+    stored(tmp_path / "run", bad, record([[1, 2.0, 2.1]], network="vgg"))
+    (tmp_path / "run" / "environment.json").write_text(json.dumps({"description": said}))
+    found = load(tmp_path / "run")
+    for page in (document(found), markdown(compare(found, found))):
+        assert r"\<script>alert(1)\</script> Traceback | boom" in page
+        assert "<script" not in page.replace(r"\<script", "")
