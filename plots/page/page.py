@@ -1,6 +1,7 @@
 """The page of a run, from its rows, its environment and a template."""
 
 from functools import cache
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,7 @@ def _known(run: Run, costs: Costs, data: dict[str, Any]) -> dict[str, Any]:
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": list(dict.fromkeys(_sources(run))),
-        "header": header(costs),
-        "table": [
-            (cells(row, more, costs), row)
-            for row, more in zip(run.rows, apart([row.trial for row in run.rows]), strict=True)
-        ],
+        **_table(run, costs),
         "notes": notes(run.rows, costs),
         "named": list(zip(names(run.rows), run.rows, strict=True)),
         "drawable": bool(drawn["lines"] or drawn["failed"]),
@@ -73,6 +70,19 @@ def _known(run: Run, costs: Costs, data: dict[str, Any]) -> dict[str, Any]:
         "style": Markup((HERE / "page.css").read_text()),
         "plotly": Markup(get_plotlyjs()),
         "script": Markup("\n".join((HERE / f"{one}.js").read_text() for one in SCRIPTS)),
+    }
+
+
+def _table(run: Run, costs: Costs) -> dict[str, Any]:
+    """The table without columns in which no row has anything."""
+    told = apart([row.trial for row in run.rows])
+    found = [cells(row, more, costs) for row, more in zip(run.rows, told, strict=True)]
+    filled = [any(column) for column in zip(*found, strict=True)]
+    return {
+        "header": list(compress(header(costs), filled)),
+        "table": [
+            (list(compress(one, filled)), row) for one, row in zip(found, run.rows, strict=True)
+        ],
     }
 
 
