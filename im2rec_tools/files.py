@@ -22,13 +22,13 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
 
     A device or a pipe, such as /dev/stdout, is written to and not replaced.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        with path.open("wb") as file:
-            yield file
-        return
     sibling = part_of(path)  # one that was left over is written anew
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            with path.open("wb") as file:
+                yield file
+            return
         with sibling.open("wb") as file:
             yield file
             file.flush()

@@ -48,7 +48,9 @@ def write_whole(path: Path, text: str) -> None:
     try:
         files.write_whole(path, text)
     except DataError as error:
-        raise StoreError(f"{error}; {_MEND}") from error
+        raise StoreError(
+            f"{error}; make room or choose another place. Nothing recorded before is lost"
+        ) from error
 
 
 def remember(folder: Path, name: str, value: object) -> None:

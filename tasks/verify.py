@@ -134,14 +134,14 @@ def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[
 def _report(again: Run, costs: Costs, folder: Path, result: Verified) -> Iterator[str]:
     """What is wrong with the report's files."""
     from plots.derived import wrong_cells, wrong_lines
-    from results.digest import reported
+    from results.digest import NAME, REPORT, reported
 
     giver = "the events" if result.ranks else "the records"
     others = {path.name for path in reported(folder).values()} - set(_DERIVED)
     if others:
-        result.unchecked.append(
-            f"{', '.join(sorted(others))}: compared with report/digests.json only"
-        )
+        kept = (folder / REPORT / NAME).is_file()
+        how = f"compared with report/{NAME} only" if kept else "nothing is there to compare with"
+        result.unchecked.append(f"{', '.join(sorted(others))}: {how}")
     for name in _DERIVED:
         path = folder / "report" / name
         if not path.is_file():
