@@ -164,7 +164,11 @@ def _good(folder: Path) -> Iterator[Record]:
 
 def log_of(folder: Path) -> Path:
     """Where the records of a run folder are; StoreError where there is no such folder."""
-    if not folder.is_dir():
+    try:
+        there = folder.is_dir()
+    except OSError as error:  # such as a name that is too long
+        raise StoreError(f"{folder}: no such run folder ({error.strerror})") from error
+    if not there:
         raise StoreError(f"{folder}: no such run folder; 'fab bench.sweep' makes one")
     return folder / "records.jsonl"
 
