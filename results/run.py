@@ -83,7 +83,8 @@ def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
         rows=rows_of(records),
         environment=environment,
         missing=tuple(_named(name, asked) for name in asked if name not in found),
-        troubles=tuple(troubles),
+        # A report is the same wherever its run lies.
+        troubles=tuple(one.replace(f"{folder}/", "") for one in troubles),
     )
 
 

@@ -25,6 +25,7 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
+_CUT = "cut off as it was written; the sweep's command measures that point again"
 # A record of many ranks is a line of megabytes.
 _BUFFER = 4 << 20
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
@@ -32,15 +33,17 @@ _MEND = "make room or choose another folder with --run PATH. Nothing recorded be
 
 @dataclass(frozen=True, kw_only=True)
 class Unread:
-    """A line of a log that holds no record that this version reads."""
+    """A line of a log that holds no record that this version reads, or not all of one (torn)."""
 
     log: Path
     line: int
     reason: str
+    torn: bool = False
 
     def __str__(self) -> str:
         """Where and why."""
-        return f"{self.log}:{self.line}: not a record this version reads: {self.reason}"
+        what = "" if self.torn else "not a record this version reads: "
+        return f"{self.log}:{self.line}: {what}{self.reason}"
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -157,9 +160,10 @@ def read(folder: Path) -> list[Record]:
 
 def _good(folder: Path) -> Iterator[Record]:
     for _, one in each(log_of(folder)):
-        if isinstance(one, Unread):
+        if isinstance(one, Record):
+            yield one
+        elif not one.torn:
             raise StoreError(str(one))
-        yield one
 
 
 def log_of(folder: Path) -> Path:
@@ -176,9 +180,9 @@ def log_of(folder: Path) -> Path:
 def each(
     log: Path, begin: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, Record | Unread]]:
-    """The records of a log as they are read, with their lines; torn lines are left out.
+    """The records of a log as they are read, with their lines, and what is none.
 
-    Of a part of it, lines that begin at bytes from `begin` and before `end`; there has to begin
+    A torn line is told where it is the last; after others it was measured again. Of a part of it, lines that begin at bytes from `begin` and before `end`; there has to begin
     one at `begin`, and lines are counted from it. Raises StoreError where it cannot be read.
     """
     try:
@@ -186,6 +190,7 @@ def each(
             return
         with log.open("rb", buffering=_BUFFER) as file:
             file.seek(begin)
+            torn = None
             for number, line in enumerate(file, 1):
                 try:
                     record = records.parse(line) if line.strip() else None
@@ -194,9 +199,12 @@ def each(
                 else:
                     if record is not None:
                         yield number, record
+                    torn = number if record is None and line.strip() else None
                 begin += len(line)
                 if end is not None and begin >= end:
-                    return
+                    break
+            if torn is not None and not file.read(1):
+                yield torn, Unread(log=log, line=torn, reason=_CUT, torn=True)
     except OSError as error:
         raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.errors import SpecError
 from results.again import UNREADABLE, Again, derive
 from results.errors import StoreError
 from results.measured import Measured, measured
-from results.record import Identity, Record, parse
+from results.record import Record
 from results.run import Run, run_of
+from results.store import Unread, each, log_of
 
 
 @dataclass(kw_only=True)
@@ -36,47 +36,36 @@ def derived(folder: Path) -> tuple[Run | None, Verified]:
 
     There is no run where no record can be read.
     """
-    found: dict[Identity, Measured] = {}
+    said: list[Measured | Unread] = []
     attempts: dict[tuple[str, int], Again] = {}
     result = Verified()
-    for where, record in _records(folder, result):
+    log = log_of(folder)
+    for number, one in each(log):
+        where = f"records.jsonl line {number}"
+        if isinstance(one, Unread):
+            said.append(one)
+            continue
         try:
-            again = derive(folder, record, where)
-            attempts[record.identity.key, record.identity.repeat] = again
-            found[record.identity] = measured(again.record)
+            again = derive(folder, one, f"{where} ({one.identity.name}, repeat {_number(one)})")
+            attempts[one.identity.key, one.identity.repeat] = again
+            said.append(measured(again.record))
         except UNREADABLE as error:
-            result.wrong.append(f"{where}: no rate can be made from it: {error}")
+            said.append(Unread(log=log, line=number, reason=str(error)))
+    # The report left them out too; whether they were changed since, the digest tells.
+    unread = [one for one in said if isinstance(one, Unread)]
+    result.unchecked += [
+        f"{one}, so nothing of it is checked".replace(f"{folder}/", "") for one in unread
+    ]
     for again in attempts.values():
         result.wrong += again.wrong
         result.ranks += len(again.ranks)
         result.windows += sum(len(rank.seconds) for rank in again.ranks.values())
     result.unchecked += _without(list(attempts.values()))
     try:
-        return run_of(folder, found.values()), result
+        return run_of(folder, said), result
     except (StoreError, *UNREADABLE) as error:
         result.wrong.append(str(error))
         return None, result
-
-
-def _records(folder: Path, result: Verified) -> Iterator[tuple[str, Record]]:
-    """Each record that can be read, with its line."""
-    log = folder / "records.jsonl"
-    try:
-        lines = log.open(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
-    with lines:
-        for number, line in enumerate(lines, 1):
-            where = f"records.jsonl line {number}"
-            try:
-                record = parse(line)
-            except (SpecError, *UNREADABLE) as error:
-                result.wrong.append(f"{where}: is no record: {error}")
-                continue
-            if record is None:
-                result.unchecked.append(f"{where} was cut off as it was written; no point needs it")
-            else:
-                yield f"{where} ({record.identity.name}, repeat {_number(record)})", record
 
 
 def _number(record: Record) -> object:
