@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from results.record import DISTURBED
+
 # Shares of a machine's processor time. A master and its screen stay below the first.
 _OTHERS_ABOVE, _STOLEN_ABOVE = 0.1, 0.01
 _SWAPPED_ABOVE = 1 << 20
@@ -54,7 +56,7 @@ def disturbances(spans: Mapping[str, Span]) -> list[str]:
     found = []
     for hosts in machines.values():
         said = _of_machine(list(hosts.values()))
-        found += [f"{_named(list(hosts))}: {one} while this was measured" for one in said]
+        found += [f"{_named(list(hosts))}: {one} {DISTURBED}" for one in said]
     return found
 
 

@@ -27,6 +27,8 @@ COLUMNS = (
 _TEXT = ("point", "verdict")
 _STYLES = {"regressed": "red", "lost": "red", "improved": "green", "new": "green"}
 _DECIDED = ("improved", "regressed")
+# Scripted times differ by rounding.
+_ROUNDING = 1e-9
 _TENFOLD = 9.0
 _MOST_NAMED = 3
 
@@ -65,6 +67,8 @@ def _repeats(row: ScalingRow | None) -> str:
 def _visible(change: Change) -> str:
     if change.visible is None:
         return ""
+    if change.visible < _ROUNDING:
+        return "0 %"
     return "tenfold" if change.visible > _TENFOLD else f"{percent(change.visible)} %"
 
 

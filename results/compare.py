@@ -1,13 +1,14 @@
 """Comparison: one run's points against another's, and what can be said of each beyond doubt."""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.interval import Error
 from bench.trial import FIELDS, Trial
 from results.errors import StoreError
 from results.rates import Ratio
+from results.record import DISTURBED
 from results.run import Run
 from results.scaling import ScalingRow
 from results.unlike import Pairs, Unlike, unlike
@@ -19,6 +20,8 @@ _ASIDE = {
     *("engine", "fake_seconds", "fake_faults", "fake_noise", "fake_correlation", "fake_spread"),
 }
 _SETTINGS = tuple(name for name in FIELDS if name not in _ASIDE)
+# Windows of less say little of how fast a process is in the long run.
+_BRIEF_SECONDS = 1.0
 VERDICTS = ("regressed", "lost", "improved", "new", "undecided")
 
 Key = Callable[[Trial], Hashable]
@@ -181,7 +184,10 @@ def _judged(a: ScalingRow, b: ScalingRow, error: Error, points: int, *, real: bo
     """Of a point, one of so many, whose difference has an error and is real or may be chance."""
     found = _ratio(a, b, error)
     verdict, why = "undecided", ""
-    if real:
+    doubts = [*_doubts("A", a), *_doubts("B", b)]
+    if real and doubts:
+        why = "; ".join(doubts)
+    elif real:
         verdict = "improved" if found.value > 1 else "regressed"
     elif found.low and found.high and not found.low <= 1 <= found.high:
         why = "its own interval leaves out no change, as chance has it in one of 20 points"
@@ -194,6 +200,17 @@ def _judged(a: ScalingRow, b: ScalingRow, error: Error, points: int, *, real: bo
         visible=visible(error, points),
         settings=settings(a.trial, b.trial),
     )
+
+
+def _doubts(name: str, row: ScalingRow) -> Iterator[str]:
+    """Why a side of a single process decides nothing; of several, their spread has that in it."""
+    if len(row.repeats) > 1:
+        return
+    seconds = sum(row.window_seconds)
+    if seconds < _BRIEF_SECONDS:
+        yield f"{name} was measured once, for {seconds:.2g} s; take more windows or repeats"
+    if DISTURBED in row.message:
+        yield f"others disturbed {name}, which was measured once; take more repeats"
 
 
 def _unknown(a: ScalingRow, b: ScalingRow) -> Change:

@@ -16,6 +16,8 @@ SCHEMA = 2
 # Counts of anything real are below these.
 _MOST, _MOST_DEVICES = 10**15, 10**7
 _NEWER = "schema {}, written by a newer version of mxscale"
+# How a message ends that tells of other programs, heat and the like.
+DISTURBED = "while this was measured"
 STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
 
 

@@ -182,8 +182,9 @@ def each(
 ) -> Iterator[tuple[int, Record | Unread]]:
     """The records of a log as they are read, with their lines, and what is none.
 
-    A torn line is told where it is the last; after others it was measured again. Of a part of it, lines that begin at bytes from `begin` and before `end`; there has to begin
-    one at `begin`, and lines are counted from it. Raises StoreError where it cannot be read.
+    A torn line is told where it is the last; one before others was measured again. Of a part of
+    the log, lines that begin at bytes from `begin` and before `end`; there has to begin one at
+    `begin`, and lines are counted from it. Raises StoreError where it cannot be read.
     """
     try:
         if not log.exists():

@@ -53,9 +53,7 @@ def derived(folder: Path) -> tuple[Run | None, Verified]:
             said.append(Unread(log=log, line=number, reason=str(error)))
     # The report left them out too; whether they were changed since, the digest tells.
     unread = [one for one in said if isinstance(one, Unread)]
-    result.unchecked += [
-        f"{one}, so nothing of it is checked".replace(f"{folder}/", "") for one in unread
-    ]
+    result.unchecked += [str(one).replace(f"{folder}/", "") for one in unread]
     for again in attempts.values():
         result.wrong += again.wrong
         result.ranks += len(again.ranks)
