@@ -137,12 +137,14 @@ def report_baselines(c):  # type: ignore[no-untyped-def]
 @door
 def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-def]
     """Show one point over many runs, and where their conditions changed."""
-    if not point:
-        raise SpecError("--point: expected words of one point's name: 'resnet-152 dist_sync x2'")
     from plots.history import show
     from results.history import history
 
-    entries = history(readable(runs), point)
+    found = readable(runs)
+    if not point:
+        names = dict.fromkeys(row.trial.name for run in found for row in run.rows)
+        raise SpecError(f"--point: expected words of one point's name, of {', '.join(names)}")
+    entries = history(found, point)
     show(entries)
     if chart:
         drawn(entries, Path(chart))

@@ -54,11 +54,11 @@ def results_import(  # type: ignore[no-untyped-def]
     description="",
 ):
     """Add a point that another tool measured to a run, from its logs (docs/import.md)."""
-    from plots.table import show
+    from plots.numbers import significant
     from results.imports.keep import keep
     from results.imports.point import Asked
     from results.imports.record import imported
-    from results.run import load
+    from results.rates import rate_of
 
     if not run:
         raise SpecError("--run: expected a name for the run that the point is added to")
@@ -82,7 +82,8 @@ def results_import(  # type: ignore[no-untyped-def]
     record = keep(run_folder(run), new, description)
     repeat = record.identity.repeat + 1
     print(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
-    show(load(run_folder(run)))
+    print(f"{significant(rate_of(record), 4)} images/s; {record.message}")
+    print(f"'fab report.build --run {run}' reports the run")
 
 
 def files(name: str) -> list[Path]:

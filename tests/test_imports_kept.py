@@ -151,8 +151,8 @@ def test_what_is_no_log_gets_one_line(tmp_path: Path, text: bytes, told: str) ->
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"network": "", "devices": ""}, "add --network resnet-50 --devices 32"),
-        ({"batch_per_device": ""}, "add --batch-per-device 64"),
+        ({"network": "", "devices": ""}, "add --network NAME --devices N"),
+        ({"batch_per_device": ""}, "add --batch-per-device N"),
         ({"devices": "many"}, "--devices: expected a whole number"),
         ({"devices": "3", "hosts": "2"}, "3 devices do not fill 2 hosts of 2"),
         ({"dtype": "float8"}, "--dtype: expected one of float32"),

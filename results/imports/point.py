@@ -15,11 +15,11 @@ from results.imports.log import Format
 MODES = ("real", "synthetic")
 _KNOWN = {"inceptionv3": "inception-v3", "inception3": "inception-v3"}
 _LAYERED = re.compile(r"(resnet|vgg)[-_]?(\d+)")
-# Each with an example, and the names that what is needed may be said by.
+# Each as an option, and the names that what is needed may be said by.
 _NEEDED = {
-    "--network resnet-50": ("network",),
-    "--devices 32": ("devices", "devices_per_worker"),
-    "--batch-per-device 64": ("batch_per_device", "worker_batch", "global_batch"),
+    "--network NAME": ("network",),
+    "--devices N": ("devices", "devices_per_worker"),
+    "--batch-per-device N": ("batch_per_device", "worker_batch", "global_batch"),
 }
 _SHAPE = (3, 224, 224)
 
