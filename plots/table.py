@@ -12,6 +12,7 @@ from bench.kvstores import is_distributed
 from bench.trial import Trial
 from plots import costs as money
 from plots.apart import apart
+from plots.footer import where
 from plots.marks import in_cell, in_line
 from plots.numbers import interval, percent, ratio_of, significant, times, unsure
 from plots.words import paragraph
@@ -235,4 +236,5 @@ def show(run: Run, costs: Costs = NO_COSTS) -> None:
     for count in range(1, len(spare) + 1):
         if _width(table) > console.width:
             table = terminal(run.rows, title, run.missing, spare[:count], costs)
-    console.print(Text(paragraph(run)), table, *map(Text, told(run.troubles)), sep="\n")
+    before = [Text(line) for line in (paragraph(run), where(run)) if line]
+    console.print(*before, table, *map(Text, told(run.troubles)), sep="\n")
