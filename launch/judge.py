@@ -152,4 +152,6 @@ def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
         )
     hashes = {worker.rank: (worker.done or {}).get("weight_hash") for worker in workers}
     if len(set(hashes.values())) > 1 and not trial.asynchronous:
-        yield f"ranks ended with different weights: {hashes}"
+        first, *others = sorted(hashes, key=lambda rank: rank or 0)
+        other = next(rank for rank in others if hashes[rank] != hashes[first])
+        yield f"ranks {first} and {other} ended with different weights"

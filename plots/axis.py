@@ -9,6 +9,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 # Parts of the axis that a digit of a tick's label takes, at the figure's size.
 _DIGIT = 0.022
+# Digits of decimal ticks, by how many of the reaches an axis is shorter than.
+_REACHES = (100_000, 20, 6)
+_DECIMALS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
 # Lines of the grid, above which they hide what is drawn.
 _MOST_GRID = 20
 
@@ -59,6 +62,25 @@ def logarithmic(axes: Axes, values: Sequence[float]) -> None:
         FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 8 else f"{value:g}")
     )
     axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def decimal(axes: Axes, values: Sequence[float]) -> None:
+    """As `logarithmic`, with ticks at 1, 2 and 5 times powers of ten."""
+    axes.set_yscale("log", base=10)
+    if values:
+        axes.set_ylim(min(values) / 1.6, max(values) * 1.6)
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(FixedLocator(decimals(low, high)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10g}"))
+
+
+def decimals(low: float, high: float) -> list[float]:
+    """Ticks within these ends: powers of ten, and between them as many as leave some room."""
+    digits = _DECIMALS[sum(high / low < reach for reach in _REACHES)]
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    found = [float(f"{digit}e{power}") for power in powers for digit in digits]
+    return [tick for tick in found if low <= tick <= high]
 
 
 def from_zero(axes: Axes, values: Sequence[float], least: float) -> None:

@@ -94,7 +94,7 @@ def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
     for unit in asked:
         whys = list(_whys(measured if unit == JOULE else found, unit))
         if whys and unit not in costs.units:
-            more = f", and {len(whys) - 1} more reasons" if len(whys) > 1 else ""
+            more = f", and {len(whys) - 1} more" if len(whys) > 1 else ""
             yield f"images/{unit}: {whys[0]}{more}"
     if not costs.prices and any(cost.images or cost.why for _, cost in measured):
         yield "images for money: there is no prices.toml"

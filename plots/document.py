@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from plots import threads
-from plots.footer import machine
+from plots.footer import where
 from plots.lines import drawable
 from plots.table import markdown, told
 from plots.words import paragraph
@@ -26,12 +26,11 @@ _MOST_SHOWN = 2
 
 def document(run: Run, costs: Costs = NO_COSTS) -> str:
     """report.md, whole."""
-    said, on = paragraph(run), machine(run.environment)
     parts = [
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
         plain(str(run.environment.get("description") or "")),
-        on if on not in said else "",
-        plain(said),
+        where(run),
+        plain(paragraph(run)),
         markdown(run.rows, run.missing, costs).rstrip(),
         "\n".join(f"- {plain(line)}" for line in told(run.troubles)),
         *_pictures(run.rows),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.kvstores import is_distributed
 from plots.lines import TRAINING, network
+from plots.numbers import ratio_of, unsure
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -40,7 +41,7 @@ def _lost(run: Run) -> Iterator[str]:
         row for row in trained if is_distributed(row.trial.kvstore) and row.trial.workers > 1
     ]
     if several and not any(row.worker for row in several):
-        yield "one worker through the same store, so what servers cost cannot be told apart"
+        yield "one worker through the same store, to tell what servers cost"
 
 
 def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -72,21 +73,29 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if once:
         which = "all points" if len(once) == len(good) else f"{len(once)} of {len(good)} points"
         which = "the point" if len(good) == 1 else which
-        its = "their intervals do" if len(good) > 1 else "its interval does"
-        yield f"{which} ran once, so {its} not show how much processes differ"
+        yield f"{which} ran once, and processes can differ"
     twice = [row for row in good if row.rate and row.rate.repeats == 2]
     if twice:
         yield "two repeats say little about their spread"
-    yield from _wide(good)
+    lost = [row for row in good if row.rate and unsure(ratio_of(row.rate))]
+    based = [row.trial.name for row in good if row not in lost and _says_nothing(row)]
+    names = [*(row.trial.name for row in lost), *(f"{name} against its base" for name in based)]
+    if names:
+        yield f"so uncertain that it says nothing: {_named(names)}"
+    yield from _wide([row for row in good if row not in lost])
+
+
+def _says_nothing(row: ScalingRow) -> bool:
+    """Whether it has an interval wider than itself against some base."""
+    against = [one.efficiency for one in (row.device, row.host, row.worker) if one]
+    return any(map(unsure, against))
 
 
 def _wide(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    widths = [(width, row) for row in rows if (width := _half(row)) is not None and width > _WIDE]
+    widths = [half for row in rows if (half := _half(row)) is not None and half > _WIDE]
     if widths:
-        most, row = max(widths, key=lambda one: one[0])
         which = f"{len(widths)} of {_counted(len(rows), 'interval')}"
-        widest = f"{'the widest, ' if len(widths) > 1 else ''}{row.trial.name}"
-        yield f"{which} wider than ± {100 * _WIDE:.0f} % ({widest}: ± {100 * most:.0f} %)"
+        yield f"{which} wider than ± {100 * _WIDE:.0f} % (up to ± {100 * max(widths):.0f} %)"
     unknown = [row.trial.name for row in rows if _half(row) is None]
     if unknown:
         yield f"without an interval: {_named(unknown)}"
@@ -107,19 +116,19 @@ def _unlike(rows: Sequence[ScalingRow]) -> Iterator[str]:
         if row.status == "unstable" or any(one.unsteady for one in row.repeats)
     ]
     if unsteady:
-        yield f"windows that did not become steady: {_named(unsteady)}"
+        yield f"windows not steady: {_named(unsteady)}"
     differing = [row.trial.name for row in good if " differ in " in row.message]
     if differing:
         yield f"variables or instructions differ between runs: {_named(differing)}"
     above = [row.trial.name for row in good if _above_ideal(row)]
     if above:
-        yield f"better than ideal, so that a base may be too slow: {_named(above)}"
+        yield f"better than ideal, so a base may be too slow: {_named(above)}"
     slow = [row.trial.name for row in good if "slower at computing" in row.message]
     if slow:
         yield f"some ranks computed more slowly than others: {_named(slow)}"
     sharing = [r for r in good if r.trial.device == "cpu" and r.trial.servers]
     if any(not row.trial.server_hosts for row in sharing):
-        yield "parameter servers share the cores of their workers"
+        yield "servers share their workers' cores"
 
 
 def _above_ideal(row: ScalingRow) -> bool:

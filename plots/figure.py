@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from plots import axis, labels, panels
-from plots.labels import plain
+from plots import axis, labels, outside, panels
+from plots.labels import balanced, plain
 from plots.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP
 from plots.picture import Picture, picture
 from results.run import Run
@@ -45,15 +45,18 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
             speedup: panels.draw(speedup, shown, SPEEDUP),
             efficiency: panels.draw(efficiency, shown, EFFICIENCY),
         }
-        axis.logarithmic(rate, [*panels.values(shown, RATE), *panels.ceiling_values(shown)])
+        axis.decimal(rate, [*panels.values(shown, RATE), *panels.ceiling_values(shown)])
         panels.ceilings(rate, shown)
         _ideal(speedup, shown)
         efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
         axis.from_zero(efficiency, panels.values(shown, EFFICIENCY), least=110)
         panels.windows(windows, shown)
+        for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
+            outside.absent(axes, shown, panel)
+            outside.beyond(axes, shown, panel)
         for axes in (rate, speedup, efficiency, windows):
             panels.marks(axes, shown)
-        _legend(figure, shown, plain(fill(title, _TITLE_WIDTH)))
+        _legend(figure, shown, plain(balanced(title, _TITLE_WIDTH)))
         folded = "\n".join(fill(line, _FOOTER_WIDTH) for line in footer.splitlines())
         figure.supxlabel(plain(folded), fontsize=7.5, color="#444444")
         if len(shown.lines) <= MOST_NAMED:

@@ -25,6 +25,12 @@ def machine(environment: dict[str, Any]) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
+def where(run: Run) -> str:
+    """The machine, and of a rehearsal that it measured nothing there."""
+    on = machine(run.environment)
+    return f"rehearsed on {on}" if run.rehearsal and on else on
+
+
 def _hosts(found: Any) -> str:
     """'16 hosts of 64 cores and 16 Tesla K80'; one such text for each kind of host."""
     kinds = Counter(_host(facts) for facts in found)
@@ -45,8 +51,9 @@ def footer(run: Run) -> str:
     """Hardware; kvstore, batch, repeats, date and commit; then what is not drawn."""
     rehearsal = ["REHEARSAL - scripted times, not measurements"] if run.rehearsal else []
     sources = dict.fromkeys(one.source for row in run.rows for one in row.repeats if one.source)
-    named = [f"not measured by mxscale: {source}" for source in sources]
-    found = [*rehearsal, *named, machine(run.environment), _how(run), *_left_out(run.rows)]
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    named = [f"not measured by mxscale: {next(iter(sources))}{more}"] if sources else []
+    found = [*rehearsal, *named, where(run), _how(run), *_left_out(run.rows)]
     return "\n".join(filter(None, found))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -29,6 +29,16 @@ class End:
 def plain(text: str) -> str:
     """Text that Matplotlib does not take for mathematics."""
     return text.replace("$", r"\$")
+
+
+def balanced(text: str, width: int) -> str:
+    """The text in as few lines as `width` characters allow, none of them much the shortest."""
+    count = len(wrap(text, width))
+    return next(
+        "\n".join(folded)
+        for narrow in range(max(1, len(text) // max(count, 1)), max(width, len(text)) + 1)
+        if len(folded := wrap(text, narrow)) <= count
+    )
 
 
 def label(figure: Figure, ends: dict[Axes, list[End]]) -> None:

@@ -67,7 +67,7 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     """The drawable points as lines: a colour a network, dashes a store, a marker each.
 
     Stores of a network that share no device count make one line, as in a study that uses one
-    store within a host and another beyond it.
+    store within a host and another beyond it. Points of different tools never do.
     """
     found: list[Line] = []
     colours = _colours(rows)
@@ -109,7 +109,25 @@ def _colours(rows: Sequence[ScalingRow]) -> dict[str, str]:
 
 
 def _parts(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
-    """Points of one network by line: store, then whatever differs on as many devices."""
+    """Points of one network by line: who measured, store, what differs on as many devices."""
+    origins = _grouped(rows, _origin)
+    if len(origins) == 1:
+        return _stores(rows)
+    return [
+        (f"{what}, {origin}" if origin not in what else what, some)
+        for origin, members in origins
+        for what, some in _stores(members)
+    ]
+
+
+def _origin(row: ScalingRow) -> str:
+    """What its figures come from; logs of one tool are one origin, as they are one base's."""
+    sources = dict.fromkeys(one.source for one in row.repeats if one.source)
+    named = [source for source in sources if not source.startswith("imported ")]
+    return "; ".join((row.trial.engine, *named))
+
+
+def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
     stores = _grouped(rows, lambda row: row.trial.kvstore)
     if "kvstore" not in _varied(rows, ("kvstore",)):
         stores = [(" / ".join(store for store, _ in stores), list(rows))]

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from plots import axis
 from plots.labels import End
 from plots.lines import Line
-from plots.picture import Picture
+from plots.numbers import significant
+from plots.picture import REHEARSAL, Picture
 from results.rates import Ratio
 from results.scaling import ScalingRow
 
@@ -62,7 +63,7 @@ def draw(axes: Axes, shown: Picture, panel: Panel) -> list[End]:
     axes.set_title(panel.title, loc="left", fontweight="bold")
     axes.set_ylabel(panel.unit)
     shift = offsets(shown)
-    behind = [_behind(axes, line, panel) for line in shown.behind]
+    behind = [_behind(axes, line, panel, shown.behind_name) for line in shown.behind]
     ends = [_line(axes, line, panel, shift[line.label]) for line in shown.lines]
     if not any(ends):
         axes.text(0.5, 0.5, panel.lacking, transform=axes.transAxes, ha="center", color=GREY)
@@ -82,7 +83,7 @@ def offsets(shown: Picture) -> dict[str, float]:
     return {line.label: exp(step * (place - middle)) for place, line in enumerate(shown.lines)}
 
 
-def _behind(axes: Axes, line: Line, panel: Panel) -> End | None:
+def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> End | None:
     points = [(row.trial.devices, panel.value(row)) for row in line.rows]
     places = [(devices, ratio.value) for devices, ratio in points if ratio]
     if not places:
@@ -96,7 +97,8 @@ def _behind(axes: Axes, line: Line, panel: Panel) -> End | None:
         markersize=4,
         zorder=1.5,
     )
-    return End(text=line.end, colour=GREY, x=places[-1][0], y=places[-1][1])
+    text = f"{line.end} ({name.removesuffix(REHEARSAL)})"
+    return End(text=text, colour=GREY, x=places[-1][0], y=places[-1][1])
 
 
 def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> End | None:
@@ -189,7 +191,7 @@ def ceilings(axes: Axes, shown: Picture) -> None:
             axes.plot(*_curve(one.points), color="black", linestyle=DOTTED, linewidth=1.2)
             _ceiling_name(axes, one.label, *(ends[-1] for ends in _curve(one.points)))
         else:
-            note = f"far above: {one.label}, {least:,.0f} images/s and more"
+            note = f"far above: {one.label}, {significant(least)} images/s and more"
             axes.text(0.02, height - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
 
 

@@ -8,6 +8,9 @@ from plots.lines import Cross, Line, crosses, lines
 from results.run import Run
 from results.scaling import ScalingRow
 
+# What follows the name of a run that was played.
+REHEARSAL = " (rehearsal)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ceiling:
@@ -66,7 +69,7 @@ def picture(rows: Sequence[ScalingRow], over: Run | None = None) -> Picture:
 
 
 def _name(run: Run) -> str:
-    return run.name + (" (rehearsal)" if run.rehearsal else "")
+    return run.name + (REHEARSAL if run.rehearsal else "")
 
 
 def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from plots import figure, threads, upstream
 from plots.document import document
-from plots.footer import footer, machine
+from plots.footer import footer, where
 from plots.frame import frame, parquet
 from plots.lines import drawable
 from plots.page.page import page
@@ -43,7 +43,7 @@ def _images(run: Run, over: Run | None, folder: Path) -> list[Path]:
     if drawable(run.rows):
         images = figure.save(figure.draw(run.rows, title, footer(run), over), folder)
     if readings := threads.readings(run.rows):
-        below = machine(run.environment)
+        below = where(run)
         images += figure.save(threads.draw(readings, title, below), folder, "threads")
     return images
 

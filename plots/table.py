@@ -12,12 +12,13 @@ from bench.kvstores import is_distributed
 from bench.trial import Trial
 from plots import costs as money
 from plots.apart import apart
+from plots.footer import where
 from plots.marks import in_cell, in_line
-from plots.numbers import percent, significant, times
+from plots.numbers import interval, percent, ratio_of, significant, times, unsure
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
 from results.knee import knees
-from results.rates import Rate, Ratio
+from results.rates import Ratio
 from results.run import Run
 from results.scaling import Against, ScalingRow
 
@@ -45,12 +46,6 @@ _SPARE = ("batch", "of worker", "of host", "95 % interval", "n")
 def unit(trial: Trial) -> tuple[str, float]:
     """What the rates of such a trial are told in, and how many images a second (or bytes) it is."""
     return ("MB/s", 1e6) if trial.mode == "bandwidth" else ("images/s", 1.0)
-
-
-def _interval(rate: Rate) -> str:
-    if rate.low is None or rate.high is None:
-        return "one window"
-    return f"{significant(rate.low)} - {significant(rate.high)}"
 
 
 def _amount(ratio: Ratio | None) -> str:
@@ -83,7 +78,7 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         devices,
         batch,
         significant(rate.images_per_second) if rate else "",
-        _interval(rate) if rate else "",
+        interval(rate) if rate else "",
         str(rate.repeats) if rate else "",
         times(row.device.speedup) if row.device else "",
         _efficiency(row.device),
@@ -140,6 +135,7 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
     bases = sorted({row.host.base for row in rows if row.host})
     if bases:
         lines.append(f"of host: efficiency against one full host ({', '.join(bases)}).")
+    lines += _unknown(rows)
     if any(row.worker for row in rows):
         lines.append(
             "of worker: efficiency against one worker through the same store, servers included."
@@ -158,6 +154,15 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
     return [*lines, *knees(rows), *money.remarks(rows, costs)]
+
+
+def _unknown(rows: Sequence[ScalingRow]) -> list[str]:
+    """What is meant where an interval is too wide to be read."""
+    against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
+    found = [one.efficiency for one in against] + [ratio_of(row.rate) for row in rows if row.rate]
+    if not any(map(unsure, found)):
+        return []
+    return ["unsure, unknown: too few windows or too much noise; the number says nothing."]
 
 
 def terminal(
@@ -231,4 +236,5 @@ def show(run: Run, costs: Costs = NO_COSTS) -> None:
     for count in range(1, len(spare) + 1):
         if _width(table) > console.width:
             table = terminal(run.rows, title, run.missing, spare[:count], costs)
-    console.print(Text(paragraph(run)), table, *map(Text, told(run.troubles)), sep="\n")
+    before = [Text(line) for line in (paragraph(run), where(run)) if line]
+    console.print(*before, table, *map(Text, told(run.troubles)), sep="\n")

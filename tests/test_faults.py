@@ -42,7 +42,7 @@ HERE = this_machine().name
         ("server-1:raise", "server 1 on {host} exited with code 1: scripted fault"),
         ("scheduler:kill", "scheduler 0 on {host} was killed by SIGKILL"),
         ("scheduler:exit", "scheduler 0 on {host} exited with code 3: scripted exit"),
-        ("worker-1:hash", "ranks ended with different weights"),
+        ("worker-1:hash", "ranks 0 and 1 ended with different weights"),
         ("worker-1:alone", "worker 1 (rank 0) on {host} was in a job of 1 workers, expected 2"),
         ("worker-1:mute", "worker 1 on {host} ended without having reported"),
     ],

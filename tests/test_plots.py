@@ -11,10 +11,12 @@ import pytest
 from plots.figure import draw, save
 from plots.frame import COLUMNS, frame
 from plots.lines import drawable, lines
-from plots.numbers import significant
+from plots.numbers import percent, significant
 from plots.report import build
 from plots.table import HEADER, markdown, terminal
 from results.errors import StoreError
+from results.rates import Ratio
+from results.record import Record
 from results.run import Run, load
 from results.scaling import ScalingRow, scaling
 from tests.test_scaling import PUBLISHED, points, record
@@ -184,3 +186,46 @@ def test_a_narrow_terminal_is_told_which_columns_it_lacks() -> None:
     assert "Left out for want of width, and in report.md: batch, of host." in str(narrow.caption)
     speedup = narrow.columns[names.index("speed-up")]
     assert list(speedup.cells)[-1] == "135.5"
+
+
+def imported(tool: str, kvstore: str, devices: int) -> Record:
+    """A point of another tool, from a log of its own."""
+    one = record([[1, 1.0, 1.1]], devices=devices)
+    trial = dataclasses.replace(one.trial, kvstore=kvstore, engine=f"imported {tool}")
+    return dataclasses.replace(one, trial=trial, source=f"imported from {devices}.log ({tool})")
+
+
+def test_points_of_different_tools_are_never_joined() -> None:
+    asked = [("mxnet", "device", 2), ("tf-cnn", "unknown", 4), ("horovod", "horovod", 8)]
+    drawn = lines(scaling([imported(*one) for one in asked]))
+    assert [[row.trial.devices for row in line.rows] for line in drawn] == [[2], [4], [8]]
+    assert [line.label for line in drawn] == [
+        "alexnet, device, imported mxnet",
+        "alexnet, unknown, imported tf-cnn",
+        "alexnet, horovod, imported horovod",
+    ]
+
+
+def test_figures_of_others_are_no_part_of_a_measured_line() -> None:
+    ours = record([[1, 1.0, 1.1]])
+    theirs = [
+        dataclasses.replace(record([[1, 1.0, 1.1]], devices=n), source="published: a table")
+        for n in (2, 4)
+    ]
+    drawn = lines(scaling([ours, *theirs]))
+    assert [[row.trial.devices for row in line.rows] for line in drawn] == [[1], [2, 4]]
+
+
+def test_logs_of_one_tool_make_one_line() -> None:
+    (line,) = lines(scaling([imported("mxnet", "device", n) for n in (1, 2)]))
+    assert line.label == "alexnet, device"
+
+
+def test_an_interval_wider_than_its_value_is_no_result_in_the_table() -> None:
+    wide = [record([[1, 1.0, 9.0]], devices=n) for n in (1, 2)]
+    text = markdown(scaling(wide))
+    assert "| unknown |" in text.replace("  ", "")
+    assert "100 % (unsure)" in text
+    assert "unsure, unknown: too few windows" in text
+    assert percent(Ratio(value=0.96, low=0.01, high=90)) == "96 % (unsure)"
+    assert percent(Ratio(value=0.96, low=0.5, high=1.9)) == "96 ± 94 %"
