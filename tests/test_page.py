@@ -168,7 +168,7 @@ def test_a_rehearsal_and_figures_from_elsewhere_say_so() -> None:
     assert "<strong>REHEARSAL.</strong>" in rehearsed
     told = page(run_of(dataclasses.replace(record([[1, 2.0, 2.0]]), source="a <b>book</b>")))
     assert "Not measured by mxscale:</strong> a &lt;b&gt;book&lt;/b&gt;" in told
-    assert "<details><summary>" not in told
+    assert '<details class="warning">' not in told
     assert "<strong>REHEARSAL.</strong>" not in told
 
 
@@ -179,7 +179,7 @@ def test_many_sources_are_counted_and_folded() -> None:
     ]
     text = page(run_of(*records))
     assert text.count("Not measured by mxscale") == 1
-    assert "<details><summary>3 sources</summary>" in text
+    assert "3 sources, imported from 0.log and 2 more</summary>" in text
     assert text.count("<li>imported from") == 3
 
 

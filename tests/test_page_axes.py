@@ -86,6 +86,16 @@ def test_linear_axes_begin_at_zero_and_hold_all_points(browser: Browser, tmp_pat
         assert "100,000" in labels(tab, "rate")
 
 
+def test_the_ideal_speed_up_equals_the_devices_all_along(browser: Browser, tmp_path: Path) -> None:
+    with visit(browser, made(tmp_path, *points(HIGH)) / "index.html") as tab:
+        tab.get_by_role("button", name="Logarithmic").click()
+        ideal = tab.evaluate("document.getElementById('speedup').data[0]")
+        assert ideal["line"]["dash"] == "dot"
+        assert len(ideal["x"]) > 20  # on a logarithmic axis a straight line would be wrong
+        assert ideal["y"] == pytest.approx(ideal["x"])
+        assert (ideal["x"][0], ideal["x"][-1]) == (1, pytest.approx(256))
+
+
 def test_the_legend_explains_only_marks_that_occur(browser: Browser, tmp_path: Path) -> None:
     good = points({1: 10.0, 2: 19.0})
     with visit(browser, made(tmp_path / "a", *good) / "index.html") as tab:

@@ -76,7 +76,7 @@ function tickValues(box) {
   const { type, range } = box.layout.yaxis;
   if (type !== "log") return;
   const [low, high] = range.map((end) => 10 ** end);
-  const vals = roundValues(low, high, Math.max(3, Math.floor(box.clientHeight / 42)));
+  const vals = roundValues(low, high, Math.max(3, Math.floor(box.layout.height / 42)));
   if (String(vals) === String(box.layout.yaxis.tickvals)) return;
   const text = vals.map((one) => one.toLocaleString("en", { maximumSignificantDigits: 12 }));
   Plotly.relayout(box, { "yaxis.tickvals": vals, "yaxis.ticktext": text });

@@ -158,12 +158,13 @@ function dotted(x, y) {
 /** What perfect scaling would be, between the least and the greatest device count. */
 function idealTraces(id, counts, lines) {
   if (counts.length < 2 || id === "windows") return [];
-  const ends = [counts[0], counts[counts.length - 1]];
-  // On linear axes too a straight line, so two ends will do.
-  if (id === "efficiency") return [dotted(ends, [100, 100])];
-  if (id === "speedup") return [dotted(ends, ends)];
-  const rates = new Set(lines.map(({ one }) => one).filter((one) => one !== null));
-  return [...rates].map((one) => dotted(ends, ends.map((count) => count * one)));
+  const [first, last] = [counts[0], counts[counts.length - 1]];
+  // Many places, for against a linear axis it is a curve.
+  const along = Array.from({ length: 65 }, (_, at) => first * (last / first) ** (at / 64));
+  const ideal = (one) => dotted(along, along.map((count) => count * one));
+  if (id === "efficiency") return [dotted([first, last], [100, 100])];
+  if (id === "speedup") return [ideal(1)];
+  return [...new Set(lines.map(({ one }) => one).filter((one) => one !== null))].map(ideal);
 }
 
 /** What reading alone gives: a line, or words above the panel where that is far away. */
