@@ -5,6 +5,7 @@ import dataclasses
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,22 @@ def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iter
 
 def reported(folder: Path) -> Path:
     """The report of `points`."""
-    stored(folder, *points())
+    return made(folder, *points())
+
+
+def made(folder: Path, *records: Record) -> Path:
+    """The report of these records, without its figures."""
+    stored(folder, *records)
     build(load(folder))
     return folder / "report"
+
+
+def number(text: str) -> float:
+    """A cell of results.csv; NaN where it holds no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return nan
 
 
 def points() -> list[Record]:

@@ -133,7 +133,8 @@ def test_a_failed_point_stands_with_its_cause() -> None:
     (cause,) = re.findall(r"<li><strong>alexnet local x2</strong>.*?</li>", text, re.DOTALL)
     assert "hung" in cause
     assert "broken" in cause
-    assert json.loads(block(text, "data"))["run"]["failed"] == [1]
+    (failed,) = json.loads(block(text, "data"))["run"]["failed"]
+    assert failed["row"] == 1
 
 
 def test_points_that_are_missing_are_named() -> None:
@@ -167,7 +168,31 @@ def test_a_rehearsal_and_figures_from_elsewhere_say_so() -> None:
     assert "<strong>REHEARSAL.</strong>" in rehearsed
     told = page(run_of(dataclasses.replace(record([[1, 2.0, 2.0]]), source="a <b>book</b>")))
     assert "Not measured by mxscale:</strong> a &lt;b&gt;book&lt;/b&gt;" in told
+    assert '<details class="warning">' not in told
     assert "<strong>REHEARSAL.</strong>" not in told
+
+
+def test_many_sources_are_counted_and_folded() -> None:
+    records = [
+        dataclasses.replace(one, source=f"imported from {number}.log")
+        for number, one in enumerate(points({1: 10.0, 2: 20.0, 4: 40.0}))
+    ]
+    text = page(run_of(*records))
+    assert text.count("Not measured by mxscale") == 1
+    assert "3 sources, imported from 0.log and 2 more</summary>" in text
+    assert text.count("<li>imported from") == 3
+
+
+def test_the_machine_of_a_rehearsal_is_not_said_to_have_measured() -> None:
+    known = {"environment": {"processor": "AMD EPYC"}}
+    rehearsed = page(run_of(record([[1, 2.0, 2.0]], engine="fake"), **known))
+    assert "rehearsed on AMD EPYC" in rehearsed
+    assert "Where it was rehearsed" in rehearsed
+    assert "rehearsed" not in without_libraries(page(run_of(record([[1, 2.0, 2.0]]), **known)))
+
+
+def test_the_page_says_how_its_numbers_are_checked() -> None:
+    assert "fab report.verify" in page(run_of(record([[1, 2.0, 2.1]])))
 
 
 def test_another_run_is_drawn_behind_under_its_name() -> None:

@@ -8,18 +8,21 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from plots.page.page import page
+from tests import browsing
 from tests.browsing import (
     PANELS,
     axis,
     drawn_rows,
     hover,
-    points,
+    made,
+    number,
     reported,
     rows_of_csv,
     traces,
     visit,
 )
 from tests.test_page import run_of
+from tests.test_scaling import points
 
 pytestmark = pytest.mark.browser
 
@@ -37,22 +40,38 @@ def opened(browser: Browser, report: Path) -> Iterator[Page]:
 
 @pytest.mark.parametrize("row", [0, 3, 5])
 def test_hover_shows_the_values_that_the_csv_holds(opened: Page, report: Path, row: int) -> None:
-    told = rows_of_csv(report)[row]
+    told = {name: number(text) for name, text in rows_of_csv(report)[row].items()}
     rate = hover(opened, "rate", row)
-    assert f"images/s: {told['images_per_second']}" in rate
-    assert f"95 %: {told['low']} to {told['high']}" in rate
-    assert f"speed-up: {told['speedup_device']}" in hover(opened, "speedup", row)
-    assert f"efficiency: {told['efficiency_device']}" in hover(opened, "efficiency", row)
+    assert f"images/s: {told['images_per_second']:.6g}" in rate
+    assert f"95 %: {told['low']:.6g} to {told['high']:.6g}" in rate
+    assert f"speed-up: {told['speedup_device']:.6g}" in hover(opened, "speedup", row)
+    shown = hover(opened, "efficiency", row)
+    assert f"efficiency: {100 * told['efficiency_device']:.1f} %" in shown
+
+
+@pytest.mark.parametrize("speed", [0.0123456789, 20.83333333, 61938.4567, 1234567.8912])
+def test_hover_shows_six_digits_or_all_whole_ones(
+    browser: Browser, tmp_path: Path, speed: float
+) -> None:
+    report = made(tmp_path, *points({1: speed}))
+    (row,) = rows_of_csv(report)
+    held = float(row["images_per_second"])
+    with visit(browser, report / "index.html") as tab:
+        digits = f"{held:.6g}" if held < 1e6 else f"{held:.0f}"
+        assert f"images/s: {digits}95 %" in hover(tab, "rate", 0)
 
 
 def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(opened: Page) -> None:
     assert "failed: broken" in hover(opened, "rate", 11)
     (cross,) = [trace for trace in traces(opened, "rate") if trace["yaxis"] == "y2"]
     assert (cross["rows"], cross["x"]) == ([11], [4])
+    code = "() => document.getElementById('rate').data.at(-1).marker.line.color"
+    lines = opened.evaluate("JSON.parse(document.getElementById('data').textContent).run.lines")
+    assert opened.evaluate(code) == [lines[2]["colour"]]
 
 
 def test_another_run_is_drawn_behind_grey_and_dashed(browser: Browser, tmp_path: Path) -> None:
-    run = run_of(*points()[:6])
+    run = run_of(*browsing.points()[:6])
     path = tmp_path / "index.html"
     path.write_text(page(run, over=dataclasses.replace(run, folder=Path("before"))))
     code = "document.getElementById('rate').data.filter(one => one.error_y).map(one => one.line)"
@@ -82,7 +101,8 @@ def test_networks_and_stores_are_switched_in_all_panels_at_once(opened: Page) ->
     opened.get_by_role("button", name="alexnet").click()
     for panel in PANELS:
         assert min(drawn_rows(opened, panel)) == 6
-    assert "alexnet" not in opened.locator("#legend").inner_text()
+    dimmed = opened.locator("#legend .off").all_text_contents()
+    assert dimmed == ["alexnet, local", "alexnet, dist_sync"]
     opened.get_by_role("button", name="dist_sync").click()
     for panel in PANELS:
         assert drawn_rows(opened, panel) == {6, 8, 10}
@@ -95,7 +115,8 @@ def test_axes_are_switched_between_logarithmic_and_linear(opened: Page) -> None:
     opened.get_by_role("button", name="Logarithmic").click()
     for panel in ("rate", "speedup"):
         kinds = [axis(opened, panel, one)["type"] for one in ("xaxis", "yaxis")]
-        assert kinds == ["linear", "linear"]
+        assert kinds == ["log", "linear"]
+        assert opened.locator(f"#{panel} .xtick text").all_text_contents() == ["1", "2", "4"]
 
 
 def test_a_drag_zooms_and_reset_undoes_it(opened: Page) -> None:

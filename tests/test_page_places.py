@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from plots.page.page import page
 from results.run import load
-from tests.browsing import PANELS, hover, reported, rows_of_csv, visit
+from tests.browsing import PANELS, hover, made, reported, rows_of_csv, visit
 from tests.test_page import HOSTILE, hostile, run_of
 from tests.test_scaling import record
 
@@ -97,6 +97,44 @@ def test_a_phone_scrolls_no_page_sideways(browser: Browser, report: Path) -> Non
         assert all(box["width"] <= 390 for box in tops if box)
 
 
+def wide(folder: Path) -> Path:
+    """A report whose table has all columns, with about the longest texts there are."""
+    found = []
+    for devices in (1, 16, 256):
+        fields: dict[str, Any] = {"devices": devices, "devices_per_host": 16, "device": "gpu"}
+        fields |= {"network": "inception-v3", "batch_per_device": 512}
+        fields["kvstore"] = "device" if devices == 1 else "dist_device_sync"
+        windows = [[3, 1.0, 1.1, 1.05]] * max(1, devices // 16)
+        found += [record(windows, repeat=repeat, **fields) for repeat in range(3)]
+    return made(folder, *found)
+
+
+def test_all_columns_of_the_table_fit_on_a_laptop(browser: Browser, tmp_path: Path) -> None:
+    size: Any = {"width": 1280, "height": 900}
+    with visit(browser, wide(tmp_path) / "index.html", viewport=size) as tab:
+        names = tab.locator("#table thead th").all_text_contents()
+        assert {"95 % interval", "speed-up", "of worker", "status"} <= set(names)
+        last = tab.locator("#table thead th").last
+        last.get_by_role("button").click()
+        box = last.bounding_box()
+        assert box
+        assert box["x"] + box["width"] <= 1232
+
+
+def test_on_a_phone_the_network_stays_while_the_table_scrolls(
+    browser: Browser, tmp_path: Path
+) -> None:
+    size: Any = {"width": 390, "height": 844}
+    with visit(browser, wide(tmp_path) / "index.html", viewport=size) as tab:
+        assert tab.get_by_text("scroll it sideways").is_visible()
+        network, status = (
+            tab.locator(f"#table tbody tr:first-child td:{one}-child") for one in ("first", "last")
+        )
+        tab.locator("#table").evaluate("table => (table.parentElement.scrollLeft = 9999)")
+        places = [one.bounding_box() for one in (network, status)]
+        assert [box and 0 <= box["x"] < 390 for box in places] == [True, True]
+
+
 def test_it_prints(opened: Page) -> None:
     paper = opened.pdf(format="A4")
     assert paper.startswith(b"%PDF")
@@ -134,7 +172,8 @@ def test_hover_of_the_committed_run_shows_what_it_committed(
     rows = rows_of_csv(demo / "report")
     place = next(at for at, row in enumerate(rows) if row["speedup_device"] not in {"", "1.0"})
     with visit(browser, path) as tab:
-        assert f"images/s: {rows[place]['images_per_second']}" in hover(tab, "rate", place)
+        held = float(rows[place]["images_per_second"])
+        assert f"images/s: {held:.6g}" in hover(tab, "rate", place)
         assert json.loads(tab.locator("#data").text_content() or "")["run"]["name"] == "demo"
 
 

@@ -7,37 +7,63 @@ const SYMBOLS = {
   "triangle-up": '<path d="M20 2l5 9H15z"/>',
   "triangle-down": '<path d="M20 12l5-9H15z"/>',
   cross: '<path d="M18 2h4v3h3v4h-3v3h-4V9h-3V5h3z"/>',
-  x: '<path d="M16 3l2-1 2 3 2-3 2 1-2 4 2 4-2 1-2-3-2 3-2-1 2-4z"/>',
+  pentagon: '<path d="M20 2l5 4-2 6h-6l-2-6z"/>',
+  "triangle-left": '<path d="M15 7l9-5v10z"/>',
+  "triangle-right": '<path d="M25 7l-9-5v10z"/>',
+  hexagon: '<path d="M20 2l4.5 2.5v5L20 12l-4.5-2.5v-5z"/>',
+  star: '<path d="M20 1l1.5 4.5H26l-3.6 2.8 1.4 4.5L20 10l-3.8 2.8 1.4-4.5L14 5.5h4.5z"/>',
+  octagon: '<path d="M18 2h4l3 3v4l-3 3h-4l-3-3V5z"/>',
+  hollow: '<circle cx="20" cy="7" r="4" fill="none" stroke="currentColor" stroke-width="1.8"/>',
+  "x-thin": '<path d="M16 3l8 8m0-8l-8 8" stroke="currentColor" stroke-width="2.2"/>',
 };
 const STROKES = { solid: "", dash: "7 3", dot: "2 2", dashdot: "7 2 2 2" };
+
+function stroke(dashes) {
+  return `<path d="M0 7h40" stroke="currentColor" stroke-width="1.8" stroke-dasharray="${dashes}"/>`;
+}
 
 function legendItem(label, colour, dash, marker) {
   const item = document.createElement("li");
   item.style.color = colour;
   item.innerHTML =
-    '<svg viewBox="0 0 40 14" fill="currentColor" aria-hidden="true"><path d="M0 7h40" ' +
-    `stroke="currentColor" stroke-width="1.8" stroke-dasharray="${STROKES[dash] ?? ""}"/>` +
+    '<svg viewBox="0 0 40 14" fill="currentColor" aria-hidden="true">' +
+    (dash in STROKES ? stroke(STROKES[dash]) : "") +
     `${SYMBOLS[marker] ?? ""}</svg>`;
   item.append(element("span", label, { style: "color: var(--ink)" }));
   return item;
 }
 
+/** What marks mean, of those that are in the panels. */
+function marksUsed() {
+  const drawn = data.run.lines.flatMap(({ points }) => points.map(({ row }) => data.run.rows[row]));
+  const grey = (text, dash, marker) => legendItem(text, "var(--quiet)", dash, marker);
+  const found = [];
+  if (drawn.some(({ emulated }) => emulated === "True")) {
+    found.push(grey("hollow: emulated", "none", "hollow"));
+  }
+  if (data.run.failed.length > 0) found.push(grey("on the axis: no number", "none", "x-thin"));
+  const counts = new Set(countsShown());
+  if (counts.size > 1 && data.run.lines.some(({ one }) => one !== null)) {
+    found.push(grey("ideal: one device x n", "dot", ""));
+  }
+  if (data.over) found.push(legendItem(`behind: ${data.over.name}`, "#8a8f94", "dash", "circle"));
+  return found;
+}
+
 function drawLegend() {
-  const legend = document.getElementById("legend");
-  const on = data.run.lines.filter((line) =>
-    line.points.some(({ row }) => shown(data.run.rows[row])),
-  );
-  const items = on.map(({ label, colour, dash, marker }) =>
-    legendItem(label, colour === "#000000" ? "var(--ink)" : colour, dash, marker),
-  );
-  if (data.over) items.push(legendItem(data.over.name, "#8a8f94", "dash", "circle"));
-  legend.replaceChildren(...items);
+  const items = data.run.lines.map(({ label, colour, dash, marker, points }) => {
+    const item = legendItem(label, colour === "#000000" ? "var(--ink)" : colour, dash, marker);
+    item.classList.toggle("off", !points.some(({ row }) => shown(data.run.rows[row])));
+    return item;
+  });
+  document.getElementById("legend").replaceChildren(...items, ...marksUsed());
 }
 
 function addSwitches(id, column, off) {
   const group = document.getElementById(id);
   const drawn = data.run.lines.flatMap((line) => line.points.map(({ row }) => row));
-  const names = new Set([...drawn, ...data.run.failed].map((row) => data.run.rows[row][column]));
+  const failed = data.run.failed.map(({ row }) => row);
+  const names = new Set([...drawn, ...failed].map((row) => data.run.rows[row][column]));
   for (const name of names) {
     const button = element("button", name, { type: "button", "aria-pressed": "true" });
     button.addEventListener("click", () => {
@@ -68,6 +94,8 @@ if (panelIds.length > 0) {
   addSwitches("networks", "network", hidden.networks);
   addSwitches("stores", "kvstore", hidden.stores);
   addAxes();
+  drawPanels();
+  watchZoom();
   drawLegend();
   document.getElementById("thinned").hidden = !data.run.thinned;
 }

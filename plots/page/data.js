@@ -30,6 +30,12 @@ function plain(text) {
   return String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
+/** The number of a cell with six digits at most, and no exponent that is not in it. */
+function six(text) {
+  const value = Number(text);
+  return Math.abs(value) >= 1e6 ? value.toFixed(0) : String(Number(value.toPrecision(6)));
+}
+
 /** A number of seconds and the like, with four digits. */
 function short(value) {
   return value >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(4)));

@@ -14,13 +14,14 @@ from plots.footer import machine
 from plots.page.details import packed
 from plots.page.facts import facts, hosts
 from plots.page.panels import drawing, names
+from plots.page.replay import is_elsewhere
 from plots.table import cells, header, notes, told
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
 from results.run import Run
 
 HERE = Path(__file__).parent
-SCRIPTS = ("data", "theme", "panels", "controls", "table", "point")
+SCRIPTS = ("data", "theme", "axes", "panels", "controls", "table", "point")
 # A page of more is slow to open and cannot be sent about.
 MOST_BYTES = 5_900_000
 
@@ -61,6 +62,7 @@ def _known(run: Run, costs: Costs, data: dict[str, Any]) -> dict[str, Any]:
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": list(dict.fromkeys(_sources(run))),
+        "run_stands_for_folder": is_elsewhere(run),
         **_table(run, costs),
         "notes": notes(run.rows, costs),
         "named": list(zip(names(run.rows), run.rows, strict=True)),

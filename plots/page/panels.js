@@ -1,15 +1,12 @@
 // The four panels. What is said of a point is read out of results.csv.
 
+const FAR = 8; // times what was reached: a ceiling further up is told, not drawn
+const UNSEEN = { visible: false };
 const hidden = { networks: new Set(), stores: new Set() };
-let logarithmic = true;
-let zoom = 0; // another number forgets how far panels are zoomed
-
-const PANELS = {
-  rate: { column: "images_per_second", unit: "images/s", log: true },
-  speedup: { column: "speedup_device", unit: "times one device", log: true },
-  efficiency: { column: "efficiency_device", unit: "% of ideal", factor: 100 },
-  windows: { unit: "seconds" },
-};
+/** Black is the colour of ink, which is light in the dark. */
+function visibleColour(colour) {
+  return colour === "#000000" ? colours().ink : colour;
+}
 
 function shown(row) {
   return !hidden.networks.has(row.network) && !hidden.stores.has(row.kvstore);
@@ -41,13 +38,15 @@ function hoverOf(point, id, drawing) {
   const { cells } = point;
   const lines = [`<b>${plain(drawing.names[point.row])}</b>`];
   if (drawing === data.over) lines.push(plain(drawing.name));
-  lines.push(`images/s: ${cells.images_per_second}`);
-  if (cells.low) lines.push(`95 %: ${cells.low} to ${cells.high}`);
+  lines.push(`images/s: ${six(cells.images_per_second)}`);
+  if (cells.low) lines.push(`95 %: ${six(cells.low)} to ${six(cells.high)}`);
   if (cells.speedup_device) {
-    lines.push(`speed-up: ${cells.speedup_device}`, `efficiency: ${cells.efficiency_device}`);
-    if (id !== "rate" && point.speedup) {
-      const ends = id === "speedup" ? point.speedup : valueOf(point, "efficiency").slice(1);
-      lines.push(`95 %: ${ends.map(short).join(" to ")}${id === "speedup" ? "" : " % of ideal"}`);
+    const efficiency = 100 * Number(cells.efficiency_device);
+    lines.push(`speed-up: ${six(cells.speedup_device)}`, `efficiency: ${efficiency.toFixed(1)} %`);
+    if (id === "speedup" && point.speedup) lines.push(`95 %: ${point.speedup.map(six).join(" to ")}`);
+    if (id === "efficiency" && point.speedup) {
+      const ends = valueOf(point, id).slice(1);
+      lines.push(`95 %: ${ends.map((end) => end.toFixed(1)).join(" to ")} %`);
     }
   }
   if (cells.emulated === "True") lines.push("emulated: not a claim about speed");
@@ -55,9 +54,9 @@ function hoverOf(point, id, drawing) {
 }
 
 function lineTrace(line, points, id, drawing) {
-  const { ink, paper } = colours();
+  const { paper } = colours();
   const over = drawing === data.over;
-  const colour = over ? "#8a8f94" : line.colour === "#000000" ? ink : line.colour;
+  const colour = over ? "#8a8f94" : visibleColour(line.colour);
   const kept = points.filter((point) => valueOf(point, id));
   const values = kept.map((point) => valueOf(point, id));
   return {
@@ -89,8 +88,8 @@ function lineTrace(line, points, id, drawing) {
 
 /** Every window that counts as a dot, and a bar at their median. */
 function windowTraces(line, points) {
-  const { ink, paper } = colours();
-  const colour = line.colour === "#000000" ? ink : line.colour;
+  const { paper } = colours();
+  const colour = visibleColour(line.colour);
   const dots = points.flatMap((point) => point.windows.map((seconds) => ({ point, seconds })));
   const fills = dots.map(({ point }) => (point.cells.emulated === "True" ? paper : colour));
   const hover = ({ point, seconds }) =>
@@ -124,24 +123,30 @@ function windowTraces(line, points) {
   ];
 }
 
-/** Points without a number, on the bottom of the panel. */
+/** Points without a number, on the bottom of the panel, those on as many devices one above another. */
 function failedTrace() {
-  const rows = data.run.failed.filter((row) => shown(data.run.rows[row]));
+  const failed = data.run.failed.filter(({ row }) => shown(data.run.rows[row]));
+  const count = ({ row }) => Number(data.run.rows[row].devices);
+  const below = failed.map((one, at) => failed.slice(0, at).filter((o) => count(o) === count(one)));
   const text = ({ status, message }) => plain(`${status}: ${message.slice(0, 300)}`);
   return {
-    x: rows.map((row) => Number(data.run.rows[row].devices)),
-    y: rows.map(() => 0),
+    x: failed.map(count),
+    y: below.map(({ length }) => 0.035 * length),
     yaxis: "y2",
     mode: "markers",
     cliponaxis: false,
-    marker: { symbol: "x-thin", size: 10, line: { color: colours().bad, width: 2.5 } },
+    marker: {
+      symbol: "x-thin",
+      size: 10,
+      line: { color: failed.map(({ colour }) => visibleColour(colour)), width: 2.5 },
+    },
     hoverinfo: "text",
-    hovertext: rows.map(
-      (row) =>
+    hovertext: failed.map(
+      ({ row }) =>
         `<b>${plain(data.run.names[row])}</b><br>` +
         text(data.run.rows[row]).replace(/(.{50}\S*)\s/g, "$1<br>"),
     ),
-    customdata: rows,
+    customdata: failed.map(({ row }) => row),
   };
 }
 
@@ -153,116 +158,89 @@ function dotted(x, y) {
 /** What perfect scaling would be, between the least and the greatest device count. */
 function idealTraces(id, counts, lines) {
   if (counts.length < 2 || id === "windows") return [];
-  const ends = [counts[0], counts[counts.length - 1]];
-  // On linear axes too a straight line, so two ends will do.
-  if (id === "efficiency") return [dotted(ends, [100, 100])];
-  if (id === "speedup") return [dotted(ends, ends)];
-  const rates = new Set(lines.map(({ one }) => one).filter((one) => one !== null));
-  return [...rates].map((one) => dotted(ends, ends.map((count) => count * one)));
-}
-
-/** The real device counts, without those whose label would run into another's. */
-function ticks(counts, width) {
-  const place = (count) => (logarithmic ? Math.log2(count) : count);
-  const span = place(counts[counts.length - 1]) - place(counts[0]) || 1;
-  const least = (span * 30) / Math.max(width - 90, 100);
-  const kept = [];
-  for (const count of [...counts].reverse()) {
-    if (kept.length === 0 || place(kept[0]) - place(count) >= least) kept.unshift(count);
-  }
-  return kept;
-}
-
-function deviceAxis(counts, box) {
-  if (counts.length === 0) return { visible: false };
   const [first, last] = [counts[0], counts[counts.length - 1]];
-  const room = Math.max(0.06 * (last - first), 0.3);
-  const shownTicks = ticks(counts, box.clientWidth);
-  return {
-    type: logarithmic ? "log" : "linear",
-    range: logarithmic
-      ? [Math.log10(first / 1.35), Math.log10(last * 1.35)]
-      : [Math.max(0, first - room), last + room],
-    tickvals: shownTicks,
-    ticktext: shownTicks.map(String),
-    // Unseen, so that a cross on the axis does not stand on a number.
-    ticks: "outside",
-    ticklen: 7,
-    tickcolor: "rgba(0,0,0,0)",
-    tickangle: 0,
-    title: { text: "devices", standoff: 6 },
-  };
+  // Many places, for against a linear axis it is a curve.
+  const along = Array.from({ length: 65 }, (_, at) => first * (last / first) ** (at / 64));
+  const ideal = (one) => dotted(along, along.map((count) => count * one));
+  if (id === "efficiency") return [dotted([first, last], [100, 100])];
+  if (id === "speedup") return [ideal(1)];
+  return [...new Set(lines.map(({ one }) => one).filter((one) => one !== null))].map(ideal);
 }
 
-/** Lines at 1, 10, 100; also at 2 and 5 where that leaves room; else as Plotly likes. */
-function logStep(values) {
-  const decades = Math.log10(Math.max(...values) / Math.min(...values));
-  if (decades > 2.2) return { dtick: 1 };
-  return decades > 0.7 ? { dtick: "D2" } : {};
+/** What reading alone gives: a line, or words above the panel where that is far away. */
+function ceilingTraces(traces) {
+  const top = Math.max(...traces.flatMap(({ y }) => y));
+  const [near, far] = [true, false].map((wanted) =>
+    data.run.inputs.filter(({ rates }) => Math.min(...rates) <= FAR * top === wanted),
+  );
+  const told = far.map(({ label, rates }) => {
+    const least = Math.min(...rates).toLocaleString("en", { maximumFractionDigits: 0 });
+    return `far above: ${label}, ${least} images/s and more`;
+  });
+  document.getElementById("rate-said").textContent = told.join("; ");
+  return near.map(({ label, devices, rates }) => {
+    const [one] = devices;
+    const x = devices.length > 1 ? devices : [one / 1.2, one * 1.2];
+    const y = devices.length > 1 ? rates : [rates[0], rates[0]];
+    const text = x.map((_, at) => (at === x.length - 1 ? label : ""));
+    const { ink } = colours();
+    return {
+      ...dotted(x, y),
+      line: { color: ink, width: 1.4, dash: "dot" },
+      mode: "lines+text",
+      text,
+      textposition: "top left",
+      textfont: { size: 11, color: ink },
+    };
+  });
 }
 
-function valueAxis(id, traces) {
-  const { log, unit } = PANELS[id];
-  const values = traces.filter((trace) => trace.yaxis !== "y2").flatMap((trace) => trace.y);
-  const common = { title: { text: unit, standoff: 8 }, exponentformat: "none" };
-  if (log && logarithmic) return { ...common, type: "log", ...logStep(values) };
-  return { ...common, type: "linear", rangemode: "tozero", separatethousands: true };
+/** The lines of a panel, the other run's first; of windows, dots and bars. */
+function lineTraces(id, visible) {
+  if (id === "windows") return visible.flatMap(([line, points]) => windowTraces(line, points));
+  const behind = (data.over?.lines ?? []).map((line, at) => [line, pointsOf(line, at, data.over)]);
+  return [
+    ...behind.map(([line, points]) => lineTrace(line, points, id, data.over)),
+    ...visible.map(([line, points]) => lineTrace(line, points, id, data.run)),
+  ];
 }
 
-/** Says that a panel is empty; else a dashed line where jobs begin to take more than one host. */
-function marks(empty) {
-  const { quiet } = colours();
-  const at = data.run.second_host;
-  if (empty) {
-    const middle = { x: 0.5, y: 0.5, xref: "paper", yref: "paper", font: { color: quiet } };
-    return { annotations: [{ ...middle, text: "nothing to draw", showarrow: false }] };
-  }
-  if (at === null) return {};
-  const line = { color: quiet, width: 1, dash: "dash" };
-  const x = logarithmic ? Math.log10(at) : at;
-  const label = { text: "2 hosts", xanchor: "left", yanchor: "top", font: { size: 11, color: quiet } };
-  return {
-    shapes: [{ type: "line", x0: at, x1: at, y0: 0, y1: 1, yref: "paper", line }],
-    annotations: [{ ...label, x, y: 1, yref: "paper", showarrow: false }],
-  };
+/** The device counts of all points that are switched on. */
+function countsShown() {
+  const of = (drawing) => drawing.lines.flatMap(({ points }) => points.map(({ row }) => drawing.rows[row]));
+  const failed = data.run.failed.map(({ row }) => data.run.rows[row]);
+  const rows = [...of(data.run), ...(data.over ? of(data.over) : []), ...failed].filter(shown);
+  return [...new Set(rows.map(({ devices }) => Number(devices)))].sort((a, b) => a - b);
 }
 
 function drawPanel(id) {
   const box = document.getElementById(id);
   const { layout, axis } = baseLayout(box);
-  const kept = data.run.lines.map((line, at) => [line, pointsOf(line, at, data.run)]);
-  const behind = (data.over?.lines ?? []).map((line, at) => [line, pointsOf(line, at, data.over)]);
-  const visible = kept.filter(([, points]) => points.length > 0);
-  const failed = data.run.failed.filter((row) => shown(data.run.rows[row]));
-  const rows = [
-    ...[...kept, ...behind].flatMap(([, points]) => points.map(({ cells }) => cells)),
-    ...failed.map((row) => data.run.rows[row]),
-  ];
-  const counts = [...new Set(rows.map(({ devices }) => Number(devices)))].sort((a, b) => a - b);
-  const traces = [];
-  if (id === "windows") {
-    traces.push(...visible.flatMap(([line, points]) => windowTraces(line, points)));
-  } else {
-    traces.push(...behind.map(([line, points]) => lineTrace(line, points, id, data.over)));
-    traces.push(...visible.map(([line, points]) => lineTrace(line, points, id, data.run)));
-  }
+  const all = data.run.lines.map((line, at) => [line, pointsOf(line, at, data.run)]);
+  const visible = all.filter(([, points]) => points.length > 0);
+  const counts = countsShown();
+  const traces = lineTraces(id, visible);
   const empty = !traces.some(({ x }) => x.length > 0);
-  if (!empty) traces.unshift(...idealTraces(id, counts, visible.map(([line]) => line)));
-  traces.push(failedTrace());
+  if (!empty) {
+    if (id === "rate") traces.push(...ceilingTraces(traces));
+    traces.unshift(...idealTraces(id, counts, visible.map(([line]) => line)));
+  }
+  const failed = failedTrace();
   Plotly.react(
     box,
-    traces,
+    [...traces, failed],
     {
       ...layout,
       uirevision: `${zoom}`,
-      ...marks(empty),
+      ...(empty ? whyEmpty(id, counts.length > 0) : secondHost()),
       hovermode: "closest",
-      xaxis: { ...axis, ...deviceAxis(counts, box) },
-      yaxis: { ...axis, ...valueAxis(id, traces), showticklabels: !empty },
+      xaxis: { ...axis, ...deviceAxis(counts, box), ...(empty && failed.x.length === 0 && UNSEEN) },
+      yaxis: { ...axis, ...valueAxis(id, traces), ...(empty && UNSEEN) },
       yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
     },
     plotConfig,
   );
+  if (!empty) tickValues(box);
 }
 
 const panelIds = document.getElementById("rate") ? Object.keys(PANELS) : [];
@@ -272,3 +250,12 @@ function drawPanels() {
 }
 
 redraws.push(drawPanels);
+
+/** A zoom shows other values, and needs other ticks. */
+function watchZoom() {
+  for (const box of panelIds.map((id) => document.getElementById(id))) {
+    box.on("plotly_relayout", (change) => {
+      if (!("yaxis.tickvals" in change)) tickValues(box);
+    });
+  }
+}

@@ -6,8 +6,9 @@ from typing import Any
 
 from plots.apart import apart
 from plots.frame import frame
-from plots.lines import Line, lines
+from plots.lines import Line
 from plots.page.thinning import spread
+from plots.picture import Ceiling, picture
 from results.cost import NO_COSTS, Costs
 from results.rates import Ratio
 from results.run import Run
@@ -48,28 +49,34 @@ def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
 
     csv     results.csv, whole: what is shown of a point is read out of it
     lines   points that are joined, with how they look
-    failed  places of training points without a number
+    failed  training points without a number, with their network's colour
+    inputs  what reading alone gives, images per second by devices
     thinned whether of some point not every window is drawn
     second_host  where along the devices jobs begin to take more than one; None where none do
     """
     rows = run.rows
     places = {id(row): place for place, row in enumerate(rows)}
-    drawn = lines(rows)
+    shown = picture(rows)
+    drawn = shown.lines
     keep = max(_FEWEST_DOTS, _MOST_DOTS // max(1, len(rows)))
     return {
         "name": run.name,
         "csv": frame(rows, costs).to_csv(index=False),
         "names": names(rows),
         "lines": [_line(line, places, keep) for line in drawn],
-        "failed": [place for place, row in enumerate(rows) if failed_training(row)],
-        "second_host": _second_host([row for line in drawn for row in line.rows]),
+        "failed": [{"row": places[id(one.row)], "colour": one.colour} for one in shown.crosses],
+        "inputs": [_ceiling(one) for one in shown.inputs],
+        "second_host": shown.second_host,
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
     }
 
 
-def failed_training(row: ScalingRow) -> bool:
-    """Whether the point was to train and has no number."""
-    return row.rate is None and row.trial.mode in {"synthetic", "real"}
+def _ceiling(one: Ceiling) -> dict[str, Any]:
+    return {
+        "label": one.label,
+        "devices": list(one.points),
+        "rates": list(one.points.values()),
+    }
 
 
 def _line(line: Line, places: dict[int, int], keep: int) -> dict[str, Any]:
@@ -96,14 +103,6 @@ def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
         "windows": [float(f"{one:.5g}") for one in spread(row.window_seconds, keep)],
         "of": len(row.window_seconds),
     }
-
-
-def _second_host(rows: Sequence[ScalingRow]) -> float | None:
-    within = [row.trial.devices for row in rows if row.trial.worker_hosts == 1]
-    beyond = [row.trial.devices for row in rows if row.trial.worker_hosts > 1]
-    if not within or not beyond or max(within) >= min(beyond):
-        return None
-    return math.sqrt(max(within) * min(beyond))
 
 
 def _ends(ratio: Ratio) -> tuple[float, float] | None:

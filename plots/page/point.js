@@ -179,12 +179,18 @@ function drawPoint() {
 
 function choosePoint(row) {
   which.value = row;
+  for (const one of tableRows) one.classList.toggle("chosen", one.dataset.row === String(row));
   const options = details[row].repeats.map((one, at) =>
     element("option", `${one.number}: ${one.status}`, { value: at }),
   );
   repeatChoice.replaceChildren(...options);
   drawPoint();
   drawReplay();
+}
+
+function showPoint(row) {
+  choosePoint(row);
+  document.getElementById("point").scrollIntoView({ behavior: "smooth" });
 }
 
 /** On paper everything is light and as wide as the paper. */
@@ -209,9 +215,15 @@ async function start() {
   });
   for (const id of panelIds) {
     document.getElementById(id).on("plotly_click", ({ points: [{ customdata }] }) => {
-      if (customdata === null || customdata === undefined) return;
-      choosePoint(customdata);
-      document.getElementById("point").scrollIntoView({ behavior: "smooth" });
+      if (customdata !== null && customdata !== undefined) showPoint(customdata);
+    });
+  }
+  for (const row of tableRows) {
+    row.tabIndex = 0;
+    row.title = "Show its windows and ranks below";
+    row.addEventListener("click", () => getSelection().isCollapsed && showPoint(row.dataset.row));
+    row.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") showPoint(row.dataset.row);
     });
   }
   const first = data.run.lines[0]?.points ?? [];

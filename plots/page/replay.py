@@ -9,20 +9,26 @@ from results.scaling import ScalingRow
 
 
 def command(run: Run, row: ScalingRow) -> str:
-    """The harness's command that measures the point again; '' where the run kept no sweep."""
-    sweep = run.folder / "sweep.toml"
-    if not sweep.is_file():
+    """The harness's command that measures the point again; '' where the run kept no sweep.
+
+    It is for the checkout; a run that lies elsewhere is called RUN there.
+    """
+    if not _sweep(run).is_file():
         return ""
-    words = ("fab", "bench.sweep", _from_here(sweep), "--point", row.trial.name)
+    sweep = "RUN/sweep.toml" if is_elsewhere(run) else str(_sweep(run).relative_to(Path.cwd()))
+    words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
     # A rehearsal of a sweep that names the real engine.
     engine = ("--engine", "fake") if row.trial.engine == "fake" else ()
     return shlex.join([*words, *engine, "--run", f"{run.name}-again"])
 
 
-def _from_here(path: Path) -> str:
-    """The path as fab takes it, which runs in the checkout."""
-    whole, here = path.resolve(), Path.cwd()
-    return str(whole.relative_to(here) if whole.is_relative_to(here) else whole)
+def is_elsewhere(run: Run) -> bool:
+    """Whether the run kept a sweep, and lies outside the checkout, where fab runs."""
+    return _sweep(run).is_file() and not _sweep(run).is_relative_to(Path.cwd())
+
+
+def _sweep(run: Run) -> Path:
+    return run.folder.resolve() / "sweep.toml"
 
 
 def processes(commands: Mapping[str, str]) -> list[tuple[str, str, int]]:

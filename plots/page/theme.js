@@ -42,7 +42,7 @@ function baseLayout(box) {
     layout: {
       // Half of A4 or Letter: what a box will measure on paper is not known before.
       width: printing ? 330 : box.clientWidth,
-      height: printing ? 240 : box.clientHeight,
+      height: printing ? 205 : box.clientHeight,
       margin: { l: 52, r: 12, t: 10, b: 40 },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
