@@ -141,6 +141,15 @@ def test_it_prints(opened: Page) -> None:
     assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 2
 
 
+def test_the_head_of_a_long_table_can_be_repeated_on_each_sheet(opened: Page) -> None:
+    opened.emulate_media(media="print")
+    style = "getComputedStyle(document.querySelector('#table %s'))"
+    head, cell, button = (style % name for name in ("thead", "thead th", "thead button"))
+    found = opened.evaluate(f"[{head}.display, {head}.breakInside, {cell}.position]")
+    assert found == ["table-header-group", "avoid", "static"]
+    assert opened.evaluate(f"{button}.display") == "contents"  # else Chromium does not
+
+
 def test_what_hosts_say_is_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:
     good, bad = hostile(record([[1, 2.0, 2.1]])), record([[1, 2.0]], devices=2, status="failed")
     hosts = {HOSTILE: {HOSTILE: HOSTILE}, "b": {HOSTILE: "other"}}
