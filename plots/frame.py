@@ -63,7 +63,13 @@ def frame(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> pd.DataFrame:
     """
     more = columns(costs)
     found = [_cells(row) | dict(zip(more, values(row, costs), strict=True)) for row in rows]
-    return pd.DataFrame(found, columns=[*COLUMNS, *more])
+    kept = [{name: _kept(value) for name, value in one.items()} for one in found]
+    return pd.DataFrame(kept, columns=[*COLUMNS, *more])
+
+
+def _kept(value: object) -> object:
+    """The value; of a text, what UTF-8 cannot hold is escaped, as in every file of a report."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 def parquet(rows: Sequence[ScalingRow], costs: Costs, path: Path) -> None:

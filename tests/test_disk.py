@@ -97,8 +97,8 @@ def test_a_store_of_a_newer_version_is_exit_code_2_and_stays_as_it_is(tmp_path: 
     code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path), [], run=run)
     assert code == 2
     (trouble,) = load(tmp_path / "run").troubles  # a report shows what is left
-    for said in (line, trouble):
-        assert f"{log}:3: " in said
+    for said, place in ((line, f"{log}:3: "), (trouble, "records.jsonl:3: ")):
+        assert place in said
         assert "written by a newer version of mxscale" in said
     assert log.read_bytes() == kept
 

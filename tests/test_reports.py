@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from plots.document import document
+from plots.frame import frame
 from plots.report import build, write_parquet, write_upstream
 from plots.table import terminal
 from plots.upstream import tables
@@ -21,6 +22,7 @@ from results.run import Run, load
 from results.scaling import scaling
 from tests.goldens import assert_golden
 from tests.scenes import point, published, run, three
+from tests.test_scaling import record
 from tests.test_store import stored
 
 HUNG: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4, "status": "hung"}
@@ -131,3 +133,8 @@ def test_a_report_is_drawn_over_another_run(tmp_path: Path) -> None:
     ]
     same = [one == two for one, two in zip(before, after, strict=True)]
     assert same == [True, True, False, False, False]
+
+
+def test_text_that_no_file_can_hold_is_escaped_in_the_csv() -> None:
+    odd = dataclasses.replace(record([[1, 2.0]], status="lost"), message="a\ud800b")
+    assert frame(scaling([odd]))["message"].tolist() == ["a\\ud800b"]
