@@ -225,8 +225,9 @@ def windows(axes: Axes, shown: Picture) -> None:
         _dots(axes, line, shift[line.label] ** 2, bar)
     seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     if len(seconds) > _MANY:
+        axes.set_rasterization_zorder(0)  # as paths they would make the SVG too large
         for dots in axes.lines:
-            dots.set_rasterized(True)  # as paths they would make the SVG too large
+            dots.set_zorder(-1)
     axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
 
 
@@ -234,6 +235,8 @@ def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
     """A line's windows, hollow where they were emulated, and the median of each point."""
     for hollow in (False, True):
         rows = [row for row in line.rows if row.emulated is hollow and row.window_seconds]
+        if not rows:
+            continue
         axes.plot(
             [row.trial.devices * shift for row in rows for _ in row.window_seconds],
             [seconds for row in rows for seconds in row.window_seconds],
