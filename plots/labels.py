@@ -36,7 +36,7 @@ def balanced(text: str, width: int) -> str:
     count = len(wrap(text, width))
     return next(
         "\n".join(folded)
-        for narrow in range(max(1, len(text) // max(count, 1)), max(width, len(text)) + 1)
+        for narrow in range(min(width, max(1, len(text) // max(count, 1))), width + 1)
         if len(folded := wrap(text, narrow)) <= count
     )
 

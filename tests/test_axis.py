@@ -3,7 +3,7 @@
 from textwrap import wrap
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plots.axis import decimals
@@ -60,6 +60,7 @@ def test_a_long_title_is_folded_into_lines_of_one_length() -> None:
     assert balanced("short", 100) == "short"
 
 
+@example("aa  ", 1)
 @given(st.text("ab ", max_size=90), st.integers(1, 40))
 def test_a_folded_title_has_no_more_lines_than_it_needs(text: str, width: int) -> None:
     assert len(balanced(text, width).splitlines()) == len(wrap(text, width))
