@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from plots import axis, labels, outside, panels
+from plots import axis, dots, labels, outside, panels
 from plots.labels import balanced, plain
 from plots.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP
 from plots.picture import Picture, picture
@@ -50,7 +50,7 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
         _ideal(speedup, shown)
         efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
         axis.from_zero(efficiency, panels.values(shown, EFFICIENCY), least=110)
-        panels.windows(windows, shown)
+        dots.draw(windows, shown)
         for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
             outside.absent(axes, shown, panel)
             outside.beyond(axes, shown, panel)
