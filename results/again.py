@@ -6,14 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from results import events
+from results import events, store
 from results.heard import Heard, accuracy_of, heard, rank_of
 from results.record import Rank, Record
 
-UNREADABLE = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
-    *(TypeError, ValueError),
-)
+UNREADABLE = (*store.UNREADABLE, AssertionError, LookupError)
 _SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
 
 
