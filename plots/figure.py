@@ -132,5 +132,6 @@ def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
     with mpl.rc_context(STYLE):
         figure.savefig(paths[0], metadata={"Date": None})
+        figure.set_layout_engine("none")  # it is laid out
         figure.savefig(paths[1], dpi=144, metadata={"Software": None})
     return paths

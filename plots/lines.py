@@ -54,12 +54,9 @@ class Cross:
 def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """The good points of training; of networks measured on one device count only if all are."""
     good = [row for row in rows if row.rate and row.trial.mode in TRAINING]
-    scaled = [
-        row
-        for _, group in _grouped(good, network)
-        for row in group
-        if len({one.trial.devices for one in group}) > 1
-    ]
+    groups = (group for _, group in _grouped(good, network))
+    several = (group for group in groups if len({one.trial.devices for one in group}) > 1)
+    scaled = [row for group in several for row in group]
     return scaled or good
 
 

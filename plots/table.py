@@ -183,7 +183,7 @@ def terminal(
     for row, more in _told_apart(rows):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(names, cells(row, more, costs), strict=True))
-        table.add_row(*(named[name] for name in shown), style=style)
+        table.add_row(*(Text(named[name]) for name in shown), style=style)
     lines = remarks(rows, missing, costs)
     if without:
         lines.insert(0, f"Left out for want of width, and in report.md: {', '.join(without)}.")
@@ -233,8 +233,9 @@ def show(run: Run, costs: Costs = NO_COSTS) -> None:
         console = Console(width=max(140, _width(table)))
     all_ok = all(row.status == "ok" for row in run.rows)
     spare = (*_SPARE, *(["status"] if all_ok else []), *money.headers(costs))
-    for count in range(1, len(spare) + 1):
-        if _width(table) > console.width:
-            table = terminal(run.rows, title, run.missing, spare[:count], costs)
+    left_out = 0
+    while console.is_terminal and left_out < len(spare) and _width(table) > console.width:
+        left_out += 1
+        table = terminal(run.rows, title, run.missing, spare[:left_out], costs)
     before = [Text(line) for line in (paragraph(run), where(run)) if line]
     console.print(*before, table, *map(Text, told(run.troubles)), sep="\n")

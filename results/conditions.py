@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from results.record import Record
+from results.record import BareRecord
 
 _MOST_NAMED = 3
 
 
-def conditions(record: Record) -> dict[str, str]:
+def conditions(record: BareRecord) -> dict[str, str]:
     """What the first rank said of them, by name."""
     facts = record.ranks[0].facts if record.ranks else {}
     variables = facts.get("variables")

@@ -16,7 +16,7 @@ from typing import Any
 from results.errors import StoreError
 from results.events import opened
 from results.prices import Prices, again
-from results.store import read_json, write_whole
+from results.store import BUFFER, read_json, write_whole
 
 # 1: first.
 SCHEMA = 1
@@ -182,7 +182,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 def _lines(path: Path, sha256: "hashlib._Hash") -> Iterator[bytes]:
     """The file's lines; what is read goes into the SHA-256 by the way, many lines at once."""
-    with path.open("rb") as file:
+    with path.open("rb", buffering=BUFFER) as file:
         while some := file.readlines(_PIECE_BYTES):
             sha256.update(b"".join(some))
             yield from some

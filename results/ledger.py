@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from bench.interval import Numbers
-from results.record import Rank, Record
+from results.record import BareRank, BareRecord
 
 # A rank this much slower matters to a job that waits for it.
 _LEAST_EXCESS = 0.05
@@ -26,7 +26,7 @@ class Straggler:
     excess: float
 
 
-def stragglers(ranks: Sequence[Rank]) -> list[Straggler]:
+def stragglers(ranks: Sequence[BareRank]) -> list[Straggler]:
     """The ranks that are slower than the others by 5 % or more, beyond noise; the slowest first.
 
     Only ranks that train as many images a step are compared: time does not grow in proportion.
@@ -37,14 +37,14 @@ def stragglers(ranks: Sequence[Rank]) -> list[Straggler]:
     false alarm (Bonferroni over the ranks). Noise is the rank's own spread over the probes, or the
     median of all ranks' spreads where that is larger.
     """
-    alike: dict[tuple[int, ...], list[Rank]] = {}
+    alike: dict[tuple[int, ...], list[BareRank]] = {}
     for rank in ranks:
         alike.setdefault(rank.images, []).append(rank)
     named = [slow for group in alike.values() for slow in _slow(group, len(ranks))]
     return sorted(named, key=lambda one: -one.excess)
 
 
-def _slow(ranks: Sequence[Rank], looked_at: int) -> list[Straggler]:
+def _slow(ranks: Sequence[BareRank], looked_at: int) -> list[Straggler]:
     probes = min((len(rank.own_seconds) for rank in ranks), default=0)
     if len(ranks) < 2 or probes < _LEAST_PROBES:
         return []
@@ -73,7 +73,7 @@ def _median_of_others(logs: Numbers) -> Numbers:
     return np.asarray(middle.mean(axis=0))
 
 
-def slow_ranks(record: Record) -> str:
+def slow_ranks(record: BareRecord) -> str:
     """The sentence that names them; empty where there are none."""
     named = stragglers(record.ranks)
     if not named:

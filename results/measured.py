@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bench.trial import Trial
 from results.conditions import conditions
 from results.ledger import slow_ranks
 from results.rates import Parts, parts
-from results.record import Identity, Rank, Record
+from results.record import BareRank, BareRecord, Identity
 from results.windows import job_windows, left_out, unsteadiness
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pace:
+class Pace(NamedTuple):
     """How fast one rank went in the windows that count.
 
     seconds      median of its windows
@@ -72,7 +73,7 @@ class Measured:
         return self.windows[self.dropped :]
 
 
-def measured(record: Record) -> Measured:
+def measured(record: BareRecord) -> Measured:
     """What the record says."""
     common: dict[str, Any] = {
         "trial": record.trial,
@@ -103,19 +104,29 @@ def measured(record: Record) -> Measured:
     )
 
 
-def paces(ranks: Sequence[Rank], dropped: int) -> tuple[Pace, ...]:
+def paces(ranks: Sequence[BareRank], dropped: int) -> tuple[Pace, ...]:
     """The pace of each rank, in the order of their ranks."""
-    return tuple(_pace(rank, dropped) for rank in sorted(ranks, key=lambda one: one.rank))
-
-
-def _pace(rank: Rank, dropped: int) -> Pace:
-    seconds = rank.seconds[dropped:] or rank.seconds
-    cpu = rank.cpu_seconds[dropped:] or rank.cpu_seconds
-    return Pace(
-        rank=rank.rank,
-        host=rank.host,
-        process=rank.process,
-        seconds=median(seconds),
-        own_seconds=median(rank.own_seconds) if rank.own_seconds else None,
-        cpu_share=sum(cpu) / sum(seconds) if cpu else None,
+    ordered = sorted(ranks, key=lambda one: one.rank)
+    windows = [rank.seconds[dropped:] or rank.seconds for rank in ordered]
+    cpu = [rank.cpu_seconds[dropped:] or rank.cpu_seconds for rank in ordered]
+    own = _medians([rank.own_seconds for rank in ordered])
+    return tuple(
+        Pace(
+            rank=rank.rank,
+            host=rank.host,
+            process=rank.process,
+            seconds=middle,
+            own_seconds=probed,
+            cpu_share=sum(busy) / sum(seconds) if busy else None,
+        )
+        for rank, middle, probed, busy, seconds in zip(
+            ordered, _medians(windows), own, cpu, windows, strict=True
+        )
     )
+
+
+def _medians(rows: Sequence[Sequence[float]]) -> list[Any]:
+    """The median of each row, None of an empty one; quick where all are of one length."""
+    if rows and rows[0] and len(set(map(len, rows))) == 1:
+        return list(np.median(np.array(rows), axis=1).tolist())
+    return [median(row) if row else None for row in rows]

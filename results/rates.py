@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.interval import Error, error_of_mean
-from results.record import Record
+from results.record import BareRecord, Record
 from results.windows import JobWindows, common_slices, job_windows
 
 
@@ -50,10 +50,11 @@ class Parts:
         return sum(images for _, images in self.each) / sum(seconds for seconds, _ in self.each)
 
 
-def parts(record: Record, job: JobWindows) -> Parts:
+def parts(record: BareRecord, job: JobWindows) -> Parts:
     """The parts of a good record: its steady windows, or slices where ranks have own clocks."""
-    each = common_slices(record) if record.trial.asynchronous else job.counting
-    return Parts(each=tuple(each), windows=len(job.counting))
+    if record.trial.asynchronous and isinstance(record, Record):
+        return Parts(each=tuple(common_slices(record)), windows=len(job.counting))
+    return Parts(each=job.counting, windows=len(job.counting))
 
 
 def rate_of(record: Record) -> float:

@@ -1,5 +1,6 @@
 """What all records of a run say; a large log is read by as many processes as there are cores."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from results.errors import StoreError
 from results.measured import Measured, measured
-from results.store import UNREADABLE, Unread, each, log_of
+from results.record import parse_bare
+from results.store import UNREADABLE, Unread, lines_of, log_of
 
 # Below this, processes take longer to start than to read.
 _LARGE = 64 << 20
@@ -33,7 +35,7 @@ def reading(folder: Path) -> Iterator[Measured | Unread]:
 
 def _part(log: Path, begin: int, end: int) -> list[Measured | Unread]:
     found: list[Measured | Unread] = []
-    for number, one in each(log, begin, end):
+    for number, one in lines_of(log, parse_bare, begin, end):
         try:
             found.append(one if isinstance(one, Unread) else measured(one))
         except UNREADABLE as error:  # its fields are of the right kind, but mean nothing together
@@ -59,6 +61,7 @@ def _side_by_side(log: Path, size: int) -> Iterator[Measured | Unread]:
 
 def _uninterrupted() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the master ends them
+    gc.disable()  # records hold no cycles, and millions of numbers
 
 
 def _begins(log: Path, size: int) -> list[int]:

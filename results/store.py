@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -26,8 +26,8 @@ UNREADABLE = (
     ValueError,
 )
 _CUT = "cut off as it was written; the sweep's command measures that point again"
-# A record of many ranks is a line of megabytes.
-_BUFFER = 4 << 20
+# A record of many ranks is a line of megabytes; this was the quickest size to read lines with.
+BUFFER = 1 << 18
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
 
 
@@ -177,30 +177,38 @@ def log_of(folder: Path) -> Path:
     return folder / "records.jsonl"
 
 
-def each(
-    log: Path, begin: int = 0, end: int | None = None
-) -> Iterator[tuple[int, Record | Unread]]:
+def each(log: Path) -> Iterator[tuple[int, Record | Unread]]:
     """The records of a log as they are read, with their lines, and what is none.
 
-    A torn line is told where it is the last; one before others was measured again. Of a part of
-    the log, lines that begin at bytes from `begin` and before `end`; there has to begin one at
-    `begin`, and lines are counted from it. Raises StoreError where it cannot be read.
+    A torn line is told where it is the last; one before others was measured again. Raises
+    StoreError where it cannot be read.
+    """
+    return lines_of(log, records.parse)
+
+
+def lines_of(
+    log: Path, parse: Callable[[bytes], Kind | None], begin: int = 0, end: int | None = None
+) -> Iterator[tuple[int, Kind | Unread]]:
+    """As `each`, with what `parse` makes of a line: None of one that is torn.
+
+    Of a part of the log, lines that begin at bytes from `begin` and before `end`; there has to
+    begin one at `begin`, and lines are counted from it.
     """
     try:
         if not log.exists():
             return
-        with log.open("rb", buffering=_BUFFER) as file:
+        with log.open("rb", buffering=BUFFER) as file:
             file.seek(begin)
             torn = None
             for number, line in enumerate(file, 1):
                 try:
-                    record = records.parse(line) if line.strip() else None
+                    record = None if line.isspace() else parse(line)
                 except UNREADABLE as error:
                     yield number, Unread(log=log, line=number, reason=str(error))
                 else:
                     if record is not None:
                         yield number, record
-                    torn = number if record is None and line.strip() else None
+                    torn = number if record is None and not line.isspace() else None
                 begin += len(line)
                 if end is not None and begin >= end:
                     break

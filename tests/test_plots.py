@@ -185,7 +185,7 @@ def test_a_narrow_terminal_is_told_which_columns_it_lacks() -> None:
     assert len(whole.columns) == len(HEADER)
     assert "Left out for want of width, and in report.md: batch, of host." in str(narrow.caption)
     speedup = narrow.columns[names.index("speed-up")]
-    assert list(speedup.cells)[-1] == "135.5"
+    assert str(list(speedup.cells)[-1]) == "135.5"
 
 
 def imported(tool: str, kvstore: str, devices: int) -> Record:

@@ -14,7 +14,8 @@ from plots.frame import frame
 from plots.table import markdown
 from results import reading
 from results.errors import StoreError
-from results.record import Record, emit
+from results.measured import measured
+from results.record import Record, emit, parse, parse_bare
 from results.run import load
 from results.scaling import scaling
 from results.store import Unread
@@ -70,6 +71,18 @@ def test_a_large_log_is_read_alike_by_several_processes(
         f"{folder / 'records.jsonl'}:6: not a record this version reads: "
         "Object missing required field `trial`"
     ]
+
+
+@pytest.mark.parametrize("store", ["local", "dist_sync", "dist_async"])
+def test_a_bare_record_says_what_the_whole_one_does(store: str) -> None:
+    windows = [[1.0, 1.2, 1.1, 1.0], [1.1, 1.0, 1.3, 1.0]][: 1 if store == "local" else 2]
+    line = emit(record(windows, devices=len(windows), kvstore=store))
+    whole, bare = parse(line), parse_bare(line)
+    assert whole is not None
+    assert bare is not None
+    assert isinstance(bare, Record) is (store == "dist_async")
+    assert measured(bare) == measured(whole)
+    assert parse_bare(line[:-9]) is None
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

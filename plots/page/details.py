@@ -14,7 +14,7 @@ from results.run import Run
 
 _MOST, _FEWEST = 1024, 4
 # About what a number takes, compressed and in base 64; only to begin near what fits.
-_BYTES = 3.3
+_BYTES = 4.5
 
 
 def packed(run: Run, most_bytes: int) -> tuple[str, int | None]:
@@ -27,7 +27,7 @@ def packed(run: Run, most_bytes: int) -> tuple[str, int | None]:
         text = _pack(run, keep)
         if len(text) <= most_bytes or keep <= _FEWEST:
             return text, keep if _longest(run) > keep else None
-        keep = max(_FEWEST, keep * 2 // 3)
+        keep = max(_FEWEST, keep * 9 // 10)
 
 
 def _repeats(run: Run) -> list[Measured]:
@@ -47,7 +47,7 @@ def _first(run: Run, most_bytes: int) -> int:
         )
         if values * _BYTES <= most_bytes:
             break
-        keep = keep * 3 // 4
+        keep = keep * 9 // 10
     return max(keep, _FEWEST)
 
 

@@ -33,12 +33,10 @@ def _sweep(run: Run) -> Path:
 
 def processes(commands: Mapping[str, str]) -> list[tuple[str, str, int]]:
     """(process, its command line, how many more have its role), for the first of each role."""
-    roles: dict[str, list[str]] = {}
-    for process in sorted(commands, key=_number):
-        roles.setdefault(process.rpartition("-")[0] or process, []).append(process)
-    return [(group[0], commands[group[0]], len(group) - 1) for group in roles.values()]
-
-
-def _number(process: str) -> int:
-    last = process.rpartition("-")[2]
-    return int(last) if last.isdecimal() else 0
+    roles: dict[str, list[tuple[int, str]]] = {}
+    for process in commands:
+        role, _, last = process.rpartition("-")
+        number = int(last) if last.isdecimal() else 0
+        roles.setdefault(role or process, []).append((number, process))
+    firsts = sorted((min(group), len(group) - 1) for group in roles.values())
+    return [(name, commands[name], more) for (_, name), more in firsts]
