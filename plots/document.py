@@ -6,7 +6,7 @@ from html import escape
 
 from plots import threads
 from plots.footer import where
-from plots.lines import drawable
+from plots.lines import is_drawn
 from plots.table import markdown, told
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
@@ -49,7 +49,7 @@ def plain(text: str) -> str:
 
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    if drawable(rows):
+    if is_drawn(rows):
         yield "![images per second, speed-up, efficiency and window times](scaling.svg)"
     if threads.readings(rows):
         yield "![images per second against decoding threads](threads.svg)"

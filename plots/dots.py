@@ -4,6 +4,7 @@ from statistics import median
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
 from plots.lines import Line
 from plots.panels import offsets
@@ -27,6 +28,8 @@ def draw(axes: Axes, shown: Picture) -> None:
         for dots in axes.lines:
             dots.set_zorder(-1)
     axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
+    if not seconds:
+        axes.yaxis.set_major_locator(NullLocator())
 
 
 def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:

@@ -9,9 +9,11 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
 from plots import axis, dots, labels, outside, panels
 from plots.labels import balanced, plain
+from plots.lines import network
 from plots.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP
 from plots.picture import Picture, picture
 from results.run import Run
@@ -54,6 +56,8 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
         for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
             outside.absent(axes, shown, panel)
             outside.beyond(axes, shown, panel)
+            if not ends[axes]:
+                axes.yaxis.set_major_locator(NullLocator())
         for axes in (rate, speedup, efficiency, windows):
             panels.marks(axes, shown)
         _legend(figure, shown, plain(balanced(title, _TITLE_WIDTH)))
@@ -106,7 +110,11 @@ def _marks(shown: Picture) -> list[Line2D]:
     found = []
     if any(row.emulated for line in shown.lines for row in line.rows):
         found.append(_sample(GREY, "o", "", "hollow: emulated", face="white"))
-    if shown.crosses:
+    alone = {network(one.row): one.colour for one in shown.crosses}
+    for line in shown.lines:
+        alone.pop(line.network, None)
+    found += [_sample(one, "x", "", f"{name}: no number") for name, one in alone.items()]
+    if len(alone) < len({network(one.row) for one in shown.crosses}):
         found.append(_sample(GREY, "x", "", "on the axis: no number"))
     if shown.ideals:
         found.append(_sample(GREY, "", DOTTED, "ideal: one device x n"))

@@ -60,6 +60,11 @@ def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     return scaled or good
 
 
+def is_drawn(rows: Sequence[ScalingRow]) -> bool:
+    """Whether there is anything for a figure: a point of training, with a number or without."""
+    return bool(drawable(rows) or crosses(rows))
+
+
 def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     """The drawable points as lines: a colour a network, dashes a store, a marker each.
 

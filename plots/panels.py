@@ -63,6 +63,7 @@ def draw(axes: Axes, shown: Picture, panel: Panel) -> list[End]:
     ends = [_line(axes, line, panel, shift[line.label]) for line in shown.lines]
     if not any(ends):
         axes.text(0.5, 0.5, panel.lacking, transform=axes.transAxes, ha="center", color=GREY)
+        axes.texts[-1].set_backgroundcolor("white")  # lines may pass there
     return [end for end in (*ends, *behind) if end]
 
 

@@ -7,7 +7,7 @@ from plots import figure, threads, upstream
 from plots.document import document
 from plots.footer import footer, where
 from plots.frame import frame, parquet
-from plots.lines import drawable
+from plots.lines import is_drawn
 from plots.page.page import page
 from results.cost import NO_COSTS, Costs
 from results.errors import StoreError
@@ -18,9 +18,8 @@ from results.store import write_whole
 def build(run: Run, costs: Costs = NO_COSTS, over: Run | None = None) -> list[Path]:
     """Writes RUN/report/: results.csv, report.md, index.html, scaling.svg and .png; their paths.
 
-    Another run is drawn behind this one. There is no figure where there is nothing to draw: no
-    training point with a number. Where reading alone was measured with several thread counts,
-    threads.svg and .png show it.
+    Another run is drawn behind this one. There is no figure where no point trains. Where reading
+    alone was measured with several thread counts, threads.svg and .png show it.
     """
     folder = _folder(run)
     try:
@@ -40,7 +39,7 @@ def _images(run: Run, over: Run | None, folder: Path) -> list[Path]:
         for kind in ("svg", "png"):
             (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of records that were others then
     images = []
-    if drawable(run.rows):
+    if is_drawn(run.rows):
         images = figure.save(figure.draw(run.rows, title, footer(run), over), folder)
     if readings := threads.readings(run.rows):
         below = where(run)

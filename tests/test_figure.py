@@ -1,5 +1,6 @@
 """The figure shows what was measured, where, and what was not."""
 
+import dataclasses
 import io
 import itertools
 from collections.abc import Sequence
@@ -141,6 +142,21 @@ def test_labels_at_the_ends_of_lines_do_not_cover_each_other() -> None:
         assert len(boxes) == 14
         spans = sorted((box.y0, box.y1) for box in boxes)
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
+
+
+def test_a_run_in_which_all_failed_says_by_crosses_what_was_tried(tmp_path: Path) -> None:
+    hung = [dataclasses.replace(one, status="hung") for one in three()]
+    figure = draw(scaling(hung), "title", "footer")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["alexnet: no number"]
+    for axes in figure.axes:
+        assert [line.get_xdata() for line in axes.lines if line.get_marker() == "x"] == [
+            [1],
+            [2],
+            [4],
+        ]
+        assert [float(tick) for tick in axes.get_yticks()] == []
+    assert [path.name for path in save(figure, tmp_path)] == ["scaling.svg", "scaling.png"]
 
 
 def test_more_lines_than_labels_have_room_are_named_by_the_legend_alone() -> None:
