@@ -108,7 +108,12 @@ class _Point:
         alike = network if name == "network" else (lambda one: one)
         if asked and said and alike(asked) != alike(said):
             self._differ(name, said, asked)
-        return asked or said
+        found = asked or said
+        if isinstance(found, str) and not found.isprintable():
+            raise SpecError(
+                f"{self.where}: {name}: expected printable characters, got {found!r:.60}"
+            )
+        return found
 
     def _differ(self, name: str, said: object, asked: object) -> None:
         option = f"--{name.replace('_', '-')}".replace("--mode", "--data")
