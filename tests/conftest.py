@@ -16,7 +16,7 @@ from tests.jobs import MARK
 from tests.trees import made, wanted
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 # How long an example takes is the machine's doing.
 settings.register_profile("untimed", deadline=None)
@@ -65,3 +65,20 @@ def browser() -> Iterator["Browser"]:
         found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield found
         found.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of two networks' points, for the browser."""
+    from tests.browsing import reported  # noqa: PLC0415
+
+    return reported(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture
+def opened(browser: "Browser", report: Path) -> Iterator["Page"]:
+    """Its page in Chromium."""
+    from tests.browsing import visit  # noqa: PLC0415
+
+    with visit(browser, report / "index.html") as tab:
+        yield tab

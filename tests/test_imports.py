@@ -209,7 +209,7 @@ def test_a_record_of_a_log_is_one_that_the_store_reads() -> None:
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x1b[2Jb", "\ud800"])
 def test_a_name_that_would_break_a_table_is_refused(name: str) -> None:
-    with pytest.raises(SpecError, match="network: expected printable characters, got 'a|.ud800"):
+    with pytest.raises(SpecError, match="network: expected printable characters, got '"):
         of("horovod-32.log", **RESNET | {"network": name})
 
 

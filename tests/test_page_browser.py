@@ -1,7 +1,6 @@
 """The figures and the table in Chromium, from disk and offline: every control does its work."""
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from tests.browsing import (
     hover,
     made,
     number,
-    reported,
     rows_of_csv,
     traces,
     visit,
@@ -25,17 +23,6 @@ from tests.test_page import run_of
 from tests.test_scaling import points
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return reported(tmp_path_factory.mktemp("run"))
-
-
-@pytest.fixture
-def opened(browser: Browser, report: Path) -> Iterator[Page]:
-    with visit(browser, report / "index.html") as tab:
-        yield tab
 
 
 @pytest.mark.parametrize("row", [0, 3, 5])

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,11 @@ from playwright.sync_api import Browser, Page
 
 from plots.page.page import page
 from results.run import load
-from tests.browsing import PANELS, hover, made, reported, rows_of_csv, visit
+from tests.browsing import PANELS, hover, made, rows_of_csv, visit
 from tests.test_page import HOSTILE, hostile, run_of
 from tests.test_scaling import record
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return reported(tmp_path_factory.mktemp("run"))
-
-
-@pytest.fixture
-def opened(browser: Browser, report: Path) -> Iterator[Page]:
-    with visit(browser, report / "index.html") as tab:
-        yield tab
 
 
 def test_a_point_shows_its_windows_and_its_slowest_rank(opened: Page) -> None:
