@@ -18,6 +18,7 @@ from bench.trial import Trial
 SCHEMA = 2
 # Counts of anything real are below these.
 _MOST, _MOST_DEVICES = 10**15, 10**7
+_LEAST_SECONDS, _MOST_SECONDS = 1e-9, 1e9
 _NEWER = "schema {}, written by a newer version of mxscale"
 # How a message ends that tells of other programs, heat and the like.
 DISTURBED = "while this was measured"
@@ -88,8 +89,8 @@ class BareRecord:
     schema     of the line that it was read from
     """
 
+    identity: Identity  # first, so that it is known of a line that was cut off
     trial: Trial
-    identity: Identity
     status: str
     message: str
     ranks: tuple[BareRank, ...]
@@ -217,16 +218,13 @@ def _check(record: BareRecord) -> None:
             raise ValueError(f"rank {rank.rank}: ends of windows have to be finite")
     if not _are_sound(record.ranks):
         first = next(rank.rank for rank in record.ranks if not _are_sound([rank]))
-        raise ValueError(f"rank {first}: seconds and images have to be above 0")
+        raise ValueError(f"rank {first}: windows have to last 1e-9 to 1e9 s and to have images")
 
 
 def _are_sound(ranks: Sequence[BareRank]) -> bool:
-    """Whether all their seconds and images are finite and above 0."""
+    """Whether all their windows and probes last as long as any can, and have images."""
     each = chain.from_iterable((*rank.seconds, *rank.own_seconds) for rank in ranks)
     seconds = np.fromiter(each, float)
     images = {rank.images for rank in ranks}
-    return bool(
-        np.isfinite(seconds).all()
-        and (seconds > 0).all()
-        and all(min(one, default=1) > 0 for one in images)
-    )
+    lasts = (seconds >= _LEAST_SECONDS) & (seconds <= _MOST_SECONDS)  # neither does NaN
+    return bool(lasts.all()) and all(min(one, default=1) > 0 for one in images)

@@ -56,25 +56,31 @@ def load(folder: Path) -> Run:
 def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
     """The run of what these records say, oldest first; see `load`."""
     found: dict[Identity, Measured] = {}
-    troubles = []
+    unread = []
     for one in said:
         if isinstance(one, Unread):
-            troubles.append(str(one))
+            unread.append(one)
         else:
             found[one.identity] = one
-    asked = list(found)
+    asked: list[Identity] = []
     environment: dict[str, Any] = {}
+    troubles = []
     try:
-        asked = wanted(folder) or asked
+        asked = wanted(folder)
     except StoreError as error:
         troubles.append(f"{error}; every record counts")
+    troubles = [*(str(one) for one in unread if _matters(one, found, asked)), *troubles]
+    asked = asked or list(found)
     try:
         environment = environment_of(folder)
     except StoreError as error:
         troubles.append(str(error))
     records = [found[name] for name in asked if name in found]
     if not records:
-        raise StoreError(_nothing(folder, troubles))
+        raise StoreError(_nothing(folder, troubles, len(found)))
+    order = list(dict.fromkeys(one.key for one in asked))
+    places = {key: place for place, key in enumerate(order)}
+    records.sort(key=lambda one: places[one.identity.key])
     # A network's points stand together, whatever store they used.
     groups = list(dict.fromkeys((one.trial.mode, one.trial.label) for one in records))
     records.sort(key=lambda one: groups.index((one.trial.mode, one.trial.label)))
@@ -88,7 +94,23 @@ def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
     )
 
 
-def _nothing(folder: Path, troubles: Sequence[str]) -> str:
+def _matters(one: Unread, found: Iterable[Identity], asked: Sequence[Identity]) -> bool:
+    """Whether a line that cannot be read may have held what the run lacks.
+
+    Not where it is the beginning of a record that was made again, or that nobody asks for.
+    """
+    if one.began is None:
+        return True
+    known, wanted = ({(name.key, name.repeat) for name in names} for names in (found, asked))
+    return one.began not in known and (not wanted or one.began in wanted)
+
+
+def _nothing(folder: Path, troubles: Sequence[str], others: int) -> str:
+    if others:
+        return (
+            f"{folder}: none of its {others} records is of a point that asked.json asks for; "
+            f"without that file every record counts"
+        )
     if troubles:
         more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
         return f"no record can be read; the first: {troubles[0]}{more}"

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-_CUT = "cut off as it was written; the sweep's command measures that point again"
+_CUT = "not whole, as where writing was cut off; the sweep's command measures that point again"
+_BEGAN = re.compile(rb'"key": ?"(\w+)", ?"repeat": ?(\d{1,9})\b')
 # A record of many ranks is a line of megabytes; this was the quickest size to read lines with.
 BUFFER = 1 << 18
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
@@ -33,12 +35,16 @@ _MEND = "make room or choose another folder with --run PATH. Nothing recorded be
 
 @dataclass(frozen=True, kw_only=True)
 class Unread:
-    """A line of a log that holds no record that this version reads, or not all of one (torn)."""
+    """A line of a log that holds no record that this version reads, or not all of one (torn).
+
+    began    key and repeat of the record that a torn line begins with, None where it has none
+    """
 
     log: Path
     line: int
     reason: str
     torn: bool = False
+    began: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         """Where and why."""
@@ -180,8 +186,7 @@ def log_of(folder: Path) -> Path:
 def each(log: Path) -> Iterator[tuple[int, Record | Unread]]:
     """The records of a log as they are read, with their lines, and what is none.
 
-    A torn line is told where it is the last; one before others was measured again. Raises
-    StoreError where it cannot be read.
+    Raises StoreError where it cannot be read.
     """
     return lines_of(log, records.parse)
 
@@ -199,7 +204,6 @@ def lines_of(
             return
         with log.open("rb", buffering=BUFFER) as file:
             file.seek(begin)
-            torn = None
             for number, line in enumerate(file, 1):
                 try:
                     record = None if line.isspace() else parse(line)
@@ -208,14 +212,19 @@ def lines_of(
                 else:
                     if record is not None:
                         yield number, record
-                    torn = number if record is None and not line.isspace() else None
+                    elif not line.isspace():
+                        yield number, _torn(log, number, line)
                 begin += len(line)
                 if end is not None and begin >= end:
                     break
-            if torn is not None and not file.read(1):
-                yield torn, Unread(log=log, line=torn, reason=_CUT, torn=True)
     except OSError as error:
         raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
+
+
+def _torn(log: Path, number: int, line: bytes) -> Unread:
+    found = _BEGAN.search(line)
+    began = (found[1].decode(), int(found[2])) if found else None
+    return Unread(log=log, line=number, reason=_CUT, torn=True, began=began)
 
 
 def read_json(folder: Path, name: str, default: Kind) -> Kind:

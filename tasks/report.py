@@ -124,10 +124,17 @@ def build_report(folder: Path, prices: str = "", over: str = "", extra: Sequence
         for name in extra:
             _say(EXTRA[name](run, costs))
     print(f"digest: {digest.write(folder, own_code(), files.result(), given)}")
+    _end(run)
+
+
+def _end(run: Run) -> None:
+    """Ends the program with its code where the run is not whole or not steady."""
     if run.troubles:
         raise Exit("some of the run could not be read; the table says what", code=5)
-    if not run.complete:
+    if not all(row.rate for row in run.rows):
         raise Exit("some points have no number; the table says why", code=5)
+    if run.missing:
+        raise Exit("not all is measured yet; the table says what is missing", code=5)
     if any(row.status == "unstable" for row in run.rows):
         raise Exit("some points did not become steady; the table says which", code=UNSTEADY)
 
@@ -181,3 +188,4 @@ def report_show(c, run="", prices="", reference=""):  # type: ignore[no-untyped-
 
     given, found = prices_of(prices), load(run_folder(run))
     show(found, costs_of(found, given))
+    _end(found)

@@ -48,8 +48,60 @@ def test_a_torn_last_line_is_told_and_one_before_others_is_not(tmp_path: Path) -
     run = load(kept(tmp_path, *lines[:3], lines[3][:-20]))
     assert [row.trial.devices for row in run.rows] == [1, 2, 4]
     (trouble,) = run.troubles
-    assert trouble.startswith("records.jsonl:4: cut off as it was written; ")
+    assert trouble.startswith("records.jsonl:4: not whole, as where writing was cut off; ")
     assert load(kept(tmp_path, *lines[:3], lines[3][:-20], lines[3])).troubles == ()
+
+
+@pytest.mark.parametrize("cut", [3, 500, -20])
+def test_a_torn_line_in_the_middle_is_told_unless_its_record_was_made_again(
+    tmp_path: Path, cut: int
+) -> None:
+    lines = [emit(one) for one in several()]
+    torn = lines[1][:cut]
+    run = load(kept(tmp_path, lines[0], torn, *lines[2:]))
+    assert [row.trial.devices for row in run.rows] == [1, 4, 8]
+    assert [one.split(",")[0] for one in run.troubles] == ["records.jsonl:2: not whole"]
+    # Two records on one line, as after an edit, are none.
+    run = load(kept(tmp_path, lines[0], torn + lines[2], lines[3]))
+    assert [row.trial.devices for row in run.rows] == [1, 8]
+    assert len(run.troubles) == 1
+    again = load(kept(tmp_path, lines[0], torn, *lines[1:]))
+    assert len(again.rows) == 4
+    assert len(again.troubles) == (1 if cut == 3 else 0)  # of what, nobody can tell
+
+
+def test_a_torn_line_of_a_point_that_is_no_longer_asked_for_is_no_trouble(tmp_path: Path) -> None:
+    found = several(3)
+    lines = [emit(one) for one in found]
+    folder = kept(tmp_path, *lines[:2], lines[2][:-20])
+    asked = [dataclasses.asdict(one.identity) for one in found]
+    (folder / "asked.json").write_text(json.dumps(asked[:2]))
+    assert load(folder).complete
+    (folder / "asked.json").write_text(json.dumps(asked))
+    assert len(load(folder).troubles) == 1
+    (folder / "asked.json").write_text(json.dumps(asked[2:]))
+    with pytest.raises(StoreError, match="none of its 2 records is of a point"):
+        load(folder)
+
+
+def test_rows_stand_in_the_order_asked_for_whatever_repeats_are_missing(tmp_path: Path) -> None:
+    first, second = (
+        [record([[1.0, 1.0, 1.0]], devices=n, repeat=one) for one in range(2)] for n in (1, 2)
+    )
+    asked = [first[0], second[0], first[1], second[1]]
+    folder = kept(tmp_path, *(emit(one) for one in asked[1:]))
+    identities = [dataclasses.asdict(one.identity) for one in asked]
+    (folder / "asked.json").write_text(json.dumps(identities))
+    assert [row.trial.devices for row in load(folder).rows] == [1, 2]
+
+
+def test_windows_of_ages_are_no_record_and_no_warning(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    ages = emit(record([[2.5] * 9], devices=2)).replace("2.5", "1e308")
+    run = load(kept(tmp_path, ages, emit(several(1)[0])))
+    assert run.troubles
+    assert not recwarn.list
 
 
 def test_where_nothing_can_be_read_the_first_reason_is_told(tmp_path: Path) -> None:
@@ -69,7 +121,7 @@ def test_a_large_log_is_read_alike_by_several_processes(
     assert list(reading.reading(folder)) == whole
     assert [str(one) for one in whole if isinstance(one, Unread)] == [
         f"{folder / 'records.jsonl'}:6: not a record this version reads: "
-        "Object missing required field `trial`"
+        "Object missing required field `identity`"
     ]
 
 

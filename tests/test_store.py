@@ -129,8 +129,8 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     [
         ({"ranks": ()}, "without ranks"),
         ({"ranks": (dataclasses.replace(RANK, ends=()),)}, "different lengths"),
-        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, 0.0)),)}, "have to be above 0"),
-        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, math.nan)),)}, "above 0"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, 0.0)),)}, "windows have to last"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, math.nan)),)}, "have to last"),
         ({"ranks": (dataclasses.replace(RANK, seconds=(1,), ends=(1,), images=(1,)),)}, "none"),
     ],
 )
