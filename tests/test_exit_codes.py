@@ -1,11 +1,19 @@
 """What a sweep ends with where points have no number, or one to doubt."""
 
+import dataclasses
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from invoke.tasks import Task
 
+from results.record import emit
 from tasks.bench import bench_sweep
+from tasks.report import report_build, report_show
 from tests.test_fabfile import POINT, SWEEP, refusal, sweep_file
+from tests.test_scaling import record
+from tests.test_store import stored
 
 
 @pytest.mark.program
@@ -27,3 +35,22 @@ def test_a_point_that_does_not_become_steady_is_exit_code_6_and_has_its_number(
     assert (code, said) == (6, "some points did not become steady; the table says which")
     rows = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()[1:]
     assert all(",unstable," in row for row in rows)
+
+
+@pytest.mark.parametrize("task", [report_build, report_show])
+def test_building_and_showing_end_alike(tmp_path: Path, task: Task[Any]) -> None:
+    whole = [record([[1.0, 1.0, 1.0]], repeat=n) for n in range(2)]
+    log = stored(tmp_path, whole[0])
+    asked = [dataclasses.asdict(one.identity) for one in whole]
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    missing = (5, "not all is measured yet; the table says what is missing")
+    assert refusal(task, run=f"{tmp_path}/") == missing
+    log.write_text("".join(emit(one) + "\n" for one in whole)[:-20])
+    unread = (5, "some of the run could not be read; the table says what")
+    assert refusal(task, run=f"{tmp_path}/") == unread
+    failed = dataclasses.replace(whole[1], status="hung")
+    log.write_text("".join(emit(one) + "\n" for one in (whole[0], failed)))
+    assert refusal(task, run=f"{tmp_path}/") == (
+        5,
+        "some points have no number; the table says why",
+    )
