@@ -30,13 +30,18 @@ _NOT_A_FIELD = ("description", "repeats", "points", "rehearsal")
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """What a sweep file says; `text` is the file itself, kept with its results."""
+    """What a sweep file says.
+
+    `text` is the file itself, and `command` what was typed to measure it, word by word: both are
+    kept with its results.
+    """
 
     name: str
     description: str
     repeats: int
     trials: tuple[Trial, ...]
     text: str
+    command: tuple[str, ...] = ()
 
 
 def path_of(name: str) -> Path:

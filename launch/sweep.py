@@ -30,7 +30,7 @@ from launch.watch import Deadlines, Verdict, Watch
 from results.glimpse import Glimpse
 from results.heard import Heard, rank_of
 from results.record import Identity, Rank, Record, Started
-from results.store import Store
+from results.store import Store, remember
 
 # A port that is free when it is chosen may be taken before the scheduler listens on it.
 _RETRIES = 3
@@ -113,6 +113,8 @@ def sweep(
         data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
         environment |= {"data": data} if data else {}
         store.write("environment.json", json.dumps(environment, indent=1) + "\n")
+    if what.command:
+        remember(store.folder, "command", list(what.command))
     with closing(Agents(where.start)) as agents:
         if left:
             agents.begin_job(host for host in where.hosts if host.login is not None)

@@ -94,6 +94,8 @@ def remarks(found: Comparison) -> list[str]:
     """What the columns stand on, what differs besides the rates, and what is said of points."""
     points = sum(one.visible is not None for one in found.changes)
     lines = [f"A: {_said(found.a)}.", f"B: {_said(found.b)}."]
+    if found.a.rows == found.b.rows:
+        lines.append("A and B are the same run: it is compared with itself, and says nothing new.")
     lines += [*_lacking("A", found.a), *_lacking("B", found.b), *differences(found)]
     if points:
         lines.append(

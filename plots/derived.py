@@ -38,6 +38,13 @@ def wrong_cells(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
                 )
 
 
+def lacks_prices(costs: Costs, text: str) -> bool:
+    """Whether the text of results.csv has columns of money, and nothing says at which prices."""
+    header = next(iter(_rows(text)), [])
+    per = {name for name in header if name.startswith("images_per_")}
+    return bool(per - {"images_per_second", "images_per_joule"}) and not costs.prices
+
+
 def wrong_lines(run: Run, costs: Costs, text: str) -> Iterator[str]:
     """Where the text of report.md is not what would be written now."""
     lines = zip_longest(text.splitlines(), document(run, costs).splitlines())

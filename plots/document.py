@@ -10,10 +10,10 @@ from plots.lines import is_drawn
 from plots.table import markdown, told
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
+from results.environment import shown
 from results.run import Run
 from results.scaling import ScalingRow
 
-_HIDDEN = {"description", "points", "repeats", "hosts", "order"}
 # What changes from one look at a host to the next, and where it is.
 _PASSING = {
     *("load", "available_mib", "free_bytes", "gpu_processes", "used", "index", "machine"),
@@ -66,11 +66,8 @@ def _failed(rows: Sequence[ScalingRow]) -> str:
 
 
 def _environment(run: Run) -> str:
-    facts = [
-        f"- {name}: {_text(value)}"
-        for name, value in run.environment.items()
-        if name not in _HIDDEN and value
-    ]
+    kept = shown(run.environment).items()
+    facts = [f"- {name}: {_text(value)}" for name, value in kept if value]
     found = [one for one in ("\n".join(facts), _hosts(run.environment.get("hosts") or {})) if one]
     return "\n\n".join(["## Environment", *found]) if found else ""
 

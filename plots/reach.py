@@ -31,7 +31,8 @@ def scales(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
     """
     good = _claims(rows)
     if not good:
-        yield from ["No point says how fast anything is."] if rows else []
+        # Of a rehearsal the first sentence says so.
+        yield from ["No point says how fast anything is."] if rows and not scripted else []
         return
     tops = [_top(good, name) for name in dict.fromkeys(map(network, good))]
     yield f"{'As scripted, on' if scripted else 'On'} {_most(tops, rows)}: {_told(tops, good)}."

@@ -13,6 +13,7 @@ from bench.trial import Trial
 from plots import costs as money
 from plots.apart import apart
 from plots.footer import where
+from plots.lines import TRAINING
 from plots.marks import in_cell, in_line
 from plots.numbers import interval, percent, ratio_of, significant, times, unsure
 from plots.words import paragraph
@@ -132,6 +133,8 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
             f"speed-up, efficiency: against one device ({', '.join(bases)}); ±: the larger side of "
             f"the 95 % interval, which holds the base's errors too."
         )
+    elif any(row.rate and row.trial.mode in TRAINING for row in rows):
+        lines.append("speed-up, efficiency: not told, for no point on one device has a number.")
     bases = sorted({row.host.base for row in rows if row.host})
     if bases:
         lines.append(f"of host: efficiency against one full host ({', '.join(bases)}).")

@@ -24,6 +24,9 @@ NAME = "digests.json"
 REPORT = "report"
 BUILD_AGAIN = "'fab report.build' writes it anew, for the files as they are now"
 _COVERED = ("records.jsonl", "asked.json", "environment.json", "sweep.toml", "batches.json")
+_OWN = (".lock", "baseline.json", f"{REPORT}/{NAME}")
+# Folders of what is made from the report.
+_MADE = (f"{REPORT}/upstream/", f"{REPORT}/exports/")
 # Marks of one file; more lines than these share them.
 _MOST_MARKS = 20_000
 _PIECE_BYTES = 1 << 20
@@ -78,6 +81,14 @@ def covered(folder: Path) -> dict[str, Path]:
 def reported(folder: Path) -> dict[str, Path]:
     """The files of a run's report by their names, without what says how they were."""
     return _named(folder, (path for path in (folder / REPORT).glob("[!.]*") if path.name != NAME))
+
+
+def strangers(folder: Path) -> list[str]:
+    """What else lies in a run's folder, links too, by its names there: of no run, in no digest."""
+    known = {*covered(folder), *reported(folder), *_OWN}
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    names = (path.relative_to(folder).as_posix() for path in found)
+    return sorted(name for name in names if name not in known and not name.startswith(_MADE))
 
 
 def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:

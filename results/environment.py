@@ -1,6 +1,7 @@
 """The environment of a run as it is read: facts of its machines, of the kinds that tables need."""
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from results.store import read_json
 
 NAME = "environment.json"
 _TEXTS = ("description", "date", "commit", "system", "processor", "source", "imported")
+_HIDDEN = frozenset({"description", "points", "repeats", "hosts", "order"})
 
 
 def environment_of(folder: Path) -> dict[str, Any]:
@@ -19,6 +21,8 @@ def environment_of(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = read_json(folder, NAME, {})
     for name in _TEXTS:
         _check(folder, name, found.get(name), str)
+    if not _of_texts(found.get("command", [])):
+        raise _odd(folder, "command", found["command"])
     hosts = found.get("hosts")
     _check(folder, "hosts", hosts, dict)
     for host, facts in (hosts or {}).items():
@@ -28,6 +32,12 @@ def environment_of(folder: Path) -> dict[str, Any]:
             if fact in facts and not fits(facts[fact]):
                 raise _odd(folder, f"hosts: {host!r:.40}: {fact}", facts[fact])
     return found
+
+
+def shown(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report shows of it besides the hosts; the command as one line."""
+    found = {name: value for name, value in environment.items() if name not in _HIDDEN}
+    return found | ({"command": shlex.join(found["command"])} if found.get("command") else {})
 
 
 def _check(folder: Path, name: str, value: object, kind: type) -> None:
@@ -41,6 +51,10 @@ def _odd(folder: Path, name: str, value: object) -> StoreError:
 
 def _is_list(value: object) -> bool:
     return isinstance(value, list)
+
+
+def _of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _of_dicts(value: object) -> bool:

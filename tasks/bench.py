@@ -160,6 +160,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     if auto_batch:
         fields |= {"batch_per_device": 1}
     what = spread_over(hosts, sweep, fields, engine)
+    what = replace(what, command=("fab", "bench.sweep", *asked.words))
     if auto_batch:
         check_fitting(what, hosts)
     if point:

@@ -3,7 +3,7 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,10 @@ _OPTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a person said of the hosts, as typed."""
+    """What a person said of the hosts, as typed.
+
+    words   all that was said to the task: what is not so by default, as it can be typed again
+    """
 
     hostfile: str = ""
     hosts: str = ""
@@ -40,6 +43,7 @@ class Asked:
     tree: str = ""
     ssh_config: str = ""
     accept_new: bool = False
+    words: tuple[str, ...] = ()
 
 
 NOT_ASKED = Asked()
@@ -51,16 +55,19 @@ def hosts_task(help: dict[str, str] | None = None, **options: Any) -> Callable[[
     def make(body: Body) -> "Task[Any]":
         own = [one for one in inspect.signature(body).parameters.values() if one.name != "asked"]
         added = [_option(name) for name in _OPTIONS]
+        signature = inspect.Signature(
+            [one.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in [*own, *added]]
+        )
 
         @door
         def wrapped(c: Any, *args: Any, **given: Any) -> None:
+            said = signature.bind(c, *args, **given).arguments
+            words = tuple(words_of(said, list(signature.parameters.values())[1:]))
             hosts = {name: given.pop(name) for name in _OPTIONS if name in given}
-            body(c, *args, asked=Asked(**hosts), **given)
+            body(c, *args, asked=Asked(**hosts, words=words), **given)
 
         wrapped.__name__, wrapped.__doc__ = body.__name__, body.__doc__
-        wrapped.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Invoke reads it
-            [one.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in [*own, *added]]
-        )
+        wrapped.__signature__ = signature  # type: ignore[attr-defined] # Invoke reads it
         made: Task[Any] = task(help={**_OPTIONS, **(help or {})}, auto_shortflags=False, **options)(
             wrapped
         )
@@ -72,6 +79,24 @@ def hosts_task(help: dict[str, str] | None = None, **options: Any) -> Callable[[
 def _option(name: str) -> inspect.Parameter:
     default = False if name == "accept_new" else ""
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+
+
+def words_of(said: Mapping[str, Any], parameters: Iterable[inspect.Parameter]) -> Iterator[str]:
+    """The words that tell a task what was said to it, without what is so by default.
+
+    A long option is one word with its value; one of a single letter has its value after it.
+    """
+    for one in parameters:
+        value = said.get(one.name, one.default)
+        if one.default is one.empty:
+            yield str(value)
+        elif value and value != one.default:
+            option = f"--{one.name.replace('_', '-')}"
+            for single in value if isinstance(value, list | tuple) else (value,):
+                if len(one.name) == 1:
+                    yield from (f"-{one.name}", str(single))
+                else:
+                    yield option if single is True else f"{option}={single}"
 
 
 def listed_hosts(asked: Asked) -> "tuple[Host, ...]":

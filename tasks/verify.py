@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.verify import Verified
 
 _MOST_LINES = 200
+_MOST_NAMED = 10
 # What of a report is made again, cell by cell and line by line.
 _DERIVED = ("results.csv", "report.md")
 
@@ -79,6 +80,7 @@ def verified(folder: Path, expected: str = "", prices: Prices | None = None) -> 
     now = digests(folder)
     again, result = derived(folder)
     result.digest = now.digest
+    result.unchecked += _strangers(folder)
     was = _kept(folder, result)
     result.wrong[:0] = _files(folder, now, was, expected)
     if again is not None:
@@ -86,6 +88,16 @@ def verified(folder: Path, expected: str = "", prices: Prices | None = None) -> 
         costs = costs_of(named, prices or (was.prices if was else None))
         result.wrong += _report(named, costs, folder, result)
     return result
+
+
+def _strangers(folder: Path) -> Iterator[str]:
+    """What of the folder is not looked at, in one line."""
+    from results.digest import strangers
+
+    names = [name if name.isprintable() else ascii(name) for name in strangers(folder)]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    if names:
+        yield f"{', '.join(names[:_MOST_NAMED])}{more}: of no run, and not in the digest"
 
 
 def _kept(folder: Path, result: Verified) -> Digests | None:
@@ -133,7 +145,7 @@ def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[
 
 def _report(again: Run, costs: Costs, folder: Path, result: Verified) -> Iterator[str]:
     """What is wrong with the report's files."""
-    from plots.derived import wrong_cells, wrong_lines
+    from plots.derived import lacks_prices, wrong_cells, wrong_lines
     from results.digest import NAME, REPORT, reported
 
     giver = "the events" if result.ranks else "the records"
@@ -142,6 +154,13 @@ def _report(again: Run, costs: Costs, folder: Path, result: Verified) -> Iterato
         kept = (folder / REPORT / NAME).is_file()
         how = f"compared with report/{NAME} only" if kept else "nothing is there to compare with"
         result.unchecked.append(f"{', '.join(sorted(others))}: {how}")
+    table = folder / REPORT / "results.csv"
+    if table.is_file() and lacks_prices(costs, table.read_text(encoding="utf-8", errors="replace")):
+        yield (
+            "results.csv: has columns of cost, and at which prices is not known any more; give "
+            "--prices FILE, or build the report again"
+        )
+        return
     for name in _DERIVED:
         path = folder / "report" / name
         if not path.is_file():

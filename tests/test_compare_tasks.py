@@ -1,5 +1,6 @@
 """Runs beside each other, as a person types it: what is printed, and how it ends."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,15 @@ def test_a_comparison_without_a_gate_ends_well(
     said = capsys.readouterr().out
     assert "slow (B) against fast (A), images/s" in said
     assert "2 points: 1 regressed, 1 undecided." in said
+
+
+def test_a_run_beside_itself_or_its_copy_is_said_to_be_the_same(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(runs / "fast", runs / "copy")
+    for other, same in (("fast", True), ("copy", True), ("slow", False)):
+        commands.report_compare.body(Context(), "fast", other)
+        assert ("A and B are the same run" in capsys.readouterr().out) == same
 
 
 def test_a_regression_of_as_much_as_asked_is_exit_code_4() -> None:

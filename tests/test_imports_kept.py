@@ -10,6 +10,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 import fabfile as _fabfile
+from plots.table import markdown
 from results.run import load
 from results.store import read, read_json
 from tests.test_imports import LOGS, SPEED
@@ -58,6 +59,18 @@ def test_points_of_several_logs_stand_in_one_table_as_not_ours(
     assert "not measured by mxscale: imported from horovod-64.log" in rows[1].message
     told = " ".join(capsys.readouterr().out.split())
     assert "7000 steps in the 2685 s of the whole job are 42711 images/s" in told
+
+
+def test_what_neither_log_nor_person_says_is_told_as_taken_for_granted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = "taken for granted, for neither the log nor an option says it: "
+    bring(log(tmp_path), tmp_path / "r", **ASKED, dtype="float16")
+    assert f"{taken}real images, gpu" in " ".join(capsys.readouterr().out.split())
+    assert f"{taken}real images, gpu; its speeds" in markdown(load(tmp_path / "r").rows)
+    said = {"data": "synthetic", "device": "cpu", "dtype": "float32"}
+    bring(log(tmp_path), tmp_path / "s", **ASKED, **said)
+    assert taken not in load(tmp_path / "s").rows[0].message
 
 
 def test_points_of_imports_are_each_others_bases(tmp_path: Path) -> None:

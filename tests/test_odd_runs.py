@@ -61,6 +61,8 @@ def test_an_odd_list_of_what_was_asked_is_told_and_every_record_counts(
     [
         ("description", 1e308),
         ("date", {"x": 1}),
+        ("command", "fab bench.sweep"),
+        ("command", ["fab", 1]),
         ("hosts", ["a", "b"]),
         ("hosts", {"a": None}),
         ("hosts", {"a": {"cores": 4}}),

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plots.page.facts import facts, hosts
-from plots.page.page import page
-from plots.page.replay import command, processes
+from plots.page.replay import command, processes, title
 from plots.page.thinning import even, extremes, ranks, spread
 from results.run import Run, load
 from tests.test_page import pace, run_of
@@ -79,9 +78,9 @@ def test_a_point_is_run_again_from_the_sweep_that_the_run_kept(tmp_path: Path) -
     stored(folder, record([[1, 2.0, 2.1]], engine="fake"))
     run = load(folder)
     assert command(run, run.rows[0]) == ""
-    assert "RUN stands for" not in page(run)
+    assert "folder for RUN" not in title(run)
     (folder / "sweep.toml").write_text("")
-    assert "RUN stands for" in page(run)
+    assert "; put this run's folder for RUN" in title(run)
     assert command(run, run.rows[0]) == (
         ".venv/bin/fab bench.sweep RUN/sweep.toml --point 'alexnet local x1' --engine fake "
         "--run 'a b-again'"
@@ -92,4 +91,4 @@ def test_a_sweep_in_the_checkout_is_named_from_there() -> None:
     demo = Path(__file__).parent.parent / "docs" / "runs" / "demo"
     run: Run = run_of(record([[1, 2.0, 2.1]]), folder=demo)
     assert " docs/runs/demo/sweep.toml " in command(run, run.rows[0])
-    assert "RUN stands for" not in page(run)
+    assert "folder for RUN" not in title(run)

@@ -229,3 +229,12 @@ def test_an_interval_wider_than_its_value_is_no_result_in_the_table() -> None:
     assert "unsure, unknown: too few windows" in text
     assert percent(Ratio(value=0.96, low=0.01, high=90)) == "96 % (unsure)"
     assert percent(Ratio(value=0.96, low=0.5, high=1.9)) == "96 ± 94 %"
+
+
+def test_without_a_number_on_one_device_the_table_says_why_it_has_no_speedup() -> None:
+    two = [record([[1, 2.0, 2.1]], devices=2)]
+    why = "speed-up, efficiency: not told, for no point on one device has a number."
+    assert why in markdown(scaling(two))
+    assert why in markdown(scaling([*two, record([[1]], status="failed")]))
+    assert why not in markdown(scaling([*two, record([[1, 2.0, 2.1]])]))
+    assert why not in markdown(scaling([record([[1]], devices=2, status="failed")]))

@@ -36,6 +36,28 @@ def test_other_prices_give_other_cells(run: Path) -> None:
     assert any("results.csv row 1 (alexnet local x1), images_per_EUR: says" in one for one in wrong)
 
 
+def test_without_the_prices_of_its_cells_one_line_says_so(run: Path) -> None:
+    (run / "report" / "digests.json").unlink()
+    (wrong,) = verified(run).wrong
+    assert wrong.startswith("results.csv: has columns of cost, and at which prices is not known")
+    assert verified(run, prices=load_prices(run.parent / "mine.toml")).wrong == []
+
+
+def test_what_is_of_no_run_is_named_and_fails_nothing(run: Path) -> None:
+    for name in (".lock", "report/upstream/alexnet.csv", "report/exports/x/mlflow.json"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).touch()
+    assert not any("of no run" in one for one in verified(run).unchecked)
+    for name in ("evil.json", "dir/z", "a\nb", "logs/.hidden"):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).touch()
+    (run / "logs" / "link").symlink_to("/etc/passwd")
+    found = verified(run)
+    assert found.wrong == []
+    told = r"'a\nb', dir/z, evil.json, logs/.hidden, logs/link: of no run, and not in the digest"
+    assert told in found.unchecked
+
+
 def test_what_is_not_derived_again_is_named(run: Path) -> None:
     (run / "report" / "ab.md").write_text("# A and B")
     (run / "report" / "results.csv").unlink()

@@ -71,6 +71,11 @@ def test_where_all_is_emulated_nothing_is_claimed() -> None:
     assert "No point says how fast anything is." in paragraph(study)
 
 
+def test_of_a_rehearsal_without_claims_is_said_once_that_it_claims_nothing() -> None:
+    text = said([point(1, 9, status="hung", engine="fake")])
+    assert text.count("how fast anything is") == 1
+
+
 def test_efficiency_is_told_against_each_base() -> None:
     records = [*three(), point(1, 9, **DIST), point(8, 56, **DIST)]
     text = said(records)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from plots.page.replay import command, processes
+from plots.page.replay import command, processes, title
 from plots.page.thinning import extremes, ranks, slowness
 from results.measured import Measured, Pace
 from results.run import Run
@@ -54,7 +54,7 @@ def _first(run: Run, most_bytes: int) -> int:
 def _pack(run: Run, keep: int) -> str:
     points = [
         {
-            "replay": command(run, row),
+            "replay": {"title": title(run), "command": command(run, row)},
             "repeats": [_repeat(one, keep) for one in row.repeats],
         }
         for row in run.rows

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from results.environment import shown
+
 # More columns than this nobody reads; environment.json has them all.
 MOST_HOSTS = 24
-_HIDDEN = frozenset({"description", "points", "repeats", "hosts", "order"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +28,7 @@ class Hosts:
 
 def facts(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is said of the machine that led the run, fact by fact."""
-    shown = {name: value for name, value in environment.items() if name not in _HIDDEN}
-    return [(name, text) for name, text in _flat(shown) if text]
+    return [(name, text) for name, text in _flat(shown(environment)) if text]
 
 
 def hosts(environment: Mapping[str, Any]) -> Hosts | None:

@@ -14,7 +14,6 @@ from plots.footer import machine
 from plots.page.details import packed
 from plots.page.facts import facts, hosts
 from plots.page.panels import drawing, names
-from plots.page.replay import is_elsewhere
 from plots.table import cells, header, notes, told
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
@@ -62,7 +61,6 @@ def _known(run: Run, costs: Costs, data: dict[str, Any]) -> dict[str, Any]:
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": list(dict.fromkeys(_sources(run))),
-        "run_stands_for_folder": is_elsewhere(run),
         **_table(run, costs),
         "notes": notes(run.rows, costs),
         "named": list(zip(names(run.rows), run.rows, strict=True)),

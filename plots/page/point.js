@@ -165,7 +165,8 @@ function drawReplay() {
     const others = more === 1 ? `1 more ${role}` : `${more} more ${role}s`;
     return commandBox(more ? `${process}, and ${others} like it` : process, text);
   });
-  if (point.replay) boxes.unshift(commandBox("All of the point, in the checkout; with the hosts and other options of then", point.replay));
+  const { title, command } = point.replay;
+  if (command) boxes.unshift(commandBox(title, command));
   if (boxes.length === 0) boxes.push(element("p", "The run kept no commands.", { class: "hint" }));
   document.getElementById("replay").replaceChildren(...boxes);
 }

@@ -1,34 +1,69 @@
 """How a point is run again: by the harness, and process by process."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from results.run import Run
 from results.scaling import ScalingRow
 
+_FAB = ("fab", "bench.sweep")
+
 
 def command(run: Run, row: ScalingRow) -> str:
     """The harness's command that measures the point again; '' where the run kept no sweep.
 
-    It is for the checkout; a run that lies elsewhere is called RUN there.
+    It is for the checkout, with the options that the run was measured with where it kept them; a
+    run that lies elsewhere is called RUN there.
     """
     if not _sweep(run).is_file():
         return ""
-    sweep = "RUN/sweep.toml" if is_elsewhere(run) else str(_sweep(run).relative_to(Path.cwd()))
+    elsewhere = _is_elsewhere(run)
+    sweep = "RUN/sweep.toml" if elsewhere else str(_sweep(run).relative_to(Path.cwd()))
     words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
-    # A rehearsal of a sweep that names the real engine.
-    engine = ("--engine", "fake") if row.trial.engine == "fake" else ()
-    return shlex.join([*words, *engine, "--run", f"{run.name}-again"])
+    return shlex.join([*words, *_options(run, row), "--run", f"{run.name}-again"])
 
 
-def is_elsewhere(run: Run) -> bool:
+def title(run: Run) -> str:
+    """What the command is, and what has to be put into it."""
+    lacking = "" if _kept(run) else ", without the options that it was given then"
+    put = "; put this run's folder for RUN" if _is_elsewhere(run) else ""
+    return f"All of the point, in the checkout{lacking}{put}"
+
+
+def _is_elsewhere(run: Run) -> bool:
     """Whether the run kept a sweep, and lies outside the checkout, where fab runs."""
     return _sweep(run).is_file() and not _sweep(run).is_relative_to(Path.cwd())
 
 
 def _sweep(run: Run) -> Path:
     return run.folder.resolve() / "sweep.toml"
+
+
+def _kept(run: Run) -> Sequence[str]:
+    """The words of the command that measured the run; none where it kept none."""
+    words: Sequence[str] = run.environment.get("command", ())
+    return words if tuple(words[:2]) == _FAB else ()
+
+
+def _options(run: Run, row: ScalingRow) -> Iterator[str]:
+    """What the run was measured with, as it is for one point of it."""
+    kept = _kept(run)
+    if not kept and row.trial.engine == "fake":
+        # A rehearsal of a sweep that names the real engine.
+        yield from ("--engine", "fake")
+    for word in kept[3:]:
+        option, _, value = word.partition("=")
+        if option == "--auto-batch":
+            # Alone it could have more than with the points that share its batch.
+            yield f"{option}={row.trial.batch_per_device}"
+        elif option not in {"--point", "--run"} and (option != "--fault" or _is_of(value, row)):
+            yield word
+
+
+def _is_of(fault: str, row: ScalingRow) -> bool:
+    """Whether a fault POINT:ROLE:KIND is one of this point."""
+    return set(fault.partition(":")[0].split()) <= set(row.trial.name.split())
 
 
 def processes(commands: Mapping[str, str]) -> list[tuple[str, str, int]]:

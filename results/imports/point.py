@@ -1,7 +1,7 @@
 """The trial that logs are of: what the person says of it, what the logs say, both alike."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,14 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
         precision=0.0,
         budget_seconds=0.0,
     )
+
+
+def granted(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[str]:
+    """What of the point neither the log nor the person says, in one line; nothing where all is."""
+    taken = {"mode": f"{point.mode} images", "device": point.device, "dtype": point.dtype}
+    unsaid = [text for name, text in taken.items() if not (getattr(asked, name) or said.get(name))]
+    if unsaid:
+        yield (f"taken for granted, for neither the log nor an option says it: {', '.join(unsaid)}")
 
 
 @dataclass(frozen=True)

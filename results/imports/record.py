@@ -12,7 +12,7 @@ from bench.trial import Trial
 from results.imports import formats, windows
 from results.imports.clock import clock
 from results.imports.log import SPEEDS_OF, Format, Log
-from results.imports.point import Asked, trial
+from results.imports.point import Asked, granted, trial
 from results.record import Identity, Rank, Record, emit, parse
 
 
@@ -40,8 +40,13 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
     ranks = windows.ranks(kept, point, format_, said.get("shares", 1))
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
-    checked = clock(kept, ranks, logs)
-    told = (*_counted(logs, left), *_finished(said, kept, point), *_notes(logs, format_), checked)
+    told = (
+        *_counted(logs, left),
+        *_finished(said, kept, point),
+        *_notes(logs, format_),
+        *granted(asked, said, point),
+        clock(kept, ranks, logs),
+    )
     record = Record(
         trial=point,
         identity=_identity(point, paths),
