@@ -25,9 +25,10 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 
 
 def measure_here(what: Sweep, run: str) -> None:
-    """Measures a sweep on this machine."""
+    """Measures a sweep on this machine, one with a file as `fab bench.sweep NAME` does."""
+    command = ("fab", "bench.sweep", what.name) if what.text else ()
     with on_this_machine(what) as where:
-        measure(what, run, where)
+        measure(replace(what, command=command), run, where)
 
 
 def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None:
