@@ -61,14 +61,15 @@ def picture(rows: Sequence[ScalingRow], over: Run | None = None) -> Picture:
         lines=tuple(drawn),
         crosses=tuple(failed),
         behind=tuple(shared or behind),
-        behind_name=_name(over) if over else "",
+        behind_name=called(over) if over else "",
         ideals=tuple(_ideals(drawn)),
         inputs=tuple(_inputs(rows, trained)),
         second_host=_second_host(trained),
     )
 
 
-def _name(run: Run) -> str:
+def called(run: Run) -> str:
+    """Its name, and that it is a rehearsal where it is one."""
     return run.name + (REHEARSAL if run.rehearsal else "")
 
 

@@ -1,7 +1,10 @@
 """The panels of the page: whole numbers on the axes, ranges around the points, marks explained."""
 
 import dataclasses
+import math
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -91,9 +94,40 @@ def test_the_ideal_speed_up_equals_the_devices_all_along(browser: Browser, tmp_p
         tab.get_by_role("button", name="Logarithmic").click()
         ideal = tab.evaluate("document.getElementById('speedup').data[0]")
         assert ideal["line"]["dash"] == "dot"
-        assert len(ideal["x"]) > 20  # on a logarithmic axis a straight line would be wrong
-        assert ideal["y"] == pytest.approx(ideal["x"])
-        assert (ideal["x"][0], ideal["x"][-1]) == (1, pytest.approx(256))
+        assert ideal["x"] == ideal["y"] == [1, 256]
+        kinds = [axis(tab, "speedup", one)["type"] for one in ("xaxis", "yaxis")]
+        assert len(set(kinds)) == 1  # else a straight line would be wrong
+
+
+def test_labels_of_linear_devices_do_not_touch_and_a_zoom_brings_more(
+    browser: Browser, tmp_path: Path
+) -> None:
+    report = made(tmp_path, *points({2**n: 10.0 * 2**n for n in range(9)}))
+    size: Any = {"width": 390, "height": 844}
+    with visit(browser, report / "index.html", viewport=size) as tab:
+        tab.get_by_role("button", name="Logarithmic").click()
+        boxes = [one.bounding_box() for one in tab.locator("#rate .xtick text").all()]
+        ends = [(box["x"], box["x"] + box["width"]) for box in boxes if box]
+        assert len(ends) >= 3
+        assert all(one[1] < other[0] for one, other in pairwise(ends))
+        tab.evaluate("Plotly.relayout('rate', {'xaxis.range': [0, 10]})")
+        assert tab.locator("#rate .xtick text").all_text_contents() == ["1", "2", "4", "8"]
+
+
+def test_the_ideal_rate_ends_where_its_network_does(browser: Browser, tmp_path: Path) -> None:
+    short = [
+        record([[1, 2.0, 2.0]] * devices, network="tiny", devices=devices, kvstore="dist_sync")
+        for devices in (1, 2)
+    ]
+    failed = record([[1, 2.0]], status="failed", network="tiny", devices=8, kvstore="dist_sync")
+    code = "document.getElementById('rate').data.filter(one => one.line?.dash === 'dot')"
+    for name, more, last in (("a", [], 2), ("b", [failed], 8)):
+        report = made(tmp_path / name, *points(HIGH), *short, *more)
+        with visit(browser, report / "index.html") as tab:
+            assert [one["x"] for one in tab.evaluate(code) if one["mode"] == "lines"] == [
+                [1, 256],
+                [1, last],
+            ]
 
 
 def test_the_legend_explains_only_marks_that_occur(browser: Browser, tmp_path: Path) -> None:
@@ -151,6 +185,11 @@ def test_the_second_host_is_named_where_it_begins(browser: Browser, tmp_path: Pa
     report = made(tmp_path, *points({devices: 10.0 * devices for devices in (8, 16, 32)}))
     with visit(browser, report / "index.html") as tab:
         assert tab.locator("#rate .annotation").all_text_contents() == ["second host"]
+        layout = "document.getElementById('rate').layout"
+        for line_at in (math.log10(512**0.5), 512**0.5):
+            assert tab.evaluate(f"{layout}.annotations[0].x") == pytest.approx(line_at)
+            assert tab.evaluate(f"{layout}.shapes[0].x0") == pytest.approx(512**0.5)
+            tab.get_by_role("button", name="Logarithmic").click()
 
 
 def test_a_row_of_the_table_chooses_its_point_by_click_and_by_key(

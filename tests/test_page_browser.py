@@ -1,6 +1,7 @@
 """The figures and the table in Chromium, from disk and offline: every control does its work."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tests.browsing import (
     visit,
 )
 from tests.test_page import run_of
-from tests.test_scaling import points
+from tests.test_scaling import points, record
 
 pytestmark = pytest.mark.browser
 
@@ -31,7 +32,10 @@ def test_hover_shows_the_values_that_the_csv_holds(opened: Page, report: Path, r
     rate = hover(opened, "rate", row)
     assert f"images/s: {told['images_per_second']:.6g}" in rate
     assert f"95 %: {told['low']:.6g} to {told['high']:.6g}" in rate
-    assert f"speed-up: {told['speedup_device']:.6g}" in hover(opened, "speedup", row)
+    speedup = hover(opened, "speedup", row)
+    assert f"speed-up: {told['speedup_device']:.6g}" in speedup
+    if row == 5:  # the value, its own interval, then the next value
+        assert re.search(r"speed-up: [\d.]+95 %: [\d.]+ to [\d.]+efficiency: [\d.]+ %$", speedup)
     shown = hover(opened, "efficiency", row)
     assert f"efficiency: {100 * told['efficiency_device']:.1f} %" in shown
 
@@ -70,6 +74,37 @@ def test_another_run_is_drawn_behind_grey_and_dashed(browser: Browser, tmp_path:
         assert "before" in tab.locator("#legend").inner_text()
 
 
+def test_a_rehearsal_behind_is_called_one_wherever_it_is_named(
+    browser: Browser, tmp_path: Path
+) -> None:
+    run = run_of(*points({1: 10.0, 2: 19.0}))
+    played = [record([[1, 2.0, 2.0]], engine="fake", devices=devices) for devices in (1, 2)]
+    path = tmp_path / "index.html"
+    path.write_text(page(run, over=run_of(*played, folder=Path("before"))))
+    code = "document.getElementById('rate').data.filter(one => one.line?.dash === 'dash')"
+    with visit(browser, path) as tab:
+        assert "behind: before (rehearsal)" in tab.locator("#legend").inner_text()
+        (behind,) = tab.evaluate(code)
+        assert all("<br>before (rehearsal)<br>" in text for text in behind["hovertext"])
+        assert "before (rehearsal), the fake engine's" in tab.locator("#behind").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("network", "kvstore"), [("alexnet", "device"), ("alexnet", "local"), ("tiny", "device")]
+)
+def test_a_line_has_a_gap_where_a_point_of_its_own_failed(
+    browser: Browser, tmp_path: Path, network: str, kvstore: str
+) -> None:
+    failed = record([[1, 2.0]], status="failed", devices=2, network=network, kvstore=kvstore)
+    report = made(tmp_path, *points({1: 10.0, 4: 36.0}), failed)
+    with visit(browser, report / "index.html") as tab:
+        (line,) = tab.evaluate("document.getElementById('rate').data.filter(one => one.error_y)")
+        own = (network, kvstore) == ("alexnet", "device")
+        assert line["x"] == ([1, 2, 4] if own else [1, 4])
+        assert (None in line["y"]) == own
+        assert line["connectgaps"] is False
+
+
 def test_emulated_points_are_hollow(opened: Page) -> None:
     code = """() => document.getElementById("rate").data.flatMap(one => (one.customdata ?? []).map(
         (row, at) => [row, one.marker.color?.[at] ?? "", one.marker.line.color]))"""
@@ -100,9 +135,11 @@ def test_networks_and_stores_are_switched_in_all_panels_at_once(opened: Page) ->
 def test_axes_are_switched_between_logarithmic_and_linear(opened: Page) -> None:
     assert [axis(opened, "rate", one)["type"] for one in ("xaxis", "yaxis")] == ["log", "log"]
     opened.get_by_role("button", name="Logarithmic").click()
+    for panel in ("efficiency", "windows"):
+        assert axis(opened, panel)["type"] == "linear"
     for panel in ("rate", "speedup"):
         kinds = [axis(opened, panel, one)["type"] for one in ("xaxis", "yaxis")]
-        assert kinds == ["log", "linear"]
+        assert kinds == ["linear", "linear"]
         assert opened.locator(f"#{panel} .xtick text").all_text_contents() == ["1", "2", "4"]
 
 
@@ -123,6 +160,17 @@ def test_a_drag_zooms_and_reset_undoes_it(opened: Page) -> None:
     opened.get_by_role("button", name="tiny").click()
     opened.get_by_role("button", name="Reset zoom").click()
     assert axis(opened, "rate")["range"] == before
+
+
+def test_a_double_click_shows_the_whole_of_the_axes_that_are_chosen_now(opened: Page) -> None:
+    opened.get_by_role("button", name="Logarithmic").click()
+    before = [axis(opened, "rate", one)["range"] for one in ("xaxis", "yaxis")]
+    opened.evaluate("Plotly.relayout('rate', {'xaxis.range': [0, 2], 'yaxis.range': [0, 9]})")
+    opened.locator("#rate .nsewdrag").first.dblclick()
+    opened.wait_for_function(
+        f"document.getElementById('rate')._fullLayout.xaxis.range[1] === {before[0][1]}"
+    )
+    assert [axis(opened, "rate", one)["range"] for one in ("xaxis", "yaxis")] == before
 
 
 def column(tab: Page, number: int) -> list[str]:
@@ -149,6 +197,16 @@ def test_the_table_is_filtered_by_words(opened: Page) -> None:
     assert column(opened, 1) == ["tiny"] * 3
     assert column(opened, 2) == ["dist_sync"] * 3
     assert opened.locator("#count").inner_text() == "3 of 12 points"
+
+
+def test_a_count_of_devices_is_filtered_by_as_a_whole_word(
+    browser: Browser, tmp_path: Path
+) -> None:
+    report = made(tmp_path, *points({1: 10.0, 16: 100.0, 128: 900.0}))
+    with visit(browser, report / "index.html") as tab:
+        for words, counts in (("x1", ["1"]), ("ALEX X16", ["16"]), ("x12", []), ("x", [])):
+            tab.get_by_label("Filter the rows").fill(words)
+            assert column(tab, 3) == (counts if words != "x" else ["1", "16", "128"])
 
 
 def test_the_download_is_results_csv(opened: Page, report: Path) -> None:

@@ -1,11 +1,13 @@
 """What a page keeps of much, how it tells hosts apart, and how a point is run again."""
 
+import dataclasses
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plots.page.facts import facts, hosts
+from plots.page.page import page
 from plots.page.replay import command, processes, title
 from plots.page.thinning import even, extremes, ranks, spread
 from results.run import Run, load
@@ -33,6 +35,18 @@ def test_the_slowest_and_the_fastest_rank_are_always_kept(own: list[float], keep
     kept = [one.own_seconds for one in ranks(paces, keep)]
     assert {min(own), max(own)} <= set(kept)
     assert len(kept) == min(keep, len(own))
+
+
+def test_what_is_drawn_behind_is_said_to_be_from_elsewhere() -> None:
+    run = run_of(record([[1, 2.0, 2.1]]))
+    others = [
+        dataclasses.replace(record([[1, 2.0]], devices=devices), source=f"log {devices}")
+        for devices in (1, 2)
+    ]
+    told = " ".join(page(run, over=run_of(*others, folder=Path("b"))).split())
+    assert "<strong>b</strong>, not measured by mxscale: log 1 and 1 more.</p>" in told
+    assert 'class="hint" id="behind"' in page(run, over=run)
+    assert 'id="behind"' not in page(run)
 
 
 def test_an_even_sample_has_both_ends() -> None:

@@ -32,6 +32,26 @@ def test_a_point_shows_its_windows_and_its_slowest_rank(opened: Page) -> None:
     assert "worker-0, and 3 more workers like it" in opened.locator("#replay").inner_text()
 
 
+def test_long_windows_that_do_not_count_lie_above_the_figure(
+    browser: Browser, tmp_path: Path
+) -> None:
+    report = made(tmp_path, record([[300.0, 2.0, 2.2]]), record([[5.0, 2.0, 2.1]], devices=2))
+    end = "document.getElementById('series')._fullLayout.yaxis.range[1]"
+    with visit(browser, report / "index.html") as tab:
+        tab.locator("#which").select_option("alexnet local x1")
+        said = tab.locator("#series-said")
+        assert "1 grey one lies above the figure, at 300 s" in said.inner_text()
+        assert 2.2 < tab.evaluate(end) < 3
+        tab.locator("#series .nsewdrag").first.dblclick()
+        tab.wait_for_function(f"{end} > 300")
+        tab.wait_for_timeout(400)  # else it is a click more of the first
+        tab.locator("#series .nsewdrag").first.dblclick()
+        tab.wait_for_function(f"{end} < 3")
+        tab.locator("#which").select_option("alexnet local x2")
+        assert tab.evaluate(end) > 5
+        assert said.inner_text() == ""
+
+
 def test_a_point_without_a_number_says_so_where_its_windows_would_be(opened: Page) -> None:
     opened.locator("#which").select_option("tiny dist_sync x4")
     assert "no number" in opened.locator("#series-said").inner_text()
@@ -123,10 +143,27 @@ def test_on_a_phone_the_network_stays_while_the_table_scrolls(
         assert [box and 0 <= box["x"] < 390 for box in places] == [True, True]
 
 
+def test_a_phone_shows_rates_without_a_swipe(browser: Browser, tmp_path: Path) -> None:
+    size: Any = {"width": 390, "height": 844}
+    with visit(browser, wide(tmp_path) / "index.html", viewport=size) as tab:
+        assert not tab.get_by_role("columnheader", name="batch").is_visible()
+        assert tab.locator("#table td.batch:visible").count() == 0
+        box = tab.get_by_role("columnheader", name="images/s").bounding_box()
+        assert box
+        assert box["x"] + box["width"] <= 390 - 16  # of the page's edge
+
+
 def test_it_prints(opened: Page) -> None:
     paper = opened.pdf(format="A4")
     assert paper.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 2
+
+
+def test_paper_keeps_the_legend_with_its_panels(opened: Page) -> None:
+    opened.emulate_media(media="print")
+    for part in ("#scaling", "#legend", ".panels"):
+        style = f"getComputedStyle(document.querySelector('{part}')).breakInside"
+        assert opened.evaluate(style) == "avoid"
 
 
 def test_the_head_of_a_long_table_can_be_repeated_on_each_sheet(opened: Page) -> None:

@@ -8,26 +8,45 @@ const PANELS = {
 };
 const NO_BASE = "needs a point on one device<br>and another to compare with it";
 
-let logarithmic = true; // images per second and speed-ups; devices always are
+let logarithmic = true; // devices, images per second and speed-ups
 let zoom = 0; // another number forgets how far panels are zoomed
 
-/** The real device counts, without those whose label would run into another's. */
-function ticks(counts, width) {
-  const span = Math.log2(counts[counts.length - 1] / counts[0]) || 1;
-  const least = (span * 30) / Math.max(width - 90, 100);
+/** Where a line's point stands: a little beside its count, so that bars do not hide bars. */
+function beside(count, at, lines, last) {
+  const steps = at - (lines - 1) / 2;
+  return logarithmic ? count * 1.012 ** steps : count + 0.003 * last * steps;
+}
+
+/** A count as ranges of the device axis have it. */
+function placeOf(count) {
+  return logarithmic ? Math.log10(count) : count;
+}
+
+/** The real device counts in sight, without those whose label would run into another's. */
+function ticks(counts, width, [low, high]) {
+  const least = ((high - low) * 28) / Math.max(width - 70, 100);
   const kept = [];
-  for (const count of [...counts].reverse()) {
-    if (kept.length === 0 || Math.log2(kept[0] / count) >= least) kept.unshift(count);
+  const inSight = counts.filter((count) => placeOf(count) >= low && placeOf(count) <= high);
+  for (const count of inSight.reverse()) {
+    if (kept.length === 0 || placeOf(kept[0]) - placeOf(count) >= least) kept.unshift(count);
   }
   return kept;
 }
 
-function deviceAxis(counts, box) {
+/** The ends of the device axis; a linear one begins at 0, with room for a mark on its left. */
+function deviceRange(counts) {
+  const [first, last] = [counts[0], counts[counts.length - 1]];
+  if (!logarithmic && first < last) return [-0.04 * last, 1.06 * last];
+  return [first / 1.35, last * 1.35].map(placeOf);
+}
+
+function deviceAxis(counts, width) {
   if (counts.length === 0) return { visible: false };
-  const shownTicks = ticks(counts, box.clientWidth);
+  const range = deviceRange(counts);
+  const shownTicks = ticks(counts, width, range);
   return {
-    type: "log",
-    range: [counts[0] / 1.35, counts[counts.length - 1] * 1.35].map(Math.log10),
+    type: logarithmic ? "log" : "linear",
+    range,
     tickvals: shownTicks,
     ticktext: shownTicks.map(String),
     // Unseen, so that a cross on the axis does not stand on a number.
@@ -71,15 +90,22 @@ function roundValues(low, high, most) {
   return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
 }
 
-/** Gives a logarithmic axis whole numbers for what is in sight, which a zoom changes. */
+/** Gives the device axis its counts, and a logarithmic one whole numbers, of what is in sight. */
 function tickValues(box) {
-  const { type, range } = box.layout.yaxis;
-  if (type !== "log") return;
-  const [low, high] = range.map((end) => 10 ** end);
-  const vals = roundValues(low, high, Math.max(3, Math.floor(box.layout.height / 42)));
-  if (String(vals) === String(box.layout.yaxis.tickvals)) return;
-  const text = vals.map((one) => one.toLocaleString("en", { maximumSignificantDigits: 12 }));
-  Plotly.relayout(box, { "yaxis.tickvals": vals, "yaxis.ticktext": text });
+  const { xaxis, yaxis, width, height } = box.layout;
+  const change = {};
+  const put = (name, vals, texts) => {
+    if (String(vals) === String(box.layout[name].tickvals)) return;
+    Object.assign(change, { [`${name}.tickvals`]: vals, [`${name}.ticktext`]: texts });
+  };
+  const counts = ticks(countsShown(), width, xaxis.range);
+  put("xaxis", counts, counts.map(String));
+  if (yaxis.type === "log") {
+    const [low, high] = yaxis.range.map((end) => 10 ** end);
+    const vals = roundValues(low, high, Math.max(3, Math.floor(height / 42)));
+    put("yaxis", vals, vals.map((one) => one.toLocaleString("en", { maximumSignificantDigits: 12 })));
+  }
+  if (Object.keys(change).length > 0) Plotly.relayout(box, change);
 }
 
 /** Why there is nothing to see in a panel. */
@@ -104,6 +130,6 @@ function secondHost() {
   };
   return {
     shapes: [{ type: "line", x0: at, x1: at, y0: 0, y1: 1, yref: "paper", line }],
-    annotations: [{ ...label, x: Math.log10(at), y: 1, yref: "paper", showarrow: false }],
+    annotations: [{ ...label, x: placeOf(at), y: 1, yref: "paper", showarrow: false }],
   };
 }

@@ -20,7 +20,7 @@ from results.cost import NO_COSTS, Costs
 from results.run import Run
 
 HERE = Path(__file__).parent
-SCRIPTS = ("data", "theme", "axes", "panels", "controls", "table", "point")
+SCRIPTS = ("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point")
 # A page of more is slow to open and cannot be sent about.
 MOST_BYTES = 5_900_000
 
@@ -29,7 +29,7 @@ def page(run: Run, costs: Costs = NO_COSTS, over: Run | None = None) -> str:
     """The page as HTML; `over` is drawn behind the run, grey and dashed, under its name."""
     data = {"run": drawing(run, costs), "over": drawing(over) if over else None}
     template = _template()
-    known = _known(run, costs, data)
+    known = _known(run, costs, data) | {"over": over, "behind": _sources(over) if over else []}
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed(run, left)
@@ -60,7 +60,7 @@ def _known(run: Run, costs: Costs, data: dict[str, Any]) -> dict[str, Any]:
         "machine": machine(environment),
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
-        "sources": list(dict.fromkeys(_sources(run))),
+        "sources": _sources(run),
         **_table(run, costs),
         "notes": notes(run.rows, costs),
         "named": list(zip(names(run.rows), run.rows, strict=True)),
@@ -87,4 +87,5 @@ def _table(run: Run, costs: Costs) -> dict[str, Any]:
 
 
 def _sources(run: Run) -> list[str]:
-    return [one.source for row in run.rows for one in row.repeats if one.source]
+    found = [one.source for row in run.rows for one in row.repeats if one.source]
+    return list(dict.fromkeys(found))

@@ -1,6 +1,5 @@
 // The four panels. What is said of a point is read out of results.csv.
 
-const FAR = 8; // times what was reached: a ceiling further up is told, not drawn
 const UNSEEN = { visible: false };
 const hidden = { networks: new Set(), stores: new Set() };
 /** Black is the colour of ink, which is light in the dark. */
@@ -13,12 +12,29 @@ function shown(row) {
 }
 
 /** The points of a line that are switched on, each with its row and its place along the axis. */
-function pointsOf(line, at, drawing) {
-  const shift = 1.012 ** (at - (drawing.lines.length - 1) / 2); // so that bars do not hide bars
+function pointsOf(line, at, drawing, last) {
   return line.points
     .map((point) => ({ ...point, cells: drawing.rows[point.row] }))
     .filter(({ cells }) => shown(cells))
-    .map((point) => ({ ...point, x: Number(point.cells.devices) * shift }));
+    .map((point) => {
+      const devices = Number(point.cells.devices);
+      return { ...point, devices, x: beside(devices, at, drawing.lines.length, last) };
+    });
+}
+
+/** The points, and between them those of the line that failed, at which it has a gap. */
+function withGaps(line, points, drawing) {
+  const counts = points.map(({ devices }) => devices);
+  const stores = points.map(({ cells }) => cells.kvstore);
+  const isSpanned = (devices) =>
+    !counts.includes(devices) && devices > counts[0] && devices < counts[counts.length - 1];
+  const gaps = drawing.failed
+    .filter(({ network }) => network === line.network)
+    .map(({ row }) => drawing.rows[row])
+    .filter((cells) => shown(cells) && stores.includes(cells.kvstore))
+    .map((cells) => ({ row: null, cells, devices: Number(cells.devices), x: Number(cells.devices) }))
+    .filter(({ devices }) => isSpanned(devices));
+  return [...points, ...gaps].sort((one, other) => one.devices - other.devices);
 }
 
 /** [value, low, high] of a point in a panel, or null; low and high may be missing. */
@@ -42,8 +58,9 @@ function hoverOf(point, id, drawing) {
   if (cells.low) lines.push(`95 %: ${six(cells.low)} to ${six(cells.high)}`);
   if (cells.speedup_device) {
     const efficiency = 100 * Number(cells.efficiency_device);
-    lines.push(`speed-up: ${six(cells.speedup_device)}`, `efficiency: ${efficiency.toFixed(1)} %`);
+    lines.push(`speed-up: ${six(cells.speedup_device)}`);
     if (id === "speedup" && point.speedup) lines.push(`95 %: ${point.speedup.map(six).join(" to ")}`);
+    lines.push(`efficiency: ${efficiency.toFixed(1)} %`);
     if (id === "efficiency" && point.speedup) {
       const ends = valueOf(point, id).slice(1);
       lines.push(`95 %: ${ends.map((end) => end.toFixed(1)).join(" to ")} %`);
@@ -57,8 +74,8 @@ function lineTrace(line, points, id, drawing) {
   const { paper } = colours();
   const over = drawing === data.over;
   const colour = over ? "#8a8f94" : visibleColour(line.colour);
-  const kept = points.filter((point) => valueOf(point, id));
-  const values = kept.map((point) => valueOf(point, id));
+  const kept = withGaps(line, points.filter((point) => valueOf(point, id)), drawing);
+  const values = kept.map((point) => valueOf(point, id) ?? [null]);
   return {
     x: kept.map((point) => point.x),
     y: values.map(([value]) => value),
@@ -71,6 +88,7 @@ function lineTrace(line, points, id, drawing) {
       width: 3,
     },
     mode: "lines+markers",
+    connectgaps: false,
     line: { color: colour, width: 1.8, dash: over ? "dash" : line.dash },
     marker: {
       symbol: line.marker,
@@ -80,7 +98,7 @@ function lineTrace(line, points, id, drawing) {
       opacity: 1,
     },
     hoverinfo: "text",
-    hovertext: kept.map((point) => hoverOf(point, id, drawing)),
+    hovertext: kept.map((point) => (point.row === null ? "" : hoverOf(point, id, drawing))),
     customdata: kept.map((point) => (over ? null : point.row)),
     opacity: over ? 0.75 : 1,
   };
@@ -123,84 +141,12 @@ function windowTraces(line, points) {
   ];
 }
 
-/** Points without a number, on the bottom of the panel, those on as many devices one above another. */
-function failedTrace() {
-  const failed = data.run.failed.filter(({ row }) => shown(data.run.rows[row]));
-  const count = ({ row }) => Number(data.run.rows[row].devices);
-  const below = failed.map((one, at) => failed.slice(0, at).filter((o) => count(o) === count(one)));
-  const text = ({ status, message }) => plain(`${status}: ${message.slice(0, 300)}`);
-  return {
-    x: failed.map(count),
-    y: below.map(({ length }) => 0.035 * length),
-    yaxis: "y2",
-    mode: "markers",
-    cliponaxis: false,
-    marker: {
-      symbol: "x-thin",
-      size: 10,
-      line: { color: failed.map(({ colour }) => visibleColour(colour)), width: 2.5 },
-    },
-    hoverinfo: "text",
-    hovertext: failed.map(
-      ({ row }) =>
-        `<b>${plain(data.run.names[row])}</b><br>` +
-        text(data.run.rows[row]).replace(/(.{50}\S*)\s/g, "$1<br>"),
-    ),
-    customdata: failed.map(({ row }) => row),
-  };
-}
-
-function dotted(x, y) {
-  const line = { color: colours().quiet, width: 1.2, dash: "dot" };
-  return { x, y, mode: "lines", line, hoverinfo: "skip" };
-}
-
-/** What perfect scaling would be, between the least and the greatest device count. */
-function idealTraces(id, counts, lines) {
-  if (counts.length < 2 || id === "windows") return [];
-  const [first, last] = [counts[0], counts[counts.length - 1]];
-  // Many places, for against a linear axis it is a curve.
-  const along = Array.from({ length: 65 }, (_, at) => first * (last / first) ** (at / 64));
-  const ideal = (one) => dotted(along, along.map((count) => count * one));
-  if (id === "efficiency") return [dotted([first, last], [100, 100])];
-  if (id === "speedup") return [ideal(1)];
-  return [...new Set(lines.map(({ one }) => one).filter((one) => one !== null))].map(ideal);
-}
-
-/** What reading alone gives: a line, or words above the panel where that is far away. */
-function ceilingTraces(traces) {
-  const top = Math.max(...traces.flatMap(({ y }) => y));
-  const [near, far] = [true, false].map((wanted) =>
-    data.run.inputs.filter(({ rates }) => Math.min(...rates) <= FAR * top === wanted),
-  );
-  const told = far.map(({ label, rates }) => {
-    const least = Math.min(...rates).toLocaleString("en", { maximumFractionDigits: 0 });
-    return `far above: ${label}, ${least} images/s and more`;
-  });
-  document.getElementById("rate-said").textContent = told.join("; ");
-  return near.map(({ label, devices, rates }) => {
-    const [one] = devices;
-    const x = devices.length > 1 ? devices : [one / 1.2, one * 1.2];
-    const y = devices.length > 1 ? rates : [rates[0], rates[0]];
-    const text = x.map((_, at) => (at === x.length - 1 ? label : ""));
-    const { ink } = colours();
-    return {
-      ...dotted(x, y),
-      line: { color: ink, width: 1.4, dash: "dot" },
-      mode: "lines+text",
-      text,
-      textposition: "top left",
-      textfont: { size: 11, color: ink },
-    };
-  });
-}
-
 /** The lines of a panel, the other run's first; of windows, dots and bars. */
-function lineTraces(id, visible) {
+function lineTraces(id, visible, last) {
   if (id === "windows") return visible.flatMap(([line, points]) => windowTraces(line, points));
-  const behind = (data.over?.lines ?? []).map((line, at) => [line, pointsOf(line, at, data.over)]);
+  const behind = data.over?.lines ?? [];
   return [
-    ...behind.map(([line, points]) => lineTrace(line, points, id, data.over)),
+    ...behind.map((line, at) => lineTrace(line, pointsOf(line, at, data.over, last), id, data.over)),
     ...visible.map(([line, points]) => lineTrace(line, points, id, data.run)),
   ];
 }
@@ -216,16 +162,18 @@ function countsShown() {
 function drawPanel(id) {
   const box = document.getElementById(id);
   const { layout, axis } = baseLayout(box);
-  const all = data.run.lines.map((line, at) => [line, pointsOf(line, at, data.run)]);
-  const visible = all.filter(([, points]) => points.length > 0);
   const counts = countsShown();
-  const traces = lineTraces(id, visible);
+  const last = counts[counts.length - 1];
+  const all = data.run.lines.map((line, at) => [line, pointsOf(line, at, data.run, last)]);
+  const visible = all.filter(([, points]) => points.length > 0);
+  const traces = lineTraces(id, visible, last);
   const empty = !traces.some(({ x }) => x.length > 0);
   if (!empty) {
     if (id === "rate") traces.push(...ceilingTraces(traces));
-    traces.unshift(...idealTraces(id, counts, visible.map(([line]) => line)));
+    traces.unshift(...idealTraces(id, counts, visible));
   }
   const failed = failedTrace();
+  const [xaxis, yaxis] = [deviceAxis(counts, layout.width), valueAxis(id, traces)];
   Plotly.react(
     box,
     [...traces, failed],
@@ -234,13 +182,16 @@ function drawPanel(id) {
       uirevision: `${zoom}`,
       ...(empty ? whyEmpty(id, counts.length > 0) : secondHost()),
       hovermode: "closest",
-      xaxis: { ...axis, ...deviceAxis(counts, box), ...(empty && failed.x.length === 0 && UNSEEN) },
-      yaxis: { ...axis, ...valueAxis(id, traces), ...(empty && UNSEEN) },
+      xaxis: { ...axis, ...xaxis, ...(empty && failed.x.length === 0 && UNSEEN) },
+      yaxis: { ...axis, ...yaxis, ...(empty && UNSEEN) },
       yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
     },
     plotConfig,
   );
-  if (!empty) tickValues(box);
+  if (empty) return;
+  tickValues(box);
+  const whole = { "xaxis.range": [...xaxis.range], "yaxis.range": [...yaxis.range] };
+  onDoubleClick(box, () => structuredClone(whole));
 }
 
 const panelIds = document.getElementById("rate") ? Object.keys(PANELS) : [];
@@ -254,8 +205,6 @@ redraws.push(drawPanels);
 /** A zoom shows other values, and needs other ticks. */
 function watchZoom() {
   for (const box of panelIds.map((id) => document.getElementById(id))) {
-    box.on("plotly_relayout", (change) => {
-      if (!("yaxis.tickvals" in change)) tickValues(box);
-    });
+    box.on("plotly_relayout", () => tickValues(box));
   }
 }

@@ -6,9 +6,9 @@ from typing import Any
 
 from plots.apart import apart
 from plots.frame import frame
-from plots.lines import Line
+from plots.lines import Cross, Line, network
 from plots.page.thinning import spread
-from plots.picture import Ceiling, picture
+from plots.picture import Ceiling, called, picture
 from results.cost import NO_COSTS, Costs
 from results.rates import Ratio
 from results.run import Run
@@ -49,7 +49,7 @@ def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
 
     csv     results.csv, whole: what is shown of a point is read out of it
     lines   points that are joined, with how they look
-    failed  training points without a number, with their network's colour
+    failed  training points without a number, with their network and its colour
     inputs  what reading alone gives, images per second by devices
     thinned whether of some point not every window is drawn
     second_host  where along the devices jobs begin to take more than one; None where none do
@@ -60,15 +60,19 @@ def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     drawn = shown.lines
     keep = max(_FEWEST_DOTS, _MOST_DOTS // max(1, len(rows)))
     return {
-        "name": run.name,
+        "name": called(run),
         "csv": frame(rows, costs).to_csv(index=False),
         "names": names(rows),
         "lines": [_line(line, places, keep) for line in drawn],
-        "failed": [{"row": places[id(one.row)], "colour": one.colour} for one in shown.crosses],
+        "failed": [_failed(one, places[id(one.row)]) for one in shown.crosses],
         "inputs": [_ceiling(one) for one in shown.inputs],
         "second_host": shown.second_host,
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
     }
+
+
+def _failed(one: Cross, place: int) -> dict[str, Any]:
+    return {"row": place, "network": network(one.row), "colour": one.colour}
 
 
 def _ceiling(one: Ceiling) -> dict[str, Any]:
@@ -82,6 +86,7 @@ def _ceiling(one: Ceiling) -> dict[str, Any]:
 def _line(line: Line, places: dict[int, int], keep: int) -> dict[str, Any]:
     return {
         "label": line.label,
+        "network": line.network,
         "colour": line.colour,
         "marker": _MARKERS.get(line.marker, "circle"),
         "dash": _DASHES.get(line.dashes, "solid") if isinstance(line.dashes, str) else "solid",

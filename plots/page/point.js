@@ -1,5 +1,6 @@
 // One point closely: its windows, its ranks, and the commands that run it again.
 
+const FAR_ABOVE = 3; // times the longest counted window: what does not count may leave the figure
 const which = document.getElementById("which");
 const repeatChoice = document.getElementById("repeat");
 let details = null;
@@ -22,13 +23,18 @@ function about() {
   document.getElementById("about").textContent = `${parts.filter(Boolean).join("; ")}.`;
 }
 
-/** A figure of seconds, and below it, where `lower` names them, of other values. */
-function drawLittle(id, traces, xaxis, lower = "") {
+/**
+ * A figure of seconds, up to `top` of them, and below it, where `lower` names them, of other values.
+ *
+ * A double click undoes a zoom; without one it shows what lies above `top`.
+ */
+function drawLittle(id, traces, xaxis, { lower = "", top = null } = {}) {
   const box = document.getElementById(id);
   box.hidden = traces[0].x.length === 0;
   if (box.hidden) return;
   const { layout, axis } = baseLayout(box);
   const value = (text) => ({ ...axis, title: { text, standoff: 8 }, rangemode: "tozero" });
+  const upTo = top === null ? {} : { range: [0, top] };
   const two = lower && { yaxis2: { ...value(lower), domain: [0, 0.27], nticks: 4 } };
   Plotly.react(
     box,
@@ -37,16 +43,27 @@ function drawLittle(id, traces, xaxis, lower = "") {
       ...layout,
       hovermode: "closest",
       xaxis: { ...axis, tickformat: "d", ...xaxis, anchor: lower ? "y2" : "y" },
-      yaxis: { ...value("seconds"), domain: lower ? [0.38, 1] : [0, 1] },
+      yaxis: { ...value("seconds"), domain: lower ? [0.38, 1] : [0, 1], ...upTo },
       ...two,
     },
     plotConfig,
   );
+  onDoubleClick(box, () => {
+    const isWhole = String(box.layout.yaxis.range) === String([0, top]);
+    const seconds = top === null || isWhole ? { "yaxis.autorange": true } : { "yaxis.range": [0, top] };
+    return { "xaxis.range": [...xaxis.range], ...seconds, ...(lower && { "yaxis2.autorange": true }) };
+  });
 }
 
 /** Whole numbers alone, where there are few. */
 function step(count) {
   return count <= 16 ? { dtick: 1 } : {};
+}
+
+/** The seconds up to which windows are shown: not far above those that count; null: all. */
+function topOf({ at, seconds }, dropped) {
+  const longest = Math.max(0, ...seconds.filter((_, place) => at[place] >= dropped));
+  return longest > 0 && Math.max(...seconds) > FAR_ABOVE * longest ? 1.15 * longest : null;
 }
 
 function drawSeries() {
@@ -68,13 +85,27 @@ function drawSeries() {
     hovertext: hover,
   };
   const range = [0.5, windows.of + 0.5];
-  drawLittle("series", [trace], { title: { text: "window" }, range, ...step(windows.of) });
-  const less = windows.of > windows.at.length;
-  document.getElementById("series-said").textContent = windows.of
-    ? less
-      ? `${windows.at.length} of ${windows.of} windows are shown: the shortest and the longest of each stretch.`
-      : ""
-    : "No windows: this repeat has no number.";
+  const top = topOf(windows, dropped);
+  const xaxis = { title: { text: "window" }, range, ...step(windows.of) };
+  drawLittle("series", [trace], xaxis, { top });
+  const above = top === null ? [] : windows.seconds.filter((seconds) => seconds > top);
+  document.getElementById("series-said").replaceChildren(...windowWords(windows, above));
+}
+
+function windowWords(windows, above) {
+  if (windows.of === 0) return ["No windows: this repeat has no number."];
+  const kept = windows.at.length;
+  const words = [];
+  if (windows.of > kept) {
+    words.push(`${kept} of ${windows.of} windows are shown: the shortest and the longest of each stretch. `);
+  }
+  if (above.length > 0) {
+    const longest = `${short(Math.max(...above))} s`;
+    const many = `${above.length} grey ones lie above the figure, at up to ${longest}. `;
+    words.push(above.length === 1 ? `1 grey one lies above the figure, at ${longest}. ` : many);
+    words.push(element("span", "A double click shows all.", { class: "screen" }));
+  }
+  return words;
 }
 
 function rankHover(ranks, place) {
@@ -117,7 +148,7 @@ function drawRanks() {
   if (known(cpu)) traces.push(rankTrace(ranks, cpu, quiet, "square", { yaxis: "y2" }));
   const range = [-0.5, ranks.of - 0.5];
   const xaxis = { title: { text: "rank" }, range, ...step(ranks.of) };
-  drawLittle("ranks", traces, xaxis, known(cpu) ? "CPU %" : "");
+  drawLittle("ranks", traces, xaxis, { lower: known(cpu) ? "CPU %" : "" });
   document.getElementById("ranks-said").textContent = rankWords(ranks, known(ranks.own), known(cpu));
 }
 
@@ -137,38 +168,6 @@ function rankWords(ranks, own, cpu) {
     parts.push(`${ranks.rank.length} of ${ranks.of} ranks are shown, the slowest among them.`);
   }
   return parts.join(" ");
-}
-
-async function copy(text, button) {
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    getSelection().selectAllChildren(button.previousElementSibling);
-    button.textContent = "Selected";
-  }
-  setTimeout(() => (button.textContent = "Copy"), 1500);
-}
-
-function commandBox(title, text) {
-  const box = element("div", "", { class: "command" });
-  const button = element("button", "Copy", { type: "button", class: "screen" });
-  button.addEventListener("click", () => copy(text, button));
-  box.append(element("p", title), element("pre", text), button);
-  return box;
-}
-
-function drawReplay() {
-  const point = details[which.value];
-  const boxes = chosenRepeat().processes.map(([process, text, more]) => {
-    const role = process.replace(/-\d+$/, "");
-    const others = more === 1 ? `1 more ${role}` : `${more} more ${role}s`;
-    return commandBox(more ? `${process}, and ${others} like it` : process, text);
-  });
-  const { title, command } = point.replay;
-  if (command) boxes.unshift(commandBox(title, command));
-  if (boxes.length === 0) boxes.push(element("p", "The run kept no commands.", { class: "hint" }));
-  document.getElementById("replay").replaceChildren(...boxes);
 }
 
 function drawPoint() {

@@ -44,12 +44,18 @@ function sortBy(at) {
   body.append(...keyed.map(([, row]) => row));
 }
 
+/** Whether a word is within a text; x2, a count of devices, as a whole word. */
+function isWithin(word, text) {
+  return /^x\d+$/.test(word) ? new RegExp(`\\b${word}\\b`).test(text) : text.includes(word);
+}
+
 function filterRows(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   let count = 0;
   for (const row of tableRows) {
-    const said = `${data.run.names[row.dataset.row]} ${row.textContent}`.toLowerCase();
-    row.hidden = !words.every((word) => said.includes(word));
+    const cells = [...row.cells].map((cell) => cell.textContent);
+    const said = [data.run.names[row.dataset.row], ...cells].join(" ").toLowerCase();
+    row.hidden = !words.every((word) => isWithin(word, said));
     count += row.hidden ? 0 : 1;
   }
   const all = tableRows.length;

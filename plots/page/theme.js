@@ -55,7 +55,13 @@ function baseLayout(box) {
   };
 }
 
-const plotConfig = { displayModeBar: false, doubleClick: "reset", showTips: false };
+const plotConfig = { displayModeBar: false, doubleClick: false, showTips: false };
+
+/** Has a double click show some ranges; Plotly's own knows only the first that a figure had. */
+function onDoubleClick(box, ranges) {
+  box.removeAllListeners("plotly_doubleclick");
+  box.on("plotly_doubleclick", () => Plotly.relayout(box, ranges()));
+}
 
 themeButton.addEventListener("click", () => {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";

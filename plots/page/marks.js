@@ -1,0 +1,90 @@
+// What stands in the panels beside lines: failed points, ideals, and what reading alone gives.
+
+const FAR = 8; // times what was reached: a ceiling further up is told, not drawn
+
+function failedShown() {
+  return data.run.failed.filter(({ row }) => shown(data.run.rows[row]));
+}
+
+function devicesOf({ row }) {
+  return Number(data.run.rows[row].devices);
+}
+
+/** Points without a number, on the bottom of the panel, those on as many devices one above another. */
+function failedTrace() {
+  const failed = failedShown();
+  const below = failed.map((one, at) =>
+    failed.slice(0, at).filter((other) => devicesOf(other) === devicesOf(one)),
+  );
+  const text = ({ status, message }) => plain(`${status}: ${message.slice(0, 300)}`);
+  return {
+    x: failed.map(devicesOf),
+    y: below.map(({ length }) => 0.035 * length),
+    yaxis: "y2",
+    mode: "markers",
+    cliponaxis: false,
+    marker: {
+      symbol: "x-thin",
+      size: 10,
+      line: { color: failed.map(({ colour }) => visibleColour(colour)), width: 2.5 },
+    },
+    hoverinfo: "text",
+    hovertext: failed.map(
+      ({ row }) =>
+        `<b>${plain(data.run.names[row])}</b><br>` +
+        text(data.run.rows[row]).replace(/(.{50}\S*)\s/g, "$1<br>"),
+    ),
+    customdata: failed.map(({ row }) => row),
+  };
+}
+
+function dotted(x, y) {
+  const line = { color: colours().quiet, width: 1.2, dash: "dot" };
+  return { x, y, mode: "lines", line, hoverinfo: "skip" };
+}
+
+/** What perfect scaling would be: of rates over each network's own counts, else over all. */
+function idealTraces(id, counts, visible) {
+  if (counts.length < 2 || id === "windows") return [];
+  const ends = [counts[0], counts[counts.length - 1]];
+  if (id === "efficiency") return [dotted(ends, [100, 100])];
+  if (id === "speedup") return [dotted(ends, ends)];
+  const reach = new Map();
+  for (const [{ one, network }, points] of visible.filter(([{ one }]) => one !== null)) {
+    const failed = failedShown().filter((other) => other.network === network);
+    const own = [...points.map(({ devices }) => devices), ...failed.map(devicesOf)];
+    reach.set(one, [...(reach.get(one) ?? []), ...own]);
+  }
+  return [...reach]
+    .map(([one, own]) => [one, [Math.min(...own), Math.max(...own)]])
+    .filter(([, [first, last]]) => first < last)
+    .map(([one, own]) => dotted(own, own.map((count) => count * one)));
+}
+
+/** What reading alone gives: a line, or words above the panel where that is far away. */
+function ceilingTraces(traces) {
+  const top = Math.max(...traces.flatMap(({ y }) => y));
+  const [near, far] = [true, false].map((wanted) =>
+    data.run.inputs.filter(({ rates }) => Math.min(...rates) <= FAR * top === wanted),
+  );
+  const told = far.map(({ label, rates }) => {
+    const least = Math.min(...rates).toLocaleString("en", { maximumFractionDigits: 0 });
+    return `far above: ${label}, ${least} images/s and more`;
+  });
+  document.getElementById("rate-said").textContent = told.join("; ");
+  return near.map(({ label, devices, rates }) => {
+    const [one] = devices;
+    const x = devices.length > 1 ? devices : [one / 1.2, one * 1.2];
+    const y = devices.length > 1 ? rates : [rates[0], rates[0]];
+    const text = x.map((_, at) => (at === x.length - 1 ? label : ""));
+    const { ink } = colours();
+    return {
+      ...dotted(x, y),
+      line: { color: ink, width: 1.4, dash: "dot" },
+      mode: "lines+text",
+      text,
+      textposition: "top left",
+      textfont: { size: 11, color: ink },
+    };
+  });
+}
