@@ -12,7 +12,7 @@ from results.conditions import conditions
 from results.ledger import slow_ranks
 from results.rates import Parts, parts
 from results.record import BareRank, BareRecord, Identity
-from results.windows import job_windows, left_out, unsteadiness
+from results.windows import JobWindows, job_windows, left_out, unsteadiness
 
 
 class Pace(NamedTuple):
@@ -100,33 +100,25 @@ def measured(record: BareRecord) -> Measured:
         parts=parts(record, job),
         told=tuple(filter(None, (slow_ranks(record), left_out(record.trial, job)))),
         unsteady=unsteadiness(record.trial, job),
-        paces=paces(record.ranks, job.found.dropped),
+        paces=paces(record.ranks, job),
     )
 
 
-def paces(ranks: Sequence[BareRank], dropped: int) -> tuple[Pace, ...]:
-    """The pace of each rank, in the order of their ranks."""
-    ordered = sorted(ranks, key=lambda one: one.rank)
-    windows = [rank.seconds[dropped:] or rank.seconds for rank in ordered]
-    cpu = [rank.cpu_seconds[dropped:] or rank.cpu_seconds for rank in ordered]
-    own = _medians([rank.own_seconds for rank in ordered])
-    return tuple(
-        Pace(
-            rank=rank.rank,
-            host=rank.host,
-            process=rank.process,
-            seconds=middle,
-            own_seconds=probed,
-            cpu_share=sum(busy) / sum(seconds) if busy else None,
-        )
-        for rank, middle, probed, busy, seconds in zip(
-            ordered, _medians(windows), own, cpu, windows, strict=True
-        )
+def paces(ranks: Sequence[BareRank], job: JobWindows) -> tuple[Pace, ...]:
+    """The pace of each rank in the job's windows that count, in the order of their ranks."""
+    seconds = job.seconds[:, job.found.dropped :]
+    middles, sums = np.median(seconds, axis=1).tolist(), seconds.sum(axis=1).tolist()
+    found = [_pace(*one, job) for one in zip(ranks, middles, sums, strict=True)]
+    return tuple(sorted(found, key=lambda one: one.rank))
+
+
+def _pace(rank: BareRank, middle: float, seconds: float, job: JobWindows) -> Pace:
+    cpu = rank.cpu_seconds[job.found.dropped : len(job.each)]
+    return Pace(
+        rank=rank.rank,
+        host=rank.host,
+        process=rank.process,
+        seconds=middle,
+        own_seconds=median(rank.own_seconds) if rank.own_seconds else None,
+        cpu_share=sum(cpu) / seconds if cpu else None,
     )
-
-
-def _medians(rows: Sequence[Sequence[float]]) -> list[Any]:
-    """The median of each row, None of an empty one; quick where all are of one length."""
-    if rows and rows[0] and len(set(map(len, rows))) == 1:
-        return list(np.median(np.array(rows), axis=1).tolist())
-    return [median(row) if row else None for row in rows]

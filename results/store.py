@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -196,15 +197,16 @@ def lines_of(
 ) -> Iterator[tuple[int, Kind | Unread]]:
     """As `each`, with what `parse` makes of a line: None of one that is torn.
 
-    Of a part of the log, lines that begin at bytes from `begin` and before `end`; there has to
-    begin one at `begin`, and lines are counted from it.
+    Of a part of the log, bytes from `begin` to before `end`; a line has to begin at each, and
+    lines are counted from `begin`.
     """
     try:
         if not log.exists():
             return
         with log.open("rb", buffering=BUFFER) as file:
             file.seek(begin)
-            for number, line in enumerate(file, 1):
+            lines = file if end is None else BytesIO(file.read(end - begin))
+            for number, line in enumerate(lines, 1):
                 try:
                     record = None if line.isspace() else parse(line)
                 except UNREADABLE as error:
@@ -214,9 +216,6 @@ def lines_of(
                         yield number, record
                     elif not line.isspace():
                         yield number, _torn(log, number, line)
-                begin += len(line)
-                if end is not None and begin >= end:
-                    break
     except OSError as error:
         raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
 

@@ -19,10 +19,15 @@ _LEAST_WINDOWS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class JobWindows:
-    """(seconds, images) of each window of a whole job, and where they become steady."""
+    """(seconds, images) of each window of a whole job, and where they become steady.
+
+    seconds   of each rank's windows (ranks x windows), ranks as the record has them; as many
+              windows as the rank with fewest has
+    """
 
     each: tuple[tuple[float, int], ...]
     found: Steady
+    seconds: Numbers
 
     @property
     def counting(self) -> tuple[tuple[float, int], ...]:
@@ -36,12 +41,13 @@ def job_windows(record: BareRecord) -> JobWindows:
     A synchronous window lasts as long as its slowest rank, and every rank must have reported it.
     """
     count = min(len(rank.seconds) for rank in record.ranks)
-    seconds = np.array([rank.seconds[:count] for rank in record.ranks]).max(axis=0).tolist()
+    seconds = np.array([rank.seconds[:count] for rank in record.ranks])
     kinds = Counter(rank.images[:count] for rank in record.ranks)  # most often one
     alike = ([ranks * n for n in images] for images, ranks in kinds.items())
-    each = tuple(zip(seconds, map(sum, zip(*alike, strict=True)), strict=True))
+    each = tuple(zip(seconds.max(axis=0).tolist(), map(sum, zip(*alike, strict=True)), strict=True))
     per_image = [one / trained for one, trained in each]
-    return JobWindows(each=each, found=steady(per_image, record.trial.warmup_windows))
+    found = steady(per_image, record.trial.warmup_windows)
+    return JobWindows(each=each, found=found, seconds=seconds)
 
 
 def common_slices(record: Record) -> list[tuple[float, float]]:
