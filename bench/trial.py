@@ -217,9 +217,14 @@ def make(fields: dict[str, Any]) -> Trial:
     return trial
 
 
+def is_called(trial: Trial, words: str) -> bool:
+    """Whether all the words stand in the trial's name."""
+    return set(words.split()) <= set(trial.name.split())
+
+
 def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
     """The trials in whose name all the words stand: 'resnet-152 x256'; SpecError where none is."""
-    found = [trial for trial in trials if set(words.split()) <= set(trial.name.split())]
+    found = [trial for trial in trials if is_called(trial, words)]
     if not found:
         names = ", ".join(trial.name for trial in trials)
         raise SpecError(f"no point's name has the words {words!r}; the points: {names}")

@@ -238,4 +238,10 @@ def test_a_store_of_many_windows_makes_no_large_svg(tmp_path: Path) -> None:
 def test_long_names_are_folded_and_drawn() -> None:
     names = ("A=" + "b" * 60 + "$x_$", "C=$\\foo$")
     rows = scaling([point(n, 9 * n, env=(name,)) for name in names for n in (1, 2)])
-    draw(rows, "a long title " * 20, "a long footer " * 40).savefig(io.BytesIO(), format="svg")
+    figure = draw(rows, "a long title " * 20, "a long footer " * 40)
+    figure.savefig(io.BytesIO(), format="svg")
+    (legend,) = figure.legends
+    folded = legend.get_title().get_text().splitlines()
+    assert len(folded) == 3
+    assert max(map(len, folded)) <= 100
+    assert figure.get_supxlabel().count("\n") == 2

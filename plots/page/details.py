@@ -52,9 +52,10 @@ def _first(run: Run, most_bytes: int) -> int:
 
 
 def _pack(run: Run, keep: int) -> str:
+    called = title(run)
     points = [
         {
-            "replay": {"title": title(run), "command": command(run, row)},
+            "replay": {"title": called, "command": command(run, row)},
             "repeats": [_repeat(one, keep) for one in row.repeats],
         }
         for row in run.rows

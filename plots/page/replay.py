@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from bench.trial import is_called
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -57,13 +58,11 @@ def _options(run: Run, row: ScalingRow) -> Iterator[str]:
         if option == "--auto-batch":
             # Alone it could have more than with the points that share its batch.
             yield f"{option}={row.trial.batch_per_device}"
-        elif option not in {"--point", "--run"} and (option != "--fault" or _is_of(value, row)):
+        elif option == "--fault":
+            point = value.partition(":")[0]
+            yield from [word] if is_called(row.trial, point) else []
+        elif option not in {"--point", "--run"}:
             yield word
-
-
-def _is_of(fault: str, row: ScalingRow) -> bool:
-    """Whether a fault POINT:ROLE:KIND is one of this point."""
-    return set(fault.partition(":")[0].split()) <= set(row.trial.name.split())
 
 
 def processes(commands: Mapping[str, str]) -> list[tuple[str, str, int]]:
