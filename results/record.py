@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from bench.notes import Note, text_note
 from bench.trial import Trial
 
 # 1: first. 2: a record says where its figures come from (source).
@@ -82,11 +83,13 @@ class Started:
 class BareRecord:
     """A trial that has run, as a rate needs it.
 
+    message    why it is not ok; of a good record of schema 2 or 1, its notes as text
     commands   its processes' command lines, by process
     machines   what was counted on each host as measuring began and ended, by host; since joules
                are counted, `energy` has them by source, or why they are not known
     source     "" for what mxscale measured; else where the figures come from, in words
     schema     of the line that it was read from
+    notes      what a reader of its number must know
     """
 
     identity: Identity  # first, so that it is known of a line that was cut off
@@ -102,6 +105,12 @@ class BareRecord:
     machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     source: str = ""
     schema: int = SCHEMA
+    notes: tuple[Note, ...] = ()
+
+
+def notes_of(record: BareRecord) -> tuple[Note, ...]:
+    """Its notes; of a good record that was made before there were any, its message."""
+    return record.notes or (text_note(record.message) if record.status == "ok" else ())
 
 
 @dataclass(frozen=True, kw_only=True)
