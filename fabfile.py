@@ -7,15 +7,14 @@ import signal
 signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 from invoke.collection import Collection
-from invoke.tasks import task
 
 from bench.sweep import load_sweep
-from tasks import data
+from tasks import data, program
 from tasks.ab import bench_ab
 from tasks.bandwidth import bench_bandwidth
 from tasks.bench import bench_plan, bench_sweep, measure_here
 from tasks.compare import report_baseline, report_baselines, report_compare, report_history
-from tasks.door import door
+from tasks.door import door, task
 from tasks.export import results_export
 from tasks.hosts import hosts_check, hosts_install, hosts_stop
 from tasks.imports import results_import
@@ -34,6 +33,8 @@ from tasks.reading import bench_io
 from tasks.report import report_build, report_show, stamped
 from tasks.results import results_list, results_pack, results_rm, results_show, results_unpack
 from tasks.verify import report_verify
+
+program.install()
 
 
 @task(help={"run": "name below results/runs, or a path; default: a new one each time"})

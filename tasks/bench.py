@@ -14,7 +14,7 @@ from bench.rehearsal import with_fault
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep
 from bench.trial import chosen
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
-from tasks.door import number, whole
+from tasks.door import number, reader, whole
 from tasks.fitting import check_fitting, fitting
 from tasks.report import build_report, new_folder, prices_of
 from tasks.where import addressed, cluster_of, on_hosts, on_this_machine
@@ -55,6 +55,7 @@ def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None
 
 
 @hosts_task(
+    entrance=reader,
     help={
         "sweep": "name of a shipped sweep, or a file",
         "port": "the scheduler's",

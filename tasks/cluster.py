@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from invoke.tasks import Task, task
+from invoke.tasks import Task
 
 from launch.errors import LaunchError
-from tasks.door import Body, door, whole
+from tasks.door import Body, door, task, whole
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.hosts import Host
@@ -49,8 +49,10 @@ class Asked:
 NOT_ASKED = Asked()
 
 
-def hosts_task(help: dict[str, str] | None = None, **options: Any) -> Callable[[Body], "Task[Any]"]:
-    """As Invoke's `task`, of a body that takes `asked`: its options are added to the task's own."""
+def hosts_task(
+    help: dict[str, str] | None = None, entrance: Callable[[Body], Body] = door, **options: Any
+) -> Callable[[Body], "Task[Any]"]:
+    """As `task`, of a body that takes `asked`: the options of hosts are added to the task's own."""
 
     def make(body: Body) -> "Task[Any]":
         own = [one for one in inspect.signature(body).parameters.values() if one.name != "asked"]
@@ -59,7 +61,7 @@ def hosts_task(help: dict[str, str] | None = None, **options: Any) -> Callable[[
             [one.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in [*own, *added]]
         )
 
-        @door
+        @entrance
         def wrapped(c: Any, *args: Any, **given: Any) -> None:
             said = signature.bind(c, *args, **given).arguments
             words = tuple(words_of(said, list(signature.parameters.values())[1:]))
@@ -68,9 +70,7 @@ def hosts_task(help: dict[str, str] | None = None, **options: Any) -> Callable[[
 
         wrapped.__name__, wrapped.__doc__ = body.__name__, body.__doc__
         wrapped.__signature__ = signature  # type: ignore[attr-defined] # Invoke reads it
-        made: Task[Any] = task(help={**_OPTIONS, **(help or {})}, auto_shortflags=False, **options)(
-            wrapped
-        )
+        made: Task[Any] = task(help={**_OPTIONS, **(help or {})}, **options)(wrapped)
         return made
 
     return make

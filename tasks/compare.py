@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
-from invoke.tasks import task
 
 from bench.errors import SpecError
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks import report
-from tasks.door import door, number
+from tasks.door import door, number, reader, task
 from tasks.report import named_run, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -116,7 +115,7 @@ def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-d
 
 
 @task
-@door
+@reader
 def report_baselines(c):  # type: ignore[no-untyped-def]
     """List the baselines that are kept, also those that cannot be read."""
     from results.baselines import names, told

@@ -5,10 +5,10 @@ from importlib import import_module
 from typing import Any
 
 from invoke.context import Context
-from invoke.tasks import Task, task
+from invoke.tasks import Task
 
 from im2rec_tools.command import Command, Option, follow
-from tasks.door import door
+from tasks.door import door, task
 
 NAMES = (
     "untar",

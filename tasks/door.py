@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import math
 import os
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import invoke.tasks
 from fabric import Connection
 from invoke.context import Context
 from invoke.exceptions import Exit
@@ -34,15 +36,44 @@ def check_place(c: Context) -> None:
         raise LaunchError(f"paths are relative to the checkout: run fab in {ROOT}")
 
 
-def door(body: Body) -> Body:
-    """Turns what a person has to mend into one line and exit code 2, an interrupt into 130."""
+# As Invoke's `task`, without one-letter options made from the first letters of long ones: these
+# change with every option that is added, and one of them took the place of -h.
+task = functools.partial(invoke.tasks.task, auto_shortflags=False)
 
+
+def door(body: Body) -> Body:
+    """Turns what a person has to fix into one line and exit code 2, an interrupt into 130.
+
+    fab's own --dry is refused before anything happens, unless the task has an option `dry_run`,
+    which is then set, or is a `reader`.
+    """
+    return _door(body, _dry_run_or_refused)
+
+
+def reader(body: Body) -> Body:
+    """The door of a task that changes nothing, so that it runs with --dry as without."""
+    return _door(body, lambda *_: {})
+
+
+def _dry_run_or_refused(c: Context, body: Body) -> dict[str, bool]:
+    """The options by which a task honors fab's --dry; SpecError if it has none."""
+    if not c.config.run.dry:
+        return {}
+    if "dry_run" in inspect.signature(body).parameters:
+        return {"dry_run": True}
+    raise SpecError(
+        "--dry (-R): this task has no dry run, and nothing was done. Leave the option out; "
+        "'fab bench.plan SWEEP' prints what a sweep would start"
+    )
+
+
+def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
     @functools.wraps(body)
     def wrapped(c: Context, *args: Any, **kwargs: Any) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             check_place(c)
-            body(c, *args, **kwargs)
+            body(c, *args, **{**kwargs, **dry(c, body)})
             sys.stdout.flush()
         except StoppedError as error:
             raise Exit(str(error), code=130) from error

@@ -5,14 +5,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from invoke.tasks import task
-
 from bench.errors import SpecError
 from bench.trial import chosen
 from launch.hosts import ROOT
 from results.errors import StoreError
 from results.run import Run, load
-from tasks.door import door
+from tasks.door import door, task
 from tasks.report import run_folder
 
 TARGETS = ("mllog", "tensorboard", "mlflow", "junit", "prometheus", "badge")

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from invoke.tasks import task
-
 from bench.errors import SpecError
-from tasks.door import door, whole
+from tasks.door import door, task, whole
 from tasks.report import run_folder
 
 

@@ -4,8 +4,6 @@ import os
 from collections import deque
 from pathlib import Path
 
-from invoke.tasks import task
-
 from launch.errors import LaunchError
 from launch.hosts import ROOT
 from launch.logs import files_of, lines_of
@@ -13,7 +11,7 @@ from results.errors import StoreError
 from results.events import HOSTS, hosts_of
 from results.record import Identity
 from results.run import identities
-from tasks.door import door, whole
+from tasks.door import reader, task, whole
 from tasks.report import RUNS, run_folder
 
 
@@ -26,7 +24,7 @@ from tasks.report import RUNS, run_folder
         "process": "only of this one: worker-1",
     },
 )
-@door
+@reader
 def hosts_logs(  # type: ignore[no-untyped-def]
     c, run="", point="", repeat="", lines="20", process=""
 ):

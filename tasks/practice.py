@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke.tasks import task
-
 from launch.hosts import ROOT
-from tasks.door import door, whole
+from tasks.door import door, reader, task, whole
 
 if TYPE_CHECKING:
     from launch.practice.network import Link
@@ -104,7 +102,7 @@ def practice_down(c, dir=""):  # type: ignore[no-untyped-def]
 
 
 @task(help=_DIR)
-@door
+@reader
 def practice_show(c, dir=""):  # type: ignore[no-untyped-def]
     """Print each host's address, link and first process."""
     from launch.practice.cluster import load

@@ -2,14 +2,12 @@
 
 import os
 
-from invoke.tasks import task
-
 from bench.arguments import DATA
 from bench.spread import within
 from bench.sweep import Sweep
 from bench.trial import make
 from tasks.bench import measure_here
-from tasks.door import door, whole
+from tasks.door import door, task, whole
 from tasks.report import stamped
 
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
-from invoke.tasks import task
 
 from bench.errors import SpecError
 from launch.hosts import ROOT
 from results.errors import StoreError
-from tasks.door import door
+from tasks.door import door, reader, task
 from tasks.packed import is_packed, report_beside, unpacked
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -173,7 +172,7 @@ def report_build(  # type: ignore[no-untyped-def]
     },
     optional=["reference"],
 )
-@door
+@reader
 def report_show(c, run="", prices="", reference=""):  # type: ignore[no-untyped-def]
     """Print a run's table, or a published one."""
     if reference:

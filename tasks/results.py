@@ -4,18 +4,17 @@ import os
 from pathlib import Path
 
 from invoke.exceptions import Exit
-from invoke.tasks import task
 
 from bench.errors import SpecError
 from results.errors import StoreError
-from tasks.door import door
-from tasks.report import RUNS, run_folder
+from tasks.door import door, reader, task
+from tasks.report import RUNS, archive_of, run_folder
 
 _RUN = "name below results/runs, or a path to its folder or .zip"
 
 
 @task(help={"in": "a folder of runs besides results/runs"})
-@door
+@reader
 def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     """List the runs there are, newest first: points, hosts, networks, size."""
     from plots.runs import show
@@ -31,7 +30,7 @@ def results_list(c, in_=""):  # type: ignore[no-untyped-def]
 
 
 @task(help={"run": _RUN})
-@door
+@reader
 def results_show(c, run):  # type: ignore[no-untyped-def]
     """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
     from plots.footer import machine
@@ -62,11 +61,12 @@ def _told_digest(folder: Path) -> str:
 @task(
     help={
         "runs": "names below results/runs, or paths; several with commas between them",
-        "yes": "remove them; without it, say only what would be removed",
+        "yes": "remove them; without it, print only what would be removed",
+        "dry_run": "print what --yes would remove, and remove nothing",
     }
 )
 @door
-def results_rm(c, runs, yes=False):  # type: ignore[no-untyped-def]
+def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-def]
     """Remove runs with their logs and reports."""
     from im2rec_tools.files import size
     from results.catalogue import size_of
@@ -78,14 +78,14 @@ def results_rm(c, runs, yes=False):  # type: ignore[no-untyped-def]
         check_removable(folder)
     for folder in folders:
         told = f"{folder} ({size(size_of(folder))})"
-        if yes:
+        if yes and not dry_run:
             remove(folder)
             print(f"removed {told}")
         elif process := writer(folder):
             print(f"would not remove {told}: a sweep (process {process}) is writing there")
         else:
             print(f"would remove {told}")
-    if not yes:
+    if not (yes or dry_run):
         raise Exit("nothing is removed yet; --yes removes them", code=2)
 
 
@@ -104,14 +104,21 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     print(f"{target}: {count} files, {size(target.stat().st_size)}")
 
 
-@task(help={"file": "a .zip that results.pack made", "run": "name or path; default: its own name"})
+@task(
+    help={
+        "archive": "a .zip that results.pack made: its path, or the name of its run",
+        "run": "name or path of the folder it becomes; default: its own name",
+    }
+)
 @door
-def results_unpack(c, file, run=""):  # type: ignore[no-untyped-def]
+def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
     """Unpack a run, below results/runs unless --run is a path."""
-    from results.archive import unpack
+    from results.archive import SUFFIX, unpack
 
+    named = archive if archive.endswith(SUFFIX) else f"{archive}{SUFFIX}"
+    packed = Path(archive) if Path(archive).is_file() else archive_of(named)
     folder = _named(run) if run else RUNS
-    print(unpack(Path(file), folder.parent, folder.name) if run else unpack(Path(file), RUNS))
+    print(unpack(packed, folder.parent, folder.name) if run else unpack(packed, RUNS))
 
 
 def _named(name: str) -> Path:

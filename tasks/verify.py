@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
-from invoke.tasks import task
 
 from bench.errors import SpecError
 from results.errors import StoreError
-from tasks.door import door
+from tasks.door import reader, task
 from tasks.report import costs_of, prices_of, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -36,7 +35,7 @@ _DERIVED = ("results.csv", "report.md")
         "prices": "file with prices; default: those that the report was built with",
     }
 )
-@door
+@reader
 def report_verify(c, run="", digest="", prices=""):  # type: ignore[no-untyped-def]
     """Check a run against its digest, and every cell of its report against the raw events."""
     from results.store import writer

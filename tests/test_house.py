@@ -151,39 +151,3 @@ def test_every_python_that_does_not_run_is_skipped_with_its_reason(tmp_path: Pat
         ).split()
     )
     assert "name one with PYTHONS=" in done.stderr
-
-
-def cksum(text: bytes) -> str:
-    return subprocess.run(["cksum"], input=text, capture_output=True, check=True).stdout.decode()
-
-
-def up_to_date(folder: Path) -> str:
-    """Makes the environment of an interpreter in `folder`/a look made; the interpreter."""
-    found = f"3.11.7 {sys.executable}"
-    stamp = folder / "a" / ".venv-python3.11" / "lock-stamp"
-    stamp.parent.mkdir(parents=True)
-    stamp.write_text(f"{found} {cksum((ROOT / 'requirements.lock').read_bytes())}")
-    return stand_in(folder / "bin" / "python3.11", f"echo '{found}'")
-
-
-def test_an_environment_that_is_up_to_date_is_not_made_again(tmp_path: Path) -> None:
-    done = setup(tmp_path / "a", PYTHON=up_to_date(tmp_path))
-    assert (done.returncode, done.stdout, done.stderr) == (0, ".venv-python3.11\n", "")
-
-
-def test_what_exports_need_is_added_when_asked_for_and_kept_up_to_date(tmp_path: Path) -> None:
-    fake = up_to_date(tmp_path)
-    lock = tmp_path / "a" / "requirements-exports.lock"
-    lock.write_text("anything==1\n")
-    bin_folder = tmp_path / "a" / ".venv-python3.11" / "bin"
-    stand_in(bin_folder / "python", f'echo "$@" >>{tmp_path}/asked')
-    asked = tmp_path / "asked"
-    setup(tmp_path / "a", PYTHON=fake)
-    assert not asked.exists()
-    setup(tmp_path / "a", PYTHON=fake, MXSCALE_EXPORTS="1")
-    assert asked.read_text().count("-r requirements-exports.lock") == 1
-    setup(tmp_path / "a", PYTHON=fake)
-    assert len(asked.read_text().splitlines()) == 1
-    lock.write_text("anything==2\n")
-    setup(tmp_path / "a", PYTHON=fake)
-    assert len(asked.read_text().splitlines()) == 2

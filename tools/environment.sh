@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes the virtual environment of one interpreter from requirements.lock, once, and prints its folder.
+# Makes the virtual environment of one interpreter from requirements.lock, and prints its folder.
+# One that works is never made anew: it is updated in place, and only while nothing runs from it.
 #   tools/environment.sh            the first python3 / python3.13 / 3.12 / 3.11 that is usable -> .venv
 #   PYTHON=python3.12 tools/environment.sh                                                      -> .venv-python3.12
 set -u
@@ -8,24 +9,55 @@ cd "$(dirname "$0")/.." || exit 2
 say() { echo "$*" >&2; }
 
 # Prints version and path of an interpreter that this project can use; fails with a reason otherwise.
+# Of a virtual environment, the path is that of the interpreter it was made with: an environment
+# whose commands are on the PATH is no other interpreter.
 probe() {
     "$1" -c '
-import sys
+import os, sys
 if not (3, 11) <= sys.version_info[:2] <= (3, 13):
     sys.exit("is Python %d.%d; expected 3.11, 3.12 or 3.13" % sys.version_info[:2])
 try:
     import ensurepip, venv
 except ImportError:
     sys.exit("has no venv module (on Debian: apt-get install python3-venv)")
-print("%d.%d.%d %s" % (sys.version_info[:3] + (sys.executable,)))' 2>&1
+base = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+print("%d.%d.%d %s" % (sys.version_info[:3] + (base,)))' 2>&1
+}
+
+# Prints the id of a process that runs from the environment, if there is one: its command is in
+# there, or a library that it has loaded.
+running() {
+    "$interpreter" -c '
+import glob, os, sys
+folder = os.path.join(os.path.realpath(sys.argv[1]), "")
+own = {os.getpid(), os.getppid()}
+for path in glob.glob("/proc/[0-9]*"):
+    pid = int(path[6:])
+    if pid in own:
+        continue
+    try:
+        command = open(path + "/cmdline", "rb").read().split(b"\0")
+        there = os.readlink(path + "/cwd")
+        loaded = open(path + "/maps", errors="replace").read()
+    except OSError:
+        continue
+    named = [os.path.join(there, os.fsdecode(word)) for word in command[:2]]
+    if folder in loaded or any(name.startswith(folder) for name in named):
+        print(pid)
+        break' "$folder"
+}
+
+fail() { say "$*"; exit 2; }
+
+install() {
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes -r "$1" >&2 ||
+        fail "pip could not install $1 into $folder; its message is above. Fix the cause and run the same command again."
 }
 
 if [ -n "${PYTHON:-}" ] && [ "$PYTHON" != python3 ]; then
     folder=.venv-$(basename "$PYTHON")
-    found=$(probe "$PYTHON") || {
-        say "PYTHON=$PYTHON cannot be used: $(printf '%s\n' "$found" | sed -n '1p')"
-        exit 2
-    }
+    found=$(probe "$PYTHON") || fail "PYTHON=$PYTHON cannot be used: $(printf '%s\n' "$found" | sed -n '1p')"
     interpreter=$PYTHON
 else
     folder=.venv
@@ -33,36 +65,55 @@ else
     for candidate in python3 python3.13 python3.12 python3.11; do
         found=$(probe "$candidate") && { interpreter=$candidate; break; }
     done
-    [ -n "$interpreter" ] || {
-        say "no usable Python found: expected python3, python3.13, python3.12 or python3.11 with venv on the PATH (the last one tried: $(printf '%s\n' "$found" | sed -n '1p'))"
-        exit 2
-    }
+    [ -n "$interpreter" ] ||
+        fail "no usable Python found: expected python3, python3.13, python3.12 or python3.11 with venv on the PATH (the last one tried: $(printf '%s\n' "$found" | sed -n '1p'))"
 fi
+# The interpreter itself, not the link to it that an environment on the PATH has.
+interpreter=${found#* }
 
 # MXSCALE_GPU=1: MXNet for GPUs, with the CUDA libraries that it is linked with.
-gpu=${MXSCALE_GPU:+requirements-gpu.lock}
-wanted="$found $(cat requirements.lock $gpu | cksum)"
-# MXSCALE_EXPORTS=1: the libraries of fab results.export as well. An environment that has them keeps them.
+# MXSCALE_EXPORTS=1: the libraries of fab results.export. An environment that has either keeps it.
+gpu=
+[ -z "${MXSCALE_GPU:-}" ] && [ ! -e "$folder/gpu-stamp" ] || gpu=requirements-gpu.lock
 exports=${MXSCALE_EXPORTS:-$(cat "$folder/exports-stamp" 2>/dev/null)}
-if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
+wanted=$(cat requirements.lock $gpu | cksum)
+wanted_exports=${exports:+$(cksum <requirements-exports.lock)}
+is_current() {
+    [ "$(cat "$folder/lock-stamp" 2>/dev/null)" = "$wanted" ] &&
+        [ "$(cat "$folder/exports-stamp" 2>/dev/null)" = "$wanted_exports" ]
+}
+
+works() { "$folder/bin/python" -m pip --version >/dev/null 2>&1; }
+
+there=$(probe "$folder/bin/python") && usable=1 || usable=
+if [ -n "$usable" ] && [ "$there" = "$found" ]; then
+    is_current && { echo "$folder"; exit 0; }
+elif [ -n "$usable" ] || works; then
+    fail "$folder is of another Python: $there; the one found now is $found. To keep $folder, put its Python first on the PATH. To make it anew: rm -r $folder, then the same command again"
+fi
+
+# One at a time: a second one waits here, and then finds that all is done.
+exec 9>"$folder.lock"
+flock 9 || exit 2
+if works; then
+    is_current && { echo "$folder"; exit 0; }
+    user=$(running)
+    [ -z "$user" ] ||
+        fail "$folder has to be updated to the lock files, but process $user runs from it. Wait for it or end it (kill $user), then run the same command again"
+    say "updating $folder to requirements.lock ..."
+else
     say "setting up $folder with Python ${found%% *} from requirements.lock (about a minute) ..."
-    "$interpreter" -m venv --clear "$folder" >&2 || {
-        say "$interpreter could not make a virtual environment (on Debian: apt-get install python3-venv)"
-        exit 2
-    }
+    "$interpreter" -m venv --clear "$folder" >&2 ||
+        fail "$interpreter could not make a virtual environment (on Debian: apt-get install python3-venv)"
+fi
+if [ "$(cat "$folder/lock-stamp" 2>/dev/null)" != "$wanted" ]; then
+    rm -f "$folder/lock-stamp"
     # --no-deps: the lock is complete, and mxnet's own metadata would refuse a NumPy that works.
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-        --require-hashes -r requirements.lock >&2 || {
-        say "pip could not install requirements.lock into $folder; its message stands above. Mend the cause and run the same command again."
-        exit 2
-    }
+    install requirements.lock
     if [ -n "$gpu" ]; then
-        "$folder/bin/python" -m pip uninstall --quiet --yes mxnet >&2 &&
-            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
-                --only-binary :all: --require-hashes -r "$gpu" >&2 || {
-            say "pip could not install $gpu into $folder; its message stands above. Mend the cause and run the same command again."
-            exit 2
-        }
+        "$folder/bin/python" -m pip uninstall --quiet --yes mxnet >&2
+        install "$gpu"
+        : >"$folder/gpu-stamp"
     fi
     missing=$("$folder/bin/python" -c '
 import ctypes
@@ -71,20 +122,14 @@ for name in "libgomp.so.1", "libquadmath.so.0":
         ctypes.CDLL(name)
     except OSError:
         print(name)')
-    [ -z "$missing" ] || {
-        say "MXNet needs" $missing "and this machine lacks it (on Debian: apt-get install libgomp1 libquadmath0)"
-        exit 2
-    }
+    [ -z "$missing" ] ||
+        fail "MXNet needs" $missing "and this machine lacks it (on Debian: apt-get install libgomp1 libquadmath0)"
     printf '%s\n' "$wanted" >"$folder/lock-stamp"
     say "environment ready: $folder (its commands are in $folder/bin)"
 fi
-if [ -n "$exports" ] && [ "$(cat "$folder/exports-stamp" 2>/dev/null)" != "$(cksum <requirements-exports.lock)" ]; then
+if [ "$(cat "$folder/exports-stamp" 2>/dev/null)" != "$wanted_exports" ]; then
     say "adding requirements-exports.lock to $folder ..."
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-        --require-hashes -r requirements-exports.lock >&2 || {
-        say "pip could not install requirements-exports.lock into $folder; its message stands above. Mend the cause and run the same command again."
-        exit 2
-    }
-    cksum <requirements-exports.lock >"$folder/exports-stamp"
+    install requirements-exports.lock
+    printf '%s\n' "$wanted_exports" >"$folder/exports-stamp"
 fi
 echo "$folder"
