@@ -102,7 +102,10 @@ def sweep(
     Yields the beginning, the events, a glimpse a second and the record of each point; a record is
     stored first.
     """
-    store.write("asked.json", json.dumps([asdict(name) for _, name in wanted]) + "\n")
+    asked = [
+        asdict(name) | ({} if name.repeat else {"trial": asdict(trial)}) for trial, name in wanted
+    ]
+    store.write("asked.json", json.dumps(asked) + "\n")
     done = store.done()
     before = sum(name in done for _, name in wanted)
     order = wanted if order is None else order

@@ -9,7 +9,8 @@ from plots.costs import columns, values
 from results.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.rates import Ratio
-from results.scaling import Against, ScalingRow
+from results.scaling import ScalingRow
+from results.speedup import Against
 
 COLUMNS = (
     *("network", "mode", "kvstore", "dtype", "devices", "hosts", "devices_per_host"),

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from plots.lines import drawable, lines, network
 from plots.numbers import percent, ratio_of, significant, unsure
 from results.rates import Ratio
-from results.scaling import Against, ScalingRow
+from results.scaling import ScalingRow
+from results.speedup import Against, Baseline
 
 _MOST_NAMED = 4
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "gpu": ("GPU", "GPUs")}
@@ -132,5 +133,5 @@ def _spread(efficiencies: Sequence[Ratio]) -> str:
 
 
 def _is_base(row: ScalingRow, against: Against) -> bool:
-    plural = "s" if row.trial.devices > 1 else ""
-    return against.base == f"{row.trial.kvstore} on {row.trial.devices} device{plural}"
+    trial = row.trial
+    return against.baseline == Baseline(kvstore=trial.kvstore, devices=trial.devices)

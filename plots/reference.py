@@ -9,7 +9,8 @@ from rich.text import Text
 
 from plots.numbers import significant
 from results.references import Reference, differing, known, published, reference
-from results.scaling import Against, ScalingRow
+from results.scaling import ScalingRow
+from results.speedup import Against
 
 # Of a row, what stands in a cell.
 _Cell = Callable[[ScalingRow], str]

@@ -21,7 +21,8 @@ from results.cost import NO_COSTS, Costs
 from results.knee import knees
 from results.rates import Ratio
 from results.run import Run
-from results.scaling import Against, ScalingRow
+from results.scaling import ScalingRow
+from results.speedup import Against
 
 HEADER = (
     "network",

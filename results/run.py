@@ -1,16 +1,20 @@
 """A run folder as reports read it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from bench.trial import Trial
 from results.environment import environment_of
 from results.errors import StoreError
 from results.measured import Measured
 from results.reading import reading
 from results.record import Identity, identity_of
-from results.scaling import ScalingRow, rows_of
+from results.scaling import ScalingRow, against_chosen, rows_of
+from results.speedup import choice
 from results.store import Unread, read, read_json
 
 
@@ -20,6 +24,7 @@ class Run:
 
     missing   points that are not measured yet
     troubles  what could not be read and is left out
+    unmeasured  the trials of points without any repeat yet, as far as asked.json has them
     """
 
     folder: Path
@@ -27,6 +32,7 @@ class Run:
     environment: dict[str, Any]
     missing: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()
+    unmeasured: tuple[Trial, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,9 +70,10 @@ def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
             found[one.identity] = one
     asked: list[Identity] = []
     environment: dict[str, Any] = {}
+    trials: list[Trial] = []
     troubles = []
     try:
-        asked = wanted(folder)
+        asked, trials = wanted(folder), wanted_trials(folder)
     except StoreError as error:
         troubles.append(f"{error}; every record counts")
     troubles = [*(str(one) for one in unread if _matters(one, found, asked)), *troubles]
@@ -84,9 +91,12 @@ def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
     # A network's points stand together, whatever store they used.
     groups = list(dict.fromkeys((one.trial.mode, one.trial.label) for one in records))
     records.sort(key=lambda one: groups.index((one.trial.mode, one.trial.label)))
+    known = {one.identity.key for one in records}
+    unmeasured = tuple(one for one in trials if one.key not in known)
     return Run(
         folder=folder,
-        rows=rows_of(records),
+        rows=rows_of(records, unmeasured),
+        unmeasured=unmeasured,
         environment=environment,
         missing=tuple(_named(name, asked) for name in asked if name not in found),
         # A report is the same wherever its run lies.
@@ -124,6 +134,23 @@ def wanted(folder: Path) -> list[Identity]:
         return [identity_of(one) for one in asked]
     except ValueError as error:
         raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
+
+
+def wanted_trials(folder: Path) -> list[Trial]:
+    """The trials of what the last sweep asked for; earlier versions did not leave them."""
+    asked: list[Any] = read_json(folder, "asked.json", [])
+    try:
+        found = [one["trial"] for one in asked if isinstance(one, dict) and "trial" in one]
+        return [msgspec.convert(one, Trial) for one in found]
+    except msgspec.ValidationError as error:
+        raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
+
+
+def with_baseline(run: Run, text: str) -> Run:
+    """The run with what its points are against this baseline, 'KVSTORE xN'; as it is for ''."""
+    if not text:
+        return run
+    return replace(run, rows=against_chosen(run.rows, choice(text), run.unmeasured))
 
 
 def identities(folder: Path) -> list[Identity]:

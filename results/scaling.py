@@ -1,26 +1,24 @@
-"""ScalingRow: one point of a sweep with its speed-up and efficiency against each base."""
+"""ScalingRow: one point of a sweep with its speed-up and efficiency against each baseline."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from bench.kvstores import is_distributed
-from bench.trial import FIELDS, Trial
+from bench.trial import Trial
 from results.bandwidth import sentence
 from results.conditions import differences
 from results.measured import Measured, measured
-from results.rates import Rate, Ratio, ratio, together
+from results.rates import Rate, together
 from results.record import Record
-
-
-@dataclass(frozen=True, kw_only=True)
-class Against:
-    """A point against one base: `base` says in words which point that is."""
-
-    base: str
-    speedup: Ratio
-    efficiency: Ratio
+from results.speedup import (
+    Against,
+    Baseline,
+    EmptyCell,
+    Reason,
+    against,
+    baselines,
+    chosen_baseline,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +30,8 @@ class ScalingRow:
     device      against one device (without servers where that was measured)
     host        against one full host; None for points smaller than that
     worker      against one worker through the same distributed store
+    baseline    against `wanted`, the baseline that the report was asked for, if it was for one
+    empty       the cells that have no number because of their baseline
     message     why it is not ok, or what a reader must know
     repeats     what each repeat's record says
     """
@@ -45,6 +45,14 @@ class ScalingRow:
     device: Against | None = None
     host: Against | None = None
     worker: Against | None = None
+    baseline: Against | None = None
+    wanted: Baseline | None = None
+    empty: tuple[EmptyCell, ...] = ()
+
+    @property
+    def shown(self) -> Against | None:
+        """What figures show: against the baseline asked for, else against one device."""
+        return self.baseline if self.wanted else self.device
 
     @property
     def accuracies(self) -> tuple[float, ...]:
@@ -72,9 +80,13 @@ class ScalingRow:
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
+    """What was asked for of one trial: a rate if all its repeats are good."""
+
     trial: Trial
-    rate: Rate
-    repeats: tuple[Measured, ...]
+    rate: Rate | None
+    status: str
+    emulated: bool
+    repeats: tuple[Measured, ...] = ()
 
     @property
     def conditions(self) -> list[dict[str, str]]:
@@ -83,127 +95,92 @@ class _Point:
 
 # A number that stands alone, not one of a host, a rank or a process.
 AMOUNT = re.compile(r"(?<!\w)(?<!rank )(?<!processes )\d+(?:[.,]\d+)*(?= (?!on\b)|$)")
-# Fields in which a point may differ from its base.
-_SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
-_WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
-_SERVERS = ("servers_per_host", "server_hosts", "gc_type", "gc_threshold")
-_SCRIPTED = ("fake_seconds", "fake_faults")
-_SAME = tuple(name for name in FIELDS if name not in {*_SCALED, *_WINDOWS, *_SERVERS, *_SCRIPTED})
-
-
-def _family(trial: Trial) -> tuple[Any, ...]:
-    """What has to be the same in a point and its base, whatever servers they have."""
-    return tuple(getattr(trial, name) for name in _SAME)
-
-
-def _peers(trial: Trial, other: Trial) -> bool:
-    """Whether two of a family may be each other's base.
-
-    Where servers stand matters only if both have servers.
-    """
-    if not (is_distributed(trial.kvstore) and is_distributed(other.kvstore)):
-        return True
-    return all(getattr(trial, name) == getattr(other, name) for name in _SERVERS)
-
-
-def _first(
-    points: Sequence[_Point], fits: Callable[[Trial], bool], *, prefer_local: bool = True
-) -> _Point | None:
-    """The point that fits; of several, the one without servers first."""
-    fitting = [point for point in points if fits(point.trial)]
-    fitting.sort(key=lambda point: prefer_local and is_distributed(point.trial.kvstore))
-    return fitting[0] if fitting else None
-
-
-def _against(point: _Point, base: _Point | None) -> Against | None:
-    if base is None:
-        return None
-    devices = base.trial.devices / point.trial.devices
-    return Against(
-        base=f"{base.trial.kvstore} on {base.trial.devices} device"
-        + ("s" if base.trial.devices > 1 else ""),
-        speedup=ratio(point.rate, base.rate),
-        efficiency=ratio(point.rate, base.rate, devices),
-    )
-
-
-def _bases(point: _Point, points: Sequence[_Point]) -> dict[str, _Point | None]:
-    """The points that it stands against, by the row's fields."""
-    trial = point.trial
-    if trial.mode in {"test-io", "bandwidth"}:
-        return {}
-    peers = [other for other in points if _peers(trial, other.trial)]
-    if len({(peer.trial.devices, peer.trial.kvstore) for peer in peers}) == 1:
-        return {}
-    full = trial.devices_per_host
-    host = _first(peers, lambda t: t.devices == full and t.worker_hosts == 1)
-    one_worker = _first(
-        peers,
-        lambda t: (
-            t.workers == 1 and (t.kvstore, t.devices) == (trial.kvstore, trial.devices_per_worker)
-        ),
-    )
-    distributed = is_distributed(trial.kvstore)
-    return {
-        "device": _first(peers, lambda t: t.devices == 1),
-        "host": host if trial.devices >= full else None,
-        "worker": one_worker if distributed else None,
-    }
 
 
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
-    """A row a trial, in the order of the records given; repeats are taken together."""
+    """One row per trial, in the order of the records given; repeats are taken together."""
     return rows_of([measured(record) for record in records])
 
 
-def rows_of(found: Sequence[Measured]) -> list[ScalingRow]:
-    """A row a trial, in the order given; repeats are taken together.
+def rows_of(found: Sequence[Measured], unmeasured: Sequence[Trial] = ()) -> list[ScalingRow]:
+    """One row per trial, in the order given; repeats are taken together.
 
     A repeat that is not ok makes its point not ok: a rate is never taken over what is left.
+    Trials that were asked for and are not measured yet have no row; nothing stands in for them
+    as a baseline.
     """
     groups: dict[str, list[Measured]] = {}
     for one in found:
         groups.setdefault(one.identity.key, []).append(one)
-    points = {
-        key: _Point(
-            trial=group[0].trial,
-            rate=together([one.parts for one in group if one.parts]),
-            repeats=tuple(group),
-        )
-        for key, group in groups.items()
-        if all(one.parts for one in group)
-    }
-    families: dict[tuple[Any, ...], list[_Point]] = {}
-    for point in points.values():
-        families.setdefault(_family(point.trial), []).append(point)
-    return [_row(group, points.get(key), families) for key, group in groups.items()]
+    points = [_point(group) for group in groups.values()]
+    points += _unmeasured(unmeasured)
+    chosen = baselines(points)[: len(groups)]
+    return [_row(point, one.points, one.empty) for point, one in zip(points, chosen, strict=False)]
 
 
-def _row(
-    group: Sequence[Measured],
-    point: _Point | None,
-    families: Mapping[tuple[Any, ...], Sequence[_Point]],
-) -> ScalingRow:
-    newest = group[-1]
-    if point is None:
-        bad = next(one for one in group if one.parts is None)
-        return ScalingRow(
-            trial=bad.trial,
-            status=bad.status,
-            message=bad.message,
-            rate=None,
-            emulated=bad.emulated,
-            repeats=tuple(group),
+def against_chosen(
+    rows: Sequence[ScalingRow], wanted: Baseline, unmeasured: Sequence[Trial] = ()
+) -> list[ScalingRow]:
+    """The rows with what each is against this baseline, and why if it is nothing."""
+    points: list[ScalingRow | _Point] = [*rows, *_unmeasured(unmeasured)]
+    chosen = chosen_baseline(points, wanted)
+    return [
+        replace(
+            row,
+            wanted=wanted,
+            baseline=against(row, base) if (base := one.points.get("baseline")) else None,
+            empty=(*row.empty, *one.empty) if row.rate else row.empty,
+            message="; ".join(filter(None, (row.message, *_empty(one.empty if row.rate else ())))),
         )
-    bases = _bases(point, families[_family(point.trial)])
-    return ScalingRow(
+        for row, one in zip(rows, chosen, strict=False)
+    ]
+
+
+def _point(group: Sequence[Measured]) -> _Point:
+    bad = next((one for one in group if one.parts is None), None)
+    newest = bad or group[-1]
+    settled = "ok" if _settled(group) else "unstable"
+    return _Point(
         trial=newest.trial,
-        status="ok" if _settled(group) else "unstable",
-        message="; ".join([*_moved(point), *_told(group), *_unlike(point, bases)]),
-        rate=point.rate,
+        rate=None if bad else together([one.parts for one in group if one.parts]),
+        status=bad.status if bad else settled,
         emulated=newest.emulated,
+        repeats=tuple(group),
+    )
+
+
+def _unmeasured(trials: Sequence[Trial]) -> list[_Point]:
+    return [
+        _Point(trial=one, rate=None, status=Reason.UNMEASURED, emulated=False) for one in trials
+    ]
+
+
+def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[EmptyCell]) -> ScalingRow:
+    row = ScalingRow(
+        trial=point.trial,
+        status=point.status,
+        message="",
+        rate=point.rate,
+        emulated=point.emulated,
         repeats=point.repeats,
-        **{name: _against(point, base) for name, base in bases.items()},
+    )
+    if point.rate is None:
+        bad = next(one for one in point.repeats if one.parts is None)
+        return replace(row, message=bad.message)
+    said = [
+        *_moved(point.trial, point.rate),
+        *_told(point.repeats),
+        *_unlike(point, bases),
+        *_empty(empty),
+    ]
+    found = {name: against(point, base) for name, base in bases.items()}
+    return replace(
+        row,
+        message="; ".join(said),
+        empty=tuple(empty),
+        device=found.get("device"),
+        host=found.get("host"),
+        worker=found.get("worker"),
     )
 
 
@@ -213,16 +190,20 @@ def _settled(group: Sequence[Measured]) -> bool:
     return not group[-1].trial.precision or 2 * unsteady <= len(group)
 
 
-def _moved(point: _Point) -> list[str]:
-    return [sentence(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []
+def _empty(empty: Sequence[EmptyCell]) -> list[str]:
+    return [cell.sentence for cell in empty]
 
 
-def _unlike(point: _Point, bases: dict[str, _Point | None]) -> Iterator[str]:
+def _moved(trial: Trial, rate: Rate) -> list[str]:
+    return [sentence(trial, rate)] if trial.mode == "bandwidth" else []
+
+
+def _unlike(point: _Point, bases: Mapping[str, _Point]) -> Iterator[str]:
     """Says so where a point ran with other variables or instructions than a base of its, once."""
     if differing := differences(point.conditions):
         yield f"its repeats differ in {differing}"
         return
-    for base in filter(None, bases.values()):
+    for base in bases.values():
         if differing := differences([*point.conditions, *base.conditions]):
             yield f"it and its base {base.trial.name} differ in {differing}"
             return

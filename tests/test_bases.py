@@ -1,10 +1,19 @@
 """Every point against one device, one full host and one worker through its store."""
 
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bench.errors import SpecError
 from results.record import Record
-from results.scaling import scaling
+from results.run import load
+from results.scaling import ScalingRow, against_chosen, scaling
+from results.speedup import Reason, choice
 from tests.test_scaling import record
+from tests.test_store import stored
 
 
 def point(kvstore: str, devices: int, seconds: float, **fields: Any) -> Record:
@@ -81,3 +90,99 @@ def test_a_worker_with_several_devices_is_the_base_of_its_kind() -> None:
     assert rows[-1].worker.base == "dist_sync on 2 devices"
     assert rows[-1].worker.speedup.value == 1.0
     assert rows[-1].device is None
+
+
+def test_a_failed_baseline_leaves_cells_empty_with_the_reason() -> None:
+    failed = replace(point("local", 2, 1.25), status="failed", message="out of memory", ranks=())
+    rows = scaling([point("local", 1, 1.0), failed, *sweep()[2:], point("dist_async", 2, 2.0)])
+    for row in rows[2:]:
+        assert row.host is None or row.trial.devices < 2
+        assert row.device.base == "local on 1 device"
+    (cell,) = rows[-1].empty
+    assert (cell.column, cell.reason, str(cell.baseline)) == ("host", Reason.FAILED, "local x2")
+    assert "no efficiency against one host: local x2 has no number (failed)" in rows[-1].message
+
+
+def test_a_baseline_that_is_not_measured_yet_leaves_cells_empty_too(tmp_path: Path) -> None:
+    found = [record for record in sweep() if record.trial.name != "alexnet local x2"]
+    stored(tmp_path, *found)
+    (tmp_path / "asked.json").write_text(
+        json.dumps([asdict(one.identity) | {"trial": asdict(one.trial)} for one in sweep()])
+    )
+    rows = load(tmp_path).rows
+    assert [row.host for row in rows] == [None] * 4
+    assert {cell.reason for cell in rows[-1].empty} == {Reason.UNMEASURED}
+
+
+def test_all_points_of_a_run_have_one_kind_of_baseline() -> None:
+    other = [point("dist_sync", n, 2.0, network="tiny") for n in (1, 2, 4)]
+    rows = scaling([*sweep(), *other])
+    kinds = {row.device.base for row in rows if row.device}
+    assert kinds == {"local on 1 device"}
+    for row in rows[-2:]:
+        assert (row.device, row.host) == (None, None)
+        assert {cell.reason for cell in row.empty} == {Reason.OTHER_KIND}
+        assert row.worker.base == "dist_sync on 1 device"
+    alone = scaling(other)
+    assert [row.device.base for row in alone] == ["dist_sync on 1 device"] * 3
+
+
+def test_which_baseline_is_taken_does_not_depend_on_what_failed() -> None:
+    stores = ("local", "device")
+    every = [point(store, n, 1.0) for n in (1, 2) for store in stores]
+    bases = {row.device.base for row in scaling(every)}
+    assert bases == {"local on 1 device"}
+    failed = replace(every[0], status="failed", ranks=())
+    assert [row.device for row in scaling([failed, *every[1:]])] == [None] * 4
+
+
+def chosen(records: list[Record], text: str) -> list[ScalingRow]:
+    return against_chosen(scaling(records), choice(text))
+
+
+def test_a_chosen_baseline_is_used_for_each_network() -> None:
+    networks = ("alexnet", "tiny")
+    found = [point("dist_async", n, 2.0, network=name) for name in networks for n in (2, 4)]
+    for row in chosen(found, "dist_async x2"):
+        speedup = row.trial.devices / 2
+        assert row.baseline.speedup.value == pytest.approx(speedup)
+        assert row.baseline.efficiency.value == pytest.approx(1)
+        assert str(row.baseline.baseline) == "dist_async x2"
+        assert row.empty == ()
+
+
+def bad(kind: str) -> list[Record]:
+    """Two networks of which the first has such a bad baseline local x2."""
+    four: dict[str, Any] = {"devices_per_host": 4}
+    base = point("local", 2, 1.0, **four)
+    given = {
+        "failed": [replace(base, status="failed", ranks=())],
+        "unstable": [point("local", 2, 1.0, precision=0.02, **four)],
+        "oversubscribed": [replace(base, emulated=True)],
+        "absent": [],
+    }[kind]
+    if kind == "unstable":
+        seconds = (9.0, *(1.0 + 0.2 * n for n in range(9)))
+        rank = replace(given[0].ranks[0], seconds=seconds, ends=seconds, images=(16,) * 10)
+        given = [replace(given[0], ranks=(rank,))]
+    others = [point("local", n, 1.0, network="tiny", **four) for n in (2, 4)]
+    return [*given, point("local", 4, 2.0, **four), *others]
+
+
+@pytest.mark.parametrize("kind", ["failed", "unstable", "oversubscribed", "absent"])
+def test_a_network_without_the_chosen_baseline_has_empty_cells_with_the_reason(kind: str) -> None:
+    rows = chosen(bad(kind), "local x2")
+    row = next(one for one in rows if one.trial.name == "alexnet local x4")
+    assert row.baseline is None
+    (cell,) = [cell for cell in row.empty if cell.column == "baseline"]
+    assert cell.reason == kind
+    assert "no speed-up against the chosen baseline: " in row.message
+    assert [one.baseline.efficiency.value for one in rows[-2:]] == pytest.approx([1, 1])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "local", "x2", "local x", "local x0", "local x2 x3", "a b x2"]
+)
+def test_a_baseline_that_names_no_point_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="--speedup-baseline: expected 'KVSTORE xN'"):
+        choice(text)

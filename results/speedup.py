@@ -1,0 +1,278 @@
+"""Speed-up baselines: which point a row of a run stands against, and why a cell is empty."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar
+
+from bench.errors import SpecError
+from bench.kvstores import is_distributed
+from bench.trial import FIELDS, Trial
+from results.rates import Rate, Ratio, ratio
+
+# What baselines are chosen for of themselves, in the order of the table; each is a field of a row.
+COLUMNS = ("device", "host", "worker")
+_CHOICE = re.compile(r"\s*(\S+)\s+x(\d+)\s*")
+# Fields in which a point may differ from its baseline.
+_SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
+_WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
+_SERVERS = ("servers_per_host", "server_hosts", "gc_type", "gc_threshold")
+_SCRIPTED = ("fake_seconds", "fake_faults")
+_SAME = tuple(name for name in FIELDS if name not in {*_SCALED, *_WINDOWS, *_SERVERS, *_SCRIPTED})
+_NOT_TRAINED = ("test-io", "bandwidth")
+
+
+class Reason(StrEnum):
+    """Why a point has nothing in the cells of a baseline."""
+
+    FAILED = "failed"
+    UNMEASURED = "unmeasured"
+    UNSTABLE = "unstable"
+    OVERSUBSCRIBED = "oversubscribed"
+    ABSENT = "absent"
+    OTHER_KIND = "other-kind"
+
+
+_WORDS: Mapping[Reason, str] = {
+    Reason.FAILED: "{baseline} has no number ({status})",
+    Reason.UNMEASURED: "{baseline} is not measured yet",
+    Reason.UNSTABLE: "{baseline} has no steady state",
+    Reason.OVERSUBSCRIBED: "{baseline} is oversubscribed",
+    Reason.ABSENT: "no point {baseline} has the same settings",
+    Reason.OTHER_KIND: (
+        "only {baseline} could be its baseline, and other points stand against one without servers"
+    ),
+}
+_CELLS = {
+    "device": "speed-up against one device",
+    "host": "efficiency against one host",
+    "worker": "efficiency against one worker",
+    "baseline": "speed-up against the chosen baseline",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """A point that others stand against: 'local x2'."""
+
+    kvstore: str
+    devices: int
+
+    def __str__(self) -> str:
+        return f"{self.kvstore} x{self.devices}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Against:
+    """A point against one baseline."""
+
+    baseline: Baseline
+    speedup: Ratio
+    efficiency: Ratio
+
+    @property
+    def base(self) -> str:
+        """The baseline in words."""
+        devices = self.baseline.devices
+        return f"{self.baseline.kvstore} on {devices} device{'s' if devices > 1 else ''}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmptyCell:
+    """A point that has nothing in the cells of a baseline; `status` is the baseline's."""
+
+    column: str
+    baseline: Baseline
+    reason: Reason
+    status: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Which cells are empty, and why."""
+        why = _WORDS[self.reason].format(baseline=self.baseline, status=self.status)
+        return f"no {_CELLS[self.column]}: {why}"
+
+
+class _Point(Protocol):
+    """What a baseline is chosen from: all that was asked for, with a rate or without."""
+
+    @property
+    def trial(self) -> Trial: ...
+    @property
+    def rate(self) -> Rate | None: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def emulated(self) -> bool: ...
+
+
+Kind = TypeVar("Kind", bound=_Point)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen(Generic[Kind]):
+    """The baselines of one point by column, and the cells that are empty for a reason."""
+
+    points: Mapping[str, Kind]
+    empty: tuple[EmptyCell, ...] = ()
+
+
+def choice(text: str) -> Baseline:
+    """The baseline that --speedup-baseline names; SpecError if it names none."""
+    found = _CHOICE.fullmatch(text)
+    if not found or not int(found[2]):
+        raise SpecError(
+            f"--speedup-baseline: expected 'KVSTORE xN', such as 'local x2', got {text!r:.80}"
+        )
+    return Baseline(kvstore=found[1], devices=int(found[2]))
+
+
+def against(point: _Point, base: _Point) -> Against | None:
+    """The point against a baseline; None unless both have a rate."""
+    if point.rate is None or base.rate is None:
+        return None
+    devices = base.trial.devices / point.trial.devices
+    return Against(
+        baseline=_named(base.trial),
+        speedup=ratio(point.rate, base.rate),
+        efficiency=ratio(point.rate, base.rate, devices),
+    )
+
+
+def baselines(points: Sequence[Kind]) -> list[Chosen[Kind]]:
+    """What each point stands against in `COLUMNS`.
+
+    A baseline is chosen among all that was asked for: one that failed leaves cells empty, and no
+    other point takes its place. A column has one kind of baseline in the whole run: points without
+    servers, unless none has them.
+    """
+    families = _families(points)
+    fitting = [_fitting(point, families[_family(point.trial)]) for point in points]
+    stores: dict[tuple[str, int], dict[str, None]] = {}
+    for one in fitting:
+        for name, some in one.items():
+            ordered = sorted((other.trial.kvstore for other in some), key=is_distributed)
+            stores.setdefault(_size(name, some), {}).update(dict.fromkeys(ordered))
+    return [_chosen(point, one, stores) for point, one in zip(points, fitting, strict=True)]
+
+
+def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
+    """Baselines of one column and as many devices are of one kind, or not."""
+    return column, fitting[0].trial.devices
+
+
+def chosen_baseline(points: Sequence[Kind], wanted: Baseline) -> list[Chosen[Kind]]:
+    """What each point stands against if this baseline is chosen, in the column 'baseline'."""
+    families = _families(points)
+    return [_wanted(point, families[_family(point.trial)], wanted) for point in points]
+
+
+def _families(points: Iterable[Kind]) -> dict[tuple[Any, ...], list[Kind]]:
+    found: dict[tuple[Any, ...], list[Kind]] = {}
+    for point in points:
+        found.setdefault(_family(point.trial), []).append(point)
+    return found
+
+
+def _family(trial: Trial) -> tuple[Any, ...]:
+    """What has to be the same in a point and its baseline, whatever servers they have."""
+    return tuple(getattr(trial, name) for name in _SAME)
+
+
+def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:
+    """Those of a family that may be its baseline.
+
+    Where servers stand matters only if both have servers.
+    """
+    if not is_distributed(point.trial.kvstore):
+        return list(family)
+    servers = [getattr(point.trial, name) for name in _SERVERS]
+    return [
+        other
+        for other in family
+        if not is_distributed(other.trial.kvstore)
+        or [getattr(other.trial, name) for name in _SERVERS] == servers
+    ]
+
+
+def _fitting(point: Kind, family: Sequence[Kind]) -> dict[str, list[Kind]]:
+    """By column, the points that could be its baseline; without columns that do not apply."""
+    trial = point.trial
+    if trial.mode in _NOT_TRAINED:
+        return {}
+    peers = _peers(point, family)
+    full = trial.devices_per_host
+    fits: dict[str, Callable[[Trial], bool]] = {"device": lambda t: t.devices == 1}
+    if trial.devices >= full:
+        fits["host"] = lambda t: t.devices == full and t.worker_hosts == 1
+    if is_distributed(trial.kvstore):
+        one = trial.kvstore, trial.devices_per_worker
+        fits["worker"] = lambda t: t.workers == 1 and (t.kvstore, t.devices) == one
+    found = {name: [p for p in peers if fit(p.trial)] for name, fit in fits.items()}
+    if all(_named(p.trial) == _named(trial) for p in peers if p.rate):
+        # Nothing else was measured: it would stand against itself alone.
+        found = {
+            n: [p for p in some if _named(p.trial) != _named(trial)] for n, some in found.items()
+        }
+    return {name: some for name, some in found.items() if some}
+
+
+def _chosen(
+    point: Kind,
+    fitting: Mapping[str, Sequence[Kind]],
+    stores: Mapping[tuple[str, int], Iterable[str]],
+) -> Chosen[Kind]:
+    """Its baselines; `stores` has those of all points, in the order in which they are preferred."""
+    points: dict[str, Kind] = {}
+    empty = []
+    for name, some in fitting.items():
+        order = [*stores[_size(name, some)]]
+        # Of points of one store and size, which differ in windows alone, one with a number.
+        best = min(
+            some,
+            key=lambda p: (_has_servers(p), order.index(p.trial.kvstore), p.rate is None),
+        )
+        if name != "worker" and _has_servers(best) and not all(map(is_distributed, order)):
+            empty.append(_empty(name, best.trial, Reason.OTHER_KIND))
+        elif best.rate is None:
+            empty.append(_empty(name, best.trial, _lacking(best), best.status))
+        else:
+            points[name] = best
+    return Chosen(points=points, empty=tuple(empty))
+
+
+def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> Chosen[Kind]:
+    if point.trial.mode in _NOT_TRAINED:
+        return Chosen(points={})
+    fitting = [p for p in _peers(point, family) if _named(p.trial) == wanted]
+    if not fitting:
+        cell = EmptyCell(column="baseline", baseline=wanted, reason=Reason.ABSENT)
+        return Chosen(points={}, empty=(cell,))
+    best = min(fitting, key=lambda p: (p.rate is None, p.status == "unstable", p.emulated))
+    for reason, applies in {
+        _lacking(best): best.rate is None,
+        Reason.UNSTABLE: best.status == "unstable",
+        Reason.OVERSUBSCRIBED: best.emulated,
+    }.items():
+        if applies:
+            cell = _empty("baseline", best.trial, reason, best.status)
+            return Chosen(points={}, empty=(cell,))
+    return Chosen(points={"baseline": best})
+
+
+def _has_servers(point: _Point) -> bool:
+    return is_distributed(point.trial.kvstore)
+
+
+def _lacking(point: _Point) -> Reason:
+    """Why a point has no number."""
+    return Reason.UNMEASURED if point.status == Reason.UNMEASURED else Reason.FAILED
+
+
+def _empty(column: str, trial: Trial, reason: Reason, status: str = "") -> EmptyCell:
+    return EmptyCell(column=column, baseline=_named(trial), reason=reason, status=status)
+
+
+def _named(trial: Trial) -> Baseline:
+    return Baseline(kvstore=trial.kvstore, devices=trial.devices)
