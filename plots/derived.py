@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from plots.document import document
+from plots.failures import Failures
 from plots.frame import frame
 from results.cost import Costs
 from results.run import Run
@@ -47,7 +48,7 @@ def lacks_prices(costs: Costs, text: str) -> bool:
 
 def wrong_lines(run: Run, costs: Costs, text: str) -> Iterator[str]:
     """Where the text of report.md is not what would be written now."""
-    lines = zip_longest(text.splitlines(), document(run, costs).splitlines())
+    lines = zip_longest(text.splitlines(), document(run, costs, Failures()).splitlines())
     wrong = [(n, one, other) for n, (one, other) in enumerate(lines, 1) if one != other]
     for number, one, other in wrong[:_MOST_NAMED]:
         yield f"report.md line {number}: {_differing(one or '', other or '')}"

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
 
 from plots import threads
+from plots.failures import Failures, attempted
 from plots.footer import where
 from plots.lines import is_drawn
 from plots.table import markdown, told
@@ -24,19 +26,20 @@ _MOST_HOSTS = 6
 _MOST_SHOWN = 2
 
 
-def document(run: Run, costs: Costs = NO_COSTS) -> str:
-    """report.md, whole."""
+def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> str:
+    """report.md, whole; parts that fail are named in it and in `failures`, or raise without."""
+    part = partial(attempted, failures)
     parts = [
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
         plain(str(run.environment.get("description") or "")),
-        where(run),
-        plain(paragraph(run)),
-        markdown(run.rows, run.missing, costs).rstrip(),
+        part("machine", lambda: where(run)),
+        part("summary", lambda: plain(paragraph(run))),
+        markdown(run.rows, run.missing, costs, failures).rstrip(),
         "\n".join(f"- {plain(line)}" for line in told(run.troubles)),
-        *_pictures(run.rows),
-        _failed(run.rows),
-        _environment(run),
-        _replay(run.rows),
+        part("figures", lambda: "\n\n".join(_pictures(run.rows))),
+        part("points without a number", lambda: _failed(run.rows)),
+        part("environment", lambda: _environment(run)),
+        part("commands", lambda: _replay(run.rows)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 

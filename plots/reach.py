@@ -98,8 +98,9 @@ def _reached(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bo
 
 def _which(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
     """' (dist_sync)': what tells its line from others of its network, where there are any."""
-    of_it = [line for line in lines(rows) if any(row is one for one in line.rows)]
-    return "" if of_it[0].alone else f" ({of_it[0].what})"
+    own = lines([one for one in rows if network(one) == network(row)])
+    (line,) = (one for one in own if any(row is member for member in one.rows))
+    return "" if line.alone else f" ({line.what})"
 
 
 def against_others(rows: Sequence[ScalingRow]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from plots import figure, threads, upstream
 from plots.document import document
+from plots.failures import Failures
 from plots.footer import footer, where
 from plots.frame import frame, parquet
 from plots.lines import is_drawn
@@ -15,36 +16,58 @@ from results.run import Run
 from results.store import write_whole
 
 
-def build(run: Run, costs: Costs = NO_COSTS, over: Run | None = None) -> list[Path]:
+def build(
+    run: Run, costs: Costs = NO_COSTS, over: Run | None = None, failures: Failures | None = None
+) -> list[Path]:
     """Writes RUN/report/: results.csv, report.md, index.html, scaling.svg and .png; their paths.
 
     Another run is drawn behind this one. There is no figure where no point trains. Where reading
     alone was measured with several thread counts, threads.svg and .png show it.
+
+    A file that cannot be made by a bug of ours is left out and named in `failures`.
     """
     folder = _folder(run)
+    failures = Failures() if failures is None else failures
+    texts: dict[str, Callable[[], str]] = {
+        "results.csv": lambda: frame(run.rows, costs).to_csv(index=False),
+        "report.md": lambda: document(run, costs, failures),
+        "index.html": lambda: page(run, costs, over, failures),
+    }
+    written = []
     try:
-        write_whole(folder / "results.csv", frame(run.rows, costs).to_csv(index=False))
-        write_whole(folder / "report.md", document(run, costs))
-        write_whole(folder / "index.html", page(run, costs, over))
-        images = _images(run, over, folder)
+        for name, make in texts.items():
+            (folder / name).unlink(missing_ok=True)  # of records that were others then
+            if text := failures.attempt(name, make, ""):
+                write_whole(folder / name, text)
+                written.append(folder / name)
+        return [*written, *_images(run, over, folder, failures)]
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
-    return [*(folder / name for name in ("results.csv", "report.md", "index.html")), *images]
 
 
-def _images(run: Run, over: Run | None, folder: Path) -> list[Path]:
+def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> list[Path]:
     rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
     title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
     for name in ("scaling", "threads"):
         for kind in ("svg", "png"):
             (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of records that were others then
-    images = []
-    if is_drawn(run.rows):
-        images = figure.save(figure.draw(run.rows, title, footer(run), over), folder)
-    if readings := threads.readings(run.rows):
-        below = where(run)
-        images += figure.save(threads.draw(readings, title, below), folder, "threads")
-    return images
+
+    def scaling() -> list[Path]:
+        if not is_drawn(run.rows):
+            return []
+        return figure.save(figure.draw(run.rows, title, footer(run), over), folder)
+
+    def reading() -> list[Path]:
+        readings = threads.readings(run.rows)
+        if not readings:
+            return []
+        return figure.save(threads.draw(readings, title, where(run)), folder, "threads")
+
+    none: list[Path] = []
+    return [
+        *failures.attempt("figure scaling", scaling, none),
+        *failures.attempt("figure threads", reading, none),
+    ]
 
 
 def write_upstream(run: Run, _: Costs) -> list[Path]:

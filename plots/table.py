@@ -12,6 +12,7 @@ from bench.kvstores import is_distributed
 from bench.trial import Trial
 from plots import costs as money
 from plots.apart import apart
+from plots.failures import Failures, attempted, attempted_lines
 from plots.footer import where
 from plots.lines import TRAINING
 from plots.marks import in_cell, in_line
@@ -106,13 +107,19 @@ def remarks(
     rows: Sequence[ScalingRow], missing: Sequence[str], costs: Costs = NO_COSTS
 ) -> list[str]:
     """The lines under the table: what the columns stand on, and what each point has to say."""
-    lines = notes(rows, costs)
+    return _lines(rows, missing, costs, None)
+
+
+def _of_points(rows: Sequence[ScalingRow]) -> list[str]:
+    lines = []
     for row, more in _told_apart(rows):
         name = f"{row.trial.name} ({more})" if more else row.trial.name
         lines += [f"{name}: {row.remark}."] if row.remark else []
-    if missing:
-        lines.append(f"NOT MEASURED YET: {', '.join(missing)}.")
     return lines
+
+
+def _not_measured(missing: Sequence[str]) -> list[str]:
+    return [f"NOT MEASURED YET: {', '.join(missing)}."] if missing else []
 
 
 def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
@@ -160,6 +167,17 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
     return [*lines, *knees(rows), *money.remarks(rows, costs)]
 
 
+def _lines(
+    rows: Sequence[ScalingRow], missing: Sequence[str], costs: Costs, failures: Failures | None
+) -> list[str]:
+    """As `remarks`; in place of those that fail a line says so."""
+    return [
+        *attempted_lines(failures, "notes on columns", lambda: notes(rows, costs)),
+        *attempted_lines(failures, "notes on points", lambda: _of_points(rows)),
+        *_not_measured(missing),
+    ]
+
+
 def _unknown(rows: Sequence[ScalingRow]) -> list[str]:
     """What is meant where an interval is too wide to be read."""
     against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
@@ -177,6 +195,18 @@ def terminal(
     costs: Costs = NO_COSTS,
 ) -> Table:
     """The table for a terminal, without the columns of these names."""
+    table = _grid(rows, title, without, costs)
+    table.caption = _caption(remarks(rows, missing, costs), without)
+    return table
+
+
+def _caption(lines: Sequence[str], without: Sequence[str]) -> Text:
+    left_out = f"Left out for want of width, and in report.md: {', '.join(without)}."
+    return Text("\n".join([*([left_out] if without else []), *lines]))
+
+
+def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs: Costs) -> Table:
+    """The table without the lines below it."""
     # Texts of people and of failed processes are shown as they are, brackets included.
     table = Table(title=Text(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
     names = header(costs)
@@ -188,10 +218,6 @@ def terminal(
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(names, cells(row, more, costs), strict=True))
         table.add_row(*(Text(named[name]) for name in shown), style=style)
-    lines = remarks(rows, missing, costs)
-    if without:
-        lines.insert(0, f"Left out for want of width, and in report.md: {', '.join(without)}.")
-    table.caption = Text("\n".join(lines))
     return table
 
 
@@ -207,7 +233,10 @@ def _width(table: Table) -> int:
 
 
 def markdown(
-    rows: Sequence[ScalingRow], missing: Sequence[str] = (), costs: Costs = NO_COSTS
+    rows: Sequence[ScalingRow],
+    missing: Sequence[str] = (),
+    costs: Costs = NO_COSTS,
+    failures: Failures | None = None,
 ) -> str:
     """The table and its remarks in Markdown."""
     names = header(costs)
@@ -222,17 +251,20 @@ def markdown(
     return (
         table
         + "\n\n"
-        + "\n".join(f"- {in_line(line)}" for line in remarks(rows, missing, costs))
+        + "\n".join(f"- {in_line(line)}" for line in _lines(rows, missing, costs, failures))
         + "\n"
     )
 
 
-def show(run: Run, costs: Costs = NO_COSTS) -> None:
-    """Prints what a run says and its table, wide enough to be read where there is no terminal."""
+def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> None:
+    """Prints what a run says and its table, wide enough to be read where there is no terminal.
+
+    Parts beside the table that fail are named in their place and in `failures`.
+    """
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
-    table, console = terminal(run.rows, title, run.missing, costs=costs), Console()
+    table, console = _grid(run.rows, title, (), costs), Console()
     if not console.is_terminal:
         console = Console(width=max(140, _width(table)))
     all_ok = all(row.status == "ok" for row in run.rows)
@@ -240,6 +272,10 @@ def show(run: Run, costs: Costs = NO_COSTS) -> None:
     left_out = 0
     while console.is_terminal and left_out < len(spare) and _width(table) > console.width:
         left_out += 1
-        table = terminal(run.rows, title, run.missing, spare[:left_out], costs)
-    before = [Text(line) for line in (paragraph(run), where(run)) if line]
+        table = _grid(run.rows, title, spare[:left_out], costs)
+    lines = _lines(run.rows, run.missing, costs, failures)
+    table.caption = _caption(lines, spare[:left_out])
+    words = attempted(failures, "summary", lambda: paragraph(run))
+    machine = attempted(failures, "machine", lambda: where(run))
+    before = [Text(line) for line in (words, machine) if line]
     console.print(*before, table, *map(Text, told(run.troubles)), sep="\n")

@@ -94,6 +94,8 @@ def _together(record: Record) -> tuple[Numbers, Numbers]:
             return stretches
     if inside.any():
         return stretches
+    if begin >= end:
+        raise ValueError("the ranks were never in measured windows at once")
     return np.array([begin]), np.array([end])  # one or another always was outside of its windows
 
 

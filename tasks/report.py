@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from tasks.door import door, reader, task
 from tasks.packed import is_packed, report_beside, unpacked
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from plots.failures import Failures
     from results.cost import Costs
     from results.prices import Prices
     from results.run import Run
@@ -107,6 +109,7 @@ def build_report(folder: Path, prices: str = "", over: str = "", extra: Sequence
     `over` names another run to draw behind, `extra` what else of plots.report.EXTRA to write.
     """
     from launch.identity import own_code
+    from plots.failures import Failures
     from plots.report import EXTRA, build
     from plots.table import show
     from results import digest
@@ -116,18 +119,26 @@ def build_report(folder: Path, prices: str = "", over: str = "", extra: Sequence
     run = load(folder)
     costs = costs_of(run, given)
     behind = drawn_behind(over) if over else None
+    failures = Failures()
     with ThreadPoolExecutor(1) as beside:  # to read gigabytes takes as long as to draw
         files = beside.submit(digest.files, folder)
-        show(run, costs)
-        _say(build(run, costs, behind))
+        show(run, costs, failures)
+        _say(build(run, costs, behind, failures))
         for name in extra:
-            _say(EXTRA[name](run, costs))
+            _say(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
     print(f"digest: {digest.write(folder, own_code(), files.result(), given)}")
-    _end(run)
+    _end(run, failures)
 
 
-def _end(run: Run) -> None:
+def _end(run: Run, failures: Failures) -> None:
     """Ends the program with its code where the run is not whole or not steady."""
+    if failures.lines:
+        lines = "; ".join(dict.fromkeys(failures.lines))
+        raise Exit(
+            f"error: report of {run.name}: {lines}. This is a bug in mxscale: report it with the "
+            f"archive that 'fab results.pack {run.folder}' makes",
+            code=1,
+        )
     if run.troubles:
         raise Exit("some of the run could not be read; the table says what", code=5)
     if not all(row.rate for row in run.rows):
@@ -182,9 +193,11 @@ def report_show(c, run="", prices="", reference=""):  # type: ignore[no-untyped-
 
         show_published(PUBLISHED if reference is True else reference)
         return
+    from plots.failures import Failures
     from plots.table import show
     from results.run import load
 
     given, found = prices_of(prices), load(run_folder(run))
-    show(found, costs_of(found, given))
-    _end(found)
+    failures = Failures()
+    show(found, costs_of(found, given), failures)
+    _end(found, failures)

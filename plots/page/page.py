@@ -10,6 +10,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from plots.apart import apart
+from plots.failures import Failures, attempted, attempted_lines
 from plots.footer import machine
 from plots.page.details import packed
 from plots.page.facts import facts, hosts
@@ -25,11 +26,19 @@ SCRIPTS = ("data", "theme", "axes", "marks", "panels", "controls", "table", "rep
 MOST_BYTES = 5_900_000
 
 
-def page(run: Run, costs: Costs = NO_COSTS, over: Run | None = None) -> str:
-    """The page as HTML; `over` is drawn behind the run, grey and dashed, under its name."""
+def page(
+    run: Run, costs: Costs = NO_COSTS, over: Run | None = None, failures: Failures | None = None
+) -> str:
+    """The page as HTML; `over` is drawn behind the run, grey and dashed, under its name.
+
+    Texts that fail are named in their place and in `failures`, without which they raise.
+    """
     data = {"run": drawing(run, costs), "over": drawing(over) if over else None}
     template = _template()
-    known = _known(run, costs, data) | {"over": over, "behind": _sources(over) if over else []}
+    known = _known(run, costs, data, failures) | {
+        "over": over,
+        "behind": _sources(over) if over else [],
+    }
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed(run, left)
@@ -49,20 +58,22 @@ def _template() -> Template:
     return environment.get_template("page.html")
 
 
-def _known(run: Run, costs: Costs, data: dict[str, Any]) -> dict[str, Any]:
+def _known(
+    run: Run, costs: Costs, data: dict[str, Any], failures: Failures | None
+) -> dict[str, Any]:
     environment = run.environment
     drawn = data["run"]
     return {
         "run": run,
         "data": data,
-        "words": paragraph(run),
+        "words": attempted(failures, "summary", lambda: paragraph(run)),
         "troubles": told(run.troubles),
         "machine": machine(environment),
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": _sources(run),
         **_table(run, costs),
-        "notes": notes(run.rows, costs),
+        "notes": attempted_lines(failures, "notes on columns", lambda: notes(run.rows, costs)),
         "named": list(zip(names(run.rows), run.rows, strict=True)),
         "drawable": bool(drawn["lines"] or drawn["failed"]),
         "facts": facts(environment),
