@@ -43,5 +43,10 @@ def epoch_images(options: Options, workers: int) -> int:
 
 
 def epoch_steps(options: Options, whole: int, workers: int) -> int:
-    """Steps of an epoch at a global batch of `whole` images; every worker gets the same."""
-    return max(1, epoch_images(options, workers) // whole)
+    """Steps of an epoch at a global batch of `whole` images; every worker gets the same.
+
+    As upstream counts them: ceil(floor(images / workers) / a worker's batch). An epoch's last batch
+    may hold the first images of the next epoch.
+    """
+    share = epoch_images(options, workers) // workers
+    return max(1, -(-share * workers // whole))

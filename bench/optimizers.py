@@ -12,7 +12,8 @@ UNFIT = {
     "dcasgd": "fails with momentum",
     "groupadagrad": "takes matrices only, and no biases",
 }
-_WITH_MOMENTUM = ("sgd", "nag", "signum", "lbsgd", "lars")
+# Upstream passes --mom to these alone; lars has its default of 0.
+_WITH_MOMENTUM = ("sgd", "nag", "signum", "lbsgd")
 # The servers answer a vote by an update (store_client.any_votes), and these move without a push.
 MOVES_BY_ITSELF = ("sgld",)
 INITIALIZERS = (
@@ -35,6 +36,6 @@ def checked_optimizer(name: str) -> str:
 
 
 def settings(name: str, *, lr: float, mom: float, wd: float) -> dict[str, float]:
-    """What the optimiser is made with; those without momentum are not told of it."""
+    """Arguments of the optimizer; `mom` only for those to which upstream passes it."""
     momentum = {"momentum": mom} if name in _WITH_MOMENTUM else {}
     return {"learning_rate": lr, "wd": wd, **momentum}

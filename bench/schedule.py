@@ -40,12 +40,13 @@ class Schedule:
     def __call__(self, update: int) -> float:
         """The learning rate of update number `update`, counted from 1."""
         done = self.first + (update - 1) / self.updates
-        # At the first update too the rate is above 0, or nothing would be learnt from it.
+        # Warm-up and polynomial count an update as done, as MXNet's schedulers do: a warm-up's
+        # first rate is above 0, a polynomial's last one is 0.
         ramp = self.first + update / self.updates
         if self.epochs.warmup and ramp < self.epochs.warmup:
             return self._warming(ramp / self.epochs.warmup)
         if self.epochs.power is not None:
-            left = max(0.0, 1 - done / self.last)
+            left = max(0.0, 1 - ramp / self.last)
             return float(self.base_lr * left**self.epochs.power)
         # Half an update of slack: an epoch's first update must not miss its step by rounding.
         passed = sum(done + 0.5 / self.updates >= step for step in self.epochs.steps)

@@ -27,8 +27,8 @@ def parser() -> argparse.ArgumentParser:
     add("--batch-size", type=int, default=32)
     add("--gpus", default="", help="one of them; empty: CPU")
     add("--image-shape", default="3,224,224", help="channels,height,width")
-    add("--rgb-mean", default="123.68,116.779,103.939")
-    add("--rgb-std", default="1,1,1")
+    add("--rgb-mean", default="0,0,0", help="taken from each pixel; as in training")
+    add("--rgb-std", default="1,1,1", help="each pixel is divided by it; as in training")
     add("--data-nthreads", default="4", help="decoding threads")
     return made
 

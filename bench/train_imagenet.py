@@ -38,18 +38,20 @@ def summary_text(options: Options, summary: "Summary") -> str:
     steady = summary.windows[options.warmup_windows :] or summary.windows
     images = sum(window["images"] for window in steady)
     rate = images / sum(window["seconds"] for window in steady)
-    whose = "" if summary.num_workers == 1 else f" on worker {summary.rank}"
+    alone = summary.num_workers == 1
+    by, of = ("", "") if alone else (f" by rank {summary.rank}", f" of rank {summary.rank}")
     if options.bandwidth:  # whose images are bytes
-        return f"{rate / 1e6:.0f} MB/s each way{whose}, in {len(steady)} windows"
+        return f"{rate / 1e6:.0f} MB/s each way{by}, in {len(steady)} windows"
     what = "read" if options.test_io else "trained"
     known = precision_of(alike(summary.windows), options.warmup_windows)
+    batch = steady[-1]["images"] // steady[-1]["steps"]  # ranks may have different ones
     lines = [
-        f"{rate:.2f} images/s {what}{whose}: {images} images in {len(steady)} windows, after "
-        f"{len(summary.windows) - len(steady)} of warm-up; batch {options.batch_size} a worker"
+        f"{rate:.2f} images/s {what}{by}: {images} images in {len(steady)} windows, after "
+        f"{len(summary.windows) - len(steady)} of warm-up; worker batch {batch}"
         + (f"; known to {100 * known:.2g} % (95 %, this process)" if math.isfinite(known) else "")
     ]
     if summary.accuracy is not None:
-        lines.append(f"validation accuracy {summary.accuracy:.3f}{whose}")
+        lines.append(f"validation accuracy {summary.accuracy:.3f}{of}")
     return "\n".join(lines)
 
 

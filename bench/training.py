@@ -190,7 +190,8 @@ def _end_of_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
     _say(worker, "epoch", values)
     said = validation.text(found, k=options.top_k, loss=options.loss)
-    print(f"epoch {epoch}: {said}", file=sys.stderr, flush=True)
+    who = f"rank {worker.rank} " if worker.num_workers > 1 else ""
+    print(f"{who}epoch {epoch}: {said}", file=sys.stderr, flush=True)
     accuracy = found.correct / found.total
     if options.stop_accuracy >= 1:
         return accuracy, False

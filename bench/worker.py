@@ -1,5 +1,6 @@
 """One worker of a job: built, then updated step by step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,9 @@ def build(options: Options) -> Worker:
     loss_of.hybridize(static_alloc=True, static_shape=True)
     # Every rank has drawn the same weights; what is random from here on differs, dropout for one.
     mx.random.seed(options.seed * 1000 + rank + 1)
+    parameters = net.collect_params()
+    optimizer = _optimizer(options, part.whole, num_workers, sorted(parameters.keys()))
+    _spare_from_decay(parameters, optimizer)
     return Worker(
         options=options,
         part=part,
@@ -63,19 +67,27 @@ def build(options: Options) -> Worker:
         num_workers=num_workers,
         net=net,
         loss_of=loss_of,
-        trainer=mx.gluon.Trainer(
-            net.collect_params(),
-            _optimizer(options, part.whole, num_workers),
-            kvstore=kvstore,
-        ),
+        trainer=mx.gluon.Trainer(parameters, optimizer, kvstore=kvstore),
     )
 
 
-def _optimizer(options: Options, whole: int, num_workers: int) -> Any:
+def _optimizer(options: Options, whole: int, num_workers: int, names: Sequence[str]) -> Any:
+    """The optimizer of parameters with these names, in the order of the trainer's indexes.
+
+    With names it exempts all but weights and gammas from weight decay, as Module's does. Servers
+    get them with the optimizer, by pickle.
+    """
     settings = _optimizer_settings(options, whole, num_workers)
+    settings["param_idx2name"] = dict(enumerate(names))
     if options.optimizer == "sgd":
         return Sgd(**settings)
     return mx.optimizer.create(options.optimizer, **settings)
+
+
+def _spare_from_decay(parameters: Any, optimizer: Any) -> None:
+    """Give parameters the optimizer's decay multipliers: a worker reads the parameters' own."""
+    for name, parameter in parameters.items():
+        parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
 
 
 def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-_LINE = re.compile(r"^epoch (\d+): validation accuracy (\d\.\d+)", re.MULTILINE)
+_LINE = re.compile(r"^(?:rank 0 )?epoch (\d+): validation accuracy (\d\.\d+)", re.MULTILINE)
 _STYLE: Any = {"svg.hashsalt": "mxscale", "axes.grid": True, "grid.color": "#dddddd"}
 
 

@@ -166,7 +166,7 @@ def test_training_finds_its_batch_says_it_and_trains_with_it(tmp_path: Path) -> 
     found = max(batch for batch, full in tried.items() if not full)
     assert tried[found + 1] is True
     assert f"{found} images a device: --batch-size {found}" in done.stderr
-    assert f"batch {found} a worker" in done.stdout
+    assert f"worker batch {found}" in done.stdout
     assert len(list(tmp_path.glob("m-*.params"))) == 1
 
 

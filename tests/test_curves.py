@@ -9,7 +9,8 @@ from plots.curves import accuracies, main
 
 LOG = """rank 0 epoch 0 batch 20: 12.00 images/s on this worker, loss 2.1
 epoch 0: validation accuracy 0.250, top-5 0.900
-epoch 1: validation accuracy 0.500
+rank 0 epoch 1: validation accuracy 0.500
+rank 1 epoch 1: validation accuracy 0.700
 validation accuracy 0.500
 """
 

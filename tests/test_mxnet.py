@@ -81,7 +81,7 @@ def test_a_worker_typed_by_hand_prints_its_own_summary() -> None:
     done = worker(*words.split(), "--disp-batches", "1")
     assert done.returncode == 0
     assert re.fullmatch(
-        r"[\d.]+ images/s trained: 12 images in 3 windows, after 1 of warm-up; batch 4 a worker\n",
+        r"[\d.]+ images/s trained: 12 images in 3 windows, after 1 of warm-up; worker batch 4\n",
         done.stdout,
     )
     assert done.stderr.count("images/s on this worker, loss") == 4

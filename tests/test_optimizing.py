@@ -1,5 +1,6 @@
 """Optimisers and the schedule of their learning rate, here and on servers."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,46 @@ def test_every_optimizer_there_is_trains(name: str) -> None:
         after = parameter.data().asnumpy()
         assert np.isfinite(after).all()
         assert key.endswith("_bias") or (after != before[key]).any()
+
+
+@pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_weight_decay_is_upstreams_for_each_array_on_workers_and_servers(name: str) -> None:
+    worker = build(parse([*SYNTHETIC, "--windows=1", f"--optimizer={name}", "--wd=0.1"]))
+    here = worker.trainer.optimizer
+    # As MXNet sends it: without the parameters.
+    on_servers = pickle.loads(pickle.dumps(here, 0))
+    names = [parameter.name for parameter in worker.trainer._params]
+    theirs = mx.optimizer.create(name, wd=0.1, param_idx2name=dict(enumerate(names)))
+    for number, array in enumerate(names):
+        wanted = theirs._get_wds([number])
+        assert here._get_wds([number]) == on_servers._get_wds([number]) == wanted
+        assert wanted == [0.1 if array.endswith("weight") else 0.0]
+        assert here.idx2name[number] == on_servers.idx2name[number] == array
+
+
+def test_weight_decay_acts_on_gammas_and_not_on_betas() -> None:
+    words = "--network=resnet-18 --image-shape=3,64,64 --benchmark=1 --windows=1 --wd=0.1"
+    worker = build(parse([*words.split(), "--batch-size=2"]))
+    optimizer = worker.trainer.optimizer
+    kinds: dict[str, set[float]] = {}
+    for number, parameter in enumerate(worker.trainer._params):
+        kind = parameter.name.rpartition("_")[2]
+        kinds.setdefault(kind, set()).update(optimizer._get_wds([number]))
+    assert kinds["weight"] == kinds["gamma"] == {0.1}
+    assert kinds["beta"] == kinds["bias"] == {0.0}
+
+
+@pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")
+def test_lars_has_upstreams_momentum_and_leaves_biases_to_the_plain_rate() -> None:
+    worker = build(parse([*SYNTHETIC, "--windows=1", "--optimizer=lars", "--lr=0.5"]))
+    assert worker.trainer.optimizer.momentum == 0
+    parameters = worker.net.collect_params()
+    (bias,) = (one for one in parameters.values() if one.name.endswith("dense0_bias"))
+    before = bias.data().asnumpy()
+    step(worker, ([mx.nd.random.uniform(shape=(4, 3, 32, 32))], [mx.nd.arange(4)]))
+    moved = before - bias.data().asnumpy()
+    np.testing.assert_allclose(moved, 0.5 * bias.grad().asnumpy() / 4, rtol=1e-5)
 
 
 def test_mxnet_has_no_optimizer_that_is_not_offered() -> None:

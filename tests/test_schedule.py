@@ -1,10 +1,13 @@
 """The learning rate, update by update."""
 
+import math
 import pickle
 
 import pytest
 
+from bench import batches
 from bench.batches import slice_of
+from bench.options import parse
 from bench.schedule import Schedule, constant, epochs
 
 
@@ -40,11 +43,14 @@ def test_warm_up_strategies(strategy: str, half: float) -> None:
     assert made(10) == pytest.approx(0.1 + half)
 
 
-def test_a_polynomial_falls_to_nearly_nothing() -> None:
-    made = schedule("pow2")
-    assert made(1) == 0.4
-    assert made(41) == pytest.approx(0.1)
-    assert 0 < made(80) < 0.001
+def test_a_polynomial_has_upstreams_rate_at_each_update() -> None:
+    mx = pytest.importorskip("bench.mxnet_import").mx
+    for power in (1, 2):
+        made, theirs = schedule(f"pow{power}"), mx.lr_scheduler.PolyScheduler(80, 0.4, power)
+        rates = [made(n) for n in range(1, 81)]
+        assert rates == pytest.approx([theirs(n) for n in range(1, 81)])
+        assert rates[39] == pytest.approx(0.4 * 0.5**power)
+        assert rates[-1] == 0
 
 
 def test_a_factor_of_one_switches_steps_off() -> None:
@@ -62,3 +68,15 @@ def test_slices_are_the_global_batch(whole: int, workers: int) -> None:
     images = [n for one in slices for n in range(one.first, one.first + one.count)]
     assert images == list(range(whole))
     assert max(one.count for one in slices) - min(one.count for one in slices) <= 1
+
+
+@pytest.mark.parametrize(
+    ("images", "workers", "batch"), [(650, 1, 32), (720, 7, 16), (720, 3, 16), (31, 2, 16), (9, 1, 9)]
+)
+def test_an_epoch_has_upstreams_number_of_steps(images: int, workers: int, batch: int) -> None:
+    options = parse(["--data-train=t.rec", f"--num-examples={images}"])
+    upstream = math.ceil(int(images / workers) / batch)
+    assert batches.epoch_steps(options, batch * workers, workers) == upstream
+    # A global batch that does not divide: no fewer steps than its images need.
+    steps = batches.epoch_steps(options, batch * workers - 1, workers)
+    assert upstream <= steps <= upstream + 1

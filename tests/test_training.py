@@ -1,5 +1,6 @@
 """Jobs of the real engine: what they measure, read and learn."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_training_on_photographs_stops_when_every_rank_has_learnt(
     assert record.accuracy > 0.5
     windows = {len(rank.seconds) for rank in record.ranks}
     assert len(windows) == 1
-    assert windows.pop() % (240 // 32) == 0
+    assert windows.pop() % math.ceil(120 / 16) == 0
 
 
 def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photographs: Path) -> None:
