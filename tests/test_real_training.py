@@ -68,7 +68,9 @@ def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path)
     )
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     assert record.status == "ok", record.message
-    assert {len(rank.seconds) for rank in record.ranks} == {2 * math.ceil(240 // 3 / 7)}  # as upstream
+    assert {len(rank.seconds) for rank in record.ranks} == {
+        2 * math.ceil(240 // 3 / 7)
+    }  # as upstream
 
 
 def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:

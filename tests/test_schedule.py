@@ -71,7 +71,8 @@ def test_slices_are_the_global_batch(whole: int, workers: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("images", "workers", "batch"), [(650, 1, 32), (720, 7, 16), (720, 3, 16), (31, 2, 16), (9, 1, 9)]
+    ("images", "workers", "batch"),
+    [(650, 1, 32), (720, 7, 16), (720, 3, 16), (31, 2, 16), (9, 1, 9)],
 )
 def test_an_epoch_has_upstreams_number_of_steps(images: int, workers: int, batch: int) -> None:
     options = parse(["--data-train=t.rec", f"--num-examples={images}"])
