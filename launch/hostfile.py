@@ -15,6 +15,8 @@ from launch.slurm import gpus_per_node, nodelist
 DIALECTS = ("dmlc", "mpich")
 # Where Amazon's deep learning images list their hosts, unless a variable names another file.
 AMAZON = Path("/opt/deeplearning/workers")
+# In --hosts N means devices, as for Horovod, unless it is likely to be an SSH port.
+_INLINE, _MOST_INLINE, _SSH_PORT = "inline", 128, 22
 # More hosts, devices or bytes than these are a mistake.
 MOST = 10_000
 LARGEST_FILE = 1 << 20
@@ -50,11 +52,10 @@ def find(hostfile: str, hosts: str, dialect: str, environ: Mapping[str, str]) ->
     this runs in, the default file of Amazon's images. Raises LaunchError.
     """
     _check_dialect(dialect)
-    if hosts and (hostfile or dialect):
-        other = "--hostfile" if hostfile else "--hosts-format, which is for files"
-        raise LaunchError(f"--hosts 'HOST:DEVICES,...': expected without {other}; leave one out")
+    if hosts and hostfile:
+        raise LaunchError("--hosts 'HOST:DEVICES,...': expected no --hostfile; leave one out")
     if hosts:
-        return inline(hosts, "--hosts")
+        return inline(hosts, "--hosts", dialect)
     if hostfile:
         return read(Path(hostfile), dialect)
     if workers := environ.get("DEEPLEARNING_WORKERS_PATH"):
@@ -88,13 +89,25 @@ def parse(text: str, where: str, dialect: str = "") -> tuple[Listed, ...]:
     return _distinct(listed)
 
 
-def inline(text: str, where: str) -> tuple[Listed, ...]:
+def inline(text: str, where: str, dialect: str = "") -> tuple[Listed, ...]:
     """The hosts of 'h1:4,h2:4', as Horovod takes them, with their devices, or of 'h1,h2'.
 
-    Raises LaunchError naming the entry that is wrong.
+    A number that may be an SSH port needs a dialect, as in a file. Raises LaunchError naming the
+    entry that is wrong.
     """
     entries = ((f"{where}, host {n}", entry) for n, entry in enumerate(text.split(","), 1))
-    return _distinct([(place, _line(entry, place, "mpich")) for place, entry in entries])
+    return _distinct([(place, _line(entry, place, dialect or _INLINE)) for place, entry in entries])
+
+
+def _may_be_port(number: str) -> bool:
+    return is_whole(number) and (int(number) > _MOST_INLINE or int(number) == _SSH_PORT)
+
+
+def _ambiguous(where: str, word: str) -> LaunchError:
+    return LaunchError(
+        f"{where}: {word[:60]!r} can mean an SSH port or devices; say --hosts-format dmlc "
+        "if it is the port, --hosts-format mpich if it is the devices"
+    )
 
 
 def with_devices(
@@ -162,7 +175,9 @@ def _line(content: str, where: str, dialect: str) -> Listed:
     slots = _counts(words, where)
     if number is None:
         return Listed(target=target, slots=slots)
-    if dialect == "mpich" and slots is None:
+    if dialect == _INLINE and _may_be_port(number):
+        raise _ambiguous(where, word)
+    if dialect in {"mpich", _INLINE} and slots is None:
         return Listed(target=target, slots=_whole(number, MOST, f"{where}: expected devices"))
     # Beside slots=N the number can only be a port.
     if dialect == "dmlc" or (slots is not None and not dialect):
@@ -170,10 +185,7 @@ def _line(content: str, where: str, dialect: str) -> Listed:
         return Listed(target=target, port=port, slots=slots)
     if dialect:
         raise LaunchError(f"{where}: expected devices once, got {content.strip()[:60]!r}")
-    raise LaunchError(
-        f"{where}: {word[:60]!r} can mean an SSH port or devices; say --hosts-format dmlc "
-        "if it is the port, --hosts-format mpich if it is the devices"
-    )
+    raise _ambiguous(where, word)
 
 
 def _target(word: str, where: str) -> tuple[str, str | None]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 _OPTIONS = {
     "hostfile": "a host a line; see hosts.example",
     "hosts": "in place of a file: 'HOST:DEVICES,HOST:DEVICES'",
-    "hosts_format": "what N is in a file's 'HOST:N': dmlc (SSH port) or mpich (devices)",
+    "hosts_format": "what N is in 'HOST:N': dmlc (SSH port) or mpich (devices)",
     "devices_per_node": "training devices of each host, in place of what the file says",
     "interface": "the network that jobs use, by the name of the hosts' interface: ib0",
     "tree": "the checkout on the hosts; default: ~/mxscale there, or else where this one is",

@@ -105,7 +105,7 @@ def test_the_nearest_place_that_lists_hosts_is_used(
     ("path", "hosts", "dialect", "said"),
     [
         ("f", "h1", "", "--hosts .*--hostfile"),
-        ("", "h1:2", "dmlc", "--hosts .*--hosts-format"),
+        ("", "h1:2222", "", "^--hosts, host 1: 'h1:2222' can mean an SSH port or devices; say"),
         ("", "", "pbs", "--hosts-format: expected dmlc or mpich, got 'pbs'"),
         ("absent", "", "", "^absent: .*No such file"),
         ("", "", "", r"^\$DEEPLEARNING_WORKERS_PATH: absent: .*No such file"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launch.errors import LaunchError
-from launch.hostfile import Listed, inline, parse, read
+from launch.hostfile import Listed, find, inline, parse, read
 
 ROOT = Path(__file__).parent.parent
 
@@ -62,7 +62,7 @@ def test_what_is_written_with_ports_and_slots_is_read_back(
 def test_what_is_written_for_mpi_is_read_back(listed: list[Listed]) -> None:
     assert parse("\n".join(map(emit_open_mpi, listed)), "hosts") == tuple(listed)
     assert parse("\n".join(map(emit_mpich, listed)), "hosts", "mpich") == tuple(listed)
-    assert inline(",".join(map(emit_mpich, listed)), "--hosts") == tuple(listed)
+    assert inline(",".join(map(emit_mpich, listed)), "--hosts", "mpich") == tuple(listed)
 
 
 @given(st.text(max_size=40), st.sampled_from(["", "dmlc", "mpich"]))
@@ -208,6 +208,21 @@ def test_hosts_on_a_command_line_have_counts(text: str, read_as: tuple[Listed, .
 def test_a_wrong_host_on_a_command_line_is_named(text: str) -> None:
     with pytest.raises(LaunchError, match=r"^--hosts, host [12]: "):
         inline(text, "--hosts")
+
+
+@pytest.mark.parametrize(
+    "text", ["worker0:2222,worker1:2222", "h1:4,h2:22", "me@h1:129", "h1:65535", "h1:99999"]
+)
+def test_a_port_like_number_on_a_command_line_is_ambiguous(text: str) -> None:
+    with pytest.raises(LaunchError, match=rf"^--hosts, host [12]: .*{BOTH}"):
+        inline(text, "--hosts")
+
+
+def test_a_format_says_what_a_number_on_a_command_line_means() -> None:
+    text = "worker0:2222,worker1:2222"
+    ports = tuple(Listed(target=f"worker{n}", port=2222) for n in (0, 1))
+    assert find("", text, "dmlc", {}) == ports
+    assert find("", text, "mpich", {}) == (host("worker0", 2222), host("worker1", 2222))
 
 
 def test_the_example_shows_formats_that_are_read() -> None:
