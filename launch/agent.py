@@ -52,7 +52,7 @@ class Agent:
         self.master = Lines(0)
         self.heard = self.beaten = time.monotonic()
         self.over = ""
-        self.lease = -1
+        self.lease: lease.Lease | None = None
         self.stopped = False
         self.gpus = Gpus()
         self.counters = Counters()
@@ -108,6 +108,8 @@ class Agent:
                 self._obey()
             elif key.data == "child":
                 os.read(key.fd, 4096)
+            elif key.data == "lease":
+                self._answer()
             elif len(self.unsent) < _UNSENT_BYTES:
                 self._pass_on(*key.data)
             else:
@@ -168,12 +170,17 @@ class Agent:
         try:
             self.lease, other = lease.take(who)
         except OSError as error:
-            self.over = f"its lease {lease.path()} cannot be taken ({error.strerror})"
+            self.over = f"its lease cannot be taken ({error.strerror})"
             return
-        if self.lease < 0:
+        if self.lease is None:
             self.over = f"another master has this host: {lease.described(other)}"
         else:
+            self.selector.register(self.lease, selectors.EVENT_READ, "lease")
             self.say(say="leased")
+
+    def _answer(self) -> None:
+        if self.lease is not None:
+            self.lease.answer()
 
     def _port(self, address: str, wanted: int | None) -> None:
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launch.hosts import Host
-from launch.transport import Line, Start, said
+from launch.transport import Line, Start, clean, said
 
 _BEAT_SECONDS = 1.0
 _CLOSE_SECONDS = 8.0
@@ -54,7 +54,8 @@ class Channel:
     def _listen(self) -> None:
         for line in self._line.lines():
             values = said(line)
-            if values is not None:
+            if values is not None:  # what processes print stays as it is
+                values = {k: v if k == "lines" else clean(v) for k, v in values.items()}
                 self._inbox.put(Message(host=self.host, say=values.pop("say"), values=values))
         why = self._line.last_words()
         self._inbox.put(Message(host=self.host, say="lost", values={"why": why} if why else {}))

@@ -10,6 +10,7 @@ from launch.addresses import address_of, same_machine, sharing
 from launch.errors import LaunchError
 from launch.findings import Examined, Wanted, marked, notes, problems
 from launch.hosts import ROOT, Host, this_machine
+from launch.identity import own_versions
 from launch.talk import PROBE, Talk
 from launch.together import together
 from launch.transport import Start
@@ -33,7 +34,7 @@ def examine(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examine
                 one.measure(targets)
     finally:
         together(_Probe.close, probes, count)
-    return marked([one.examined() for one in probes])
+    return marked([one.examined() for one in probes], {**own_versions(), "code": wanted.code})
 
 
 def _tell_sharing(probes: "Sequence[_Probe]") -> None:

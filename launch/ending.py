@@ -21,12 +21,12 @@ _TERM_SECONDS, _KILL_SECONDS = 7.0, 2.0
 
 def main() -> None:
     """Ends the agent that has this host and all below it, when asked to; says whose it was."""
-    for _ in sys.stdin:
+    for line in sys.stdin:
         try:
             said: dict[str, Any] = {"say": "ended", **_end(lease.holder())}
         except PermissionError:
             said = {"say": "failed", "who": lease.described(lease.holder())}
-        print(json.dumps(said), flush=True)
+        print(json.dumps({**said, "n": json.loads(line).get("n")}), flush=True)
 
 
 def _end(holder: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _end(holder: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_agent(pid: int) -> bool:
-    """Whether it is a program of ours: anybody may write a lease, and pids come again."""
+    """Whether it is a program of ours: anybody may hold a lease."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
             return b"exec(__import__(" in file.read()

@@ -23,7 +23,7 @@ def main() -> None:
     try:
         lease.hold(asked["who"])
     except LaunchError as error:
-        print(json.dumps({"say": "done", "code": 1, "lines": [str(error)]}), flush=True)
+        _say({"code": 1, "lines": [str(error)]}, asked)
         return
     tree = os.path.expanduser(asked["tree"])  # noqa: PTH111
     env = {**os.environ, **asked["env"]}
@@ -42,13 +42,17 @@ def main() -> None:
     signal.signal(signal.SIGUSR1, lambda *_: _end(child))  # by 'fab hosts.stop'
     threading.Thread(target=_end_with_line, args=(child,), daemon=True).start()
     _, said = child.communicate()
-    print(json.dumps(_told(child.returncode, said)), flush=True)
+    _say(_told(child.returncode, said), asked)
     os._exit(0)  # the thread waits for the line still
+
+
+def _say(done: dict[str, Any], asked: dict[str, Any]) -> None:
+    print(json.dumps({"say": "done", **done, "n": asked.get("n")}), flush=True)
 
 
 def _told(code: int, said: bytes) -> dict[str, Any]:
     lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    return {"say": "done", "code": code, "lines": lines[-5:]}
+    return {"code": code, "lines": lines[-5:]}
 
 
 def _end_with_line(child: subprocess.Popen[bytes]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from launch.errors import LaunchError
 from launch.hosts import Host
-from launch.transport import Line, Start, said
+from launch.transport import Line, Start, clean, said
 
 _SILENCE_SECONDS = 15.0
 _BEAT_SECONDS = 1.0
@@ -90,5 +90,5 @@ class Exchange:
             self._heard = time.monotonic()
             message = said(line)
             if message is not None:
-                self._inbox.put(message)
+                self._inbox.put(clean(message))
         self._inbox.put({"say": "lost"})

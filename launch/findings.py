@@ -1,9 +1,10 @@
 """What is wrong with a host that was looked at, and in what it differs from the others. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 from launch.hosts import Host
 from launch.lease import described
@@ -26,6 +27,7 @@ _ALIKE = {
     "memory": "memory",
 }
 _MUST = ("python", "mxnet", "code")
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,11 @@ def notes(facts: dict[str, Any]) -> list[str]:
 def _of_code(facts: dict[str, Any], wanted: Wanted) -> list[str]:
     if not facts["tree"]:
         return [f"has no checkout at {wanted.tree or '~/mxscale'}; {_INSTALL}"]
+    if facts.get("code_problem"):
+        return [
+            f"its checkout cannot be read ({facts['code_problem']}); make it readable for "
+            f"{facts['user']}"
+        ]
     if wanted.code and facts["code"] != wanted.code:
         return [
             f"{facts['tree']} has other code ({facts['code']}) than this machine "
@@ -175,22 +182,41 @@ def value(examined: Examined, name: str) -> str:
     return str(facts[name])
 
 
-def marked(found: Sequence[Examined]) -> list[Examined]:
-    """The hosts with what differs from most of the others; in code and versions none may."""
-    for name, called in _ALIKE.items():
+def marked(found: Sequence[Examined], own: Mapping[str, str] = NOTHING) -> list[Examined]:
+    """The hosts with what each has unlike the controller, or else unlike most of the others.
+
+    `own` has the controller's values, an empty one if it does not matter. Its code always counts,
+    its versions if a host has them too: hosts that are alike may differ from it. In code and
+    versions hosts may not differ.
+    """
+    for name in (name for name in _ALIKE if own.get(name, True)):
         counts = Counter(value(one, name) for one in found if value(one, name))
-        if len(counts) < 2:
-            continue
-        most, _ = counts.most_common(1)[0]
-        found = [_compared(one, name, called, most) for one in found]
+        if own.get(name) in counts or (name == "code" and "code" in own):
+            found = [_compared(one, name, own[name], "controller") for one in found]
+        elif len(counts) > 1:
+            (most, first), (_, second), *_ = counts.most_common()
+            if first > second:
+                found = [_compared(one, name, most, "most") for one in found]
+            else:  # each has what others have not
+                found = [_compared(one, name, _rest(counts, one, name), "others") for one in found]
     return list(found)
 
 
-def _compared(one: Examined, name: str, called: str, most: str) -> Examined:
-    if value(one, name) in {"", most}:
+def _rest(counts: Counter[str], one: Examined, name: str) -> str:
+    return " or ".join(sorted(set(counts) - {value(one, name)}))
+
+
+def _compared(
+    one: Examined, name: str, expected: str, whose: Literal["controller", "most", "others"]
+) -> Examined:
+    if value(one, name) in {"", expected}:
         return one
     differs = (*one.differs, name)
-    told = f"{called} {value(one, name)}, most have {most}"
+    have = "the controller has" if whose == "controller" else f"{whose} have"
+    said = f"{_ALIKE[name]} {value(one, name)}, {have} {expected}"
     if name in _MUST and not one.problems:
-        return replace(one, differs=differs, problems=(f"differs from the others: {told}",))
-    return replace(one, differs=differs, notes=(*one.notes, told))
+        whom = "the controller" if whose == "controller" else "the others"
+        return replace(one, differs=differs, problems=(f"differs from {whom}: {said}",))
+    if name in _MUST:
+        return replace(one, differs=differs)
+    return replace(one, differs=differs, notes=(*one.notes, said))

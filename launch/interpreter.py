@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import pwd
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ _FIND = (
     "import importlib.util as u, json, sys; s = [u.find_spec(n) for n in ('mxnet', 'cv2')]; "
     "print(json.dumps([sys.version.split()[0], *(one.origin if one else '' for one in s)]))"
 )
+
+_ERROR = re.compile(r"\w*(Error|Exception)\b")
 
 
 def facts(trees: list[str], python: str) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def facts(trees: list[str], python: str) -> dict[str, Any]:
     tree = (whole or ready or found or [""])[0]
     told = {
         "tree": tree,
-        "code": code_hash(Path(tree)) if tree else "",
+        **_code(tree),
         "commit": _commit(tree),
         "shell": _said(["/bin/sh", "-c", _WHICH]),
         "login_shell": _said([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
@@ -46,7 +49,23 @@ def facts(trees: list[str], python: str) -> dict[str, Any]:
     try:
         return {**told, **nothing, "python_problem": "", **_of_python(tree, python)}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return {**told, **nothing, "python_problem": last_line(error)}
+        return {**told, **nothing, "python_problem": last_line(error) + _set_there()}
+
+
+def _set_there() -> str:
+    """The variables that change what every Python is, if a start-up file sets them."""
+    names = [name for name in ("PYTHONHOME", "PYTHONPATH") if os.environ.get(name)]
+    listed = " and ".join(f"{name}={os.environ[name]}" for name in names)
+    return f"; {listed} there, which a start-up file such as ~/.bashrc may set" if names else ""
+
+
+def _code(tree: str) -> dict[str, str]:
+    """The hash of the code of a checkout, or why it has none."""
+    try:
+        return {"code": code_hash(Path(tree)) if tree else "", "code_problem": ""}
+    except OSError as error:
+        name = error.filename if isinstance(error.filename, str) else tree
+        return {"code": "", "code_problem": f"{name}: {error.strerror or error}"}
 
 
 def _said(command: list[str]) -> str:
@@ -80,7 +99,8 @@ def _of_python(tree: str, python: str) -> dict[str, Any]:
     try:
         version, origin, opencv = json.loads(_run([path, "-c", _FIND], tree, _SECONDS, []))
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        return {"python_problem": f"it does not answer as a Python does ({last_line(error)})"}
+        why = f"it does not answer as a Python does ({last_line(error)}){_set_there()}"
+        return {"python_problem": why}
     if not origin:
         return {"python": version, "python_problem": "it has no mxnet"}
     # CUDA's, as wheels bring them; nothing else on the host is to find these.
@@ -113,10 +133,12 @@ def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -
 def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) -> str:
     """The last line that it printed."""
     found = {"LD_LIBRARY_PATH": os.pathsep.join(libraries)} if libraries else {}
+    paths = [tree, *filter(None, [os.environ.get("PYTHONPATH")])]  # as a worker has it
+    found.update(PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1")
     done = subprocess.run(
         command,
         cwd=tree,
-        env={**os.environ, **found, "PYTHONPATH": tree, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, **found},
         capture_output=True,
         text=True,
         timeout=seconds,
@@ -139,4 +161,6 @@ def last_line(error: Exception) -> str:
     """What a program that failed said last, or the error itself."""
     said = getattr(error, "stderr", None)
     lines = said.strip().splitlines() if isinstance(said, str) else []
-    return lines[-1][:300] if lines else str(error)[:300]
+    # A Python that cannot begin prints its threads below the error.
+    errors = [line for line in lines if _ERROR.match(line)] or lines
+    return errors[-1][:300] if errors else str(error)[:300]

@@ -1,103 +1,143 @@
-"""The lease of a host: which master's agent it works for. One at a time.
+"""The lease of a host: which controller's agent it works for. One at a time.
 
-Standard library only and Python 3.8 or newer, as the agent that it is sent with. A lease is a lock
-on a file, so that it ends with the agent, however that ends; what is in the file says whose it is.
+Standard library only and Python 3.8 or newer, as the agent that it is sent with. A lease is an
+abstract Unix socket: it ends with the process that holds it, however that ends, and it is no file
+that another user could leave behind, own or replace. Whoever connects reads whose it is; the
+kernel says which process and user hold it.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
-import fcntl
 import json
-import os
+import pwd
 import socket
+import struct
+import threading
 import time
 from typing import Any
 
 from launch.errors import LaunchError
 
-_TRIES = 4
+_TRIES, _TRY_SECONDS = 4, 0.05
+_ANSWER_SECONDS, _MOST_BYTES = 1.0, 65536
+_CREDENTIALS = struct.Struct("3i")
 
 
-def path() -> str:
-    """The file: the host's own, named after it, for all its users."""
-    folder = "/dev/shm" if os.path.isdir("/dev/shm") else "/tmp"  # noqa: PTH112
-    return f"{folder}/mxscale-{socket.gethostname()}.lease"
+def name() -> str:
+    """The socket's name: the host's own, for all its users."""
+    return f"\0mxscale-{socket.gethostname()}.lease"
 
 
-def take(who: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """A descriptor that holds the lease for `who`; or -1 and what the one who has it said."""
-    descriptor = _opened()
-    for _ in range(_TRIES):
+class Lease:
+    """A lease that this process holds for `who`, until `close` or its own end."""
+
+    def __init__(self, listener: socket.socket, who: dict[str, Any]) -> None:
+        self._listener = listener
+        self._text = json.dumps(who).encode()
+
+    def fileno(self) -> int:
+        """Readable when somebody asks whose lease it is."""
+        return self._listener.fileno()
+
+    def answer(self) -> None:
+        """Says whose lease it is to one who asks; never waits for them."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.05)  # whoever asks for the holder has it for a moment
-            continue
-        _write(json.dumps({**who, "pid": os.getpid()}).encode())
-        return descriptor, {}
-    found = _read(descriptor)
-    os.close(descriptor)
-    return -1, found
+            connection, _ = self._listener.accept()
+            with connection:
+                connection.settimeout(0.0)
+                connection.sendall(self._text)
+        except OSError:
+            pass  # they do not ask any more, or do not listen
+
+    def close(self) -> None:
+        """Gives the host back."""
+        self._listener.close()
+
+
+def take(who: dict[str, Any]) -> tuple[Lease | None, dict[str, Any]]:
+    """The lease; or None and what is known of the one who has it. OSError if neither is."""
+    for _ in range(_TRIES):
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(name())
+            listener.listen(64)
+            return Lease(listener, who), {}
+        except OSError as error:
+            listener.close()
+            found = holder()
+            if found:
+                return None, found
+            refused = error
+        time.sleep(_TRY_SECONDS)  # whoever had it has just ended
+    raise refused
 
 
 def hold(who: dict[str, Any] | None) -> None:
     """Has the lease for `who`, if anybody, as long as this process lives.
 
-    Raises LaunchError where another has it.
+    Raises LaunchError if another has it.
     """
-    if who is not None:
-        descriptor, other = take(who)
-        if descriptor < 0:
-            raise LaunchError(f"another master has this host: {described(other)}")
-
-
-def _write(text: bytes) -> None:
-    """Says whose lease it is; where that cannot be written the lease holds all the same."""
-    try:
-        # Without O_CREAT, which kernels refuse for another user's file in a shared folder.
-        descriptor = os.open(path(), os.O_WRONLY | os.O_TRUNC)
-    except OSError:
+    if who is None:
         return
-    try:
-        os.write(descriptor, text)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
+    lease, other = take(who)
+    if lease is None:
+        raise LaunchError(f"another master has this host: {described(other)}")
+    threading.Thread(target=_answer_all, args=(lease,), daemon=True).start()
+
+
+def _answer_all(lease: Lease) -> None:
+    while True:
+        lease.answer()
 
 
 def holder() -> dict[str, Any]:
-    """What the one who has the lease said, with its `pid`; empty where nobody has it."""
-    descriptor = _opened()
+    """What the one who has the lease says, with its `pid` and `user_there`; empty if nobody has it.
+
+    The pid is 0 if it is not visible from here.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(_ANSWER_SECONDS)
+        try:
+            asking.connect(name())
+        except ConnectionRefusedError:
+            return {}
+        except OSError:  # so many ask that it cannot be reached
+            return {"pid": 0}
+        try:
+            text = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid, uid, _ = _CREDENTIALS.unpack(text)
+            return {**_said(asking), "pid": pid, "user_there": _user(uid)}
+        except OSError:
+            return {"pid": 0}
+
+
+def _said(asking: socket.socket) -> dict[str, Any]:
+    """What a holder says of itself; nothing if it is held, or no program of ours."""
+    text, deadline = b"", time.monotonic() + _ANSWER_SECONDS
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read(descriptor) or {"pid": 0}
-    finally:
-        os.close(descriptor)
-    return {}
+        while len(text) < _MOST_BYTES and time.monotonic() < deadline:
+            piece = asking.recv(4096)
+            if not piece:
+                break
+            text += piece
+        values = json.loads(text)
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def described(who: dict[str, Any]) -> str:
     """Whose lease it is, in words."""
+    if "user" not in who and who.get("user_there"):
+        return f"{who['user_there']} there (process {who['pid'] or 'unknown'} of that host)"
     return (
         f"{who.get('user', 'somebody')} on {who.get('master', 'some machine')} (process "
         f"{who.get('process', 'unknown')}) since {who.get('since', 'some time')}"
     )
-
-
-def _opened() -> int:
-    try:
-        return os.open(path(), os.O_RDONLY)
-    except FileNotFoundError:
-        descriptor = os.open(path(), os.O_RDONLY | os.O_CREAT)
-        os.fchmod(descriptor, 0o666)  # the next one may be another user
-        return descriptor
-
-
-def _read(descriptor: int) -> dict[str, Any]:
-    try:
-        values = json.loads(os.pread(descriptor, 65536, 0))
-    except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}

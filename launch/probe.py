@@ -8,7 +8,9 @@ Standard library only and Python 3.8 or newer, sent over a line as the agent is.
              | {"do": "measure", "target"}
     from it  {"say": "facts", ...} | "where" addresses, reached | "contents" contents
              | "listening" port
-             | "reached" failed | "measured" mb_s, ms | "failed" why
+             | "reached" failed | "measured" mb_s, ms | "failed" why | "broken" why
+
+Each answer has the number `n` of its question. `broken` is for what no answer was thought of for.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -141,9 +143,24 @@ _DOES = {
 
 
 def _reply(asked: dict[str, Any]) -> None:
-    answer = _DOES[asked.pop("do")](asked)
-    sys.stdout.write(json.dumps(answer) + "\n")
+    number, do = asked.pop("n"), asked.pop("do")
+    try:
+        text = json.dumps({**_DOES[do](asked), "n": number})
+    except Exception as error:  # noqa: BLE001 - whatever it is, the master is told at once
+        text = json.dumps({"say": "broken", "n": number, "why": _cause(do, error)})
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def _cause(do: str, error: Exception) -> str:
+    """What an exception says, and where in our code it was raised."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{do!r} failed: {os.fsdecode(error.filename)}: {error.strerror or error}"
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    where = f" ({at.tb_frame.f_code.co_filename} line {at.tb_lineno})" if at else ""
+    return f"{do!r} failed: {type(error).__name__}: {' '.join(str(error).split())}{where}"
 
 
 def main() -> None:

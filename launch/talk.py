@@ -9,7 +9,7 @@ from typing import Any
 
 from launch.errors import LaunchError
 from launch.hosts import Host
-from launch.transport import Start, said
+from launch.transport import Start, clean, said
 
 _CLOSE_SECONDS = 2.0
 # The modules of `probe`, the program that looks at a host.
@@ -21,21 +21,31 @@ class Talk:
 
     def __init__(self, host: Host, start: Start, modules: tuple[str, ...]) -> None:
         self._host = host
+        self._asked = 0
         self._line = start(host, modules)
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
     def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The answer; LaunchError where the program ends or the time is over before it comes."""
-        self._line.write((json.dumps(message) + "\n").encode())
+        """The answer; LaunchError if the program breaks or ends, or the time is over, before it.
+
+        What does not answer this question, such as a late answer to another, is passed over.
+        """
+        self._asked += 1
+        self._line.write((json.dumps({**message, "n": self._asked}) + "\n").encode())
         deadline = time.monotonic() + seconds
         with contextlib.suppress(queue.Empty):
-            answer = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
-            if answer is not None:
+            while True:
+                answer = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+                if answer is None:
+                    why = self._line.last_words() or "the connection is gone"
+                    raise LaunchError(f"{self._host.name}: its probe ended: {why}")
+                if answer.pop("n", None) != self._asked:
+                    continue
+                if answer["say"] == "broken":
+                    raise LaunchError(f"{self._host.name}: {answer['why']}")
                 return answer
-            why = self._line.last_words() or "the connection is gone"
-            raise LaunchError(f"{self._host.name}: its probe ended: {why}")
         raise LaunchError(
             f"{self._host.name}: no answer within {seconds:.0f} s to {message['do']!r}; is the "
             f"host overloaded, or its disk or a file system of it stuck?"
@@ -50,5 +60,5 @@ class Talk:
         for line in self._line.lines():
             values = said(line)
             if values is not None:
-                self._answers.put(values)
+                self._answers.put(clean(values))
         self._answers.put(None)

@@ -99,6 +99,39 @@ def test_what_differs_from_most_is_marked_and_other_versions_are_problems() -> N
     assert lines(found)[-1] == "3 of 4 hosts are ready"
 
 
+def test_each_host_is_compared_with_the_controller() -> None:
+    """Of two hosts one has changed code: the other is as it should be."""
+    own = {"code": "c0de", "python": "3.11", "mxnet": "1.9.1"}
+    for pair in (
+        [examined("a", code="x"), examined("b")],
+        [examined("b"), examined("a", code="x")],
+    ):
+        found = {one.host.name: one for one in marked(pair, own)}
+        assert (found["b"].differs, found["b"].problems) == ((), ())
+        said = ("differs from the controller: code x, the controller has c0de",)
+        assert (found["a"].differs, found["a"].problems) == (("code",), said)
+    most = [examined("a", mxnet="1.8.0"), examined("b", mxnet="1.8.0"), examined("c")]
+    assert [one.differs for one in marked(most, own)] == [("mxnet",), ("mxnet",), ()]
+
+
+def test_hosts_that_are_alike_may_have_other_versions_than_the_controller() -> None:
+    both = [examined("a", mxnet="1.8.0"), examined("b", mxnet="1.8.0")]
+    assert [one.differs for one in marked(both, {"mxnet": "1.9.1"})] == [(), ()]
+
+
+def test_of_two_hosts_that_differ_none_is_called_like_most() -> None:
+    found = marked([examined("a", memory_mib=8192), examined("b", memory_mib=16384)])
+    assert [one.notes for one in found] == [
+        ("memory 8 GiB, others have 16 GiB",),
+        ("memory 16 GiB, others have 8 GiB",),
+    ]
+
+
+def test_code_is_not_compared_if_it_does_not_matter() -> None:
+    found = marked([examined("a", code="x"), examined("b")], {"code": ""})
+    assert [one.differs for one in found] == [(), ()]
+
+
 def test_patch_levels_of_python_may_differ() -> None:
     found = marked([examined("a"), examined("b", python="3.11.2"), examined("c", python="3.12.1")])
     assert [bool(one.problems) for one in found] == [False, False, True]
