@@ -60,7 +60,12 @@ def _add_network(made: argparse.ArgumentParser) -> None:
     add("--num-layers", type=int, help="depth, for resnet and vgg")
     add("--image-shape", help="channels,height,width (default: the network's own)")
     add("--num-classes", type=int, default=1000, help="classes that labels number from 0")
-    add("--initializer", default="default", choices=INITIALIZERS, help="how weights begin")
+    add(
+        "--initializer",
+        default="default",
+        choices=INITIALIZERS,
+        help="of all weights; default: upstream's for the network",
+    )
     add("--dtype", default="float32", choices=DTYPES, help="what is computed in")
     add("--seed", type=int, default=0, help="of first weights, orders and random changes")
 

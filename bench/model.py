@@ -1,6 +1,9 @@
 """The network of a job, with its first weights on the devices."""
 
+import math
 from typing import Any
+
+import numpy as np
 
 from bench import checkpoint, pretrained
 from bench.errors import SpecError
@@ -63,8 +66,13 @@ def _compose(block: Any) -> None:
 
 def _new(options: Options, devices: list[Any]) -> Any:
     net = NETWORKS[options.network].build(
-        num_classes=options.num_classes, num_layers=options.num_layers
+        num_classes=options.num_classes,
+        num_layers=options.num_layers,
+        image_shape=options.image_shape,
     )
+    # A layer's own initializer would be taken in place of the one that is asked for.
+    for weight in net.collect_params(".*weight").values():
+        weight.init = None
     if devices[0].device_type == "cpu" and options.dtype == "float32":
         net.apply(_compose)
     net.initialize(_initializer(options), ctx=devices)
@@ -87,16 +95,29 @@ def _kept(options: Options, devices: list[Any]) -> Any:
     return net
 
 
+class _Orthogonal(mx.init.Orthogonal):  # type: ignore[misc]
+    """MXNet's own hands a NumPy number to an operator as a size, which NumPy 2 spells otherwise."""
+
+    def _init_weight(self, _: Any, arr: Any) -> None:
+        rows, columns = arr.shape[0], math.prod(arr.shape[1:])
+        drawn = mx.nd.random.uniform(-1, 1, shape=(rows, columns)).asnumpy()
+        left, _, right = np.linalg.svd(drawn, full_matrices=False)
+        made = self.scale * (left if left.shape == drawn.shape else right)
+        arr[:] = mx.nd.from_numpy(made.reshape(arr.shape))
+
+
 def _initializer(options: Options) -> Any:
     init = mx.init
+    name = options.initializer
+    if name == "default":
+        name = NETWORKS[options.network].initializer
     return {
-        "default": init.Xavier(magnitude=2),
         "he": init.Xavier(rnd_type="gaussian", factor_type="in", magnitude=2),
         "xavier": init.Xavier(),
         "msra": init.MSRAPrelu(),
-        "orthogonal": init.Orthogonal(),
+        "orthogonal": _Orthogonal(),
         "normal": init.Normal(),
         "uniform": init.Uniform(),
         "one": init.One(),
         "zero": init.Zero(),
-    }[options.initializer]
+    }[name]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from bench.augmentation import flag
 from bench.errors import SpecError
 from bench.kvstores import check_bandwidth, check_compression, is_distributed
+from bench.networks.catalogue import check_images
 from bench.optimizers import MOVES_BY_ITSELF
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def check(options: "Options") -> None:
         raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
     _check_most(options)
     _check_arithmetic(options)
-    _check_colours(options)
+    _check_images(options)
     _check_batch(options)
     _check_training(options)
     if options.bandwidth and not is_distributed(options.kv_store):
@@ -60,7 +61,9 @@ def _check_arithmetic(options: "Options") -> None:
     check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
 
 
-def _check_colours(options: "Options") -> None:
+def _check_images(options: "Options") -> None:
+    if not options.test_io:
+        check_images(options.network, options.num_layers, options.image_shape)
     if options.image_shape[0] == 1 and options.augmentation.colours:
         raise SpecError(
             f"{flag(options.augmentation.colours[0])}: grey images (--image-shape 1,...) have no "

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from bench.arguments import DTYPES
 from bench.errors import SpecError
 from bench.kvstores import check_bandwidth, check_compression, is_distributed
+from bench.networks.catalogue import check_images
 from bench.options import parse
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ def _check_images(trial: "Trial") -> None:
     for name in ("rgb_mean", "rgb_std"):
         if len(getattr(trial, name)) != 3:
             raise SpecError(f"{name}: expected 3 numbers, got {len(getattr(trial, name))}")
+    if trial.mode != "test-io":
+        check_images(trial.network, trial.num_layers, trial.image_shape)
 
 
 def _check_layout(trial: "Trial") -> None:

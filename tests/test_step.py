@@ -95,7 +95,8 @@ def test_a_step_moves_all_that_validation_normalises_by(network: str) -> None:
     from bench.mxnet_import import mx  # noqa: PLC0415
     from bench.worker import build, step  # noqa: PLC0415
 
-    worker = build(parse([*WORDS.split(), "--network", network, "--num-classes", "10"]))
+    words = f"{WORDS} --network {network} --num-classes 10 --image-shape 3,64,64"
+    worker = build(parse(words.split()))
     kept = {name: one for name, one in worker.net.collect_params().items() if "running" in name}
     before = {name: one.data().asnumpy() for name, one in kept.items()}
     step(worker, next(synthetic(worker.options, worker.contexts, 0)))

@@ -37,9 +37,8 @@ def _dense(units: int) -> list[Any]:
     return [nn.Dense(units, activation="relu"), nn.Dropout(0.5)]
 
 
-def alexnet(*, num_classes: int, num_layers: int | None = None) -> Any:
+def alexnet(*, num_classes: int, **_: Any) -> Any:
     """(N, 3, 224, 224) images to (N, num_classes) scores."""
-    assert num_layers is None
     net = nn.HybridSequential()
     net.add(
         nn.Conv2D(96, 11, strides=4, activation="relu"),

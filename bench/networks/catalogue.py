@@ -9,36 +9,57 @@ from importlib import import_module
 from typing import Any
 
 from bench.errors import SpecError, is_whole, unknown
+from bench.networks.stages import stages
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """A family of networks.
 
-    `layers` are the depths it comes in (empty where there is one), `image_shape` is channels,
-    height, width, `builder` is "module:function" with arguments num_classes and num_layers.
+    builder         "module:function", with the arguments of `build`
+    image_shape     channels, height, width
+    layers          depths it comes in; empty if there is one only
+    initializer     of its weights if none is asked for, as upstream's common/fit.py chooses
     """
 
     builder: str
     image_shape: tuple[int, int, int] = (3, 224, 224)
     layers: tuple[int, ...] = ()
     default_layers: int | None = None
+    initializer: str = "he"
 
-    def build(self, *, num_classes: int, num_layers: int | None) -> Any:
-        """An uninitialised Gluon block: (N, C, H, W) images to (N, num_classes) scores."""
+    def build(
+        self,
+        *,
+        num_classes: int,
+        num_layers: int | None,
+        image_shape: tuple[int, ...] | None = None,
+    ) -> Any:
+        """An uninitialized Gluon block: (N, C, H, W) images to (N, num_classes) scores."""
         module, _, function = self.builder.partition(":")
         builder: Callable[..., Any] = getattr(import_module(module), function)
-        return builder(num_classes=num_classes, num_layers=num_layers)
+        return builder(
+            num_classes=num_classes,
+            num_layers=num_layers,
+            image_shape=image_shape or self.image_shape,
+        )
 
 
 NETWORKS = {
-    "alexnet": Network(builder="bench.networks.alexnet:alexnet"),
-    "inception-v3": Network(builder="bench.networks.zoo:inception_v3", image_shape=(3, 299, 299)),
-    "resnet": Network(
-        builder="bench.networks.zoo:resnet", layers=(18, 34, 50, 101, 152), default_layers=50
+    "alexnet": Network(builder="bench.networks.alexnet:alexnet", initializer="normal"),
+    "inception-v3": Network(
+        builder="bench.networks.inception_v3:inception_v3", image_shape=(3, 299, 299)
     ),
-    "vgg": Network(builder="bench.networks.zoo:vgg", layers=(11, 13, 16, 19), default_layers=16),
-    "mobilenet": Network(builder="bench.networks.zoo:mobilenet"),
+    "resnet": Network(
+        builder="bench.networks.resnet:resnet", layers=(18, 34, 50, 101, 152), default_layers=50
+    ),
+    "vgg": Network(
+        builder="bench.networks.vgg:vgg",
+        layers=(11, 13, 16, 19),
+        default_layers=16,
+        initializer="xavier",
+    ),
+    "mobilenet": Network(builder="bench.networks.mobilenet:mobilenet"),
     "tiny": Network(builder="bench.networks.tiny:tiny", image_shape=(3, 64, 64)),
 }
 
@@ -67,6 +88,12 @@ def checked_layers(family: str, num_layers: int | None) -> int | None:
         expected = f"one of {', '.join(map(str, layers))}" if layers else "no number of layers"
         raise SpecError(f"network {family!r}: expected {expected}, got {num_layers}")
     return num_layers
+
+
+def check_images(family: str, num_layers: int | None, image_shape: tuple[int, ...]) -> None:
+    """SpecError if the network has no graph of this depth for images of this shape."""
+    if family == "resnet" and num_layers is not None:
+        stages(num_layers, image_shape[1])
 
 
 def describe(family: str, num_layers: int | None) -> str:

@@ -1,0 +1,132 @@
+"""Inception-v3 (Szegedy et al. 2015) as upstream has it.
+
+The Gluon zoo's has dropout before the classifier, an average in the last block's pooling, and
+scales of normalizations that are trained.
+"""
+
+from typing import Any
+
+from bench.mxnet_import import mx
+from bench.networks.layers import Classifier, convolution
+
+nn = mx.gluon.nn
+
+
+class _Fork(mx.gluon.HybridBlock):  # type: ignore[misc]
+    """What each of some layers makes of one input."""
+
+    def __init__(self, *branches: Any) -> None:
+        super().__init__(prefix="")
+        for branch in branches:
+            self.register_child(branch)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
+        """One output per branch; those of a fork at a branch's end are its own."""
+        outputs: list[Any] = []
+        for branch in self._children.values():
+            made = branch(x)
+            outputs += made if isinstance(made, list | tuple) else [made]
+        return outputs
+
+
+class _Block(_Fork):
+    """Branches whose channels are joined, all at once."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
+        """(N, C, H, W) to (N, channels of all branches, H', W')."""
+        return F.Concat(*super().hybrid_forward(F, x), dim=1)
+
+
+def _chain(*layers: Any) -> Any:
+    made = nn.HybridSequential(prefix="")
+    made.add(*layers)
+    return made
+
+
+def _square(channels: int) -> Any:
+    return convolution(channels, 3, padding=1)
+
+
+def _halving(channels: int) -> Any:
+    return convolution(channels, 3, strides=2)
+
+
+def _row(channels: int, width: int) -> Any:
+    return convolution(channels, (1, width), padding=(0, width // 2))
+
+
+def _column(channels: int, height: int) -> Any:
+    return convolution(channels, (height, 1), padding=(height // 2, 0))
+
+
+def _average() -> Any:
+    return nn.AvgPool2D(3, 1, 1)
+
+
+def _block_35(pooled: int) -> Any:
+    return _Block(
+        convolution(64),
+        _chain(convolution(48), convolution(64, 5, padding=2)),
+        _chain(convolution(64), _square(96), _square(96)),
+        _chain(_average(), convolution(pooled)),
+    )
+
+
+def _block_35_to_17() -> Any:
+    return _Block(
+        _halving(384),
+        _chain(convolution(64), _square(96), _halving(96)),
+        nn.MaxPool2D(3, 2),
+    )
+
+
+def _block_17(inner: int) -> Any:
+    return _Block(
+        convolution(192),
+        _chain(convolution(inner), _row(inner, 7), _column(192, 7)),
+        _chain(
+            convolution(inner), _column(inner, 7), _row(inner, 7), _column(inner, 7), _row(192, 7)
+        ),
+        _chain(_average(), convolution(192)),
+    )
+
+
+def _block_17_to_8() -> Any:
+    return _Block(
+        _chain(convolution(192), _halving(320)),
+        _chain(convolution(192), _row(192, 7), _column(192, 7), _halving(192)),
+        nn.MaxPool2D(3, 2),
+    )
+
+
+def _block_8(pooling: Any) -> Any:
+    return _Block(
+        convolution(320),
+        _chain(convolution(384), _Fork(_row(384, 3), _column(384, 3))),
+        _chain(convolution(448), _square(384), _Fork(_row(384, 3), _column(384, 3))),
+        _chain(pooling, convolution(192)),
+    )
+
+
+def inception_v3(*, num_classes: int, **_: Any) -> Any:
+    """(N, 3, 299, 299) images to (N, num_classes) scores."""
+    net = Classifier(num_classes, prefix="inceptionv3_")
+    with net.name_scope():
+        net.features.add(
+            _halving(32),
+            convolution(32, 3),
+            _square(64),
+            nn.MaxPool2D(3, 2),
+            convolution(80),
+            convolution(192, 3),
+            nn.MaxPool2D(3, 2),
+            *(_block_35(pooled) for pooled in (32, 64, 64)),
+            _block_35_to_17(),
+            *(_block_17(inner) for inner in (128, 160, 160, 192)),
+            _block_17_to_8(),
+            _block_8(_average()),
+            _block_8(nn.MaxPool2D(3, 1, 1)),
+            nn.AvgPool2D(8, 1),
+            nn.Flatten(),
+        )
+    return net

@@ -1,0 +1,51 @@
+"""Layers that upstream's networks share and that Gluon has otherwise."""
+
+from typing import Any
+
+from bench.mxnet_import import mx
+
+nn = mx.gluon.nn
+
+
+def batch_norm(epsilon: float, *, fix_gamma: bool = False) -> Any:
+    """Batch normalization with upstream's epsilon.
+
+    `fix_gamma`: the scale is 1 whatever its array holds. As in upstream's Module the array has a
+    gradient, of zeros, and goes through the store like every other: Gluon's scale=False would
+    exchange fewer arrays than upstream does.
+    """
+    layer = nn.BatchNorm(epsilon=epsilon)
+    layer._kwargs["fix_gamma"] = fix_gamma  # no argument sets this alone
+    return layer
+
+
+def convolution(
+    channels: int,
+    kernel: int | tuple[int, int] = 1,
+    *,
+    strides: int = 1,
+    padding: int | tuple[int, int] = 0,
+    groups: int = 1,
+) -> Any:
+    """Convolution without bias, batch normalization with a fixed scale, ReLU."""
+    layers = nn.HybridSequential(prefix="")
+    layers.add(
+        nn.Conv2D(channels, kernel, strides, padding, groups=groups, use_bias=False),
+        batch_norm(1e-3, fix_gamma=True),
+        nn.Activation("relu"),
+    )
+    return layers
+
+
+class Classifier(mx.gluon.HybridBlock):  # type: ignore[misc]
+    """Features of images, and one full connection that scores them."""
+
+    def __init__(self, num_classes: int, prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        with self.name_scope():
+            self.features = nn.HybridSequential(prefix="")
+            self.output = nn.Dense(num_classes)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
+        """(N, C, H, W) images to (N, num_classes) scores."""
+        return self.output(self.features(x))
