@@ -62,6 +62,10 @@ class NoteKind(StrEnum):
     LOG_LEFT_OUT = "log-left-out"
     LOG_TOTAL = "log-total"
     LOG_SPEEDS = "log-speeds"
+    LOG_OWN_TOTAL = "log-own-total"
+    LOG_ROUNDED = "log-rounded"
+    LOG_JOB_SPEED = "log-job-speed"
+    LOG_EVALUATION = "log-evaluation"
     LOG_ASSUMED = "log-assumed"
     LOG_NO_TOTAL = "log-no-total"
     LOG_TIMES_AGREE = "log-times-agree"
@@ -185,9 +189,9 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
     NoteKind.ACCURACY: ("validation accuracy {accuracy:.3f}", ""),
     NoteKind.BANDWIDTH: ("{megabytes:.0f} MB/s each way per worker", ""),
     NoteKind.NOT_OURS: ("not measured by mxscale: {source}", ""),
-    NoteKind.LOG_LINES: ("{used:d} of {lines:d} lines tell a speed", ""),
+    NoteKind.LOG_LINES: ("{used:d} of {lines:d} lines have a speed", ""),
     NoteKind.LOG_SPOILT: (
-        "{count:d} lines are torn or have no speed above 0 (the first: {first})",
+        "torn lines and lines without a speed above 0: {count:d} (the first: {first})",
         "",
     ),
     NoteKind.LOG_LEFT_OUT: ("{count:d} stretches that not all workers report are left out", ""),
@@ -196,6 +200,16 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
         "",
     ),
     NoteKind.LOG_SPEEDS: ("{speeds}", ""),
+    NoteKind.LOG_OWN_TOTAL: ("the log's own total is {rate:.6g} images/s", ""),
+    NoteKind.LOG_ROUNDED: ("the log prints its speeds to ±{share:.1%}, as the interval allows", ""),
+    NoteKind.LOG_JOB_SPEED: (
+        "one of {ranks:d} ranks prints speeds: they are taken for the whole job's",
+        "",
+    ),
+    NoteKind.LOG_EVALUATION: (
+        "evaluation counts as training: the log does not say how long it took",
+        "imported times that contain evaluation",
+    ),
     NoteKind.LOG_ASSUMED: ("assumed (not in the log): {what}", ""),
     NoteKind.LOG_NO_TOTAL: (
         "no total at its end: its speeds are taken for those of the whole job",

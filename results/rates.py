@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.interval import Error, error_of_mean
-from results.record import BareRecord, Record
+from results.record import BareRank, BareRecord, Record
 from results.windows import JobWindows, common_slices, job_windows
+
+# Among a rank's facts, of imported speeds: half a unit of the last printed digit, as a fraction.
+ROUNDING = "rounding"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +42,14 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What one repeat's rate is made from: (seconds, images) each, of `windows` windows."""
+    """What one repeat's rate is made from: (seconds, images) each, of `windows` windows.
+
+    rounding    by how much the rate can be off because speeds were printed rounded, as a fraction
+    """
 
     each: tuple[tuple[float, float], ...]
     windows: int
+    rounding: float = 0.0
 
     @property
     def pooled(self) -> float:
@@ -52,9 +59,16 @@ class Parts:
 
 def parts(record: BareRecord, job: JobWindows) -> Parts:
     """The parts of a good record: its steady windows, or slices where ranks have own clocks."""
+    each: tuple[tuple[float, float], ...] = job.counting
     if record.trial.asynchronous and isinstance(record, Record):
-        return Parts(each=tuple(common_slices(record)), windows=len(job.counting))
-    return Parts(each=job.counting, windows=len(job.counting))
+        each = tuple(common_slices(record))
+    rounding = max((_rounding(rank) for rank in record.ranks), default=0.0)
+    return Parts(each=each, windows=len(job.counting), rounding=rounding)
+
+
+def _rounding(rank: BareRank) -> float:
+    value = rank.facts.get(ROUNDING, 0.0)
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1 else 0.0
 
 
 def rate_of(record: Record) -> float:
@@ -74,12 +88,23 @@ def together(repeats: Sequence[Parts]) -> Rate:
     averaged. Where all have as many windows that is all images over all seconds.
     """
     rates = [one.pooled for one in repeats]
+    error = _between(rates) if len(rates) > 1 else _within(repeats[0])
     return Rate(
         images_per_second=len(rates) / sum(1 / one for one in rates),
-        error=_between(rates) if len(rates) > 1 else _within(repeats[0]),
+        error=error and _with_rounding(error, max(one.rounding for one in repeats)),
         repeats=len(repeats),
         windows=sum(one.windows for one in repeats),
     )
+
+
+def _with_rounding(error: Error, share: float) -> Error:
+    """Rounding is off alike in all lines of a steady log: no mean of them is known better.
+
+    A value that is off by up to `share` with any chance alike has this variance.
+    """
+    if share == 0:
+        return error
+    return Error(size=math.hypot(error.size, share / math.sqrt(3)), freedom=error.freedom)
 
 
 def _between(rates: Sequence[float]) -> Error:

@@ -23,7 +23,7 @@ from tasks.report import run_folder
         "kvstore": "how gradients went: dist_sync, horovod, nccl or any other name",
         "dtype": "float32, float16 or bfloat16",
         "data": "real or synthetic images",
-        "device": "gpu or cpu",
+        "device": "gpu, cpu or other",
         "speeds_of": "workers, one-worker, one-device or job; default: by the format",
         "warmup": "speeds at the front of each worker that do not count; default: by the format",
         "format": "auto, mxnet, tf-inception, horovod, tf-cnn, horovod-synthetic or mlperf",
@@ -52,10 +52,12 @@ def results_import(  # type: ignore[no-untyped-def]
     description="",
 ):
     """Add a point that another tool measured to a run, from its logs (docs/import.md)."""
+    from bench.notes import texts
     from plots.numbers import significant
     from results.imports.keep import keep
     from results.imports.point import Asked
     from results.imports.record import imported
+    from results.imports.windows import discarded
     from results.rates import rate_of
 
     if not run:
@@ -80,7 +82,12 @@ def results_import(  # type: ignore[no-untyped-def]
     record = keep(run_folder(run), new, description)
     repeat = record.identity.repeat + 1
     print(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
-    print(f"{significant(rate_of(record), 4)} images/s; {record.message}")
+    total = f"; the log's own total: {significant(new.total, 4)} images/s" if new.total else ""
+    print(f"{significant(rate_of(record), 4)} images/s{total}")
+    if warmup_windows := record.trial.warmup_windows:
+        print(f"  warm-up: the first {warmup_windows} of each worker's windows do not count")
+    for text in (*texts(discarded(record)), *texts(record.notes)):
+        print(f"  {text}")
     print(f"'fab report.build --run {run}' reports the run")
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.errors import SpecError
+from bench.notes import Note, NoteKind
 from results.imports.formats import FORMATS
 from results.imports.lines import line
 from results.imports.log import Log
@@ -36,6 +37,17 @@ def made(folder: Path, *texts: str, format_: str = "auto", **asked: Any) -> Reco
     return imported(paths, Asked(**asked), format_).record
 
 
+def kinds(record: Record) -> set[NoteKind]:
+    """The kinds of a record's notes."""
+    return {note.kind for note in record.notes}
+
+
+def note(record: Record, kind: NoteKind) -> Note:
+    """The one note of a kind that a record has."""
+    (found,) = [one for one in record.notes if one.kind is kind]
+    return found
+
+
 def read(name: str, texts: Sequence[str]) -> Log:
     """What lines in a format say."""
     return FORMATS[name].read(line(number, text) for number, text in enumerate(texts, 1))
@@ -58,7 +70,7 @@ def test_the_k40_log_says_what_it_trained_at_and_its_batch() -> None:
     assert rate_of(record) == pytest.approx(9.5, abs=0.05)
     assert record.trial.batch_per_device == 32
     assert record.started == "2016-03-07T12:24:59.922898"
-    assert "the times on its lines bear its speeds out" in record.message
+    assert NoteKind.LOG_TIMES_AGREE in kinds(record)
 
 
 def test_workers_of_inception_are_added_and_a_speed_of_zero_is_told_by_its_seconds() -> None:
@@ -98,8 +110,8 @@ def test_mixed_lines_go_to_their_nodes_and_torn_ones_are_counted() -> None:
     # Of six windows, node 1 lacks the fourth and node 2 the fifth.
     assert {len(rank.seconds) for rank in record.ranks} == {4}
     assert rate_of(record) == pytest.approx(750)
-    assert "4 stretches that not all workers tell of are left out" in record.message
-    assert "3 lines are torn or tell no speed above 0" in record.message
+    assert note(record, NoteKind.LOG_LEFT_OUT).figures == {"count": 4}
+    assert note(record, NoteKind.LOG_SPOILT).figures["count"] == 3
 
 
 def test_mixed_lines_without_names_need_the_number_of_workers(tmp_path: Path) -> None:
@@ -120,7 +132,7 @@ def test_one_workers_log_stands_for_all_only_when_that_is_said(tmp_path: Path) -
     text = "\n".join(SPEED.format(n, 100.0) for n in (20, 40, 60))
     record = made(tmp_path, text, devices=2, hosts=2, speeds_of="one-worker")
     assert rate_of(record) == pytest.approx(200)
-    assert "the others are taken to go alike" in record.message
+    assert NoteKind.LOG_SPEEDS in kinds(record)
     whole = made(tmp_path, text, devices=2, hosts=2, speeds_of="job")
     assert rate_of(whole) == pytest.approx(100)
 
@@ -136,7 +148,7 @@ def test_asynchronous_workers_keep_all_their_windows(tmp_path: Path) -> None:
 def test_a_speedometer_that_does_not_wait_is_doubted(tmp_path: Path) -> None:
     text = "\n".join(SPEED.format(20 * n, 10_000.0) for n in range(1, 6))
     record = made(tmp_path, f"{text}\nEpoch[0] Time cost=12.000")
-    assert "doubtful: by its 'Time cost' lines, epochs took 1e+02 times" in record.message
+    assert note(record, NoteKind.LOG_DOUBTFUL).figures["factor"] == pytest.approx(100, rel=0.01)
 
 
 def test_times_on_lines_are_held_against_speeds(tmp_path: Path) -> None:
@@ -144,7 +156,7 @@ def test_times_on_lines_are_held_against_speeds(tmp_path: Path) -> None:
         f"2018-03-05 10:00:{10 * n:02d},000 {SPEED.format(20 * n, 200.0)}" for n in range(1, 6)
     )
     record = made(tmp_path, text)
-    assert "doubtful: by the times on its lines, training took 10 times" in record.message
+    assert note(record, NoteKind.LOG_DOUBTFUL).figures["factor"] == pytest.approx(10)
 
 
 @given(st.lists(st.floats(0.05, 0.07), min_size=2, max_size=40))
@@ -198,7 +210,7 @@ def test_epochs_of_mlperf_become_windows() -> None:
 def test_what_mlperf_tracks_comes_before_times_of_epochs() -> None:
     record = of("mlperf-throughput.log", devices=8)
     assert rate_of(record) == pytest.approx(12_347, rel=0.001)
-    assert "1 line is torn" in record.message
+    assert note(record, NoteKind.LOG_SPOILT).figures["count"] == 1
 
 
 def test_a_record_of_a_log_is_one_that_the_store_reads() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.errors import SpecError
 from results.imports.formats import FORMATS
 from results.imports.lines import line
 from tests.test_imports import LOGS, read
@@ -44,7 +45,11 @@ def test_logs_cut_and_joined_anywhere_are_read_or_refused(path: Path, data: st.D
     first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
     lines = (text[:first] + text[last:]).splitlines()
     for format_ in FORMATS:
-        log = read(format_, lines)
+        try:
+            log = read(format_, lines)
+        except SpecError as error:
+            assert "\n" not in str(error)
+            continue
         assert all((one.seconds or one.rate) > 0 for one in log.stretches)
 
 

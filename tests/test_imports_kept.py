@@ -61,13 +61,13 @@ def test_points_of_several_logs_stand_in_one_table_as_not_ours(
     assert "7000 steps in the 2685 s of the whole job are 42711 images/s" in told
 
 
-def test_what_neither_log_nor_person_says_is_told_as_taken_for_granted(
+def test_what_neither_log_nor_person_says_is_named_as_assumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    taken = "taken for granted, for neither the log nor an option says it: "
+    taken = "assumed (not in the log): "
     bring(log(tmp_path), tmp_path / "r", **ASKED, dtype="float16")
     assert f"{taken}real images, gpu" in " ".join(capsys.readouterr().out.split())
-    assert f"{taken}real images, gpu; its speeds" in markdown(load(tmp_path / "r").rows)
+    assert f"{taken}real images, gpu" in markdown(load(tmp_path / "r").rows)
     said = {"data": "synthetic", "device": "cpu", "dtype": "float32"}
     bring(log(tmp_path), tmp_path / "s", **ASKED, **said)
     assert taken not in load(tmp_path / "s").rows[0].message

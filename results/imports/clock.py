@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
+from bench.notes import Note, NoteKind
 from results.imports.log import Log, Stretch
 from results.imports.windows import Workers
 from results.record import Rank
@@ -13,8 +14,8 @@ _APART, _EPOCH_APART = 1.2, 2.0
 _LEAST = 3
 
 
-def clock(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -> str:
-    """Whether the speeds can be true, in words.
+def clock(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -> Note:
+    """Whether the speeds can be true.
 
     MXNet's Speedometer reads its clock when it is called: where nothing makes the script wait for
     the devices, as where it has no metric, it tells how fast batches are handed out.
@@ -23,29 +24,44 @@ def clock(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -> str
     if len(lines) >= _LEAST:
         times = median(lines)
         if 1 / _APART < times < _APART:
-            return "the times on its lines bear its speeds out"
-        return (
-            f"doubtful: by the times on its lines, training took {times:.2g} times as long as its "
-            f"speeds say"
-        )
+            return Note(NoteKind.LOG_TIMES_AGREE)
+        return _doubtful("the times on its lines", times)
     epochs = list(_by_epochs(found, ranks, logs))
     if epochs and median(epochs) > _EPOCH_APART:
-        return (
-            f"doubtful: by its 'Time cost' lines, epochs took {median(epochs):.2g} times as long "
-            f"as its speeds say"
-        )
-    return "its speeds are taken as they stand, the clock that they come from is not checked"
+        return _doubtful("its lines on whole epochs", median(epochs))
+    return Note(NoteKind.LOG_TIMES_UNKNOWN)
+
+
+def images_per_step(found: Workers) -> float:
+    """Of what a speed counts, by the times on the lines; 0 if they do not say."""
+    steps = [time * after.rate for part in found.values() for after, time in _step_times(part)]
+    return median(steps) if len(steps) >= _LEAST else 0.0
+
+
+def _step_times(part: Sequence[Stretch]) -> Iterator[tuple[Stretch, float]]:
+    """Each stretch with the seconds per step since the line before it, if both have a time."""
+    for before, after in pairwise(part):
+        if before.at is None or after.at is None or before.place[:-1] != after.place[:-1]:
+            continue
+        yield after, (after.at - before.at) / (after.place[-1] - before.place[-1])
+
+
+def near(one: float, other: float) -> bool:
+    """Whether the clock cannot tell them apart."""
+    return one > 0 and other > 0 and 1 / _APART < one / other < _APART
+
+
+def _doubtful(what: str, factor: float) -> Note:
+    return Note(NoteKind.LOG_DOUBTFUL, {"clock": what, "factor": factor})
 
 
 def _by_lines(found: Workers, ranks: Sequence[Rank]) -> Iterator[float]:
     """The seconds a step between two lines over those that the second line tells."""
     for part, rank in zip(found.values(), ranks, strict=True):
-        for (before, after), spent in zip(pairwise(part), rank.seconds[1:], strict=True):
-            if before.at is None or after.at is None or before.place[:-1] != after.place[:-1]:
-                continue
+        spent = {one.place: seconds for one, seconds in zip(part, rank.seconds, strict=True)}
+        for after, time in _step_times(part):
             if after.steps:
-                steps = after.place[-1] - before.place[-1]
-                yield (after.at - before.at) / steps / (spent / after.steps)
+                yield time / (spent[after.place] / after.steps)
 
 
 def _by_epochs(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -> Iterator[float]:
@@ -66,5 +82,5 @@ def _by_epochs(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -
 def _whole(stretches: Sequence[tuple[Stretch, float]]) -> float:
     """The seconds of an epoch, at the speeds of its stretches."""
     steps = sum(one.steps for one, _ in stretches)
-    last, _ = stretches[-1]
+    last = stretches[-1][0]
     return sum(seconds for _, seconds in stretches) / steps * (last.place[-1] + last.steps)

@@ -1,5 +1,6 @@
 """Which formats are read, and which of them a file is in."""
 
+import re
 from pathlib import Path
 
 from bench.errors import SpecError, unknown
@@ -7,41 +8,77 @@ from results.imports import horovod, horovod_synthetic, mlperf, mxnet, tf_cnn, t
 from results.imports.lines import lines
 from results.imports.log import Format, Log
 
+# What prints speeds comes before MLPerf's events, which such a log may have as well.
 FORMATS: dict[str, Format] = {
     module.FORMAT.name: module.FORMAT
     for module in (mxnet, tf_inception, horovod, tf_cnn, horovod_synthetic, mlperf)
 }
 _SHOWN = 60
+# In which a log shows what it is, if it is none that is read.
+_MOST_LINES = 5000
+# Logs that many people have and that no format here is of.
+_OTHERS = {
+    "MLPerf v0.5": re.compile(r":::MLPv0\.\d"),
+    "a Speedometer without epochs (MXNet for R)": re.compile(r"^\s*Batch \[\d+\] Speed: "),
+    "NVIDIA's DLLogger": re.compile(r"^DLL \d{4}-|\"step\": .*\"data\": \{|^DLLL \{"),
+    "PyTorch's ImageNet example": re.compile(r"Epoch: \[\d+\]\[\s*\d+/\d+\]"),
+    "torchvision's reference scripts": re.compile(r"Epoch: \[\d+\]\s+\[\s*\d+/\d+\]\s+eta:"),
+    "TF-Slim": re.compile(r"global[_ ]step \d+: loss = .*sec/step\)"),
+    "a TensorFlow Estimator": re.compile(r"global_step/sec: [\d.]+"),
+    "Keras": re.compile(r"\d+/\d+ \[[=>.]+\] - .*(?:ETA|loss):?"),
+    "an evaluation of TensorFlow's Inception": re.compile(
+        r"\[\d+ batches out of \d+\] \([\d.]+ examples/sec"
+    ),
+    "MXNet's benchmark_score.py, which does not train": re.compile(r"batch size\s+\d+, image/sec:"),
+}
 
 
 def of(path: Path, name: str = "auto") -> tuple[Format, Log]:
-    """The format of a log, found by the first line that only one has, and what the log says.
+    """The format of a log, found by lines that only one has, and what the log says.
 
-    Raises SpecError where it has no line with a speed.
+    Raises SpecError if it has no line with a speed or contradicts itself.
     """
     if name not in {"auto", *FORMATS}:
         raise unknown("format (--format)", name, ["auto", *FORMATS])
-    format_ = FORMATS[name] if name != "auto" else _found(path)
-    log = format_.read(lines(path))
-    if not log.stretches:
-        spoilt = _spoilt(len(log.spoilt))
-        raise SpecError(f"{path}: expected lines with a speed ({format_.title}){spoilt}, got none")
-    return format_, log
+    likely = [FORMATS[name]] if name != "auto" else _found(path)
+    for format_ in likely:
+        log = _read(path, format_)
+        if log.stretches:
+            return format_, log
+    spoilt = _spoilt(len(log.spoilt))
+    raise SpecError(f"{path}: expected lines with a speed ({format_.title}){spoilt}, got none")
 
 
-def _found(path: Path) -> Format:
-    first = ""
+def _read(path: Path, format_: Format) -> Log:
+    read = lines(path)
+    try:
+        return format_.read(read)
+    except SpecError as error:
+        if str(error).startswith(f"{path}: "):
+            raise
+        raise SpecError(f"{path}: {error}") from error
+
+
+def _found(path: Path) -> list[Format]:
+    """The formats that the file has lines of: the first that prints speeds, then MLPerf's."""
+    first, other, events = "", "", False
     for line in lines(path):
         first = first or line.text.strip()
         for format_ in FORMATS.values():
             if format_.found(line.text):
-                return format_
+                if format_ is not mlperf.FORMAT:
+                    return [format_, mlperf.FORMAT] if events else [format_]
+                events = True
+        if not other and line.number <= _MOST_LINES:
+            other = next((title for title, one in _OTHERS.items() if one.search(line.text)), "")
+    if events:
+        return [mlperf.FORMAT]
     if not first:
         raise SpecError(f"{path}: expected a log, the file is empty")
-    raise SpecError(
-        f"{path}: expected a line with a speed in one of the formats {', '.join(FORMATS)}, found "
-        f"none; the first line is {first[:_SHOWN]!r}"
-    )
+    known = f"expected a line with a speed in one of the formats {', '.join(FORMATS)}"
+    if other:
+        raise SpecError(f"{path}: {known}; got what looks like a log of {other}, which is not read")
+    raise SpecError(f"{path}: {known}, found none; the first line is {first[:_SHOWN]!r}")
 
 
 def _spoilt(count: int) -> str:

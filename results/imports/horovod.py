@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number
+from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 _NUMBER = r"([-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf))"
 _ROW = re.compile(r"\s*(?:[-*]\s+)?(\d{1,12})" + rf"\s+{_NUMBER}" * 5 + r"\s*$")
@@ -14,9 +14,12 @@ _FINISHED = re.compile(r"\bFinished in ([.\d]+)")
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """What such a log says; a speed is of the whole job."""
+    """What such a log says; a speed is of the whole job. Rows before a header are another's."""
     reading = Reading()
     for line in reading.over(lines):
+        if _HEADER.search(line.text):
+            reading.stretches, reading.spoilt = [], []
+            continue
         row = _ROW.match(line.text)
         if row:
             reading.take(
@@ -24,6 +27,7 @@ def read(lines: Iterable[Line]) -> Log:
                     worker=line.worker,
                     place=(int(row[1]),),
                     rate=number(row[3]),
+                    rounding=rounding(row[3]),
                     line=line.number,
                 )
             )
@@ -37,7 +41,7 @@ def read(lines: Iterable[Line]) -> Log:
 FORMAT = Format(
     name="horovod",
     title="Horovod's Step Epoch Speed table",
-    found=lambda text: _HEADER.search(text) or _ROW.match(text),
+    found=_HEADER.search,
     read=read,
     of="job",
     warmup=2,

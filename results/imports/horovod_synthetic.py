@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number
+from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 # What the benchmark times at once, unless it is told otherwise; its output does not say.
 _BATCHES = 10
@@ -15,7 +15,7 @@ _SAID = {
     "batch_per_device": re.compile(r"^Batch size: (\d{1,12})\s*$"),
     "devices": re.compile(r"^Number of [GC]PUs?: (\d{1,12})"),
 }
-_TOTAL = re.compile(r"Total img/sec on (\d{1,12}) [GC]PU\(s\)")
+_TOTAL = re.compile(r"Total img/sec on (\d{1,12}) [GC]PU\(s\): ([-+.\w]+)")
 
 
 def read(lines: Iterable[Line]) -> Log:
@@ -31,6 +31,7 @@ def read(lines: Iterable[Line]) -> Log:
                     place=(int(found[1]),),
                     steps=_BATCHES,
                     rate=number(found[2]),
+                    rounding=rounding(found[2]),
                     line=line.number,
                 )
             )
@@ -38,6 +39,7 @@ def read(lines: Iterable[Line]) -> Log:
             reading.spoilt.append(line.number)
         elif total := _TOTAL.search(line.text):
             reading.said["devices"] = int(total[1])
+            reading.total = number(total[2])
         else:
             reading.said.update(_header(line.text))
     return reading.log()

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from bench.notes import Note
+from results.imports.arguments import Arguments
 from results.imports.lines import Line
 
 # Whose images a speed counts, in words.
 SPEEDS_OF = {
-    "workers": "each worker tells the speed of its own images",
-    "one-worker": "one worker tells the speed of its images, the others are taken to go alike",
-    "one-device": "one device's speed is told, the others are taken to go alike",
+    "workers": "each worker prints the speed of its own images",
+    "one-worker": "one worker prints the speed of its images, the others are assumed to be as fast",
+    "one-device": "the speed of one device is printed, the others are assumed to be as fast",
     "job": "a speed is of the whole job",
 }
 
@@ -27,6 +29,7 @@ class Stretch:
     steps   how many; 0 where it does not tell
     rate    images per second; 0.0 where seconds say it
     images  in all; 0 where steps and the batch say it
+    rounding  half a unit of the last digit of its rate or seconds, as a part of it
     at      when it ended by the time on its line; None where there is none
     line    number of the line that says so
     """
@@ -37,6 +40,7 @@ class Stretch:
     rate: float = 0.0
     seconds: float = 0.0
     images: int = 0
+    rounding: float = 0.0
     at: float | None = None
     line: int = 0
 
@@ -46,8 +50,12 @@ class Log:
     """What a log says.
 
     said      of its point: network, devices, hosts, workers, devices_per_worker, batch_per_device,
-              worker_batch, global_batch, kvstore, dtype, mode, device
+              worker_batch, global_batch, kvstore, dtype, mode, device. Besides: also_network
+              (all names of it), product (a batch that is a device's or a worker's), shares
+              (processes that each print their own speed), sixteen (a line that mentions a 16-bit
+              number format), unnamed (ranks that print arguments without their number)
     lines     how many it has
+    total     images per second of the whole job, by the log's own account; 0.0 if it has none
     spoilt    numbers of lines that should have a speed and have none that can be used
     accuracy  of its last validation
     epochs    (number, seconds) of each that it says the time of
@@ -57,10 +65,11 @@ class Log:
     stretches: tuple[Stretch, ...]
     said: dict[str, Any] = field(default_factory=dict)
     lines: int = 0
+    total: float = 0.0
     spoilt: tuple[int, ...] = ()
     accuracy: float | None = None
     epochs: tuple[tuple[int, float], ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,15 +102,18 @@ class Reading:
         self.stretches: list[Stretch] = []
         self.said: dict[str, Any] = {}
         self.spoilt: list[int] = []
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
+        self.total = 0.0
+        self.arguments = Arguments()
         self.accuracy: float | None = None
         self.epochs: list[tuple[int, float]] = []
         self._lines = 0
 
     def over(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """The lines, counted."""
+        """The lines, counted; what they say of arguments is taken from them."""
         for line in lines:
             self._lines += 1
+            self.arguments.read(line)
             yield line
 
     def take(self, stretch: Stretch) -> None:
@@ -113,11 +125,17 @@ class Reading:
             self.spoilt.append(stretch.line)
 
     def log(self) -> Log:
-        """What was read."""
+        """What was read; SpecError if the log contradicts itself."""
+        arguments = self.arguments.said()
+        said = {**arguments, **self.said}
+        names = (arguments.get("network"), arguments.get("also_network"), self.said.get("network"))
+        if any(names):
+            said["also_network"] = tuple(dict.fromkeys(filter(None, names)))
         return Log(
             stretches=tuple(self.stretches),
-            said=self.said,
+            said=said,
             lines=self._lines,
+            total=self.total if math.isfinite(self.total) else 0.0,
             spoilt=tuple(self.spoilt),
             accuracy=self.accuracy,
             epochs=tuple(self.epochs),
@@ -131,6 +149,17 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def rounding(text: str) -> float:
+    """Half a unit of the last digit of a printed number, as a part of it: 1/120 of "6.0"."""
+    value = number(text)
+    if not math.isfinite(value) or value <= 0:
+        return 0.0
+    plain, _, exponent = text.lower().partition("e")
+    decimals = len(plain.partition(".")[2])
+    unit = 10.0 ** min(int(exponent or 0) - decimals, 300)
+    return unit / 2 / value
 
 
 def with_steps(stretches: Sequence[Stretch], warmup: int) -> list[Stretch]:

@@ -1,4 +1,4 @@
-"""MLPerf's :::MLLOG lines: speeds of whole jobs, from what they track or from times of epochs."""
+"""MLPerf's :::MLLOG and :::MLL lines: what they track, or times of epochs and blocks."""
 
 import json
 import math
@@ -6,19 +6,33 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from bench.errors import SpecError
+from bench.notes import Note, NoteKind
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch
 
-_EVENT = re.compile(r":::MLLOGv?[\d.]* (?P<json>\{.*\})")
-_BEGUN = ":::MLLOG"
+_EVENT = re.compile(
+    r":::MLLOGv?[\d.]* (?P<json>\{.*\})"
+    r"|:::MLL (?P<seconds>[\d.]+) (?P<key>\w+): (?P<old>\{.*\})"  # v0.6
+)
+_BEGUN = ":::MLL"
 _SAID = {
     "global_batch_size": "global_batch",
     "number_of_nodes": "hosts",
     "num_nodes": "hosts",
     "number_of_ranks": "devices",
 }
+_SAMPLES = ("train_samples", "num_train_examples")
 _PLACES = ("step", "step_num", "samples_count", "epoch_num", "first_epoch_num")
+_NO_IMAGES = re.compile(
+    r"(?:bert|gnmt|transformer|translation|ncf|recommendation|dlrm|minigo|reinforcement|rnnt"
+    r"|gpt|llama|gnn|rgat|mixtral|flux|stable_diffusion|unet3d)",
+    re.IGNORECASE,
+)
+_NO_GPU = re.compile(r"\b(?:tpu|ascend|npu|gaudi|hpu|ipu)", re.IGNORECASE)
 _MOST = 1e15
+# An accuracy is logged this soon after what it is of.
+_MOMENT_MS = 100
 
 Event = tuple[Line, dict[str, Any]]
 
@@ -28,13 +42,25 @@ def read(lines: Iterable[Line]) -> Log:
     reading = Reading()
     events = list(_events(reading, reading.over(lines)))
     for _, event in events:
-        _header(reading, event)
-    for found in (_throughputs(events), _epochs(events, "epoch"), _epochs(events, "block")):
-        for stretch in found:
-            reading.take(stretch)
-        if reading.stretches:
-            break
+        _said(reading, event)
+    samples = _samples(events) or reading.arguments.integer("num_examples")
+    for stretch in _throughputs(events):
+        reading.take(stretch)
+    for kind in ("epoch", "block"):
+        if not reading.stretches:
+            spans = list(_spans(events, kind))
+            for span in spans:
+                reading.take(_stretch(span, events, samples))
+            if reading.stretches and _has_evaluation(spans, events):
+                reading.notes.append(Note(NoteKind.LOG_EVALUATION))
     return reading.log()
+
+
+def header(reading: Reading, text: str) -> None:
+    """Take what an MLPerf line in another format's log says of the point."""
+    event = _parsed(text) if _BEGUN in text else None
+    if event:
+        _said(reading, event)
 
 
 def _events(reading: Reading, lines: Iterable[Line]) -> Iterator[Event]:
@@ -43,8 +69,7 @@ def _events(reading: Reading, lines: Iterable[Line]) -> Iterator[Event]:
     for line in lines:
         if _BEGUN not in line.text:
             continue
-        found = _EVENT.search(line.text)
-        event = _parsed(found["json"]) if found else None
+        event = _parsed(line.text)
         if event is None:
             reading.spoilt.append(line.number)
             continue
@@ -57,9 +82,14 @@ def _events(reading: Reading, lines: Iterable[Line]) -> Iterator[Event]:
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
+    found = _EVENT.search(text)
+    if found is None:
+        return None
     try:
-        event = json.loads(text)
-    except (ValueError, RecursionError):
+        event = json.loads(found["json"] or found["old"])
+        if found["key"]:
+            event = {**event, "key": found["key"], "time_ms": 1000 * float(found["seconds"])}
+    except (ValueError, TypeError, RecursionError):
         return None
     return event if isinstance(event, dict) and isinstance(event.get("key"), str) else None
 
@@ -83,14 +113,24 @@ def _place(event: dict[str, Any]) -> float:
     return next((place for place in found if place > 0), 0.0)
 
 
-def _header(reading: Reading, event: dict[str, Any]) -> None:
+def _said(reading: Reading, event: dict[str, Any]) -> None:
     key, value = event["key"], event.get("value")
     if key == "submission_benchmark" and isinstance(value, str):
+        if _NO_IMAGES.match(value):
+            raise SpecError(f"expected a log of training on images, got the benchmark {value!r}")
         reading.said["network"] = value
     elif key in _SAID and _amount(value).is_integer():
         reading.said[_SAID[key]] = int(_amount(value))
+    elif key == "submission_platform" and isinstance(value, str) and _NO_GPU.search(value):
+        reading.said["device"] = "other"
     elif key in {"eval_accuracy", "eval_result"} and _amount(value) > 0:
         reading.accuracy = _amount(value)
+
+
+def _samples(events: list[Event]) -> float:
+    """Images of an epoch; 0 if no event says it."""
+    found = (_amount(event.get("value")) for _, event in events if event["key"] in _SAMPLES)
+    return next((one for one in found if one > 0), 0.0)
 
 
 def _throughputs(events: list[Event]) -> Iterator[Stretch]:
@@ -104,24 +144,61 @@ def _throughputs(events: list[Event]) -> Iterator[Stretch]:
             yield Stretch(place=(order,), steps=1, rate=_amount(value), line=line.number)
 
 
-def _epochs(events: list[Event], kind: str) -> Iterator[Stretch]:
-    """From each start to the stop that follows it."""
-    samples = next((_amount(e.get("value")) for _, e in events if e["key"] == "train_samples"), 0.0)
-    start: dict[str, Any] = {}
+class _Span:
+    """An epoch or a block: its first event, and its last with the number among all events."""
+
+    def __init__(self, start: dict[str, Any], order: int, line: Line, stop: dict[str, Any]) -> None:
+        self.start, self.order, self.line, self.stop = start, order, line, stop
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """Begin and end in milliseconds."""
+        return _amount(self.start.get("time_ms")), _amount(self.stop.get("time_ms"))
+
+
+def _spans(events: list[Event], kind: str) -> Iterator[_Span]:
+    """From each start to the stop of the same epoch, or to the next if they do not say which.
+
+    Events of one millisecond may stand in any order.
+    """
+    starts: dict[float, dict[str, Any]] = {}
     for order, (line, event) in enumerate(events):
         if event["key"] == f"{kind}_start":
-            start = event
-        elif event["key"] == f"{kind}_stop" and start:
-            images = _images(start, event, samples)
-            if images > 0:
-                seconds = (_amount(event.get("time_ms")) - _amount(start.get("time_ms"))) / 1000
-                yield Stretch(
-                    place=(order,),
-                    seconds=seconds or math.nan,
-                    images=round(images),
-                    line=line.number,
-                )
-            start = {}
+            starts[_place(event)] = event
+        elif event["key"] == f"{kind}_stop":
+            start = starts.pop(_place(event), None) or starts.pop(0.0, None)
+            if start is None and not _place(event) and len(starts) == 1:
+                _, start = starts.popitem()
+            if start is not None:
+                yield _Span(start, order, line, event)
+
+
+def _stretch(span: _Span, events: list[Event], samples: float) -> Stretch:
+    """What a span trained and in which time, without the evaluations that lie in it."""
+    begin, end = span.times
+    evaluated = sum(
+        max(0.0, min(end, after) - max(begin, before))
+        for before, after in (one.times for one in _spans(events, "eval"))
+    )
+    images = _images(span.start, span.stop, samples)
+    seconds = (end - begin - evaluated) / 1000
+    return Stretch(
+        place=(span.order,),
+        seconds=seconds if images > 0 and seconds > 0 else math.nan,
+        images=round(images) if images > 0 else 0,
+        line=span.line.number,
+    )
+
+
+def _has_evaluation(spans: list[_Span], events: list[Event]) -> bool:
+    """Whether an accuracy is logged in a span or as it ends, and not how long that took."""
+    if any(True for _ in _spans(events, "eval")):
+        return False
+    times = [
+        _amount(event.get("time_ms")) for _, event in events if event["key"] == "eval_accuracy"
+    ]
+    ends = [span.times for span in spans]
+    return any(begin < at <= end + _MOMENT_MS for at in times for begin, end in ends)
 
 
 def _images(start: dict[str, Any], stop: dict[str, Any], samples: float) -> float:
@@ -134,7 +211,7 @@ def _images(start: dict[str, Any], stop: dict[str, Any], samples: float) -> floa
 
 FORMAT = Format(
     name="mlperf",
-    title="MLPerf's :::MLLOG",
+    title="MLPerf's :::MLLOG and :::MLL",
     found=_EVENT.search,
     read=read,
     of="job",

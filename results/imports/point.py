@@ -7,21 +7,41 @@ from typing import Any
 
 from bench.arguments import DTYPES
 from bench.errors import SpecError
+from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
 from bench.trial import Trial
 from bench.whole_trial import DEVICE_KINDS, MOST_DEVICES
 from results.imports.log import Format
 
 MODES = ("real", "synthetic")
+DEVICES = (*DEVICE_KINDS, "other")
+HOROVOD = "horovod"
 _KNOWN = {"inceptionv3": "inception-v3", "inception3": "inception-v3"}
 _LAYERED = re.compile(r"(resnet|vgg)[-_]?(\d+)")
 # Each as an option, and the names that what is needed may be said by.
 _NEEDED = {
     "--network NAME": ("network",),
     "--devices N": ("devices", "devices_per_worker"),
-    "--batch-per-device N": ("batch_per_device", "worker_batch", "global_batch"),
+    "--batch-per-device N": ("batch_per_device", "worker_batch", "global_batch", "product"),
 }
 _SHAPE = (3, 224, 224)
+# In a CSV file's cell, spreadsheets compute what begins so.
+_FORMULA = ("=", "+", "-", "@")
+# The option that says each thing.
+_OPTIONS = {
+    "network": "--network",
+    "devices": "--devices",
+    "devices_per_worker": "--devices",
+    "hosts": "--hosts",
+    "workers": "--workers",
+    "kvstore": "--kvstore",
+    "dtype": "--dtype",
+    "mode": "--data",
+    "device": "--device",
+    "batch_per_device": "--batch-per-device",
+    "worker_batch": "--batch-per-device",
+    "global_batch": "--batch-per-device",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +78,23 @@ def network(name: str) -> tuple[str, int | None]:
 
 
 def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ranks: int) -> Trial:
-    """The trial, which `ranks` workers told of; `where` names the log.
+    """The trial, of which `ranks` workers print speeds; `where` names the log.
 
     Raises SpecError for what neither says, what they say differently and what cannot be.
     """
     point = _Point(where, asked, said)
-    point.check_whole()
-    family, layers = network(str(point.either("network")))
+    point.check_whole(ranks)
+    family, layers = network(point.network())
     hosts, full = point.hosts()
-    workers = point.either("workers") or (max(hosts, ranks) if "worker" in format_.of else 1)
+    workers = point.workers(max(hosts, ranks) if "worker" in format_.of else 1)
     devices = point.devices(workers)
+    if point.horovod and not asked.workers and not said.get("workers"):
+        workers = devices  # a rank has one
     full = full or -(-devices // hosts)
     if devices % workers or -(-devices // full) != hosts:
         raise SpecError(
             f"{where}: {devices} devices do not fill {hosts} hosts of {full} with {workers} "
-            f"workers; look at --devices, --hosts, --devices-per-host and --workers"
+            f"workers. Check --devices, --hosts, --devices-per-host and --workers"
         )
     own = 1 if format_.single else devices // workers
     return Trial(
@@ -82,7 +104,7 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
         num_layers=layers,
         image_shape=NETWORKS[family].image_shape if family in NETWORKS else _SHAPE,
         kvstore=point.either("kvstore") or format_.kvstore,
-        device=point.one_of("device", DEVICE_KINDS) or "gpu",
+        device=point.one_of("device", DEVICES) or "gpu",
         dtype=point.one_of("dtype", DTYPES) or "float32",
         devices=devices,
         devices_per_worker=own,
@@ -96,12 +118,12 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
     )
 
 
-def granted(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[str]:
-    """What of the point neither the log nor the person says, in one line; nothing where all is."""
+def assumed(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[str]:
+    """What of the point neither the log nor the person says."""
     taken = {"mode": f"{point.mode} images", "device": point.device, "dtype": point.dtype}
-    unsaid = [text for name, text in taken.items() if not (getattr(asked, name) or said.get(name))]
-    if unsaid:
-        yield (f"taken for granted, for neither the log nor an option says it: {', '.join(unsaid)}")
+    yield from (
+        text for name, text in taken.items() if not (getattr(asked, name) or said.get(name))
+    )
 
 
 @dataclass(frozen=True)
@@ -110,46 +132,112 @@ class _Point:
     asked: Asked
     said: Mapping[str, Any]
 
+    @property
+    def horovod(self) -> bool:
+        """Whether ranks exchange gradients by Horovod, where a rank has one device."""
+        return HOROVOD in {self.asked.kvstore, self.said.get("kvstore")}
+
+    @property
+    def _alone(self) -> int:
+        """1 if the store that the log names is for a job of one process, else 0."""
+        return int(self.said.get("kvstore") in LOCAL and self.said.get("devices_per_worker", 0) > 0)
+
     def either(self, name: str) -> Any:
         """What is said of it, by the person or by the log; SpecError where they differ."""
         asked, said = getattr(self.asked, name), self.said.get(name)
-        alike = network if name == "network" else (lambda one: one)
-        if asked and said and alike(asked) != alike(said):
+        if asked and said and asked != said:
             self._differ(name, said, asked)
-        found = asked or said
+        return self._printable(name, asked or said)
+
+    def network(self) -> str:
+        """Its name as the log has it, or as the person does if it is one of the log's."""
+        asked, said = self.asked.network, self.said.get("network", "")
+        names = self.said.get("also_network") or filter(None, (said,))
+        known = [network(name) for name in names]
+        if asked and known and network(asked) not in known:
+            self._differ("network", said, asked)
+        return str(self._printable("network", asked or said))
+
+    def _printable(self, name: str, found: Any) -> Any:
         if isinstance(found, str) and not found.isprintable():
             raise SpecError(
                 f"{self.where}: {name}: expected printable characters, got {found!r:.60}"
             )
+        if isinstance(found, str) and found[:1] in _FORMULA:
+            raise SpecError(
+                f"{self.where}: {name}: expected a name that does not begin with one of "
+                f"{' '.join(_FORMULA)}, which a spreadsheet takes for a formula; got {found!r:.60}"
+            )
         return found
 
     def _differ(self, name: str, said: object, asked: object) -> None:
-        option = f"--{name.replace('_', '-')}".replace("--mode", "--data")
         what = name.replace("_", " ")
         raise SpecError(
-            f"{self.where}: the log says {said} ({what}), {option} says {asked}; leave the option "
-            f"out if the log is right, or name the log that it is for"
+            f"{self.where}: the log says {said} ({what}), {_OPTIONS[name]} says {asked}. Leave the "
+            f"option out if the log is right, or name the log that it is for"
         )
 
-    def check_whole(self) -> None:
-        """Raises SpecError naming the options for all that neither says."""
+    def check_whole(self, ranks: int) -> None:
+        """Raises SpecError naming the options for all that neither says.
+
+        `ranks` print speeds. How many devices one rank has is no statement about a job of several.
+        """
         lacking = [
             option
             for option, names in _NEEDED.items()
             if not any(getattr(self.asked, name, 0) or self.said.get(name) for name in names)
         ]
+        if self._of_one_rank(ranks) and "--devices N" not in lacking:
+            lacking.append("--devices N")
         if lacking:
             raise SpecError(
-                f"{self.where}: the log does not say all that has to be known of its point; add "
-                f"{' '.join(lacking)}"
+                f"{self.where}: expected a log that says all of its point; add {' '.join(lacking)}"
             )
+        sixteen = self.said.get("sixteen")
+        if sixteen and not self.asked.dtype:
+            raise SpecError(
+                f"{self.where}: line {sixteen} mentions a 16-bit number format and nothing says "
+                f"what the job computes in; add --dtype NAME"
+            )
+
+    def _of_one_rank(self, ranks: int) -> bool:
+        """Whether what the log says of devices is of one rank of an unknown number."""
+        asked, said = self.asked, self.said
+        if asked.devices or asked.workers or asked.hosts or said.get("devices"):
+            return False
+        if said.get("workers") or self._ranks_by_batch():
+            return False
+        store = asked.kvstore or said.get("kvstore", "")
+        several = self.horovod or is_distributed(store) or said.get("shares") == 0
+        return several and ranks <= 1
+
+    def _ranks_by_batch(self) -> int:
+        """How many ranks the batches of the job and of a rank come to; 0 if they do not say."""
+        whole, own = self.said.get("global_batch", 0), self.said.get("worker_batch", 0)
+        return int(whole // own) if own and whole % own == 0 else 0
+
+    def workers(self, found: int) -> int:
+        """Processes of the job; `found` if nothing says how many."""
+        said, by_batch = self.said.get("workers", 0), self._ranks_by_batch()
+        if said and by_batch and said != by_batch:
+            raise SpecError(
+                f"{self.where}: {said} ranks print their arguments, and the global batch of "
+                f"{self.said['global_batch']} is that of {by_batch} ranks of "
+                f"{self.said['worker_batch']} images. Give the log of one whole job"
+            )
+        stated = said or by_batch or self._alone
+        if stated and self.asked.workers and stated != self.asked.workers:
+            self._differ("workers", stated, self.asked.workers)
+        each, devices = self.said.get("devices_per_worker", 0), self.asked.devices
+        implied = devices // each if each and devices % each == 0 else 0
+        return int(self.asked.workers or stated or implied or found)
 
     def one_of(self, name: str, known: Iterable[str]) -> str:
         """One of those we know, or "" where nothing is said."""
         found = str(self.either(name) or "")
         if found and found not in known:
-            option = "data" if name == "mode" else name
-            raise SpecError(f"--{option}: expected one of {', '.join(known)}, got {found!r}")
+            where = _OPTIONS[name] if getattr(self.asked, name) else f"{self.where}: {name}"
+            raise SpecError(f"{where}: expected one of {', '.join(known)}, got {found!r}")
         return found
 
     def hosts(self) -> tuple[int, int]:
@@ -161,18 +249,24 @@ class _Point:
 
     def devices(self, workers: int) -> int:
         """Of the whole job."""
-        each = self.said.get("devices_per_worker")
-        said = self.said.get("devices") or (each and each * workers)
+        each = self.said.get("devices_per_worker") or (1 if self.horovod else 0)
+        stated = self.said.get("workers") or self._ranks_by_batch() or self._alone
+        said = self.said.get("devices") or each * stated
         if said and self.asked.devices and said != self.asked.devices:
             self._differ("devices", said, self.asked.devices)
-        found: int = self.asked.devices or said or 0
+        if each and self.asked.devices % each:
+            self._differ("devices_per_worker", each, self.asked.devices)
+        found: int = self.asked.devices or said or each * workers
+        if not found:
+            raise SpecError(f"{self.where}: the log does not say how many devices; add --devices N")
         if not 0 < found <= MOST_DEVICES:
             raise SpecError(f"{self.where}: expected 1 to {MOST_DEVICES} devices, got {found}")
         return found
 
     def batch(self, devices: int, workers: int) -> int:
-        """Images a step on one device."""
+        """Images a step on one device, as all that is said of batches has it."""
         asked: int = self.asked.batch_per_device
+        found = {asked} - {0}
         for name, parts in (
             ("batch_per_device", 1),
             ("worker_batch", devices // workers),
@@ -182,11 +276,33 @@ class _Point:
             if not said:
                 continue
             if asked and asked * parts != said:
-                self._differ(name, said, f"{asked} a device, so {asked * parts}")
+                self._differ(name, said, f"{asked} per device, so {asked * parts}")
             if said % parts:
                 raise SpecError(
                     f"{self.where}: its {name.replace('_', ' ')} of {said} does not divide by the "
-                    f"{parts} devices that share it; look at --devices, --hosts and --workers"
+                    f"{parts} devices that share it. Check --devices, --hosts and --workers"
                 )
-            return int(said // parts)
-        return asked
+            found.add(int(said // parts))
+        if len(found) > 1:
+            raise SpecError(
+                f"{self.where}: what the log says of batches comes to {max(found)} and "
+                f"{min(found)} images per device. Check --devices, --hosts and --workers"
+            )
+        if product := self.said.get("product"):
+            found.add(self._by_product(product, devices // workers, found))
+        return found.pop()
+
+    def _by_product(self, product: int, devices: int, found: set[int]) -> int:
+        """The batch of a device where a log's figures come to one of a device or of a worker."""
+        likely = {product} | ({product // devices} if product % devices == 0 else set())
+        if not found and len(likely) == 1:
+            return product
+        if not found:
+            raise SpecError(
+                f"{self.where}: its figures come to a batch of {product}, of each device or of all "
+                f"{devices} of a worker. Add --batch-per-device {product} (CIFAR-10's multi-GPU "
+                f"script) or --batch-per-device {product // devices}"
+            )
+        if not found <= likely:
+            self._differ("batch_per_device", product, max(found))
+        return max(found)

@@ -8,21 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import SpecError
+from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
 from results.imports import formats, windows
-from results.imports.clock import clock
+from results.imports.clock import clock, images_per_step, near
 from results.imports.log import SPEEDS_OF, Format, Log
-from results.imports.point import Asked, granted, trial
+from results.imports.point import HOROVOD, Asked, assumed, trial
+from results.rates import ROUNDING
 from results.record import Identity, Rank, Record, emit, parse
+
+# A rounding of speeds that is worth a note, as a part of them.
+_COARSE = 0.001
+# What a log says of itself alone.
+_OF_A_FILE = {"elapsed_seconds", "also_network", "sixteen", "unnamed"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """A record and the files that it is made from."""
+    """A record, the files that it is made from, and the total that they print, 0.0 if none."""
 
     record: Record
     paths: tuple[Path, ...]
     format: Format
+    total: float = 0.0
 
 
 def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Imported:
@@ -35,23 +43,32 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
     mixed = asked.workers or asked.hosts or said.get("hosts", 0)
     found = windows.workers(logs, format_, mixed)
     point = trial(where, asked, said, format_, len(found))
-    _check_all_there(where, len(found), point, format_)
+    whose = format_ if asked.speeds_of else _whose(where, found, point, format_)
+    if whose.of != "workers":
+        found = dict([next(iter(found.items()))])
+    _check_all_there(where, len(found), point, whose)
     kept = windows.together(found, point.asynchronous)
-    ranks = windows.ranks(kept, point, format_, said.get("shares", 1))
+    shares = said.get("shares", 1) or point.workers
+    ranks = windows.ranks(kept, point, whose, shares)
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
-    told = (
-        *_counted(logs, left),
-        *_finished(said, kept, point),
-        *_notes(logs, format_),
-        *granted(asked, said, point),
+    total = sum(log.total for log in logs.values())
+    notes = _once(
         clock(kept, ranks, logs),
+        *_own(total),
+        *_finished(said, kept, point),
+        *(note for log in logs.values() for note in log.notes),
+        *_speeds(format_, whose, point),
+        *_assumed(asked, said, point),
+        *_rounded(ranks),
+        *_counted(logs, left),
     )
     record = Record(
         trial=point,
         identity=_identity(point, paths),
         status="ok",
-        message="; ".join(told),
+        message="; ".join(texts(notes)),
+        notes=notes,
         ranks=ranks,
         emulated=False,
         started=_started(kept),
@@ -60,7 +77,29 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
         source=f"imported from {_files(paths)} ({format_.name})",
     )
     _check_stored(where, record)
-    return Imported(record=record, paths=tuple(paths), format=format_)
+    return Imported(record=record, paths=tuple(paths), format=whose, total=total)
+
+
+def _whose(where: str, found: windows.Workers, point: Trial, format_: Format) -> Format:
+    """The format with whose images its speeds count, by what the log itself shows.
+
+    Under Horovod one rank prints them, most often for the whole job. The times on the lines say
+    which it is; SpecError if they are needed and do not.
+    """
+    several = point.kvstore == HOROVOD and point.workers > 1
+    if format_.of != "workers" or not several:
+        return format_
+    counted = images_per_step(found)
+    if near(counted, point.global_batch):
+        return replace(format_, of="job")
+    if near(counted, point.worker_batch):
+        return format_ if len(found) == point.workers else replace(format_, of="one-worker")
+    if len(found) == 1:
+        return replace(format_, of="job")
+    raise SpecError(
+        f"{where}: {len(found)} of {point.workers} ranks print speeds and nothing says whether of "
+        f"their own images or of the job's; add --speeds-of workers or --speeds-of job"
+    )
 
 
 def _identity(point: Trial, paths: Sequence[Path]) -> Identity:
@@ -86,8 +125,8 @@ def _check_stored(where: str, record: Record) -> None:
 def _check_all_there(where: str, found: int, point: Trial, format_: Format) -> None:
     if format_.of == "workers" and found != point.workers:
         raise SpecError(
-            f"{where}: expected speeds of {point.workers} workers, found those of {found}; give "
-            f"the logs of all of them, mend --workers, or say --speeds-of one-worker or job"
+            f"{where}: expected speeds of {point.workers} workers, found those of {found}. Give "
+            f"the logs of all of them, correct --workers, or add --speeds-of one-worker or job"
         )
 
 
@@ -104,7 +143,7 @@ def _read(paths: Sequence[Path], name: str, speeds_of: str) -> tuple[Format, dic
     if format_.of != "workers" and len(logs) > 1:
         raise SpecError(
             f"{', '.join(logs)}: a log of {format_.title} stands for a whole job; import one after "
-            f"the other, each is a point or a repeat of one"
+            f"the other, each is a point or a repeat"
         )
     return format_, logs
 
@@ -114,7 +153,7 @@ def _said(logs: Mapping[str, Log]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for name, log in logs.items():
         for key, value in log.said.items():
-            if said.setdefault(key, value) != value:
+            if said.setdefault(key, value) != value and key not in _OF_A_FILE:
                 raise SpecError(
                     f"{name}: it says {value} ({key.replace('_', ' ')}), another of the files "
                     f"{said[key]}; files that are imported together are of one job"
@@ -136,34 +175,56 @@ def _check_enough(where: str, ranks: Sequence[Rank], point: Trial) -> None:
             raise SpecError(f"{where}: expected images in each stretch, one has none")
 
 
-def _counted(logs: Mapping[str, Log], left: int) -> Iterator[str]:
+def _counted(logs: Mapping[str, Log], left: int) -> Iterator[Note]:
     lines, used = (sum(counts) for counts in zip(*map(_counts, logs.values()), strict=True))
-    yield f"{used} of {lines} lines tell a speed"
+    yield Note(NoteKind.LOG_LINES, {"used": used, "lines": lines})
     if spoilt := [(name, one) for name, log in logs.items() for one in log.spoilt]:
-        name, first = spoilt[0]
-        what = "line is torn or tells" if len(spoilt) == 1 else "lines are torn or tell"
-        yield f"{len(spoilt)} {what} no speed above 0 (the first: {Path(name).name}:{first})"
+        first = f"{Path(spoilt[0][0]).name}:{spoilt[0][1]}"
+        yield Note(NoteKind.LOG_SPOILT, {"count": len(spoilt), "first": first})
     if left:
-        yield f"{left} stretches that not all workers tell of are left out"
+        yield Note(NoteKind.LOG_LEFT_OUT, {"count": left})
 
 
 def _counts(log: Log) -> tuple[int, int]:
     return log.lines, len(log.stretches)
 
 
-def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> Iterator[str]:
+def _once(*notes: Note) -> tuple[Note, ...]:
+    """The notes, each once; those that a report's summary names come first."""
+    found = {repr(note): note for note in notes}.values()
+    return tuple(sorted(found, key=lambda note: not note.kind.headline))
+
+
+def _own(total: float) -> Iterator[Note]:
+    if total > 0:
+        yield Note(NoteKind.LOG_OWN_TOTAL, {"rate": total})
+
+
+def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> Iterator[Note]:
     """What the whole job comes to by its own account of its time."""
     seconds = said.get("elapsed_seconds", 0.0)
     if seconds > 0:
         steps = next(iter(found.values()))[-1].place[-1]
         rate = steps * point.global_batch / seconds
-        yield f"{steps} steps in the {seconds:.0f} s of the whole job are {rate:.0f} images/s"
+        yield Note(NoteKind.LOG_TOTAL, {"steps": steps, "seconds": seconds, "rate": rate})
 
 
-def _notes(logs: Mapping[str, Log], format_: Format) -> Iterator[str]:
-    if format_.of.startswith("one-"):
-        yield SPEEDS_OF[format_.of]
-    yield from dict.fromkeys(note for log in logs.values() for note in log.notes)
+def _speeds(format_: Format, whose: Format, point: Trial) -> Iterator[Note]:
+    if whose.of.startswith("one-"):
+        yield Note(NoteKind.LOG_SPEEDS, {"speeds": SPEEDS_OF[whose.of]})
+    elif whose.of == "job" != format_.of:
+        yield Note(NoteKind.LOG_JOB_SPEED, {"ranks": point.workers})
+
+
+def _assumed(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[Note]:
+    if taken := list(assumed(asked, said, point)):
+        yield Note(NoteKind.LOG_ASSUMED, {"what": ", ".join(taken)})
+
+
+def _rounded(ranks: Sequence[Rank]) -> Iterator[Note]:
+    share = max(rank.facts.get(ROUNDING, 0.0) for rank in ranks)
+    if share >= _COARSE:
+        yield Note(NoteKind.LOG_ROUNDED, {"share": share})
 
 
 def _started(found: windows.Workers) -> str:

@@ -1,46 +1,106 @@
 """Output of tf_cnn_benchmarks, whose images/sec is a mean from the first step on."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from bench.errors import SpecError
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number
+from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 _STEP = re.compile(r"(?<![\w.])(\d{1,12})\s+images/sec: ([-+.\w]+)(?=\s|$)")
 _BEGUN = re.compile(r"(?<![\w.])\d+\s+images/")
 _TOTAL = re.compile(r"total images/sec: ([-+.\w]+)")
-_GLOBAL = re.compile(r"(?:^|\] )Batch size:\s+(\d{1,12})(?:\.0*)? global")
-_PER_DEVICE = re.compile(r"(?:^|\])\s+(\d{1,12})(?:\.0*)? per device")
-_ONE_PROCESS = {"replicated", "independent", None}
-_FIELD = re.compile(r"(?:^|\] )(Model|Dataset|Mode|Variables|Devices):\s+(.+)$")
+# Some collections of logs have lost the blanks in front of "per device".
+_GLOBAL = re.compile(r"(?:^|\] )\s*Batch size:\s+(\d{1,12})(?:\.0*)? global")
+_PER_DEVICE = re.compile(r"(?:^|\])\s*(\d{1,12})(?:\.0*)? per device")
+_FIELD = re.compile(r"(?:^|\] )\s*(Model|Dataset|Mode|Variables|Devices):\s+(.+)$")
+_DEVICE = re.compile(r"[cg]pu:\d+", re.IGNORECASE)
+_HOROVOD = "horovod"
 
 
 def read(lines: Iterable[Line]) -> Log:
     """What such output says; its means are turned into the stretches between them.
 
-    A process tells the speed of its own images, so the total at the end tells how many there are.
+    A process prints the speed of its own images; the total at the end is of the whole job.
+    SpecError if it is not of training.
     """
     reading = Reading()
-    total = 0.0
     for line in reading.over(lines):
         if found := _STEP.search(line.text):
-            step = int(found[1])
-            mean = number(found[2])
-            reading.take(Stretch(worker=line.worker, place=(step,), rate=mean, line=line.number))
+            reading.take(
+                Stretch(
+                    worker=line.worker,
+                    place=(int(found[1]),),
+                    rate=number(found[2]),
+                    rounding=rounding(found[2]),
+                    line=line.number,
+                )
+            )
         elif _BEGUN.search(line.text):
             reading.spoilt.append(line.number)
         elif found := _TOTAL.search(line.text):
             total = number(found[1])
+            reading.total = reading.total or (total if total > 0 else 0.0)
         else:
             _header(reading, line.text)
+    _devices(reading.said)
+    means = _of_one_process(reading)
+    _processes(reading, means)
+    return replace(reading.log(), stretches=tuple(between(means)))
+
+
+def _of_one_process(reading: Reading) -> list[Stretch]:
+    """The means of the first process; under Horovod all print theirs, with or without a name."""
     first = reading.stretches[0].worker if reading.stretches else ""
     means = [one for one in reading.stretches if one.worker == first]
-    if total > 0 and means:
-        reading.said["shares"] = max(1, round(total / means[-1].rate))
-    elif reading.said.get("kvstore") not in _ONE_PROCESS:
-        reading.notes.append("no total at its end: its speeds are taken for those of the whole job")
-    return replace(reading.log(), stretches=tuple(between(means)))
+    times = Counter(one.place for one in means)
+    most = max(times.values(), default=0)
+    ranks = reading.said.get("devices", 1) if reading.said.get("kvstore") == _HOROVOD else 1
+    if most > ranks:
+        again = next(one for one in means if times[one.place] > ranks)
+        raise SpecError(
+            f"line {again.line}: step {again.place[-1]} stands there {times[again.place]} times. "
+            f"Cut the log into one file per run and process"
+        )
+    if len(set(times.values())) > 1:  # lines were lost: whose they were cannot be known
+        means = [one for one in means if times[one.place] == most]
+    return sorted({one.place: one for one in reversed(means)}.values(), key=lambda one: one.place)
+
+
+def _devices(said: dict[str, Any]) -> None:
+    """The devices of the job, if the two batches say so; else those that are listed."""
+    whole, part = said.get("global_batch", 0), said.get("batch_per_device", 0)
+    devices = whole // part if part and whole % part == 0 else said.get("listed", 0)
+    if devices:
+        said["devices"] = devices
+
+
+def _processes(reading: Reading, means: Sequence[Stretch]) -> None:
+    """How many processes there are, each of which prints the speed of its own images."""
+    said = reading.said
+    listed, of_worker = said.pop("listed", 0), said.pop("of_worker", False)
+    ratio = reading.total / means[-1].rate if reading.total and means else 0.0
+    devices = said.get("devices", 0)
+    if said.get("kvstore") == _HOROVOD:
+        said["shares"] = devices or max(1, round(ratio))
+    elif of_worker and devices in {0, listed} and not _alone(ratio):
+        # What older versions call global is a worker's, and so is what is listed.
+        for name in ("global_batch", "devices"):
+            said.pop(name, None)
+        said["devices_per_worker"] = max(1, listed)
+        said["shares"] = 0
+    elif of_worker and listed and devices % listed == 0:
+        said["shares"] = devices // listed
+    else:
+        said["shares"] = max(1, round(ratio))
+
+
+def _alone(ratio: float) -> bool:
+    """Whether the total is that of the one process that prints the speeds."""
+    return 0.8 < ratio < 1.25
 
 
 def between(means: Sequence[Stretch]) -> list[Stretch]:
@@ -65,16 +125,24 @@ def between(means: Sequence[Stretch]) -> list[Stretch]:
 def _header(reading: Reading, text: str) -> None:
     said = reading.said
     if found := _GLOBAL.search(text):
-        said["global_batch"] = int(found[1])
+        _say(said, "global_batch", int(found[1]))
     elif found := _PER_DEVICE.search(text):
-        said["batch_per_device"] = int(found[1])
+        _say(said, "batch_per_device", int(found[1]))
     elif found := _FIELD.search(text):
-        said.update(_field(found[1], found[2].strip()))
-        if found[1] == "Mode" and "train" not in found[2].lower():
-            reading.notes.append(f"not training: its mode is {found[2].strip()}")
-    whole, part = said.get("global_batch", 0), said.get("batch_per_device", 0)
-    if part and whole and whole % part == 0:
-        said["devices"] = whole // part
+        name, value = found[1], found[2].strip()
+        if name == "Mode" and "train" not in value.lower():
+            raise SpecError(f"expected a log of training, got one whose mode is {value!r}")
+        for key, one in _field(name, value).items():
+            _say(said, key, one)
+
+
+def _say(said: dict[str, object], name: str, value: object) -> None:
+    """Raises SpecError if the log says something else too: it is of two jobs."""
+    if said.setdefault(name, value) != value and name not in {"of_worker", "listed"}:
+        raise SpecError(
+            f"it says {said[name]} and {value} ({name.replace('_', ' ')}). Cut the log into one "
+            f"file per run"
+        )
 
 
 def _field(name: str, value: str) -> dict[str, object]:
@@ -85,7 +153,9 @@ def _field(name: str, value: str) -> dict[str, object]:
     if name == "Variables":
         return {"kvstore": value}
     if name == "Devices":
-        return {"device": "cpu" if "cpu" in value.lower() else "gpu"}
+        listed = len(_DEVICE.findall(value))
+        device = {"device": "cpu" if "cpu" in value.lower() else "gpu"} if listed else {}
+        return {**device, "listed": listed, "of_worker": "/job:" in value}
     return {}
 
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number
+from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 _STEP = re.compile(
     r"(?:Worker (?P<worker>\d+): )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"
@@ -12,14 +13,17 @@ _STEP = re.compile(
     r"\((?P<rate>[-+.\w]+) examples/sec;\s*(?P<seconds>[-+.\w]+)\s*sec/batch\)"
 )
 _BEGUN = re.compile(r": step \d+, loss")
-# By rounding of the two figures of a line.
-_RATE, _SECONDS = 0.05, 0.0005
 
 
 def read(lines: Iterable[Line]) -> Log:
-    """What such a log says; a line is of one step of one worker."""
+    """What such a log says; a line is of one step of one worker.
+
+    The product of a line's two figures is a batch. The multi-GPU scripts of CIFAR-10 divide the
+    seconds by the GPUs, so there it is the batch of one GPU; in all others it is a worker's.
+    """
     reading = Reading()
     products: list[tuple[float, float]] = []
+    precise: dict[int, float] = {}
     for line in reading.over(lines):
         found = _STEP.search(line.text)
         if found is None:
@@ -27,25 +31,32 @@ def read(lines: Iterable[Line]) -> Log:
                 reading.spoilt.append(line.number)
             continue
         rate, seconds = number(found["rate"]), number(found["seconds"])
-        step = int(found["step"])
-        worker = found["worker"] or line.worker
+        worker, step = found["worker"] or line.worker, int(found["step"])
         stretch = Stretch(worker=worker, place=(step,), steps=1, at=line.at, line=line.number)
-        reading.take(_timed(stretch, rate, seconds))
+        of_rate, of_seconds = rounding(found["rate"]), rounding(found["seconds"])
+        if rate > 0:
+            reading.take(replace(stretch, rate=rate, rounding=of_rate))
+        else:  # so slow a step that it is printed as 0.0
+            reading.take(replace(stretch, seconds=seconds, rounding=of_seconds))
         if rate > 0 and seconds > 0:
-            low, high = (rate - _RATE) * (seconds - _SECONDS), (rate + _RATE) * (seconds + _SECONDS)
-            products.append((low, high))
+            ends = [(1 + sign * of_rate) * (1 + sign * of_seconds) for sign in (-1, 1)]
+            products.append((rate * seconds * ends[0], rate * seconds * ends[1]))
+            if of_seconds < of_rate:
+                precise[line.number] = seconds
         if found["worker"]:
             reading.said["kvstore"] = "parameter_server"
     if batch := _whole(products):
-        reading.said["worker_batch"] = batch
+        reading.said["product"] = batch
+        reading.stretches = [_refined(one, batch, precise) for one in reading.stretches]
     return reading.log()
 
 
-def _timed(stretch: Stretch, rate: float, seconds: float) -> Stretch:
-    """With the seconds where there are any: they have more digits than the rate."""
-    if seconds > 0:
-        return Stretch(**{**vars(stretch), "seconds": seconds})
-    return Stretch(**{**vars(stretch), "rate": rate})
+def _refined(stretch: Stretch, batch: int, precise: dict[int, float]) -> Stretch:
+    """With the rate that the seconds give, if they have more digits than the rate."""
+    seconds = precise.get(stretch.line)
+    if seconds is None:
+        return stretch
+    return replace(stretch, rate=batch / seconds, rounding=min(stretch.rounding, 5e-4 / seconds))
 
 
 def _whole(bounds: list[tuple[float, float]]) -> int:

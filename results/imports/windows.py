@@ -5,9 +5,12 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from bench.errors import SpecError
+from bench.notes import Note, NoteKind
 from bench.trial import Trial
 from results.imports.log import Format, Log, Stretch, with_steps
-from results.record import Rank
+from results.rates import ROUNDING
+from results.record import Rank, Record
+from results.windows import job_windows
 
 Workers = dict[str, list[Stretch]]
 
@@ -27,6 +30,7 @@ def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
     ordered = sorted(found, key=_number)
     if format_.of != "workers":
         ordered = ordered[:1]
+    _check_no_copies(ordered, found, logs)
     for worker in ordered:
         _check_once(worker, found[worker], logs)
     return {worker: with_steps(found[worker], format_.warmup) for worker in ordered}
@@ -77,8 +81,20 @@ def _check_once(worker: str, stretches: Sequence[Stretch], logs: Mapping[str, Lo
             words = ("epoch", "batch")[: len(after.place)] if len(after.place) > 1 else ("step",)
             what = " ".join(f"{w} {n}" for w, n in zip(words, after.place, strict=True))
             raise SpecError(
-                f"{', '.join(logs)}:{after.line}: {what} comes again or too late: cut the log into "
-                f"one file a run, or say how many workers mix their lines in it (--workers)"
+                f"{', '.join(logs)}:{after.line}: {what} comes again or too late. Cut the log into "
+                f"one file per run, or add --workers N if N workers mix their lines in it"
+            )
+
+
+def _check_no_copies(names: Sequence[str], found: Workers, logs: Mapping[str, Log]) -> None:
+    """Raises SpecError if workers agree in every digit of speeds that vary: they are one."""
+    speeds = [[(one.place, one.rate, one.seconds) for one in found[name]] for name in names]
+    for first, second in pairwise(speeds):
+        varied = len({one[1:] for one in first}) > 1
+        if varied and first == second:
+            raise SpecError(
+                f"{', '.join(logs)}: {len(names)} workers have the same speed in every line, so "
+                f"the lines are copies. Give each line once, without --workers"
             )
 
 
@@ -91,7 +107,7 @@ def together(found: Workers, asynchronous: bool) -> Workers:
 
 
 def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[Rank, ...]:
-    """The ranks with their raw windows; `shares` processes each tell the speed of their images."""
+    """The ranks with their raw windows; `shares` processes each print the speed of their images."""
     own = {
         "workers": trial.worker_batch,
         "one-worker": trial.worker_batch,
@@ -111,6 +127,7 @@ def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[R
                 seconds=seconds,
                 ends=tuple(one.at or 0.0 for one in part) if timed else tuple(accumulate(seconds)),
                 images=tuple(one.images or one.steps * counted for one in part),
+                facts={ROUNDING: max(one.rounding for one in part)} if part else {},
             )
         )
     return tuple(made)
@@ -120,3 +137,21 @@ def _timed(part: Sequence[Stretch]) -> bool:
     """Whether the times on the lines tell when each stretch ended; else one follows the other."""
     told = [one.at for one in part if one.at is not None]
     return len(told) == len(part) and all(a < b for a, b in pairwise(told))
+
+
+def discarded(record: Record) -> list[Note]:
+    """Which of its windows do not count besides the warm-up, and what that changes."""
+    job, warmup = job_windows(record), record.trial.warmup_windows
+    front, rest = job.each[warmup : job.found.dropped], job.counting
+    if record.trial.asynchronous or not front or not rest:
+        return []
+    if not job.found.settled:
+        figures: dict[str, float] = {"dropped": job.found.dropped, "of": len(job.each)}
+        return [Note(NoteKind.NOT_STEADY, figures)]
+    change = _per_image(front) / _per_image(rest) - 1
+    figures = {"dropped": len(front), "of": len(front) + len(rest), "change": change}
+    return [Note(NoteKind.WINDOWS_DROPPED, figures)]
+
+
+def _per_image(windows: Sequence[tuple[float, int]]) -> float:
+    return sum(seconds for seconds, _ in windows) / sum(images for _, images in windows)

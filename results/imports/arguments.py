@@ -1,0 +1,168 @@
+"""Arguments that training scripts print as they start: lines with Namespace(...)."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from bench.errors import SpecError, is_whole
+from results.imports.lines import Line
+
+_ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|<[^>]*>|[^,()]+)")
+_NAMESPACE = "Namespace("
+_NODE = re.compile(r"\bNode\[(\d+)\]|\bRank\[(\d+)\]")
+# How the names of a number format end, in the order in which they are looked for.
+_DTYPES = {
+    "bfloat16": ("bfloat16", "bf16"),
+    "float16": ("float16", "fp16", "half", "16"),
+    "float32": ("float32", "fp32", "float", "single", "32"),
+}
+_SWITCHES = ("fp16", "use_fp16", "half", "amp", "use_amp")
+_SIXTEEN = re.compile(
+    r"\b(?:fp16|float16|bf16|bfloat16|half[- ]precision|mixed[- ]precision|use_(?:fp16|amp))\b",
+    re.IGNORECASE,
+)
+_NOT_SIXTEEN = re.compile(
+    r"(?:fp16|amp|half|mixed_precision)[\"']?\s*[=:]\s*(?:False|None|0)\b|fp16[-_]all-?reduce"
+    r"|\bno[-_](?:fp16|amp)\b",
+    re.IGNORECASE,
+)
+# In a command line that the log repeats.
+_OPTION = re.compile(
+    r"--dtype[= ]['\"]?(?P<dtype>\w+)|--(?:use_)?fp16(?:[= ](?:True|true|1))?(?=[\s'\",\\]|$)"
+)
+# Upstream's networks that have a depth; the others print a --num-layers that they do not use.
+_LAYERED = {"resnet", "resnet-v1", "resnext", "vgg"}
+
+
+class Arguments:
+    """What the scripts of a log print of their arguments, rank by rank."""
+
+    def __init__(self) -> None:
+        self._by_rank: dict[str, dict[str, str]] = {}
+        self._unnamed = 0
+        self._options: set[str] = set()
+        self._sixteen = 0
+
+    def read(self, line: Line) -> None:
+        """Take what a line says of arguments, if it does."""
+        if _NAMESPACE in line.text:
+            self._take(line)
+            return
+        if option := _OPTION.search(line.text):
+            self._options.add(_dtype({"dtype": option["dtype"] or "float16"}))
+        if not self._sixteen and ("16" in line.text or "recision" in line.text):
+            mentioned = _SIXTEEN.search(line.text) and not _NOT_SIXTEEN.search(line.text)
+            self._sixteen = line.number if mentioned else 0
+
+    def _take(self, line: Line) -> None:
+        found = {name: value.strip("'\" ") for name, value in _ARGUMENT.findall(line.text)}
+        node = _NODE.search(line.text)
+        rank = (node[1] or node[2]) if node else line.worker
+        self._unnamed += not rank
+        before = self._by_rank.setdefault(rank, found)
+        if before is not found:
+            _check_alike(before, found)
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks the job has, if all of several print their arguments; else 0."""
+        names = set(self._by_rank)
+        count = len(names)
+        return count if count > 1 and names == {str(number) for number in range(count)} else 0
+
+    def said(self) -> dict[str, Any]:
+        """What the arguments come to, which is the same for all ranks; SpecError if it is not."""
+        ranks = list(self._by_rank.values())
+        for one in ranks[1:]:
+            _check_alike(ranks[0], one)
+        found = dict(_said(ranks[0])) if ranks else {}
+        if "dtype" not in found and len(self._options) == 1:
+            (found["dtype"],) = self._options
+        if "dtype" not in found and self._sixteen:
+            found["sixteen"] = self._sixteen
+        if self.ranks:
+            found["workers"] = self.ranks
+        elif self._unnamed > 1:
+            found["unnamed"] = self._unnamed
+        return found
+
+    def integer(self, name: str) -> int:
+        """A whole number among the arguments of the first rank; 0 if it has none."""
+        first = next(iter(self._by_rank.values()), {})
+        text = first.get(name, "")
+        return int(text) if is_whole(text) else 0
+
+
+def _check_alike(one: dict[str, str], other: dict[str, str]) -> None:
+    """Raises SpecError if two lines of one job differ in what a point is made of."""
+    first, second = dict(_said(one)), dict(_said(other))
+    for name, value in first.items():
+        if second.get(name, value) != value:
+            raise SpecError(
+                f"its Namespace(...) lines differ in {name.replace('_', ' ')}: {value} and "
+                f"{second[name]}. Cut the log into one file per job"
+            )
+
+
+def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
+    """What the arguments of upstream's scripts, GluonCV's and their kin come to."""
+    store = arguments.get("kv_store") or arguments.get("kvstore") or ""
+    if store not in {"", "None"}:
+        yield "kvstore", store
+    gluon = "model" in arguments and "network" not in arguments
+    yield from _network(arguments)
+    yield from _batch(arguments, per_device=gluon)
+    if dtype := _dtype(arguments):
+        yield "dtype", dtype
+    if store != "horovod":  # there each rank has one of those that are listed
+        yield from _devices(arguments)
+    elif arguments.get("gpus", "None") not in {"None", ""}:
+        yield "device", "gpu"
+    if "benchmark" in arguments:
+        yield "mode", "synthetic" if arguments["benchmark"] in {"1", "True"} else "real"
+
+
+def _network(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
+    name = arguments.get("network") or arguments.get("model") or arguments.get("arch") or ""
+    layers = arguments.get("num_layers", "")
+    if name in {"", "None"}:
+        return
+    yield "network", f"{name}-{layers}" if name in _LAYERED and is_whole(layers) else name
+    family = re.match(r"(?:resnet|resnext|vgg)\b", name)
+    if family and is_whole(layers):
+        yield "also_network", f"{family[0]}-{layers}"
+
+
+def _batch(arguments: dict[str, str], *, per_device: bool) -> Iterator[tuple[str, object]]:
+    for name in ("per_batch_size", "batch_size_per_gpu", "batch_size_per_device"):
+        if is_whole(arguments.get(name, "")) and int(arguments[name]):
+            yield "batch_per_device", int(arguments[name])
+            return
+    text = arguments.get("batch_size", "")
+    if is_whole(text) and int(text):
+        yield "batch_per_device" if per_device else "worker_batch", int(text)
+
+
+def _dtype(arguments: dict[str, str]) -> str:
+    text = arguments.get("dtype", "").strip("<>'\" ").lower()
+    for dtype, ends in _DTYPES.items():
+        if text and text.endswith(ends):
+            return dtype
+    if text not in {"", "none"}:
+        return text
+    return "float16" if any(arguments.get(name) == "True" for name in _SWITCHES) else ""
+
+
+def _devices(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
+    """Of one worker."""
+    count = next((arguments[name] for name in ("num_gpus", "ctx_num") if name in arguments), "")
+    if is_whole(count):
+        yield "device", "gpu" if int(count) else "cpu"
+        yield "devices_per_worker", max(1, int(count))
+    elif "gpus" in arguments:
+        gpus = arguments["gpus"]
+        cpu = gpus in {"None", ""}
+        listed = [one for one in gpus.split(",") if one.strip()]
+        if cpu or all(is_whole(one.strip()) for one in listed):
+            yield "device", "cpu" if cpu else "gpu"
+            yield "devices_per_worker", 1 if cpu else len(listed)
