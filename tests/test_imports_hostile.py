@@ -47,8 +47,7 @@ def test_logs_cut_and_joined_anywhere_are_read_or_refused(path: Path, data: st.D
     for format_ in FORMATS:
         try:
             log = read(format_, lines)
-        except SpecError as error:
-            assert "\n" not in str(error)
+        except SpecError:
             continue
         assert all((one.seconds or one.rate) > 0 for one in log.stretches)
 

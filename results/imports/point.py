@@ -97,6 +97,7 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
             f"workers. Check --devices, --hosts, --devices-per-host and --workers"
         )
     own = 1 if format_.single else devices // workers
+    batch, fixed = point.batches(devices, workers)
     return Trial(
         engine=f"imported {format_.name}",
         mode=point.one_of("mode", MODES) or format_.mode,
@@ -109,7 +110,8 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
         devices=devices,
         devices_per_worker=own,
         devices_per_host=full,
-        batch_per_device=point.batch(devices, workers),
+        batch_per_device=batch,
+        global_batch_fixed=fixed,
         steps_per_window=1,
         warmup_windows=format_.warmup if asked.warmup is None else asked.warmup,
         windows=0,
@@ -187,8 +189,11 @@ class _Point:
             for option, names in _NEEDED.items()
             if not any(getattr(self.asked, name, 0) or self.said.get(name) for name in names)
         ]
-        if self._of_one_rank(ranks) and "--devices N" not in lacking:
-            lacking.append("--devices N")
+        devices = "--devices N"
+        if self.horovod and (self._stated_workers() or ranks > 1 or self.asked.workers):
+            lacking = [option for option in lacking if option != devices]
+        elif self._of_one_rank(ranks) and devices not in lacking:
+            lacking.append(devices)
         if lacking:
             raise SpecError(
                 f"{self.where}: expected a log that says all of its point; add {' '.join(lacking)}"
@@ -205,7 +210,7 @@ class _Point:
         asked, said = self.asked, self.said
         if asked.devices or asked.workers or asked.hosts or said.get("devices"):
             return False
-        if said.get("workers") or self._ranks_by_batch():
+        if self._stated_workers():
             return False
         store = asked.kvstore or said.get("kvstore", "")
         several = self.horovod or is_distributed(store) or said.get("shares") == 0
@@ -216,8 +221,8 @@ class _Point:
         whole, own = self.said.get("global_batch", 0), self.said.get("worker_batch", 0)
         return int(whole // own) if own and whole % own == 0 else 0
 
-    def workers(self, found: int) -> int:
-        """Processes of the job; `found` if nothing says how many."""
+    def _stated_workers(self) -> int:
+        """Processes of the job, as the log has them; 0 if it does not say."""
         said, by_batch = self.said.get("workers", 0), self._ranks_by_batch()
         if said and by_batch and said != by_batch:
             raise SpecError(
@@ -225,7 +230,11 @@ class _Point:
                 f"{self.said['global_batch']} is that of {by_batch} ranks of "
                 f"{self.said['worker_batch']} images. Give the log of one whole job"
             )
-        stated = said or by_batch or self._alone
+        return int(said or by_batch or self._alone)
+
+    def workers(self, found: int) -> int:
+        """Processes of the job; `found` if nothing says how many."""
+        stated = self._stated_workers()
         if stated and self.asked.workers and stated != self.asked.workers:
             self._differ("workers", stated, self.asked.workers)
         each, devices = self.said.get("devices_per_worker", 0), self.asked.devices
@@ -250,8 +259,7 @@ class _Point:
     def devices(self, workers: int) -> int:
         """Of the whole job."""
         each = self.said.get("devices_per_worker") or (1 if self.horovod else 0)
-        stated = self.said.get("workers") or self._ranks_by_batch() or self._alone
-        said = self.said.get("devices") or each * stated
+        said = self.said.get("devices") or each * self._stated_workers()
         if said and self.asked.devices and said != self.asked.devices:
             self._differ("devices", said, self.asked.devices)
         if each and self.asked.devices % each:
@@ -263,7 +271,17 @@ class _Point:
             raise SpecError(f"{self.where}: expected 1 to {MOST_DEVICES} devices, got {found}")
         return found
 
-    def batch(self, devices: int, workers: int) -> int:
+    def batches(self, devices: int, workers: int) -> tuple[int, int]:
+        """Images a step on one device and 0, or 0 and those of a job that cannot share evenly."""
+        each, own = self.said.get("devices_per_worker", 0), self.said.get("worker_batch", 0)
+        if each and own % each and not self.horovod:
+            asked = self.asked.batch_per_device
+            if asked and asked not in {own // each, own // each + 1}:
+                self._differ("worker_batch", own, f"{asked} per device")
+            return 0, own * workers
+        return self._batch(devices, workers), 0
+
+    def _batch(self, devices: int, workers: int) -> int:
         """Images a step on one device, as all that is said of batches has it."""
         asked: int = self.asked.batch_per_device
         found = {asked} - {0}

@@ -30,7 +30,6 @@ def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
     ordered = sorted(found, key=_number)
     if format_.of != "workers":
         ordered = ordered[:1]
-    _check_no_copies(ordered, found, logs)
     for worker in ordered:
         _check_once(worker, found[worker], logs)
     return {worker: with_steps(found[worker], format_.warmup) for worker in ordered}
@@ -47,6 +46,7 @@ def _of_file(name: str, log: Log, asked: int, several: bool) -> Workers:
         found.setdefault(one.worker, []).append(one)
     unnamed = found.pop("", [])
     parts = _unmixed(unnamed, asked)
+    _check_no_copies(name, parts)
     if found and parts:
         raise SpecError(
             f"{name}: some lines name their worker, others do not; take one or the other"
@@ -86,15 +86,15 @@ def _check_once(worker: str, stretches: Sequence[Stretch], logs: Mapping[str, Lo
             )
 
 
-def _check_no_copies(names: Sequence[str], found: Workers, logs: Mapping[str, Log]) -> None:
+def _check_no_copies(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
     """Raises SpecError if workers agree in every digit of speeds that vary: they are one."""
-    speeds = [[(one.place, one.rate, one.seconds) for one in found[name]] for name in names]
+    speeds = [[(one.place, one.rate, one.seconds) for one in part] for part in parts]
     for first, second in pairwise(speeds):
         varied = len({one[1:] for one in first}) > 1
         if varied and first == second:
             raise SpecError(
-                f"{', '.join(logs)}: {len(names)} workers have the same speed in every line, so "
-                f"the lines are copies. Give each line once, without --workers"
+                f"{name}: {len(parts)} workers would have the same speed in every line, so the "
+                f"lines are copies. Give each line once, without --workers"
             )
 
 
