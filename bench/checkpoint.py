@@ -1,6 +1,8 @@
-"""Checkpoints: PREFIX-symbol.json and PREFIX-NNNN.params, which any program on MXNet loads."""
+"""Checkpoints: PREFIX-symbol.json and PREFIX-NNNN.params, as upstream's programs write them."""
 
+import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,37 +23,107 @@ def make_room(prefix: str) -> None:
         raise SpecError(f"--model-prefix {prefix}: {error.strerror} ({error.filename})") from error
 
 
-def check_network(net: Any, prefix: str, image_shape: tuple[int, ...]) -> None:
-    """SpecError where checkpoints of another network have this prefix: they would lose theirs."""
+def symbol(net: Any) -> Any:
+    """The network as upstream saves it: SoftmaxOutput `softmax` behind it, plain variables.
+
+    Gluon's variables carry multipliers of decay and rate, which Module would apply to biases too.
+    """
+    composed: list[Any] = []
+    net.apply(lambda block: composed.append(block) if getattr(block, "composed", False) else None)
+    try:
+        for block in composed:  # MXNet's own operator is what others have
+            block.composed = False
+        with mx.name.NameManager():
+            whole = mx.sym.SoftmaxOutput(net(mx.sym.var("data")), name="softmax")
+    finally:
+        for block in composed:
+            block.composed = True
+    graph = json.loads(whole.tojson())
+    for node in graph["nodes"]:
+        if node["op"] == "null":
+            node.pop("attrs", None)
+    return mx.sym.load_json(json.dumps(graph))
+
+
+def check_network(
+    net: Any, prefix: str, image_shape: tuple[int, ...], *, loaded: bool = False
+) -> None:
+    """SpecError if checkpoints of another network have this prefix: they would lose theirs.
+
+    Other names of the same arrays are another network, unless training goes on from one of them.
+    """
     path = Path(f"{prefix}-symbol.json")
     if not path.is_file():
         return
-    symbol = symbol_of(prefix)
+    theirs = symbol_of(prefix)
     try:
-        arguments, _, auxiliary = symbol.infer_shape(data=(1, *image_shape))
+        arguments, _, auxiliary = theirs.infer_shape(data=(1, *image_shape))
     except mx.base.MXNetError:
         arguments, auxiliary = [], []
-    names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
-    there = dict(zip(names, [*(arguments or []), *(auxiliary or [])], strict=False))
-    there.pop("data", None)
-    if there != {name: one.shape for name, one in net.collect_params().items()}:
+    listed = [*theirs.list_arguments(), *theirs.list_auxiliary_states()]
+    shapes = dict(zip(listed, [*(arguments or []), *(auxiliary or [])], strict=False))
+    there = {name: shapes.get(name, ()) for name in parameter_names(theirs)}
+    names = _names_in(net, there)
+    if names is None or (not loaded and any(one != other for one, other in names.items())):
         raise SpecError(
             f"{path}: is of another network, whose checkpoints could not be read without it; give "
             f"another --model-prefix"
         )
 
 
-def save(net: Any, prefix: str, epoch: int, sample: Any) -> None:
-    """Writes the network as it is after `epoch` epochs; `sample` is a batch it is run on once.
+def save(net: Any, prefix: str, epoch: int) -> None:
+    """Write the network as it is after `epoch` epochs.
 
-    A reader, or a job that is ended meanwhile, sees a whole checkpoint or none.
+    A reader, or a job that is ended meanwhile, sees a whole checkpoint or none. If the prefix has
+    checkpoints with upstream's names, the new one has these too.
     """
-    net(sample)
-    target = Path(prefix)
+    target, whole = Path(prefix), symbol(net)
+    names = _names_of_prefix(net, prefix)
+    auxiliary = set(whole.list_auxiliary_states())
+    arrays = {
+        f"{'aux' if name in auxiliary else 'arg'}:{names[name]}": parameter._reduce()
+        for name, parameter in net.collect_params().items()
+    }
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
-        net.export(str(Path(folder) / target.name), epoch=epoch)
-        for name in (f"{target.name}-symbol.json", f"{target.name}-{epoch:04d}.params"):
-            (Path(folder) / name).replace(target.with_name(name))
+        if all(name == other for name, other in names.items()):
+            whole.save(str(Path(folder) / f"{target.name}-symbol.json"))
+        mx.nd.save(str(Path(folder) / f"{target.name}-{epoch:04d}.params"), arrays)
+        for made in sorted(Path(folder).iterdir(), reverse=True):  # the symbol first
+            made.replace(target.with_name(made.name))
+
+
+def _names_of_prefix(net: Any, prefix: str) -> dict[str, str]:
+    """The name of each parameter in the prefix's symbol; the network's own if it has none."""
+    own = list(net.collect_params().keys())
+    if Path(f"{prefix}-symbol.json").is_file():
+        there = parameter_names(symbol_of(prefix))
+        if set(there) != set(own):
+            return dict(zip(parameter_names(symbol(net)), there, strict=True))
+    return {name: name for name in own}
+
+
+def parameter_names(of: Any) -> list[str]:
+    """A symbol's parameters in order of use, those that training does not move last."""
+    names = [*of.list_arguments(), *of.list_auxiliary_states()]
+    return [name for name in names if name != "data" and not name.endswith("label")]
+
+
+def _names_in(net: Any, theirs: Mapping[str, tuple[int, ...]]) -> dict[str, str] | None:
+    """Their name of each parameter of the network; None if theirs is another network.
+
+    `theirs` has their shapes in order of use. Other names than the network's own are matched by
+    that order: what each array is for, as its name ends, and all shapes have to agree.
+    """
+    own = {name: one.shape for name, one in net.collect_params().items()}
+    if set(own) == set(theirs):
+        return {name: name for name in own} if own == dict(theirs) else None
+    ordered = parameter_names(symbol(net))
+    pairs = list(zip(ordered, theirs, strict=False))
+    same = len(ordered) == len(theirs) and all(
+        own[name] == theirs[other] and name.rpartition("_")[2] == other.rpartition("_")[2]
+        for name, other in pairs
+    )
+    return dict(pairs) if same else None
 
 
 def symbol_of(prefix: str) -> Any:
@@ -84,17 +156,24 @@ def parameters_of(prefix: str, epoch: int) -> dict[str, Any]:
 def load(net: Any, prefix: str, epoch: int) -> None:
     """Puts a checkpoint's parameters into a network of known shapes; SpecError where they differ.
 
-    How the optimiser stood is in no checkpoint: momentum begins anew.
+    They may have upstream's names. How the optimizer stood is in no checkpoint: momentum begins
+    anew.
     """
     saved, where = parameters_of(prefix, epoch), f"{prefix}-{epoch:04d}.params"
     wanted = net.collect_params()
-    for name in sorted(set(saved) ^ set(wanted)):
+    names: dict[str, str] | None = {name: name for name in wanted}
+    if set(saved) != set(wanted):
+        there = parameter_names(symbol_of(prefix))
+        names = _names_in(net, {one: saved[one].shape for one in there if one in saved})
+    if names is None:
+        name = min(set(saved) ^ set(wanted))
         how = "lacks" if name in wanted else "has"
         raise SpecError(f"{where}: is of another network, it {how} {name}; give its --network")
     for name, parameter in wanted.items():
-        if saved[name].shape != parameter.shape:
+        array = saved[names[name]]
+        if array.shape != parameter.shape:
             raise SpecError(
-                f"{where}: {name} is {saved[name].shape}, and this network's {parameter.shape}; "
+                f"{where}: {name} is {array.shape}, and this network's {parameter.shape}; "
                 f"give its --num-classes and --image-shape"
             )
-        parameter.set_data(saved[name].astype(parameter.dtype))
+        parameter.set_data(array.astype(parameter.dtype))

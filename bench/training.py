@@ -111,7 +111,12 @@ def train(options: Options, told: Mapping[str, Any] | None = None) -> Summary:
     _check_validation(worker)
     if options.model_prefix and worker.rank == 0:
         checkpoint.make_room(options.model_prefix)
-        checkpoint.check_network(worker.net, options.model_prefix, options.image_shape)
+        checkpoint.check_network(
+            worker.net,
+            options.model_prefix,
+            options.image_shape,
+            loaded=bool(options.load_epoch),
+        )
     with profiled(worker):
         windows, ended, accuracy = _epochs(worker, {**found, **(told or {})})
     return Summary(
@@ -234,9 +239,7 @@ def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], w
 def _save(worker: Worker, epoch: int) -> None:
     options = worker.options
     if options.model_prefix and worker.rank == 0:
-        shape = (1, *options.image_shape)
-        sample = mx.nd.zeros(shape, ctx=worker.contexts[0], dtype=options.array_dtype)
-        checkpoint.save(worker.net, options.model_prefix, epoch + 1, sample)
+        checkpoint.save(worker.net, options.model_prefix, epoch + 1)
         print(f"saved {options.model_prefix}-{epoch + 1:04d}.params", file=sys.stderr, flush=True)
 
 

@@ -1,5 +1,6 @@
 """Checkpoints, the trainer's own and Module's: scored, and trained on with a new last layer."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -169,3 +170,101 @@ def test_metrics_have_upstreams_names() -> None:
         "top_k_accuracy_5": 5,
         "nll-loss": 0,
     }
+
+
+def upstreams_names(prefix: str, to: str, epoch: int) -> list[str]:
+    """A checkpoint with its arrays under other names, in `to`; those names in order of use."""
+    symbol, arguments, auxiliary = mx.model.load_checkpoint(prefix, epoch)
+    order = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    roles = {"mean": "moving_mean", "var": "moving_var"}
+    renamed = {}
+    for number, name in enumerate(order):
+        role = name.rpartition("_")[2]
+        renamed[name] = f"layer{number:03d}_{roles.get(role, role)}"
+    renamed |= {"data": "data", "softmax_label": "softmax_label"}
+    graph = json.loads(symbol.tojson())
+    for node in graph["nodes"]:
+        node["name"] = renamed.get(node["name"], node["name"])
+    theirs = mx.sym.load_json(json.dumps(graph))
+    args, aux = (
+        {renamed[name]: one for name, one in some.items()} for some in (arguments, auxiliary)
+    )
+    mx.model.save_checkpoint(to, epoch, theirs, args, aux)
+    return [name for name in renamed.values() if name not in {"data", "softmax_label"}]
+
+
+NETWORKS = pytest.mark.parametrize(
+    "network", ["--network=tiny", "--network=resnet-18", "--network=mobilenet"]
+)
+
+
+def synthetic(network: str, prefix: Path, *words: str) -> list[str]:
+    given = [network, "--image-shape=3,64,64", "--num-classes=10", "--batch-size=2"]
+    measured = ["--benchmark=1", "--windows=1", "--lr=0.001", f"--model-prefix={prefix}"]
+    return [*given, *measured, *words]
+
+
+@NETWORKS
+def test_upstreams_module_loads_our_checkpoints_as_it_does_its_own(
+    network: str, tmp_path: Path
+) -> None:
+    words = synthetic(network, tmp_path / "m")
+    train(parse(words))
+    symbol, arguments, auxiliary = mx.model.load_checkpoint(str(tmp_path / "m"), 1)
+    assert symbol.list_outputs() == ["softmax_output"]
+    assert not [one for one in symbol.attr_dict().values() if any("mult__" in key for key in one)]
+    images = mx.nd.random.uniform(-1, 1, (4, 3, 64, 64))
+    module = mx.mod.Module(symbol)  # data and softmax_label, as upstream's score.py has it
+    module.bind([("data", images.shape)], [("softmax_label", (4,))], for_training=False)
+    module.set_params(arguments, auxiliary)
+    module.forward(mx.io.DataBatch([images], [mx.nd.zeros(4)]), is_train=False)
+    found = module.get_outputs()[0].asnumpy()
+    net = build(parse([*words, "--load-epoch=1", "--num-epochs=2"])).net
+    np.testing.assert_allclose(found, mx.nd.softmax(net(images)).asnumpy(), rtol=2e-4, atol=1e-6)
+
+
+def test_module_trains_our_checkpoint_without_decay_of_biases(
+    own: tuple[str, float], tmp_path: Path
+) -> None:
+    symbol, arguments, auxiliary = mx.model.load_checkpoint(own[0], 3)
+    module = mx.mod.Module(symbol)
+    module.bind([("data", (2, 3, 32, 32))], [("softmax_label", (2,))])
+    module.init_params(arg_params=arguments, aux_params=auxiliary)
+    module.init_optimizer(optimizer_params={"wd": 0.1})
+    optimizer = module._optimizer
+    decays = {name: optimizer._get_wds([n])[0] for n, name in optimizer.idx2name.items()}
+    assert decays == {name: 0.1 if name.endswith("weight") else 0.0 for name in arguments}
+
+
+@NETWORKS
+def test_training_goes_on_from_a_checkpoint_with_upstreams_names(
+    network: str, tmp_path: Path
+) -> None:
+    train(parse(synthetic(network, tmp_path / "own")))
+    theirs = str(tmp_path / "theirs")
+    names = upstreams_names(str(tmp_path / "own"), theirs, 1)
+    before = Path(f"{theirs}-symbol.json").read_bytes()
+    words = ["--load-epoch=1", "--num-epochs=2"]
+    worker = build(parse(synthetic(network, tmp_path / "theirs", *words)))
+    saved = mx.nd.load(str(tmp_path / "own-0001.params"))
+    for name, parameter in worker.net.collect_params().items():
+        array = saved.get(f"arg:{name}", saved.get(f"aux:{name}"))
+        np.testing.assert_array_equal(parameter.data().asnumpy(), array.asnumpy())
+    # What is saved next is a checkpoint of the same program: its names, its symbol.
+    train(parse(synthetic(network, tmp_path / "theirs", *words)))
+    assert Path(f"{theirs}-symbol.json").read_bytes() == before
+    symbol, arguments, auxiliary = mx.model.load_checkpoint(theirs, 2)
+    assert {*arguments, *auxiliary} == set(names)
+    module = mx.mod.Module(symbol)
+    module.bind([("data", (2, 3, 64, 64))], [("softmax_label", (2,))])
+    module.set_params(arguments, auxiliary)
+
+
+def test_arrays_of_other_shapes_are_another_network_whatever_their_names(tmp_path: Path) -> None:
+    train(parse(synthetic("--network=tiny", tmp_path / "own")))
+    upstreams_names(str(tmp_path / "own"), str(tmp_path / "theirs"), 1)
+    words = synthetic("--network=alexnet", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
+    words[words.index("--image-shape=3,64,64")] = "--image-shape=3,72,72"
+    with pytest.raises(SpecError, match=r"theirs-0001\.params: is of another network") as error:
+        build(parse(words))
+    assert "\n" not in str(error.value)
