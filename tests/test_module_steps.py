@@ -43,9 +43,9 @@ def test_two_workers_over_servers_train_with_decay_as_upstreams_do() -> None:
     found = {}
     for way in ("ours", "module"):
         job = [sys.executable, "-m", "tests.module_steps", way, *BASE.split(), *words.split()]
+        job.append("--kv-store=dist_sync")
         done = subprocess.run(
-            [sys.executable, "-m", "launch.launch", "-n", "2", "--launcher", "local", *job]
-            + ["--kv-store=dist_sync"],
+            [sys.executable, "-m", "launch.launch", "-n", "2", "--launcher", "local", *job],
             cwd=ROOT,
             capture_output=True,
             text=True,
