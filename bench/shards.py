@@ -60,6 +60,10 @@ def shards(data: str) -> tuple[Path, ...]:
         found += sorted(path.glob("*.rec")) if path.is_dir() else [path]
     if not found:
         raise SpecError(f"{data}: expected .rec files, found none; 'fab data.prepare' makes them")
+    for path in found:
+        if not path.is_file():
+            found_there = "is no regular file" if path.exists() else "no such file"
+            raise SpecError(f"{path}: {found_there}; expected a .rec made by 'fab data.prepare'")
     twice = [path for path, count in Counter(path.resolve() for path in found).items() if count > 1]
     if twice:
         raise SpecError(f"{data}: names {twice[0]} more than once; name each file once")

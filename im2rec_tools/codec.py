@@ -77,8 +77,10 @@ def _from_jpeg(data: bytes, recipe: Recipe) -> bytes:
     if recipe.keep_bytes == "small" and turn == 1 and is_small and color in {"YCbCr", "Gray"}:
         check(data)
         return data
-    size = size_of(height, width, recipe)
-    return encoded(_turned(resized(decoded(data, recipe), size, recipe), turn), recipe)
+    found, size = decoded(data, recipe), size_of(height, width, recipe)
+    if recipe.center_crop:  # the middle of an odd length is another once it is turned
+        return encoded(resized(_turned(found, turn), size, recipe), recipe)
+    return encoded(_turned(resized(found, size, recipe), turn), recipe)
 
 
 def decoded(data: bytes, recipe: Recipe) -> Any:
@@ -133,7 +135,7 @@ def size_of(height: int, width: int, recipe: Recipe) -> tuple[int, int]:
     if not edge or (short < edge and recipe.smaller == "keep"):
         return width, height
     size = (width * edge // short, height * edge // short)
-    if max(size) > _LONGEST_EDGE:
+    if recipe.encoding == "jpg" and max(size) > _LONGEST_EDGE:
         raise DataError(f"{width}x{height} would become {size[0]}x{size[1]}")
     return size
 

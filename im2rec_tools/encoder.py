@@ -79,8 +79,10 @@ class Encoder:
     def _read(self, path: str, place: tuple[int, int] | None) -> bytes:
         if place is not None:
             return read_at(self._tar, *place)
+        # As upstream joins them: an absolute path stays as it is.
+        full = os.path.join(self._root, path)  # noqa: PTH118 - no objects: there are millions
         # Without O_NONBLOCK a named pipe would be waited for.
-        descriptor = os.open(f"{self._root}/{path}", os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(full, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

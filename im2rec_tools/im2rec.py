@@ -22,6 +22,7 @@ from im2rec_tools.recipe import Recipe
 from im2rec_tools.tree import walk
 from im2rec_tools.work import Work
 
+_LONGEST_EDGE = 65_500  # of a JPEG
 _SWITCHES = ("--list", "--recursive", "--pass-through", "--center-crop", "--pack-label")
 _COLORS: dict[int, Literal["color", "grey", "unchanged"]] = {
     1: "color",
@@ -72,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     records.add_argument("--resize", type=int, default=0, help="short edge, 0: as it is")
     records.add_argument("--center-crop", action="store_true", help="cut images to squares")
     records.add_argument(
-        "--quality", type=int, default=95, help="of JPEG, 1 to 100; of PNG the compression, 1 to 9"
+        "--quality", type=int, default=95, help="of JPEG, 0 to 100; of PNG the compression, 0 to 9"
     )
     records.add_argument("--num-thread", type=int, default=1, help="number of processes")
     records.add_argument(
@@ -87,10 +88,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _checked(given: argparse.Namespace) -> None:
+    longest = _LONGEST_EDGE if given.encoding == ".jpg" else 2**31 - 1
     for name, least, most in (
         ("chunks", 1, 10**6),
-        ("resize", 0, 65_500),
-        ("quality", 1, 100),
+        ("resize", 0, longest),
+        ("quality", 0, 100),
         ("num_thread", 1, 4096),
         ("train_ratio", 0, 1),
         ("test_ratio", 0, 1),
@@ -177,7 +179,7 @@ def _plan(given: argparse.Namespace) -> Plan:
             says=[f"would list the images of {root} in {given.chunks} lists: {prefix}*.lst"],
             work=lambda: _make_lists(prefix, root, given),
         )
-    lists = [path for path in _lists(prefix) if listing.count(path)]
+    lists = [path for path in _lists(prefix) if any(True for _ in listing.read(path))]
     if not lists:
         raise DataError(f"{prefix}: expected lists with this prefix, found none; make them: --list")
     work = Work(
@@ -189,7 +191,10 @@ def _plan(given: argparse.Namespace) -> Plan:
     )
     allowed = percent("--max-bad", given.max_bad)
     return Plan(
-        says=(f"would pack {path} into {path.with_suffix('.rec')}" for path in lists),
+        says=(
+            f"would pack {listing.count(path)} images of {path} into {path.with_suffix('.rec')}"
+            for path in lists
+        ),
         work=lambda: pack_lists(work, allowed),
     )
 

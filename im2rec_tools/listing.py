@@ -16,6 +16,7 @@ from im2rec_tools.tree import listable
 _SHUFFLE_SEED = 100  # upstream's
 BACKGROUND = "background"
 _BLANK = " \t\r\n"
+_BYTE_ORDER_MARK = "\ufeff"
 _LARGEST_LABEL = 3.4e38  # of a 32-bit float
 
 
@@ -35,9 +36,12 @@ def emit(entry: Entry) -> str:
 
 
 def parse(line: str, where: str) -> Entry:
-    """The entry on a line; DataError naming `where` for any other line."""
+    """The entry on a line; DataError naming `where` for any other line.
+
+    Blanks around fields do not count, as in upstream's reader.
+    """
     try:
-        index, first, *others = line.split("\t")
+        index, first, *others = (field.strip() for field in line.split("\t"))
         *more, path = others
         labels = tuple(float(label) for label in (first, *more))
         entry = Entry(index=int(index), labels=labels, path=path)
@@ -54,6 +58,11 @@ def read(path: Path) -> Iterator[Entry]:
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file, 1):
+                if number == 1 and line.startswith(_BYTE_ORDER_MARK):
+                    raise DataError(
+                        f"{path}:1: expected an index, got a byte order mark; remove it: "
+                        f"sed -i '1s/^\\xEF\\xBB\\xBF//' {path}"
+                    )
                 if line.strip(_BLANK):
                     yield parse(line.rstrip("\r\n"), f"{path}:{number}")
     except UnicodeDecodeError as error:
@@ -62,10 +71,31 @@ def read(path: Path) -> Iterator[Entry]:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
 
 
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A list that has been read whole: its entries, and how many of their ids came before.
+
+    twice       ids that occur again; a shard's index finds one of their records
+    first       the smallest of them
+    """
+
+    entries: int
+    twice: int = 0
+    first: int = 0
+
+
+def check(path: Path) -> Checked:
+    """What a .lst file holds; DataError for the first line that is no entry."""
+    ids = array("Q", (entry.index for entry in read(path)))
+    again = [one for one, other in pairwise(sorted(ids)) if one == other]
+    if not again:
+        return Checked(entries=len(ids))
+    return Checked(entries=len(ids), twice=len(again), first=again[0])
+
+
 def count(path: Path) -> int:
-    """How many entries a .lst file has."""
-    with path.open("rb") as file:
-        return sum(1 for line in file if line.strip(_BLANK.encode()))
+    """How many entries a .lst file has; DataError for the first line that is none."""
+    return sum(1 for _ in read(path))
 
 
 class Images:

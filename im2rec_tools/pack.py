@@ -19,7 +19,7 @@ from im2rec_tools.command import (
     whole,
 )
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import held, size
+from im2rec_tools.files import held, row, size, write_whole
 from im2rec_tools.list import CHUNKS, PER_SHARD
 from im2rec_tools.listing import Images
 from im2rec_tools.lists import Parts, gather, write_lists
@@ -28,7 +28,7 @@ from im2rec_tools.progress import Plan, Progress, Update
 from im2rec_tools.recipe import Recipe, told
 from im2rec_tools.tars import TarImages
 from im2rec_tools.tree import SUFFIXES, walk
-from im2rec_tools.work import Work, bad_of, shard_of, unfinished
+from im2rec_tools.work import Work, bad_of, refused_of, shard_of, unfinished
 
 
 def pack_lists(work: Work, max_bad: float) -> Iterator[Update]:
@@ -36,10 +36,17 @@ def pack_lists(work: Work, max_bad: float) -> Iterator[Update]:
 
     Raises DataError, after all is packed, where more than this share of the images is bad.
     """
-    totals = {lst: listing.count(lst) for lst in work.lists}
-    for lst, count in totals.items():
-        if not count:
+    totals: dict[Path, int] = {}
+    for lst in work.lists:  # all of them before anything is written
+        checked = listing.check(lst)
+        if not checked.entries:
             raise DataError(f"{lst}: expected images, found none")
+        if checked.twice:
+            yield (
+                f"note: {lst}: {checked.twice} ids occur again, the first of them "
+                f"{checked.first}; reading by key finds one record of each"
+            )
+        totals[lst] = checked.entries
     with held(work.folder):
         left = unfinished(work)
         if len(left) < len(totals):
@@ -57,6 +64,11 @@ def _totals(work: Work, total: int, max_bad: float) -> Iterator[str]:
     if bad:
         more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
         yield f"{bad} bad images are left out: {listed[0]}{more}"
+    if work.refused:
+        place = refused_of(work)
+        write_whole(place, "".join(row(name, why) for name, why in work.refused.items()))
+        yield f"{len(work.refused)} members of {work.source} are refused: {place}"
+        total, bad = total + len(work.refused), bad + len(work.refused)
     text = (
         f"{total - bad} images in {len(shards)} shards, {size(sum(one.bytes for one in made))}, "
         f"{bad} bad: {work.folder}"
@@ -128,6 +140,7 @@ def _plan(
             recipe=recipe,
             processes=processes or len(os.sched_getaffinity(0)),
             place=tar.place if tar else None,
+            refused=tar.refused if tar else {},
         )
         yield from pack_lists(work, max_bad)
 
@@ -163,7 +176,7 @@ ENCODING = (
         default="256",
         parse=whole(0, 65_500),
     ),
-    Option(name="quality", help="of JPEG", default="90", parse=whole(1, 100)),
+    Option(name="quality", help="of JPEG", default="90", parse=whole(0, 100)),
     Option(name="enlarge-small", help="enlarge images below the short edge", default=False),
     Option(
         name="pass-through-small",

@@ -48,8 +48,18 @@ class Pool:
         # A progress bar's thread forbids a plain fork; the server loads the codecs once for all.
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([module])
-        self._workers = [self._start(module, *args) for _ in range(processes)]
+        self._workers: list[_Worker] = []
         self._owners: dict[int, _Worker] = {}
+        try:
+            for _ in range(processes):
+                self._workers.append(self._start(module, *args))
+        except (OSError, EOFError, RuntimeError) as error:
+            self.__exit__(type(error), error, None)
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise DataError(
+                f"process {len(self._workers) + 1} of {processes} cannot be started ({why}). Free "
+                f"memory, space in the temporary folder and processes (ulimit -u), or ask for fewer"
+            ) from error
 
     def _start(self, *args: Any) -> _Worker:
         ours, theirs = self._context.Pipe()

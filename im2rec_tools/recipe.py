@@ -9,7 +9,7 @@ from typing import Any, Literal
 class Recipe:
     """What becomes of an image.
 
-    short_edge: pixels, 0 for the size it has; quality: of JPEG, 1 to 100, for PNG the compression.
+    short_edge: pixels, 0 for the size it has; quality: of JPEG, 0 to 100, for PNG the compression.
     keep_bytes: whose bytes stay as they are after a check: nobody's, those of JPEGs with no more
     than the short edge, or everybody's. encoding: raw is a BMP, pixels as they are. labels: those
     of a list that go into the record.

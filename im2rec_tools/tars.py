@@ -12,6 +12,8 @@ from im2rec_tools.tree import is_image
 
 _BLOCK = 512
 _DEEPEST = 100  # folders
+_NO_NAMES = {"", ".", ".."}
+TWICE = "is in it twice"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +80,12 @@ def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member 
             return
         if member.isdir():
             continue
-        if not member.isreg() or member.issparse():
+        if member.size < 0:
+            archive.offset = member.offset_data  # where the next one begins, if it has no bytes
+            yield Refused(name=member.name, why=f"its size is {member.size}")
+        elif not member.isreg() or member.issparse():
             yield Refused(name=member.name, why="a link, a device or a sparse file")
-        elif not _is_safe(member.name) or PurePosixPath(member.name).stem in {"", ".."}:
+        elif not _is_safe(member.name) or PurePosixPath(member.name).stem in _NO_NAMES:
             yield Refused(name=member.name, why="its name leads out of the folder")
         elif member.offset_data + member.size > end:
             raise DamagedTarError(f"{where}: is cut off in {member.name}; get it again")
@@ -101,18 +106,21 @@ class TarImages:
 
     def __init__(self, tar: Path) -> None:
         self.tar = tar
+        self.refused: dict[str, str] = {}
         self._places: dict[str, int] = {}
         self._offsets, self._sizes = array("q"), array("q")
 
     def folders(self, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
         """Classes and the names of their images, sorted as in the unpacked tree."""
-        outer = [one for one in members(self.tar) if isinstance(one, Member)]
+        found = list(members(self.tar))
+        outer = [one for one in found if isinstance(one, Member)]
+        self.refused = {one.name: one.why for one in found if isinstance(one, Refused)}
         check_names(self.tar, outer)
         loose = [one.name for one in outer if not one.is_class]
         if loose or not outer:
-            found = loose[0] if loose else "nothing"
+            what = loose[0] if loose else "nothing"
             raise DataError(
-                f"{self.tar}: expected class tars (n01440764.tar ...) and no more, found {found}; "
+                f"{self.tar}: expected class tars (n01440764.tar ...) and no more, found {what}; "
                 f"unpack it (untar)"
             )
         outer = [one for one in outer if not one.class_name.startswith(".")]
@@ -122,10 +130,14 @@ class TarImages:
     def _classes(self, outer: Member, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
         found: dict[tuple[str, ...], list[str]] = {}
         for image in members(self.tar, outer):
-            if isinstance(image, Refused) or not _is_listed(image.name, endings):
+            if isinstance(image, Refused):
+                self.refused[f"{outer.name}/{image.name}"] = image.why
+                continue
+            if not _is_listed(image.name, endings):
                 continue
             path = f"{outer.class_name}/{image.name}"
             if path in self._places:
+                self.refused[f"{outer.name}/{image.name}"] = TWICE
                 continue
             self._places[path] = len(self._offsets)
             self._offsets.append(image.offset)

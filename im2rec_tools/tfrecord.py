@@ -16,6 +16,8 @@ from google_crc32c import value
 from im2rec_tools.errors import DataError
 
 _MASK = 0xA282EAD8
+_LABEL = "image/class/label"
+_LARGEST_LABEL = 2**24  # beyond it a 32-bit float, which a record has, skips whole numbers
 _TYPES = {
     "bytes": FieldDescriptorProto.TYPE_BYTES,
     "float": FieldDescriptorProto.TYPE_FLOAT,
@@ -143,17 +145,15 @@ def parse(data: bytes, where: str) -> Example:
     feature = message.features.feature
     texts = {key: _first(feature[key].bytes_list.value, b"") for key in feature}
     numbers = {key: _first(feature[key].int64_list.value, 0) for key in feature}
-    if not texts.get("image/encoded") or "image/class/label" not in numbers:
-        raise DataError(
-            f"{where}: expected image/encoded and image/class/label, found {', '.join(feature)}"
-        )
+    if not texts.get("image/encoded") or _LABEL not in feature:
+        raise DataError(f"{where}: expected image/encoded and {_LABEL}, found {', '.join(feature)}")
 
     def decoded(key: str) -> str:
         return bytes(texts.get(key, b"")).decode(errors="replace")
 
     return Example(
         image=bytes(texts["image/encoded"]),
-        label=int(numbers["image/class/label"]),
+        label=_label(feature[_LABEL], where),
         synset=decoded("image/class/synset"),
         text=decoded("image/class/text"),
         filename=decoded("image/filename"),
@@ -161,6 +161,21 @@ def parse(data: bytes, where: str) -> Example:
         width=int(numbers.get("image/width", 0)),
         channels=int(numbers.get("image/channels", 0)),
     )
+
+
+def _label(feature: Any, where: str) -> int:
+    """The label of a feature: one whole number that a record's 32-bit float holds exactly."""
+    kind = feature.WhichOneof("kind")
+    values = list(getattr(feature, kind).value) if kind else []
+    if kind == "bytes_list" or len(values) != 1:
+        got = f"{len(values)} values" if len(values) != 1 else f"bytes {values[0][:20]!r}"
+        raise DataError(f"{where}: {_LABEL}: expected one whole number, got {got}")
+    label = values[0]
+    if label != label or not -_LARGEST_LABEL <= label <= _LARGEST_LABEL or label != int(label):  # noqa: PLR0124
+        raise DataError(
+            f"{where}: {_LABEL}: expected a whole number from -2^24 to 2^24, got {label}"
+        )
+    return int(label)
 
 
 def _first(values: Any, default: bytes | int) -> Any:

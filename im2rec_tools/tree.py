@@ -27,10 +27,10 @@ def is_image(name: str, endings: Collection[str] = SUFFIXES) -> bool:
 
 def listable(path: str) -> str:
     """The path, which a line of a list can hold; DataError where none can."""
-    if not _LISTABLE.fullmatch(path):
+    if not _LISTABLE.fullmatch(path) or path != path.strip():
         raise DataError(
-            f"{path!a}: a list of images cannot hold this name (control characters, or bytes "
-            f"that are not UTF-8); rename it"
+            f"{path!a}: a list of images cannot hold this name (control characters, bytes that "
+            f"are not UTF-8, or blanks at an end); rename it"
         )
     return path
 
@@ -69,7 +69,11 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _is_file(entry: os.DirEntry[str], endings: frozenset[str]) -> bool:
-    return is_image(entry.name, endings) and not _is_directory(entry)
+    """Whether it is an image file, or a link to one; upstream skips what is no file too."""
+    try:
+        return is_image(entry.name, endings) and entry.is_file()
+    except OSError:
+        return False  # a link that leads to itself
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -11,7 +11,7 @@ from im2rec_tools.command import Command, Option, main, path, path_or_none, perc
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.files import check_space, existing, held, row, size, write_whole
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.tars import Member, Refused, check_names, members, read_at
+from im2rec_tools.tars import TWICE, Member, Refused, check_names, members, read_at
 
 _SAY_EVERY = 200
 
@@ -129,7 +129,7 @@ def _unpack_class(
         file = folder / member.name
         above = [folder / part for part in PurePosixPath(member.name).parents]
         if file.exists() or any(part.is_file() for part in above):
-            count.bad[f"{outer.name}/{member.name}"] = "is in it twice"
+            count.bad[f"{outer.name}/{member.name}"] = TWICE
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(read_at(descriptor, member.offset, member.size))

@@ -18,25 +18,36 @@ _WAIT_SECONDS = 0.2
 
 
 def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Contents]:
-    """Checks shards, several at a time; DataError for the first that is wrong."""
-    counts = [count_records(rec) for rec in shards]
+    """Checks shards, several at a time; DataError, after all of them, that names each wrong one."""
+    counts, wrong = [0] * len(shards), dict[int, str]()
+    for number, rec in enumerate(shards):
+        try:
+            counts[number] = count_records(rec)
+        except DataError as error:
+            wrong[number] = str(error)
     total, done, given = sum(counts), 0, 0
     yield Progress(step="reading back", done=0, total=total)
     with Pool(min(processes, len(shards)), "im2rec_tools.checking") as pool:
-        left = len(shards)
+        whole = [number for number in range(len(shards)) if number not in wrong]
+        left = len(whole)
         while left:
-            while given < len(shards) and pool.has_room:
-                pool.give(Check(number=given, rec=shards[given]))
+            while given < len(whole) and pool.has_room:
+                pool.give(Check(number=whole[given], rec=shards[whole[given]]))
                 given += 1
             for checked in pool.answers(_WAIT_SECONDS):
-                if checked.problem:
-                    raise DataError(checked.problem)
                 left -= 1
-                done += checked.contents.images
+                if checked.problem:
+                    wrong[checked.number] = checked.problem
+                    done += counts[checked.number]
+                else:
+                    done += checked.contents.images
+                    yield checked.contents
                 counts[checked.number] = 0
-                yield checked.contents
             on = sum(min(at, counts[number]) for number, at in pool.positions if number >= 0)
             yield Progress(step="reading back", done=done + on, total=total)
+    if wrong:
+        more = f"{len(wrong)} of {len(shards)} shards are wrong:\n  " if len(shards) > 1 else ""
+        raise DataError(more + "\n  ".join(wrong[number] for number in sorted(wrong)))
 
 
 def _plan(path: Path, *, processes: int) -> Plan:

@@ -1,7 +1,7 @@
 """What is to be packed, and what of it is there."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from im2rec_tools.recipe import Recipe
 class Work:
     """Lists to pack: where their images are (a folder or a tar), into which folder, and how.
 
-    `place` gives offset and size in the tar of an image's path.
+    `place` gives offset and size in the tar of an image's path; `refused` has the members of the
+    tar that are not packed, with the reason.
     """
 
     lists: Sequence[Path]
@@ -23,6 +24,7 @@ class Work:
     recipe: Recipe
     processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     place: Callable[[str], tuple[int, int]] | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def shard_of(lst: Path, folder: Path) -> Path:
@@ -33,6 +35,11 @@ def shard_of(lst: Path, folder: Path) -> Path:
 def bad_of(rec: Path) -> Path:
     """Where the images that a shard leaves out are listed."""
     return rec.with_suffix(".bad.tsv")
+
+
+def refused_of(work: Work) -> Path:
+    """Where the members of a tar that are not packed are listed."""
+    return work.folder / f"{work.source.name}.bad.tsv"
 
 
 def unfinished(work: Work) -> list[Path]:

@@ -24,6 +24,7 @@ NAMES = (
     "sample",
     "prepare",
     "info",
+    "join-index",
 )
 
 

@@ -50,6 +50,7 @@ def situations(folder: Path) -> dict[str, list[str]]:
         "sample": [f"{folder}/new", "--images-per-class", "1"],
         "prepare": [str(root), "--val-per-class", "1", "--train-shards", "2"],
         "info": [str(rec)],
+        "join-index": [str(rec), f"{folder}/all.idx"],
     }
 
 
@@ -67,6 +68,7 @@ TOTALS = {
     "sample": "10 images of 10 classes in ",
     "prepare": "9 images in 3 shards, ",
     "info": "9 images of 2 labels in 2 shards, ",
+    "join-index": "9 records of 2 shards in ",
 }
 
 

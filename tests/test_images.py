@@ -199,3 +199,22 @@ def test_a_large_image_has_the_size_that_its_own_size_says() -> None:
     for height, width in ((999, 777), (1234, 1777), (901, 3001)):
         encoded = encode(jpeg(height, width), Recipe(short_edge=64))
         assert check(encoded)[::-1] == size_of(height, width, Recipe(short_edge=64))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("shape", [(81, 120), (120, 81)])
+def test_center_crops_are_cut_from_the_turned_image(
+    orientation: int, shape: tuple[int, int]
+) -> None:
+    plain = cv2.imencode(".jpg", PIXELS[: shape[0], : shape[1]], [cv2.IMWRITE_JPEG_QUALITY, 98])[1]
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"
+    exif += bytes([orientation]) + b"\0\0\0\0\0\0"
+    data = plain.tobytes()
+    data = data[:2] + b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif + data[2:]
+    upright = pixels(data)  # OpenCV turns it
+    height, width = upright.shape[:2]
+    edge = min(height, width)
+    top, left = (height - edge) // 2, (width - edge) // 2
+    cropped = upright[top : top + edge, left : left + edge]
+    recipe = Recipe(short_edge=0, center_crop=True, encoding="png")
+    assert np.array_equal(pixels(encode(data, recipe)), cropped)

@@ -14,7 +14,11 @@ from im2rec_tools.listing import Entry
 from im2rec_tools.tree import walk
 from tests.trees import lines, tree
 
-paths = st.text(st.characters(codec="utf-8", exclude_characters="\0\t\n\r"), min_size=1)
+paths = (
+    st.text(st.characters(codec="utf-8", exclude_characters="\0\t\n\r"), min_size=1)
+    .map(str.strip)
+    .filter(bool)
+)
 
 
 @given(

@@ -92,3 +92,80 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     assert said.splitlines()[-1].startswith(b"interrupted; what is finished is kept")
     assert until(lambda: left_over() == [], 10)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+STARTS = """
+import multiprocessing.forkserver, sys
+from im2rec_tools import pack, verify
+
+def ensure_running(self):
+    {fault}
+
+if __name__ == "__main__":
+    multiprocessing.forkserver.ForkServer.ensure_running = ensure_running
+    multiprocessing.forkserver.ensure_running = ensure_running.__get__(
+        multiprocessing.forkserver._forkserver)
+    program = {{"pack": pack, "verify": verify}}[sys.argv[1]]
+    from im2rec_tools.command import main
+    sys.exit(main(program.COMMAND, sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "self._forkserver_address = '/nowhere/socket'; self._forkserver_alive_fd = 0",
+        "raise ConnectionRefusedError(111, 'Connection refused')",
+        "raise BrokenPipeError(32, 'Broken pipe')",
+        "raise BlockingIOError(11, 'Resource temporarily unavailable')",
+        "raise EOFError",
+    ],
+)
+@pytest.mark.parametrize("command", ["pack", "verify"])
+def test_processes_that_cannot_start_are_one_line(tmp_path: Path, command: str, fault: str) -> None:
+    root = tree(tmp_path / "t", {"cat": 3})
+    pack(listed(tmp_path, [Entry(index=0, labels=(0.0,), path="cat/0.jpg")]), root, tmp_path / "o")
+    program = tmp_path / "program.py"
+    program.write_text(STARTS.format(fault=fault))
+    words = {"pack": [tmp_path / "x", root], "verify": [tmp_path / "o"]}[command]
+    done = subprocess.run(
+        [sys.executable, program, command, *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith("error: process 1 of ")
+    assert "cannot be started" in error
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("at", [0.0, 0.4, 0.8])
+def test_a_fork_server_that_dies_ends_the_run_with_one_line(tmp_path: Path, at: float) -> None:
+    root = tmp_path / "t"
+    (root / "cat").mkdir(parents=True)
+    (root / "cat" / "big.jpg").write_bytes(jpeg(3000, 4000))
+    for number in range(400):
+        (root / "cat" / f"{number}.jpg").hardlink_to(root / "cat" / "big.jpg")
+    with packing(tmp_path / "x", root) as process:
+        servers: list[int] = []
+
+        def is_there() -> bool:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            named = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+            servers[:] = [int(pid) for pid, line in named.items() if b"forkserver" in line]
+            return bool(servers)
+
+        assert until(is_there, 20)
+        time.sleep(at)
+        for pid in servers:  # the server alone: a packing process that lives may end the work
+            os.kill(pid, signal.SIGKILL)
+        _, error = process.communicate(timeout=120)
+    assert process.returncode in {0, 2}
+    assert b"Traceback" not in error
+    if process.returncode == 2:
+        assert error.decode().splitlines()[-1].startswith("error: ")

@@ -1,6 +1,9 @@
 """Shards as a job reads them, and what is refused."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -103,3 +106,43 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path) -> None:
     rec.with_suffix(".json").write_text(json.dumps({"schema": 2, "images": 1}))
     with pytest.raises(DataError, match="not a manifest"):
         manifest.read(rec)
+
+
+MISSING = ["none.rec", "none/", "*.rec", "none.rec;other.rec", "folder", "pipe.rec", "loop.rec"]
+
+
+def unreadable(folder: Path, data: str) -> str:
+    (folder / "folder" / "x.rec").mkdir(parents=True)
+    os.mkfifo(folder / "pipe.rec")
+    (folder / "loop.rec").symlink_to(folder / "loop.rec")
+    (folder / "list.txt").write_text(f"{folder}/none.rec\n")
+    return ";".join(f"{folder}/{part}" for part in data.split(";"))
+
+
+@pytest.mark.parametrize("data", [*MISSING, "list.txt"])
+def test_a_path_of_data_that_is_no_file_is_refused_in_one_line(tmp_path: Path, data: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        shards(unreadable(tmp_path, data))
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.mxnet
+@pytest.mark.parametrize("data", ["none.rec", "folder", "pipe.rec"])
+@pytest.mark.parametrize("mode", [(), ("--test-io", "1"), ("--test-io", "1", "--cold", "1")])
+def test_a_worker_refuses_data_that_is_no_file_with_2_and_one_line(
+    tmp_path: Path, data: str, mode: tuple[str, ...]
+) -> None:
+    spec = unreadable(tmp_path, data)
+    words = ["--network", "tiny", "--batch-size", "2", "--windows", "1", "--image-shape", "3,32,32"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.train_imagenet", *words, "--data-train", spec, *mode],
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1

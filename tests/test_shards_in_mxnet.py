@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from im2rec_tools.join_index import COMMAND as JOIN
 from im2rec_tools.pack import COMMAND as PACK
-from im2rec_tools.recordio import headers
+from im2rec_tools.recordio import headers, unpack
 from tests.test_recordio import payloads_of_a_file, write
 from tests.trees import lines, tree
 
@@ -61,3 +62,31 @@ def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path: Path, contents: list
     writer.close()
     assert ours.read_bytes() == theirs.read_bytes()
     assert ours.with_suffix(".idx").read_bytes() == theirs.with_suffix(".idx").read_bytes()
+
+
+def test_shards_with_a_joined_index_are_read_as_one(tmp_path: Path) -> None:
+    from bench.mxnet_import import mx  # noqa: PLC0415
+
+    root = tree(tmp_path / "t", {"cat": 20, "dog": 13})
+    lines(PACK.planned({"prefix": str(tmp_path / "s" / "x"), "root": str(root), "chunks": "3"}))
+    index = tmp_path / "all.idx"
+    *_, order, _ = lines(JOIN.planned({"path": str(tmp_path / "s"), "index": str(index)}))
+    wanted = sorted(
+        record.labels[0] for rec in (tmp_path / "s").glob("*.rec") for record, _ in headers(rec)
+    )
+    read = mx.io.ImageRecordIter(
+        path_imgrec=order,
+        path_imgidx=str(index),
+        data_shape=(3, 64, 64),
+        batch_size=11,
+        shuffle=True,
+        preprocess_threads=1,
+    )
+    found = [label for batch in read for label in batch.label[0].asnumpy().tolist()]
+    assert sorted(found) == wanted
+    whole = b"".join(Path(rec).read_bytes() for rec in order.split(";"))
+    for line in index.read_text().splitlines():
+        key, offset = map(int, line.split("\t"))
+        framed = whole[offset : offset + 8]
+        length = int.from_bytes(framed[4:], "little")
+        assert unpack(whole[offset + 8 : offset + 8 + length], line).index == key

@@ -21,7 +21,7 @@ from im2rec_tools.tars import Member, members, read_at
 from im2rec_tools.tree import classes
 from im2rec_tools.untar import COMMAND as UNTAR
 from tests.jobs import until
-from tests.trees import lines, tree
+from tests.trees import jpeg, lines, tree
 
 ROOT = Path(__file__).parent.parent
 FORMATS = {"gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT, "ustar": tarfile.USTAR_FORMAT}
@@ -223,3 +223,53 @@ def test_prepare_goes_from_the_tar_to_shards_and_on_where_it_was(tmp_path: Path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.rec")}
     assert lines(PREPARE.planned(given))[-1] == first[-1]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.rec")} == before
+
+
+def with_size(name: str, size: int) -> bytes:
+    """A header alone whose size is this number, as base 256 has it."""
+    member = tarfile.TarInfo(name)
+    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = b"\xff" + size.to_bytes(11, "big", signed=True)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
+
+
+def odd(tmp_path: Path) -> Path:
+    """A tar of one good class tar and of members that no program can unpack."""
+    good = inner({"a.jpg": jpeg(70, 70), "b.jpg": jpeg(80, 80)})
+    damaged = with_size("minus.jpg", -5) + inner({"c.jpg": jpeg(90, 90)})
+    files = inner({"..tar": good, "n01.tar": good, "n02.tar": damaged, "n03.tar": good})
+    path = tmp_path / "odd.tar"
+    path.write_bytes(with_size("n00.tar", -1024) + files)
+    return path
+
+
+def test_a_member_without_a_usable_name_or_size_is_skipped_and_named(tmp_path: Path) -> None:
+    untar(odd(tmp_path), tmp_path / "full", max_bad="60")
+    found = sorted(str(path.relative_to(tmp_path / "full")) for path in tmp_path.rglob("*.jpg"))
+    assert found == ["n01/a.jpg", "n01/b.jpg", "n02/c.jpg", "n03/a.jpg", "n03/b.jpg"]
+    refused = dict(
+        line.split("\t") for line in (tmp_path / "full.bad.tsv").read_text().splitlines()
+    )
+    assert refused == {
+        "n00.tar": "its size is -1024",
+        "..tar": "its name leads out of the folder",
+        "n02.tar/minus.jpg": "its size is -5",
+    }
+
+
+def test_packing_from_a_tar_counts_and_lists_what_it_refuses(tmp_path: Path) -> None:
+    given = {"prefix": str(tmp_path / "x"), "root": str(odd(tmp_path)), "from_tar": True}
+    with pytest.raises(DataError, match=r"3 bad: .*: more are bad than --max-bad"):
+        lines(PACK.planned(given))
+    said = lines(PACK.planned({**given, "max_bad": "60"}))
+    rows = (tmp_path / "odd.tar.bad.tsv").read_text().splitlines()
+    assert sorted(row.split("\t")[0] for row in rows) == [
+        "..tar",
+        "n00.tar",
+        "n02.tar/minus.jpg",
+    ]
+    assert f"3 members of {tmp_path}/odd.tar are refused: {tmp_path}/odd.tar.bad.tsv" in said
+    assert said[-1].startswith("5 images in 1 shards")
+    assert "3 bad" in said[-1]

@@ -16,7 +16,7 @@ from im2rec_tools.from_tfrecord import COMMAND as FROM
 from im2rec_tools.recordio import records, unpack
 from im2rec_tools.tfrecord import Example
 from im2rec_tools.to_tfrecord import COMMAND as TO
-from tests.trees import lines, made, tree
+from tests.trees import jpeg, lines, made, tree
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6))
@@ -156,3 +156,54 @@ def test_examples_of_something_else_are_refused(tmp_path: Path) -> None:
         lines(FROM.planned({"path": str(path), "out": str(tmp_path / "back")}))
     with pytest.raises(DataError, match=r"record 0: not an image"):
         lines(FROM.planned({"path": str(path), "out": f"{tmp_path}/back", "label_offset": "0"}))
+
+
+def labelled(kind: str, *values: object) -> bytes:
+    """An Example of an image with a label of this kind."""
+    message = tfrecord._message()()
+    message.features.feature["image/encoded"].bytes_list.value.append(jpeg(70, 70))
+    feature = message.features.feature["image/class/label"]
+    getattr(feature, f"{kind}_list").value.extend(values)
+    data: bytes = message.SerializeToString()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "label"),
+    [("int64", 7, 7), ("float", 7.0, 7), ("int64", 2**24, 2**24)],
+)
+def test_whole_labels_of_every_kind_are_kept(
+    tmp_path: Path, kind: str, value: object, label: int
+) -> None:
+    path = tmp_path / "train-00000-of-00001"
+    path.write_bytes(tfrecord.frame(labelled(kind, value)))
+    lines(FROM.planned({"path": str(path), "out": str(tmp_path / "back"), "label_offset": "0"}))
+    (payload,) = (payload for _, payload in records(tmp_path / "back" / "train.rec"))
+    assert unpack(payload, "").labels == (float(label),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "got"),
+    [
+        ("float", (7.5,), "got 7.5"),
+        ("float", (float("nan"),), "got nan"),
+        ("float", (float("inf"),), "got inf"),
+        ("bytes", (b"7",), "got bytes b'7'"),
+        ("int64", (2**24 + 1,), "got 16777217"),
+        ("int64", (-(2**24) - 1,), "got -16777217"),
+        ("int64", (), "got 0 values"),
+        ("int64", (1, 2), "got 2 values"),
+    ],
+)
+def test_a_label_that_a_record_cannot_hold_is_refused_by_record_and_field(
+    tmp_path: Path, kind: str, values: tuple[object, ...], got: str
+) -> None:
+    path = tmp_path / "train-00000-of-00001"
+    path.write_bytes(tfrecord.frame(labelled("int64", 1)) + tfrecord.frame(labelled(kind, *values)))
+    given = {"path": str(path), "out": str(tmp_path / "back"), "label_offset": "0"}
+    with pytest.raises(DataError) as caught:
+        lines(FROM.planned(given))
+    assert "\n" not in str(caught.value)
+    assert "record 1: image/class/label: expected " in str(caught.value)
+    assert str(caught.value).endswith(got)
+    assert not (tmp_path / "back" / "train.rec").exists()

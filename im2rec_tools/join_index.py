@@ -1,0 +1,59 @@
+"""Command `join-index`: one index for several shards, as readers want that take one file of it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from im2rec_tools.command import Command, Option, main, path
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import whole
+from im2rec_tools.progress import Plan, Update
+from im2rec_tools.recordio import offsets_of, read_index
+from im2rec_tools.shards import recs
+
+
+def _plan(path: Path, index: Path) -> Plan:
+    shards = recs(path)
+    if index.resolve() in {rec.with_suffix(".idx").resolve() for rec in shards}:
+        raise DataError(f"{index}: is the index of one shard; choose another name")
+
+    def work() -> Iterator[Update]:
+        joined, keys = 0, set[int]()
+        with whole(index) as file:
+            for line, key in _lines(shards):
+                file.write(line)
+                joined += 1
+                keys.add(key)
+        if len(keys) < joined:
+            yield f"note: {joined - len(keys)} keys occur again; readers by offset do not mind"
+        yield ";".join(map(str, shards))
+        yield f"{joined} records of {len(shards)} shards in {index}, in the order above"
+
+    return Plan(says=[f"would write one index of {len(shards)} shards to {index}"], work=work)
+
+
+def _lines(shards: list[Path]) -> Iterator[tuple[bytes, int]]:
+    """Each record's line and key: its offset is that in its shard, after all shards before it."""
+    before = 0
+    for rec in shards:
+        beside = rec.with_suffix(".idx")
+        if not beside.is_file():
+            raise DataError(f"{beside}: no such file; expected the index of {rec.name}")
+        offsets_of(rec)  # that the two belong together
+        for key, offset in read_index(beside):
+            yield f"{key}\t{before + offset}\n".encode(), key
+        before += rec.stat().st_size
+
+
+COMMAND = Command(
+    name="join-index",
+    help="Writes one index for several shards, for readers that take one (DALI, path_imgidx).",
+    options=(
+        Option(name="path", help="a .rec, or a folder of them", parse=path),
+        Option(name="index", help="file to write: all.idx", parse=path),
+    ),
+    plan=_plan,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(COMMAND))

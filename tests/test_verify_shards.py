@@ -1,0 +1,39 @@
+"""Reading shards back: every wrong one is named, whatever is wrong with it."""
+
+from pathlib import Path
+
+import pytest
+
+from im2rec_tools.errors import DataError
+from im2rec_tools.pack import COMMAND as PACK
+from im2rec_tools.verify import COMMAND as VERIFY
+from tests.trees import lines, tree
+
+
+def test_every_bad_shard_is_reported_not_only_the_first(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 20})
+    lines(PACK.planned({"prefix": str(tmp_path / "s" / "x"), "root": str(root), "chunks": "5"}))
+    shards = [tmp_path / "s" / f"x_{n}.rec" for n in range(5)]
+    flipped = bytearray(shards[0].read_bytes())
+    flipped[len(flipped) // 2] ^= 0xFF
+    shards[0].write_bytes(flipped)
+    shards[2].write_bytes(shards[2].read_bytes()[:-8])  # fails before a record is read
+    shards[4].write_bytes(b"")
+    with pytest.raises(DataError) as caught:
+        lines(VERIFY.planned({"path": str(tmp_path / "s")}))
+    first, *wrong = str(caught.value).splitlines()
+    assert first == "3 of 5 shards are wrong:"
+    assert [line.split(":")[0].strip() for line in wrong] == [
+        str(shard) for shard in (shards[0], shards[2], shards[4])
+    ]
+
+
+def test_a_single_bad_shard_is_one_line(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 4})
+    lines(PACK.planned({"prefix": str(tmp_path / "x"), "root": str(root)}))
+    rec = tmp_path / "x.rec"
+    rec.write_bytes(rec.read_bytes()[:-8])
+    with pytest.raises(DataError) as caught:
+        lines(VERIFY.planned({"path": str(rec)}))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(rec))
