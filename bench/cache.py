@@ -3,7 +3,7 @@
 import ctypes
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bench.errors import SpecError
+from bench.notes import Note, NoteKind
 
 # Of more than this many bytes, one look after another: mincore fills a byte a page.
 _LOOK = 1 << 30
@@ -94,19 +95,19 @@ def facts(found: Cached | None) -> dict[str, int | None]:
     return {"data_bytes": found.size, "cached_bytes": found.cached}
 
 
-def said(workers: Sequence[dict[str, Any]]) -> str:
-    """The page cache in a few words, from the facts of every worker."""
+def notes(workers: Sequence[dict[str, Any]]) -> Iterator[Note]:
+    """How much of the data was in the page cache, from the facts of every worker."""
     if any("cached_bytes" not in one for one in workers):
-        return ""
+        return
     if any(one["cached_bytes"] is None for one in workers):
-        return "not known whether the data were in the page cache: they are another user's"
+        yield Note(NoteKind.PAGE_CACHE_UNKNOWN)
+        return
     shares = [one["cached_bytes"] / one["data_bytes"] for one in workers]
-    least, most = (round(100 * share) for share in (min(shares), max(shares)))
     word = "partly warm"
     if min(shares) > 1 - _COLD_BELOW:
         word = "warm"
     elif max(shares) < _COLD_BELOW:
         word = "cold"
     size = max(one["data_bytes"] for one in workers) / 1e6
-    percent = f"{least}" if least == most else f"{least} to {most}"
-    return f"{word} page cache ({percent} % of {size:.3g} MB)"
+    ends = sorted({min(shares), max(shares)})
+    yield Note(NoteKind.PAGE_CACHE, {"state": word, "cached": ends, "megabytes": size})

@@ -22,7 +22,7 @@ class Event:
             window      index, seconds, cpu_seconds, images, steps, loss
             validating  total so far; now and then, so that a long validation is no silence
             epoch       epoch, correct, total (of this rank's share of the validation set), in_top_k
-            done        weight_hash, peak_memory_bytes, which python and MXNet it ran
+            done        weight_hash, peak_memory_bytes, which python and MXNet it ran; notes (JSON)
             failed      message
     """
 

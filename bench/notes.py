@@ -50,11 +50,18 @@ class NoteKind(StrEnum):
     DRIFT = "drift"
     # The point beside others.
     FAILED_REPEATS = "failed-repeats"
-    BASELINE_SUBSTITUTED = "baseline-substituted"
+    BASELINE_FAILED = "baseline-failed"
+    BASELINE_UNMEASURED = "baseline-unmeasured"
+    BASELINE_UNSTABLE = "baseline-unstable"
+    BASELINE_OVERSUBSCRIBED = "baseline-oversubscribed"
+    BASELINE_ABSENT = "baseline-absent"
+    BASELINE_OTHER_KIND = "baseline-other-kind"
     CONDITIONS_DIFFER = "conditions-differ"
     BASE_CONDITIONS_DIFFER = "base-conditions-differ"
     ACCURACY = "accuracy"
+    ACCURACIES = "accuracies"
     BANDWIDTH = "bandwidth"
+    BANDWIDTH_ALONE = "bandwidth-alone"
     # Figures of others.
     NOT_OURS = "not-ours"
     LOG_LINES = "log-lines"
@@ -85,6 +92,15 @@ class NoteKind(StrEnum):
         return _TABLE[self][1]
 
 
+# What others did on a machine while windows were measured.
+INTERFERENCE = frozenset(
+    {
+        *(NoteKind.OTHER_PROGRAMS, NoteKind.STOLEN, NoteKind.SWAPPED, NoteKind.THROTTLED),
+        *(NoteKind.CLOCK_FELL, NoteKind.GPU_PROGRAMS),
+    }
+)
+# Windows that did not reach a steady state.
+UNSTEADY = frozenset({NoteKind.NOT_STEADY, NoteKind.DRIFT})
 _BUSY = (
     "busy machine: the baseline worker got the CPU for only {share:.0%} of its window time, so "
     "speed-ups relative to it are inflated. Rerun on an idle machine with a new --run name"
@@ -171,23 +187,46 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
         "windows not steady",
     ),
     NoteKind.FAILED_REPEATS: (
-        "{failed:d} of {of:d} repeats failed",
+        "{failed:d} of {of:d} repeats have no number",
         "some repeats failed",
     ),
-    NoteKind.BASELINE_SUBSTITUTED: (
-        "{column}: against {base} in place of {wanted}, which {why}",
-        "speed-ups against another baseline than meant",
+    NoteKind.BASELINE_FAILED: (
+        "no {cell}: {baseline} has no number ({status})",
+        "no efficiency because the baseline failed",
+    ),
+    NoteKind.BASELINE_UNMEASURED: ("no {cell}: {baseline} is not measured yet", ""),
+    NoteKind.BASELINE_UNSTABLE: (
+        "no {cell}: {baseline} has no steady state",
+        "no efficiency because the baseline has no steady state",
+    ),
+    NoteKind.BASELINE_OVERSUBSCRIBED: (
+        "no {cell}: {baseline} is oversubscribed",
+        "no efficiency because the baseline is oversubscribed",
+    ),
+    NoteKind.BASELINE_ABSENT: ("no {cell}: no point {baseline} has the same settings", ""),
+    NoteKind.BASELINE_OTHER_KIND: (
+        "no {cell}: only {baseline} could be its baseline, and other points stand against one "
+        "without servers",
+        "",
     ),
     NoteKind.CONDITIONS_DIFFER: (
-        "its repeats differ in {what}",
+        "its repeats differ in {name} ({values:or})",
         "variables or instructions differ between runs",
     ),
     NoteKind.BASE_CONDITIONS_DIFFER: (
-        "it and its base {base} differ in {what}",
+        "it and its base {base} differ in {name} ({values:or})",
         "variables or instructions differ between runs",
     ),
     NoteKind.ACCURACY: ("validation accuracy {accuracy:.3f}", ""),
-    NoteKind.BANDWIDTH: ("{megabytes:.0f} MB/s each way per worker", ""),
+    NoteKind.ACCURACIES: (
+        "validation accuracy {mean:.3f} ({accuracy:.3f} in {repeats:d} repeats)",
+        "",
+    ),
+    NoteKind.BANDWIDTH: (
+        "{mb_per_second:.0f} MB/s each way a worker (95 % {low:.0f} .. {high:.0f})",
+        "",
+    ),
+    NoteKind.BANDWIDTH_ALONE: ("{mb_per_second:.0f} MB/s each way a worker", ""),
     NoteKind.NOT_OURS: ("not measured by mxscale: {source}", ""),
     NoteKind.LOG_LINES: ("{used:d} of {lines:d} lines have a speed", ""),
     NoteKind.LOG_SPOILT: (
@@ -225,7 +264,7 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
         "imported speeds that the log's own times contradict",
     ),
     NoteKind.LOG_NOT_TRAINING: ("not training: its mode is {mode}", "imported, but not training"),
-    NoteKind.TEXT: ("{text}", "remarks of an older version, which are listed below the table"),
+    NoteKind.TEXT: ("{text}", "remarks of an older version"),
 }
 
 
@@ -311,7 +350,9 @@ class _Shown:
     def __format__(self, spec: str) -> str:
         numbers = [one for one in self.values if _is_number(one)]
         numbers = [one for one in numbers if not (isinstance(one, float) and math.isnan(one))]
-        if spec == "list" or not spec or len(numbers) < len(self.values):
+        if spec == "or":
+            return " or ".join(map(str, self.values))
+        if spec == "list" or not spec or not numbers or len(numbers) < len(self.values):
             return ", ".join(map(str, self.values))
         ends = dict.fromkeys(_number(one, spec) for one in (min(numbers), max(numbers)))
         return " to ".join(ends) + (" %" if spec.endswith("%") else "")
@@ -347,17 +388,23 @@ def texts(notes: Iterable[Note], most: int = _MOST_SCOPES) -> list[str]:
     count: dict[NoteKind, int] = {}
     for note in notes:
         count[note.kind] = count.get(note.kind, 0) + 1
-        if count[note.kind] <= most or not _place(note.scope):
-            found.append(_whole(note))
+        if count[note.kind] <= most or note.kind == NoteKind.TEXT:
+            found.append(f"{whole(note)}{_count(note.scope)}")
+    count.pop(NoteKind.TEXT, None)
     more = {kind: number - most for kind, number in count.items() if number > most}
     found += [f"{number} more notes of the kind {kind}" for kind, number in more.items()]
     return found
 
 
-def _whole(note: Note) -> str:
-    place, repeats = _place(note.scope), note.scope.get("repeats")
-    count = f" (in {len(repeats)} of {note.scope.get('of')} repeats)" if repeats else ""
-    return f"{place}: {sentence(note)}{count}" if place else sentence(note) + count
+def whole(note: Note) -> str:
+    """The note in words with its host, rank or process: 'node1: it moved 12 MiB ...'."""
+    place = _place(note.scope)
+    return f"{place}: {sentence(note)}" if place else sentence(note)
+
+
+def _count(scope: Mapping[str, Any]) -> str:
+    repeats = scope.get("repeats")
+    return f" (in {len(repeats)} of {scope.get('of')} repeats)" if repeats else ""
 
 
 def _place(scope: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from bench.environment import computing
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.memory import advice, ran_out
+from bench.notes import as_json
 from bench.options import Options, parse
 from bench.processor import prepare
 from bench.rendezvous import announce
@@ -95,7 +96,7 @@ def _say_done(summary: "Summary") -> None:
     """The last event of a worker that has done all it was asked for."""
     values = {
         "ended": summary.ended,
-        "doubts": summary.doubts,
+        "notes": [as_json(note) for note in summary.notes],
         "weight_hash": summary.weight_hash,
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **software(),

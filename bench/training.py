@@ -24,6 +24,7 @@ from bench.errors import SpecError
 from bench.feed import batches_of, window_steps
 from bench.kvstores import is_async
 from bench.mxnet_import import mx
+from bench.notes import Note
 from bench.options import Options
 from bench.profiling import profiled
 from bench.shards import shards
@@ -43,7 +44,7 @@ class Summary:
 
     ended           why no more were measured: as in stopping.py, or 'epochs'
     weight_hash     equal on every rank after a synchronous job, or it trained several networks
-    doubts          what a person should know of it, in sentences
+    notes           what a reader of its numbers should know
     """
 
     rank: int
@@ -52,7 +53,7 @@ class Summary:
     ended: str = ""
     accuracy: float | None = None
     weight_hash: str = ""
-    doubts: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def measure(worker: Worker, feed: Iterator[inputs.Batch], steps: int, index: int) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def train(options: Options, told: Mapping[str, Any] | None = None) -> Summary:
         ended=ended,
         accuracy=accuracy,
         weight_hash=weights.digest(worker),
-        doubts=_doubts(worker, windows) if worker.rank == 0 else (),
+        notes=_notes(worker, windows) if worker.rank == 0 else (),
     )
 
 
@@ -139,8 +140,8 @@ def _check_validation(worker: Worker) -> None:
         )
 
 
-def _doubts(worker: Worker, windows: list[dict[str, Any]]) -> tuple[str, ...]:
-    found: list[str] = []
+def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
+    found: list[Note] = []
     if not worker.options.gpus:  # where a processor only starts what GPUs compute
         found += doubts.of_traffic(worker.options, weights.gradient_bytes(worker), windows)
     if not worker.options.benchmark:

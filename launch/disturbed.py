@@ -1,10 +1,10 @@
 """Whether others disturbed a measurement, by what its machines counted meanwhile. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from results.record import DISTURBED
+from bench.notes import Note, NoteKind
 
 # Shares of a machine's processor time. A master and its screen stay below the first.
 _OTHERS_ABOVE, _STOLEN_ABOVE = 0.1, 0.01
@@ -47,16 +47,17 @@ class Counted:
 Span = tuple[Counted, Counted]
 
 
-def disturbances(spans: Mapping[str, Span]) -> list[str]:
-    """What a reader of the numbers should know, in words, by host; spans are by host too."""
+def disturbances(spans: Mapping[str, Span]) -> list[Note]:
+    """What a reader of the numbers should know, by host; spans are by host too."""
     machines: dict[str, dict[str, Span]] = {}
     for host, span in spans.items():
         if span[1].at - span[0].at >= _LEAST_SECONDS:
             machines.setdefault(span[0].machine, {})[host] = span
     found = []
     for hosts in machines.values():
-        said = _of_machine(list(hosts.values()))
-        found += [f"{_named(list(hosts))}: {one} {DISTURBED}" for one in said]
+        scope = {"hosts": list(hosts)} if len(hosts) > 1 else {"host": next(iter(hosts))}
+        notes = _of_machine(list(hosts.values()))
+        found += [Note(kind, figures, scope) for kind, figures in notes]
     return found
 
 
@@ -65,11 +66,7 @@ def kept(span: Span) -> list[dict[str, Any]]:
     return [asdict(one) | {"gpu_programs": list(one.gpu_programs)} for one in span]
 
 
-def _named(hosts: Sequence[str]) -> str:
-    return hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more on its machine"
-
-
-def _of_machine(spans: Sequence[Span]) -> list[str]:
+def _of_machine(spans: Sequence[Span]) -> Iterator[tuple[NoteKind, dict[str, Any]]]:
     """Of one machine; each span is of one of the agents on it."""
     begin, end = spans[0]
     seconds, cores = end.at - begin.at, end.cores
@@ -77,22 +74,18 @@ def _of_machine(spans: Sequence[Span]) -> list[str]:
     others = (end.busy - begin.busy) / seconds - ours
     stolen = (end.stolen - begin.stolen) / seconds
     swapped, throttled = end.swapped - begin.swapped, end.throttled - begin.throttled
-    said = []
     if others > _OTHERS_ABOVE * cores:
-        said.append(f"other programs used {others:.1f} of its {cores} cores")
+        yield NoteKind.OTHER_PROGRAMS, {"cores": others, "of": cores}
     if stolen > _STOLEN_ABOVE * cores:
-        said.append(
-            f"its hypervisor gave {100 * stolen / cores:.0f} % of its cores' time to others"
-        )
+        yield NoteKind.STOLEN, {"share": stolen / cores}
     if swapped > _SWAPPED_ABOVE:
-        said.append(f"it moved {swapped / (1 << 20):.0f} MiB to and from swap")
+        yield NoteKind.SWAPPED, {"mib": swapped / (1 << 20)}
     if throttled > 0:
-        said.append("its processors were slowed for heat")
+        yield NoteKind.THROTTLED, {"count": throttled}
     if end.clock and end.clock < _CLOCK_BELOW * begin.clock:
-        said.append(f"its clock fell from {begin.clock:.1f} to {end.clock:.1f} GHz")
+        yield NoteKind.CLOCK_FELL, {"before": begin.clock, "after": end.clock}
     programs = sorted(
         {pid for first, last in spans for pid in (*first.gpu_programs, *last.gpu_programs)}
     )
     if programs:
-        said.append(f"other programs (processes {', '.join(map(str, programs))}) used its GPUs")
-    return said
+        yield NoteKind.GPU_PROGRAMS, {"pids": programs}

@@ -1,5 +1,6 @@
 """What a watched job looks like at one moment."""
 
+from bench.notes import Note, NoteKind, texts
 from launch.seen import Seen
 from launch.use import cpu_share, device_shares, gpu_shares, idle
 from launch.watch import Watch
@@ -19,18 +20,16 @@ def glimpse(watch: Watch, now: float) -> Glimpse:
         seconds=now - watch.began,
         met_seconds=watch.met - watch.began if watch.met else None,
         quiet_seconds=now - max((worker.heard for worker in workers), default=watch.began),
-        idle=watch.idle,
+        idle="; ".join(texts(watch.idle)),
     )
 
 
-def _idle(watch: Watch) -> str:
+def _idle(watch: Watch) -> tuple[Note, ...]:
     shares: dict[str, float] = {}
     for one in watch.workers if watch.met else []:
         if one.done is None and not one.exit:
             shares |= device_shares(one.who, one.uses, len(one.process.cores))
-    names = idle(shares)
-    verb = "idles" if len(names) == 1 else "idle"
-    return f"{', '.join(names)} {verb} while others work" if names else ""
+    return tuple(Note(NoteKind.IDLE_DEVICE, {}, {"process": name}) for name in idle(shares))
 
 
 def _standing(one: Seen, now: float) -> Standing:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.cache import said
+from bench.cache import notes as cache_notes
+from bench.notes import Note, NoteKind, of_json
 from bench.trial import Trial
 from launch.disturbed import Span, disturbances
 from launch.seen import Seen
@@ -19,12 +20,12 @@ _LOOKS = ("--monitor", "--profile-worker-suffix", "--profile-server-suffix")
 def judge(
     trial: Trial,
     workers: Sequence[Seen],
-    idle: str = "",
+    idle: Sequence[Note] = (),
     machines: Mapping[str, Span] | None = None,
 ) -> Verdict:
     """The verdict on a job that ended well: failed where it was not the one asked for.
 
-    The message of a good one is what a reader of its number should know: who was idle, and what
+    The notes of a good one are what a reader of its number should know: who was idle, and what
     others did on its machines meanwhile, by what those counted.
     """
     for doubt in _doubts(trial, workers):
@@ -32,73 +33,67 @@ def judge(
     # The times of a rehearsal are scripted: nobody can disturb them.
     disturbed = disturbances(machines or {}) if trial.engine != "fake" else []
     own = (
-        _note(trial, workers),
-        _looked_at(trial),
-        _brief(trial, workers),
-        _spent(trial, workers),
-        *_told(trial, workers),
+        *_data(trial, workers),
+        *_inspected(trial),
+        *_brief(trial, workers),
+        *_spent(trial, workers),
+        *_emitted(trial, workers),
     )
-    notes = filter(None, (*own, idle, *disturbed))
-    return Verdict(status="ok", message="; ".join(notes))
+    return Verdict(status="ok", notes=(*own, *idle, *disturbed))
 
 
-def _note(trial: Trial, workers: Sequence[Seen]) -> str:
+def _data(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
     if trial.mode == "synthetic":
-        return _busy(trial, workers[0])
-    return "" if trial.engine == "fake" else said([worker.facts for worker in workers])
+        yield from _busy(trial, workers[0])
+    elif trial.engine != "fake":
+        yield from cache_notes([worker.facts for worker in workers])
 
 
-def _looked_at(trial: Trial) -> str:
-    """Says so where looking inside took a part of the windows."""
+def _inspected(trial: Trial) -> Iterator[Note]:
+    """If looking inside took a part of the windows."""
     given = dict(one.partition("=")[::2] for one in trial.options)
     names = [name for name in _LOOKS if given.get(name, "") not in {"", "0"}]
-    return f"no measurement of speed, for it was looked at by {names[0]}" if names else ""
+    if names:
+        yield Note(NoteKind.INSPECTED, {"option": names[0]})
 
 
-def _brief(trial: Trial, workers: Sequence[Seen]) -> str:
-    """Says so where the windows that count are too short in all for what a machine does beside."""
+def _brief(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
+    """If the windows that count are too short in all for what a machine does beside."""
     if trial.engine == "fake":
-        return ""
+        return
     total = min(sum(w["seconds"] for w in one.windows[trial.warmup_windows :]) for one in workers)
-    if total >= _BRIEF_SECONDS:
-        return ""
-    return (
-        f"measured in {total:.2g} s in all, in which a machine may do anything: raise "
-        f"steps_per_window or windows"
-    )
+    if total < _BRIEF_SECONDS:
+        yield Note(NoteKind.BRIEF, {"seconds": total})
 
 
-def _busy(trial: Trial, worker: Seen) -> str:
-    """Says so where one core's worker, that waits for nobody, did not have its core to itself."""
+def _busy(trial: Trial, worker: Seen) -> Iterator[Note]:
+    """If one core's worker, which waits for nobody, did not have its core to itself."""
     if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
-        return ""
+        return
     windows = worker.windows[trial.warmup_windows :]
     share = sum(w["cpu_seconds"] for w in windows) / sum(w["seconds"] for w in windows)
-    if share >= _BUSY_BELOW:
-        return ""
-    return (
-        f"the machine was busy: the worker computed in {100 * share:.0f} % of its time only, and "
-        f"the speed-ups over it look too good: measure again on an idle machine (another --run)"
-    )
+    if share < _BUSY_BELOW:
+        yield Note(NoteKind.BUSY_BASELINE, {"share": share})
 
 
-def _told(trial: Trial, workers: Sequence[Seen]) -> list[str]:
-    """What workers themselves doubt; of a network's size, where there is a network."""
+def _emitted(trial: Trial, workers: Sequence[Seen]) -> list[Note]:
+    """The notes of the workers; of a network's size only if there is a network."""
     if trial.hosts < 2 and trial.mode != "real":
         return []
-    return [doubt for worker in workers for doubt in (worker.done or {}).get("doubts", ())]
+    return [of_json(note) for one in workers for note in (one.done or {}).get("notes", ())]
 
 
-def _spent(trial: Trial, workers: Sequence[Seen]) -> str:
-    """Says so where the budget was spent before the rate was known as well as was asked for."""
+def _spent(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
+    """If the budget was spent before the rate was known as well as was asked for."""
+    unit = (workers[0].done or {}).get("ended", "")
     spent = {
-        "windows": f"{trial.windows} windows",
-        "seconds": f"{trial.budget_seconds:g} s",
-        "epochs": f"{trial.num_epochs} epochs",
-    }.get((workers[0].done or {}).get("ended", ""))
-    if spent is None or not trial.precision or trial.asynchronous:
-        return ""
-    return f"a budget of {spent} was spent before the rate was known to {100 * trial.precision:g} %"
+        "windows": (trial.windows, "windows"),
+        "seconds": (trial.budget_seconds, "s"),
+        "epochs": (trial.num_epochs, "epochs"),
+    }.get(unit)
+    if spent and trial.precision and not trial.asynchronous:
+        figures = {"amount": spent[0], "unit": spent[1], "precision": trial.precision}
+        yield Note(NoteKind.BUDGET_SPENT, figures)
 
 
 def _overlap(trial: Trial, workers: Sequence[Seen]) -> float:

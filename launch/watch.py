@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bench.events import Event
+from bench.notes import Note
 from launch.channel import SILENCE_SECONDS
 from launch.disturbed import Counted, Span
 from launch.plan import Process
@@ -34,7 +35,7 @@ class Deadlines:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How a job ended: a status of a record, and one line for a person.
+    """How a job ended: a status of a record, why it failed in one line, and notes if it did not.
 
     `silent` hosts have said nothing for so long that they are not waited for; `stopped` is whether
     a person ended the job, and with it the sweep.
@@ -42,6 +43,7 @@ class Verdict:
 
     status: str
     message: str = ""
+    notes: tuple[Note, ...] = ()
     silent: tuple[str, ...] = ()
     stopped: bool = False
 
@@ -63,7 +65,7 @@ class Watch:
         self.began = now
         self.met = 0.0
         self.windows = windows
-        self.idle = ""
+        self.idle: tuple[Note, ...] = ()
         self.failed: list[Seen] = []  # in the order heard: what fails first brings others down
         self.machines: dict[str, Span] = {}
 

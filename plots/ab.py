@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.notes import Note, merged, texts, whole
 from results.ab import BLOCK, differences, percent
 from results.errors import StoreError
 from results.rates import rate_of
-from results.record import Record
-from results.scaling import AMOUNT
+from results.record import Record, notes_of
 from results.store import write_whole
 
 _MOST_NAMED = 6
@@ -31,15 +31,17 @@ def page(lines: Sequence[str], records: Sequence[Record]) -> str:
 
 def remarks(records: Sequence[Record]) -> list[str]:
     """What was said of single runs, each once, and of which: 'runs 2, 3 (B): ...'."""
-    said: dict[str, dict[int, str]] = {}
-    for number, record in enumerate(records):
-        for part in filter(None, record.message.split("; ")):
-            said.setdefault(AMOUNT.sub("#", part), {}).setdefault(number, part)
+    notes = merged([notes_of(record) for record in records])
     rehearsal = any(record.trial.engine == "fake" for record in records)
     return [
         *(["REHEARSAL: the fake engine's scripted times, not measurements"] if rehearsal else []),
-        *(f"{_runs(list(one))}: {next(iter(one.values()))}" for one in said.values()),
+        *(f"{_runs(_numbers(note, len(records)))}: {whole(note)}" for note in notes),
     ]
+
+
+def _numbers(note: Note, of: int) -> Sequence[int]:
+    """The places of the runs that have it."""
+    return [number - 1 for number in note.scope.get("repeats", range(1, of + 1))]
 
 
 def _runs(numbers: Sequence[int]) -> str:
@@ -58,7 +60,8 @@ def table(records: Sequence[Record]) -> str:
     for number, record in enumerate(records):
         block, place = divmod(number, len(BLOCK))
         rate, repeat = rate_of(record), record.identity.repeat
-        writer.writerow([number + 1, block + 1, BLOCK[place], repeat + 1, rate, record.message])
+        words = "; ".join(texts(notes_of(record)))
+        writer.writerow([number + 1, block + 1, BLOCK[place], repeat + 1, rate, words])
     return text.getvalue()
 
 

@@ -141,7 +141,7 @@ def _of_points(found: Comparison) -> list[str]:
 def _told(change: Change) -> str:
     """Why the verdict is as it is; of one that was decided, what its runs said of the point too."""
     rows = (("A", change.a), ("B", change.b)) if change.verdict in _DECIDED else ()
-    doubts = [f"{name} says: {row.message}" for name, row in rows if row and row.message]
+    doubts = [f"{name} says: {row.remark}" for name, row in rows if row and row.remark]
     differs = f"differs in {', '.join(change.settings)}" if change.settings else ""
     return "; ".join(filter(None, (change.why, differs, *doubts)))
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from bench.kvstores import is_distributed
+from bench.notes import UNSTEADY, NoteKind, sentence
 from plots.lines import TRAINING, network
 from plots.numbers import ratio_of, unsure
 from results.run import Run
 from results.scaling import ScalingRow
 
-_MOST_NAMED = 3
+_MOST_NAMED, _MOST_TEXTS = 3, 2
 # Half of an interval, as a part of the rate.
 _WIDE = 0.05
 # An efficiency that surely is larger than this is too good.
@@ -20,7 +21,7 @@ def doubts(run: Run) -> Iterator[str]:
     lost = list(_lost(run))
     if lost:
         yield f"Missing: {'; '.join(lost)}."
-    unsure = [*_uncertain(run.rows), *_unlike(run.rows)]
+    unsure = [*_marked(run.rows), *_uncertain(run.rows), *_unlike(run.rows)]
     if unsure:
         yield f"To doubt: {'; '.join(unsure)}."
     elif not lost and not run.rehearsal:
@@ -30,7 +31,7 @@ def doubts(run: Run) -> Iterator[str]:
 def _lost(run: Run) -> Iterator[str]:
     failed = [row for row in run.rows if row.rate is None]
     if failed:
-        named = _named([f"{row.trial.name} ({row.status})" for row in failed])
+        named = _named([f"{row.trial.name} ({_ended(row)})" for row in failed])
         which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
         yield f"a number for {which}: {named}"
     if run.missing:
@@ -42,6 +43,14 @@ def _lost(run: Run) -> Iterator[str]:
     ]
     if several and not any(row.worker for row in several):
         yield "one worker through the same store, to tell what servers cost"
+
+
+def _ended(row: ScalingRow) -> str:
+    """'failed', or 'failed in 1 of 3 repeats' if others have a number."""
+    for note in row.notes:
+        if note.kind == NoteKind.FAILED_REPEATS:
+            return f"{row.status} in {note.figures['failed']} of {note.figures['of']} repeats"
+    return row.status
 
 
 def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -60,6 +69,28 @@ def _counted(count: int, noun: str) -> str:
 
 def _counts(rows: Sequence[ScalingRow], name: str) -> int:
     return len({row.trial.devices for row in rows if network(row) == name})
+
+
+def _marked(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What notes say of points with a number, interference first, with the points' names."""
+    good = [row for row in rows if row.rate]
+    found: dict[str, list[str]] = {}
+    for kind in NoteKind:
+        names = [row.trial.name for row in good if kind in row.marks and kind != NoteKind.TEXT]
+        if names:
+            found.setdefault(kind.headline, []).extend(names)
+    for headline, names in found.items():
+        yield f"{headline}: {_named(list(dict.fromkeys(names)))}"
+    yield from _texts(good)
+
+
+def _texts(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What records of an older version say as text, which has no kind."""
+    found = [note for row in rows for note in row.notes if note.kind == NoteKind.TEXT]
+    said = list(dict.fromkeys(map(sentence, found)))
+    if said:
+        more = [f"{len(said) - _MOST_TEXTS} more"] if len(said) > _MOST_TEXTS else []
+        yield f"{NoteKind.TEXT.headline}: {', '.join([*said[:_MOST_TEXTS], *more])}"
 
 
 def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -110,22 +141,12 @@ def _half(row: ScalingRow) -> float | None:
 def _unlike(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """What is to be read of single points, and of where servers ran."""
     good = [row for row in rows if row.rate]
-    unsteady = [
-        row.trial.name
-        for row in good
-        if row.status == "unstable" or any(one.unsteady for one in row.repeats)
-    ]
-    if unsteady:
-        yield f"windows not steady: {_named(unsteady)}"
-    differing = [row.trial.name for row in good if " differ in " in row.message]
-    if differing:
-        yield f"variables or instructions differ between runs: {_named(differing)}"
+    unsteady = [row.trial.name for row in good if row.status == "unstable"]
+    if unsteady and not any(kind in UNSTEADY for row in good for kind in row.marks):
+        yield f"{NoteKind.NOT_STEADY.headline}: {_named(unsteady)}"
     above = [row.trial.name for row in good if _above_ideal(row)]
     if above:
         yield f"better than ideal, so a base may be too slow: {_named(above)}"
-    slow = [row.trial.name for row in good if "slower at computing" in row.message]
-    if slow:
-        yield f"some ranks computed more slowly than others: {_named(slow)}"
     sharing = [r for r in good if r.trial.device == "cpu" and r.trial.servers]
     if any(not row.trial.server_hosts for row in sharing):
         yield "servers share their workers' cores"

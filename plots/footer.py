@@ -104,7 +104,7 @@ def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
     listed = {
         "in the table only": [row for row in rows if row.rate and id(row) not in seen],
         "without a number": [row for row in rows if row.rate is None],
-        "the table says more of": [row for row in drawn if row.message],
+        "the table says more of": [row for row in drawn if row.notes],
     }
     for what, found in listed.items():
         if found:

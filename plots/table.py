@@ -39,6 +39,8 @@ HEADER = (
     "of worker",
     "status",
 )
+# Beside the status of a point that the summary names.
+MARK = "!"
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
 _TEXT = ("network", "kvstore", "status")
 _MOST_TOLD = 5
@@ -88,7 +90,7 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         _efficiency(row.host),
         _efficiency(row.worker),
         *map(_amount, costs.found(row)),
-        row.status,
+        f"{row.status} {MARK}" if row.rate and row.marks else row.status,
     )
 
 
@@ -160,6 +162,8 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
         beside = all(not row.trial.server_hosts for row in rows)
         where = "share those of their workers" if beside else "have hosts of their own"
         lines.append(f"devices are cores; servers {where}.")
+    if any(row.rate and row.marks for row in rows):
+        lines.append(f"{MARK} read what is said of this point, above and below, with its number.")
     if any(row.emulated for row in rows):
         lines.append("* emulated: more devices than the machine has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
@@ -267,7 +271,7 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     table, console = _grid(run.rows, title, (), costs), Console()
     if not console.is_terminal:
         console = Console(width=max(140, _width(table)))
-    all_ok = all(row.status == "ok" for row in run.rows)
+    all_ok = all(row.status == "ok" and not row.marks for row in run.rows)
     spare = (*_SPARE, *(["status"] if all_ok else []), *money.headers(costs))
     left_out = 0
     while console.is_terminal and left_out < len(spare) and _width(table) > console.width:

@@ -115,4 +115,4 @@ def _besides(rows: Sequence[ScalingRow]) -> Iterator[str]:
     moved = [row for row in rows if row.trial.mode == "bandwidth" and row.rate]
     if moved:
         most = max(moved, key=size)
-        yield f"Of the bytes that a store moves, {most.trial.name}: {most.message}."
+        yield f"Of the bytes that a store moves, {most.trial.name}: {most.remark}."

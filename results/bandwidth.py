@@ -1,5 +1,6 @@
 """What a store moves: bytes each way of a worker, from records whose images are bytes."""
 
+from bench.notes import Note, NoteKind
 from bench.trial import Trial
 from results.rates import Rate
 
@@ -9,10 +10,10 @@ def mb_per_second(trial: Trial, rate: Rate) -> float:
     return rate.images_per_second / trial.workers / 1e6
 
 
-def sentence(trial: Trial, rate: Rate) -> str:
-    """What a point of bandwidth has come to."""
+def moved(trial: Trial, rate: Rate) -> Note:
+    """What a point of bandwidth has come to; without ends if its spread is not known."""
     value = mb_per_second(trial, rate)
     if rate.low is None or rate.high is None:
-        return f"{value:.0f} MB/s each way a worker"
+        return Note(NoteKind.BANDWIDTH_ALONE, {"mb_per_second": value})
     low, high = (end / trial.workers / 1e6 for end in (rate.low, rate.high))
-    return f"{value:.0f} MB/s each way a worker (95 % {low:.0f} .. {high:.0f})"
+    return Note(NoteKind.BANDWIDTH, {"mb_per_second": value, "low": low, "high": high})

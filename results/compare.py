@@ -5,10 +5,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.interval import Error
+from bench.notes import INTERFERENCE
 from bench.trial import FIELDS, Trial
 from results.errors import StoreError
 from results.rates import Ratio
-from results.record import DISTURBED
 from results.run import Run
 from results.scaling import ScalingRow
 from results.unlike import Pairs, Unlike, unlike
@@ -209,7 +209,7 @@ def _doubts(name: str, row: ScalingRow) -> Iterator[str]:
     seconds = sum(row.window_seconds)
     if seconds < _BRIEF_SECONDS:
         yield f"{name} was measured once, for {seconds:.2g} s; take more windows or repeats"
-    if DISTURBED in row.message:
+    if any(note.kind in INTERFERENCE for note in row.notes):
         yield f"others disturbed {name}, which was measured once; take more repeats"
 
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from results.record import BareRecord
 
-_MOST_NAMED = 3
-
 
 def conditions(record: BareRecord) -> dict[str, str]:
     """What the first rank said of them, by name."""
@@ -17,12 +15,8 @@ def conditions(record: BareRecord) -> dict[str, str]:
     return {name: str(value) for name, value in told.items()}
 
 
-def differences(found: Sequence[Mapping[str, str]]) -> str:
-    """What was not the same for all: 'OMP_WAIT_POLICY (active or unset)'; empty where all was."""
-    told = []
-    for name in sorted({name for one in found for name in one}):
-        values = list(dict.fromkeys(one.get(name, "unset") for one in found))
-        if len(values) > 1:
-            told.append(f"{name} ({' or '.join(values)})")
-    more = [f"{len(told) - _MOST_NAMED} more"] if len(told) > _MOST_NAMED else []
-    return ", ".join(told[:_MOST_NAMED] + more)
+def differences(found: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """The values of what was not the same for all, by name."""
+    names = sorted({name for one in found for name in one})
+    values = {name: list(dict.fromkeys(one.get(name, "unset") for one in found)) for name in names}
+    return {name: some for name, some in values.items() if len(some) > 1}

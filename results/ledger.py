@@ -8,13 +8,13 @@ from statistics import NormalDist
 import numpy as np
 
 from bench.interval import Numbers
+from bench.notes import Note, NoteKind
 from results.record import BareRank, BareRecord
 
 # A rank this much slower matters to a job that waits for it.
 _LEAST_EXCESS = 0.05
 _FALSE_ALARMS = 1e-3
 _LEAST_PROBES = 3
-_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +73,9 @@ def _median_of_others(logs: Numbers) -> Numbers:
     return np.asarray(middle.mean(axis=0))
 
 
-def slow_ranks(record: BareRecord) -> str:
-    """The sentence that names them; empty where there are none."""
-    named = stragglers(record.ranks)
-    if not named:
-        return ""
-    told = [
-        f"rank {one.rank} on {one.host} by {100 * one.excess:.0f} %" for one in named[:_MOST_NAMED]
+def slow_ranks(record: BareRecord) -> list[Note]:
+    """A note for each straggler, the slowest first."""
+    return [
+        Note(NoteKind.SLOW_RANK, {"excess": one.excess}, {"rank": one.rank, "host": one.host})
+        for one in stragglers(record.ranks)
     ]
-    more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
-    return f"slower at computing than the other ranks: {', '.join(told + more)}"

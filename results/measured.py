@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.notes import UNSTEADY, Note, NoteKind
 from bench.trial import Trial
 from results.conditions import conditions
 from results.ledger import slow_ranks
 from results.rates import Parts, parts
-from results.record import BareRank, BareRecord, Identity
+from results.record import BareRank, BareRecord, Identity, notes_of
 from results.windows import JobWindows, job_windows, left_out, unsteadiness
 
 
@@ -39,8 +40,7 @@ class Measured:
     windows     (seconds, images) of each window of the whole job, warm-up included
     dropped     how many of them, from the first, do not count
     parts       what its rate is made from
-    told        what a reader must know of its ranks and windows
-    unsteady    why its windows did not become steady; empty where they did
+    notes       what a reader must know of its number
     conditions  variables and instructions it ran with
     commands    its processes' command lines, by process
     machines    what was counted on each host as measuring began and ended
@@ -59,13 +59,17 @@ class Measured:
     windows: tuple[tuple[float, int], ...] = ()
     dropped: int = 0
     parts: Parts | None = None
-    told: tuple[str, ...] = ()
-    unsteady: str = ""
+    notes: tuple[Note, ...] = ()
     conditions: dict[str, str] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     paces: tuple[Pace, ...] = ()
+
+    @property
+    def unsteady(self) -> bool:
+        """Whether its windows did not become steady."""
+        return any(note.kind in UNSTEADY for note in self.notes)
 
     @property
     def steady_windows(self) -> tuple[tuple[float, int], ...]:
@@ -79,7 +83,7 @@ def measured(record: BareRecord) -> Measured:
         "trial": record.trial,
         "identity": record.identity,
         "status": record.status,
-        "message": record.message,
+        "message": record.message if record.status != "ok" else "",
         "emulated": record.emulated,
         "started": record.started,
         "elapsed_seconds": record.elapsed_seconds,
@@ -98,8 +102,13 @@ def measured(record: BareRecord) -> Measured:
         windows=job.each,
         dropped=job.found.dropped,
         parts=parts(record, job),
-        told=tuple(filter(None, (slow_ranks(record), left_out(record.trial, job)))),
-        unsteady=unsteadiness(record.trial, job),
+        notes=(
+            *([Note(NoteKind.NOT_OURS, {"source": record.source})] if record.source else []),
+            *notes_of(record),
+            *slow_ranks(record),
+            *left_out(record.trial, job),
+            *unsteadiness(record.trial, job),
+        ),
         paces=paces(record.ranks, job),
     )
 

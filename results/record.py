@@ -21,8 +21,6 @@ SCHEMA = 2
 _MOST, _MOST_DEVICES = 10**15, 10**7
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 1e9
 _NEWER = "schema {}, written by a newer version of mxscale"
-# How a message ends that tells of other programs, heat and the like.
-DISTURBED = "while this was measured"
 STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
 
 

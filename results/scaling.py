@@ -1,11 +1,11 @@
 """ScalingRow: one point of a sweep with its speed-up and efficiency against each baseline."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bench.notes import Note, NoteKind, merged, texts
 from bench.trial import Trial
-from results.bandwidth import sentence
+from results.bandwidth import moved
 from results.conditions import differences
 from results.measured import Measured, measured
 from results.rates import Rate, together
@@ -32,7 +32,8 @@ class ScalingRow:
     worker      against one worker through the same distributed store
     baseline    against `wanted`, the baseline that the report was asked for, if it was for one
     empty       the cells that have no number because of their baseline
-    message     why it is not ok, or what a reader must know
+    message     why it is not ok
+    notes       what a reader must know of it, of all repeats
     repeats     what each repeat's record says
     """
 
@@ -48,6 +49,7 @@ class ScalingRow:
     baseline: Against | None = None
     wanted: Baseline | None = None
     empty: tuple[EmptyCell, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def shown(self) -> Against | None:
@@ -68,14 +70,13 @@ class ScalingRow:
 
     @property
     def remark(self) -> str:
-        """Why the point has no number, or what it reached besides one."""
-        if not self.accuracies:
-            return self.message
-        least, most = min(self.accuracies), max(self.accuracies)
-        reached = f"validation accuracy {sum(self.accuracies) / len(self.accuracies):.3f}"
-        if least != most:
-            reached += f" ({least:.3f} to {most:.3f} in {len(self.accuracies)} repeats)"
-        return f"{reached}; {self.message}" if self.message else reached
+        """Why the point has no number, and what a reader must know of it, in words."""
+        return "; ".join(filter(None, (self.message, *texts(self.notes))))
+
+    @property
+    def marks(self) -> tuple[NoteKind, ...]:
+        """The kinds of its notes that the summary names, each once; none: it needs no mark."""
+        return tuple(dict.fromkeys(note.kind for note in self.notes if note.kind.headline))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,10 +92,6 @@ class _Point:
     @property
     def conditions(self) -> list[dict[str, str]]:
         return [one.conditions for one in self.repeats]
-
-
-# A number that stands alone, not one of a host, a rank or a process.
-AMOUNT = re.compile(r"(?<!\w)(?<!rank )(?<!processes )\d+(?:[.,]\d+)*(?= (?!on\b)|$)")
 
 
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
@@ -130,7 +127,7 @@ def against_chosen(
             wanted=wanted,
             baseline=against(row, base) if (base := one.points.get("baseline")) else None,
             empty=(*row.empty, *one.empty) if row.rate else row.empty,
-            message="; ".join(filter(None, (row.message, *_empty(one.empty if row.rate else ())))),
+            notes=(*row.notes, *(cell.note for cell in (one.empty if row.rate else ()))),
         )
         for row, one in zip(rows, chosen, strict=False)
     ]
@@ -166,17 +163,18 @@ def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[EmptyCell])
     )
     if point.rate is None:
         bad = next(one for one in point.repeats if one.parts is None)
-        return replace(row, message=bad.message)
-    said = [
-        *_moved(point.trial, point.rate),
-        *_told(point.repeats),
+        return replace(row, message=bad.message, notes=tuple(_failed(point)))
+    notes = [
+        *_reached(point),
+        *([moved(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []),
+        *merged([one.notes for one in point.repeats]),
         *_unlike(point, bases),
-        *_empty(empty),
+        *(cell.note for cell in empty),
     ]
     found = {name: against(point, base) for name, base in bases.items()}
     return replace(
         row,
-        message="; ".join(said),
+        notes=tuple(notes),
         empty=tuple(empty),
         device=found.get("device"),
         host=found.get("host"),
@@ -190,38 +188,32 @@ def _settled(group: Sequence[Measured]) -> bool:
     return not group[-1].trial.precision or 2 * unsteady <= len(group)
 
 
-def _empty(empty: Sequence[EmptyCell]) -> list[str]:
-    return [cell.sentence for cell in empty]
-
-
-def _moved(trial: Trial, rate: Rate) -> list[str]:
-    return [sentence(trial, rate)] if trial.mode == "bandwidth" else []
-
-
-def _unlike(point: _Point, bases: Mapping[str, _Point]) -> Iterator[str]:
-    """Says so where a point ran with other variables or instructions than a base of its, once."""
+def _unlike(point: _Point, bases: Mapping[str, _Point]) -> Iterator[Note]:
+    """In what a point ran with other variables or instructions than itself or a base, once."""
     if differing := differences(point.conditions):
-        yield f"its repeats differ in {differing}"
+        for name, values in differing.items():
+            yield Note(NoteKind.CONDITIONS_DIFFER, {"name": name, "values": values})
         return
     for base in bases.values():
         if differing := differences([*point.conditions, *base.conditions]):
-            yield f"it and its base {base.trial.name} differ in {differing}"
+            for name, values in differing.items():
+                figures = {"base": base.trial.name, "name": name, "values": values}
+                yield Note(NoteKind.BASE_CONDITIONS_DIFFER, figures)
             return
 
 
-def _told(group: Sequence[Measured]) -> Iterator[str]:
-    """What its repeats have to say, each thing once; figures are those of the first that says it.
+def _failed(point: _Point) -> Iterator[Note]:
+    """How many of its repeats have no number, if others have one."""
+    failed = sum(one.parts is None for one in point.repeats)
+    if 0 < failed < len(point.repeats):
+        yield Note(NoteKind.FAILED_REPEATS, {"failed": failed, "of": len(point.repeats)})
 
-    Sentences that differ in their figures alone say the same thing.
-    """
-    said: dict[str, dict[int, str]] = {}
-    for number, one in enumerate(group):
-        source = one.source and f"not measured by mxscale: {one.source}"
-        parts = [source, *one.message.split("; "), *one.told, one.unsteady]
-        for part in filter(None, parts):
-            said.setdefault(AMOUNT.sub("#", part), {}).setdefault(number, part)
-    for sentences in (list(one.values()) for one in said.values()):
-        alike = len(sentences) == len(group) and len(set(sentences)) == 1
-        first = "" if len(set(sentences)) == 1 else ", the first is told"
-        count = f" (in {len(sentences)} of {len(group)} repeats{first})"
-        yield sentences[0] + ("" if alike else count)
+
+def _reached(point: _Point) -> Iterator[Note]:
+    """The accuracy of each repeat's last validation, if it trained on real data."""
+    found = [one.accuracy for one in point.repeats if one.accuracy is not None]
+    if len(set(found)) == 1:
+        yield Note(NoteKind.ACCURACY, {"accuracy": found[0]})
+    elif found:
+        figures = {"mean": sum(found) / len(found), "accuracy": found, "repeats": len(found)}
+        yield Note(NoteKind.ACCURACIES, figures)

@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
+from bench.notes import Note, NoteKind
 from bench.trial import FIELDS, Trial
 from results.rates import Rate, Ratio, ratio
 
@@ -34,15 +35,13 @@ class Reason(StrEnum):
     OTHER_KIND = "other-kind"
 
 
-_WORDS: Mapping[Reason, str] = {
-    Reason.FAILED: "{baseline} has no number ({status})",
-    Reason.UNMEASURED: "{baseline} is not measured yet",
-    Reason.UNSTABLE: "{baseline} has no steady state",
-    Reason.OVERSUBSCRIBED: "{baseline} is oversubscribed",
-    Reason.ABSENT: "no point {baseline} has the same settings",
-    Reason.OTHER_KIND: (
-        "only {baseline} could be its baseline, and other points stand against one without servers"
-    ),
+_NOTES: Mapping[Reason, NoteKind] = {
+    Reason.FAILED: NoteKind.BASELINE_FAILED,
+    Reason.UNMEASURED: NoteKind.BASELINE_UNMEASURED,
+    Reason.UNSTABLE: NoteKind.BASELINE_UNSTABLE,
+    Reason.OVERSUBSCRIBED: NoteKind.BASELINE_OVERSUBSCRIBED,
+    Reason.ABSENT: NoteKind.BASELINE_ABSENT,
+    Reason.OTHER_KIND: NoteKind.BASELINE_OTHER_KIND,
 }
 _CELLS = {
     "device": "speed-up against one device",
@@ -88,10 +87,10 @@ class EmptyCell:
     status: str = ""
 
     @property
-    def sentence(self) -> str:
+    def note(self) -> Note:
         """Which cells are empty, and why."""
-        why = _WORDS[self.reason].format(baseline=self.baseline, status=self.status)
-        return f"no {_CELLS[self.column]}: {why}"
+        figures = {"cell": _CELLS[self.column], "baseline": str(self.baseline)}
+        return Note(_NOTES[self.reason], figures | {"status": self.status})
 
 
 class _Point(Protocol):

@@ -1,12 +1,13 @@
 """The windows of a record that count: (seconds, images) of the whole job, once it is steady."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bench.interval import Numbers
+from bench.notes import Note, NoteKind
 from bench.series import PRECISION
 from bench.steady import Steady, drift, steady
 from bench.trial import Trial
@@ -134,40 +135,32 @@ def _first_steady(record: Record, end: float) -> list[int]:
     return found
 
 
-def left_out(trial: Trial, job: JobWindows) -> str:
-    """Which windows do not count besides the warm-up, and what they change; empty where none."""
+def left_out(trial: Trial, job: JobWindows) -> Iterator[Note]:
+    """Which windows do not count besides the warm-up, and what they change."""
     extra = job.found.dropped - trial.warmup_windows
     if extra < 1 or not job.found.settled or trial.asynchronous:
-        return ""
+        return
     front, rest = job.each[trial.warmup_windows : job.found.dropped], job.counting
-    slower = 100 * (_per_image(front) / _per_image(rest) - 1)
-    return (
-        f"{extra} of {extra + len(rest)} windows after warm-up do not count, being "
-        f"{abs(slower):.0f} % {'slower' if slower > 0 else 'faster'} than those that follow"
-    )
+    whole = extra + len(rest)
+    kind = NoteKind.WINDOWS_DROPPED if 3 * extra <= whole else NoteKind.MANY_WINDOWS_DROPPED
+    change = _per_image(front) / _per_image(rest) - 1
+    yield Note(kind, {"dropped": extra, "of": whole, "change": change})
 
 
 def _per_image(windows: Sequence[tuple[float, int]]) -> float:
     return sum(seconds for seconds, _ in windows) / sum(images for _, images in windows)
 
 
-def unsteadiness(trial: Trial, job: JobWindows) -> str:
-    """What a reader must know of windows that did not become steady; empty where they did.
+def unsteadiness(trial: Trial, job: JobWindows) -> Iterator[Note]:
+    """What a reader must know of windows that did not become steady.
 
     Windows of asynchronous ranks have no common number to be told by.
     """
     if trial.asynchronous:
-        return ""
+        return
     if not job.found.settled:
-        return (
-            f"not steady: the first {job.found.dropped} of {len(job.each)} windows differ from the "
-            f"rest and do not count; measure more windows"
-        )
+        yield Note(NoteKind.NOT_STEADY, {"dropped": job.found.dropped, "of": len(job.each)})
+        return
     change = drift([seconds / images for seconds, images in job.counting])
-    if abs(change) <= (trial.precision or PRECISION):
-        return ""
-    way = "slower" if change > 0 else "faster"
-    return (
-        f"not steady: from the first window that counts to the last they become "
-        f"{100 * abs(change):.0f} % {way}"
-    )
+    if abs(change) > (trial.precision or PRECISION):
+        yield Note(NoteKind.DRIFT, {"change": change})

@@ -100,7 +100,7 @@ def test_a_failed_baseline_leaves_cells_empty_with_the_reason() -> None:
         assert row.device.base == "local on 1 device"
     (cell,) = rows[-1].empty
     assert (cell.column, cell.reason, str(cell.baseline)) == ("host", Reason.FAILED, "local x2")
-    assert "no efficiency against one host: local x2 has no number (failed)" in rows[-1].message
+    assert "no efficiency against one host: local x2 has no number (failed)" in rows[-1].remark
 
 
 def test_a_baseline_that_is_not_measured_yet_leaves_cells_empty_too(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_network_without_the_chosen_baseline_has_empty_cells_with_the_reason(k
     assert row.baseline is None
     (cell,) = [cell for cell in row.empty if cell.column == "baseline"]
     assert cell.reason == kind
-    assert "no speed-up against the chosen baseline: " in row.message
+    assert "no speed-up against the chosen baseline: " in row.remark
     assert [one.baseline.efficiency.value for one in rows[-2:]] == pytest.approx([1, 1])
 
 

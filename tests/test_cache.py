@@ -7,6 +7,7 @@ import pytest
 
 from bench import cache
 from bench.errors import SpecError
+from bench.notes import texts
 
 
 @pytest.fixture
@@ -55,7 +56,10 @@ def test_the_state_of_the_cache_is_a_few_words() -> None:
     def facts(*parts: int) -> list[dict[str, int | None]]:
         return [cache.facts(cache.Cached(size=44_000_000, cached=part)) for part in parts]
 
-    assert cache.said(facts(44_000_000)) == "warm page cache (100 % of 44 MB)"
-    assert cache.said(facts(0, 0)) == "cold page cache (0 % of 44 MB)"
-    assert cache.said(facts(0, 22_000_000)) == "partly warm page cache (0 to 50 % of 44 MB)"
-    assert "not known" in cache.said([*facts(0), cache.facts(None)])
+    def said(workers: list[dict[str, int | None]]) -> str:
+        return "; ".join(texts(cache.notes(workers)))
+
+    assert said(facts(44_000_000)) == "warm page cache (100 % of 44 MB)"
+    assert said(facts(0, 0)) == "cold page cache (0 % of 44 MB)"
+    assert said(facts(0, 22_000_000)) == "partly warm page cache (0 to 50 % of 44 MB)"
+    assert said([*facts(0), cache.facts(None)]) == "page cache unknown: another user owns the data"

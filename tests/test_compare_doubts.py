@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.notes import Note, NoteKind
 from results.compare import Change, compare
-from results.record import DISTURBED, Record
+from results.record import Record
 from results.run import Run
 from results.scaling import scaling
 from tests.test_scaling import record
@@ -22,9 +23,12 @@ def change(a: Record, b: Record) -> Change:
     return found
 
 
-def ran(seconds: float, message: str = "") -> Record:
+OTHERS = Note(NoteKind.OTHER_PROGRAMS, {"cores": 1.3, "of": 2}, {"host": "vm"})
+
+
+def ran(seconds: float, *notes: Note) -> Record:
     windows = [seconds * (1 + 0.001 * (n % 3)) for n in range(8)]
-    return dataclasses.replace(record([windows]), message=message)
+    return dataclasses.replace(record([windows]), notes=notes)
 
 
 def test_half_the_speed_is_a_regression() -> None:
@@ -35,7 +39,7 @@ def test_half_the_speed_is_a_regression() -> None:
     ("a", "b", "why"),
     [
         (ran(0.01), ran(0.02), "A was measured once, for 0.07 s; take more windows or repeats; B"),
-        (ran(1.0), ran(2.0, f"vm: other programs used 1.3 of its 2 cores {DISTURBED}"), "others"),
+        (ran(1.0), ran(2.0, OTHERS), "others"),
     ],
 )
 def test_a_process_measured_briefly_or_disturbed_decides_nothing(

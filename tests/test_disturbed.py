@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bench.events import Event
+from bench.notes import texts
 from launch.counters import Counters, processors, swapped
 from launch.disturbed import Counted, disturbances
 from launch.hosts import pretend
@@ -62,7 +63,7 @@ def after(seconds: float = 10.0, **more: Any) -> Counted:
 )
 def test_each_kind_of_disturbance_is_a_sentence(end: Counted, said: list[str]) -> None:
     told = [f"node03: {one} while this was measured" for one in said]
-    assert disturbances({"node03": (QUIET, end)}) == told
+    assert texts(disturbances({"node03": (QUIET, end)})) == told
 
 
 def test_agents_that_share_a_machine_are_not_each_others_strangers() -> None:
@@ -72,7 +73,7 @@ def test_agents_that_share_a_machine_are_not_each_others_strangers() -> None:
     other = tuple(replace(one, machine="n") for one in both["b"])
     assert len(disturbances({"a": both["a"], "b": (other[0], other[1])})) == 2
     loud = {name: (begin, replace(end, busy=120.0)) for name, (begin, end) in both.items()}
-    (said,) = disturbances(loud)
+    (said,) = texts(disturbances(loud))
     assert said.startswith("a and 1 more on its machine: other programs used 3.0 of its 4 cores ")
 
 
@@ -110,10 +111,10 @@ def test_a_disturbance_stands_in_the_message_of_a_good_job_and_not_in_a_rehearsa
         window(watch, rank, 4)
     spans = {"host01": (QUIET, after(busy=83.0))}
     real = replace(trial(), engine="mxnet", fake_seconds=())
-    verdict = judge(real, watch.workers, "", spans)
+    verdict = judge(real, watch.workers, (), spans)
     said = "host01: other programs used 1.3 of its 4 cores while this was measured"
-    assert (verdict.status, verdict.message) == ("ok", said)
-    assert judge(trial(), watch.workers, "", spans).message == ""
+    assert (verdict.status, texts(verdict.notes)) == ("ok", [said])
+    assert judge(trial(), watch.workers, (), spans).notes == ()
 
 
 def test_counters_are_read_as_the_kernel_writes_them() -> None:

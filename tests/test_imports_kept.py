@@ -56,7 +56,7 @@ def test_points_of_several_logs_stand_in_one_table_as_not_ours(
         (64, 8, "ok"),
     ]
     assert all(row.device is None for row in rows)
-    assert "not measured by mxscale: imported from horovod-64.log" in rows[1].message
+    assert "not measured by mxscale: imported from horovod-64.log" in rows[1].remark
     told = " ".join(capsys.readouterr().out.split())
     assert "7000 steps in the 2685 s of the whole job are 42711 images/s" in told
 
@@ -70,7 +70,7 @@ def test_what_neither_log_nor_person_says_is_named_as_assumed(
     assert f"{taken}real images, gpu" in markdown(load(tmp_path / "r").rows)
     said = {"data": "synthetic", "device": "cpu", "dtype": "float32"}
     bring(log(tmp_path), tmp_path / "s", **ASKED, **said)
-    assert taken not in load(tmp_path / "s").rows[0].message
+    assert taken not in load(tmp_path / "s").rows[0].remark
 
 
 def test_points_of_imports_are_each_others_bases(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from bench.events import Event
+from bench.notes import Note, NoteKind, as_json, of_json
 from bench.trial import make
 from launch.hosts import pretend, this_machine
-from launch.judge import _doubts, _note, judge
+from launch.judge import _data, _doubts, judge
 from launch.plan import plan
 from launch.seen import Seen
 from results.record import Started
@@ -46,16 +47,17 @@ def test_a_fixed_global_batch_is_judged_rank_by_rank(tmp_path: Path) -> None:
 
 def test_what_a_worker_doubts_of_a_network_is_told_where_there_is_one() -> None:
     said = []
+    hm = as_json(Note(NoteKind.LITTLE_COMPUTING, {"megabytes": 9.0, "seconds": 0.1}))
     for per_host in (1, 2):
         what = trial(devices_per_host=per_host)
         windows = [{"seconds": 1.0, "end": 1.0, "images": 4}] * 4
         facts = {"num_workers": 2, "worker_batch": 4}
         workers = [
-            Seen(process=process, rank=rank, facts=facts, windows=windows, done={"doubts": ["hm"]})
+            Seen(process=process, rank=rank, facts=facts, windows=windows, done={"notes": [hm]})
             for rank, process in enumerate(plan(what, pretend(2, per_host), 1)[-2:])
         ]
-        said.append(judge(what, workers).message)
-    assert said == ["hm; hm", ""]
+        said.append(judge(what, workers).notes)
+    assert said == [(of_json(hm), of_json(hm)), ()]
 
 
 def test_a_failed_point_does_not_stop_the_sweep(tmp_path: Path) -> None:
@@ -102,9 +104,11 @@ def test_asynchronous_workers_that_never_overlap_are_no_measurement() -> None:
     ]
 
 
-@pytest.mark.parametrize(("mode", "said"), [("synthetic", "80 % of its time"), ("real", "")])
+@pytest.mark.parametrize(
+    ("mode", "said"), [("synthetic", [Note(NoteKind.BUSY_BASELINE, {"share": 0.8})]), ("real", [])]
+)
 def test_a_worker_that_lacked_its_core_says_so_unless_it_may_wait_for_images(
-    mode: str, said: str
+    mode: str, said: list[Note]
 ) -> None:
     fields = {"network": "tiny", "batch_per_device": 4, "windows": 1}
     data = {"data_train": "x.rec"} if mode == "real" else {}
@@ -112,5 +116,4 @@ def test_a_worker_that_lacked_its_core_says_so_unless_it_may_wait_for_images(
     window = {"seconds": 1.0, "cpu_seconds": 0.8, "end": 1.0, "images": 4}
     process = plan(local, [this_machine()], 1)[0]
     worker = Seen(process=process, rank=0, windows=[window, window])
-    assert said in _note(local, [worker])
-    assert bool(_note(local, [worker])) == bool(said)
+    assert list(_data(local, [worker])) == said

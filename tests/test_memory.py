@@ -12,6 +12,7 @@ import pytest
 from bench.auto_batch import largest
 from bench.doubts import of_batch, of_traffic
 from bench.memory import ran_out
+from bench.notes import texts
 from bench.options import parse
 
 ROOT = Path(__file__).parent.parent
@@ -101,16 +102,16 @@ def test_out_of_memory_is_recognised(error: Exception, full: bool) -> None:
 
 def test_doubtful_jobs_are_told_their_figures() -> None:
     options = parse(["--data-train=x", "--num-classes=10"])
-    few = list(of_batch(options, 64, 50))
+    few = texts(of_batch(options, 64, 50))
     assert "64 is more than the 50 images" in few[0]
     assert "64 is above the 10 classes" in few[1]
     warm = parse(["--data-train=x", "--num-classes=10", "--warmup-epochs=2"])
     assert list(of_batch(warm, 64, 64)) == []
     windows = [{"cpu_seconds": 0.2, "steps": 2}]
     servers = parse(["--data-train=x", "--kv-store=dist_sync"])
-    (line,) = of_traffic(servers, 50_000_000, windows)
+    (line,) = texts(of_traffic(servers, 50_000_000, windows))
     assert "100 MB for 0.1 s of computing" in line
-    (line,) = of_traffic(replace(servers, gc_type="2bit"), 50_000_000, windows)
+    (line,) = texts(of_traffic(replace(servers, gc_type="2bit"), 50_000_000, windows))
     assert "53.1 MB for 0.1 s of computing" in line
     assert list(of_traffic(options, 50_000_000, windows)) == []
     assert list(of_traffic(servers, 50_000, windows)) == []

@@ -192,4 +192,4 @@ def test_records_of_schema_1_are_read() -> None:
 def test_figures_from_elsewhere_are_told_apart() -> None:
     theirs = dataclasses.replace(record([[1.0, 1.0, 1.0]]), source="imported from a.log")
     (row,) = scaling([theirs])
-    assert row.message == "not measured by mxscale: imported from a.log"
+    assert row.remark == "not measured by mxscale: imported from a.log"

@@ -85,7 +85,7 @@ def test_every_cell_comes_back_as_a_rate_without_an_interval() -> None:
             printed = table.images_per_second[row.trial.label][row.trial.devices]
             assert row.rate.images_per_second == pytest.approx(printed, rel=1e-14)
             assert (row.rate.low, row.rate.repeats, row.rate.windows) == (None, 1, 1)
-            assert row.message.startswith("not measured by mxscale: published: ")
+            assert row.remark.startswith("not measured by mxscale: published: ")
         assert "one window" in str(list(terminal(run.rows, name).columns[5].cells))
 
 

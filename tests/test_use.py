@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.events import Event
+from bench.notes import texts
 from launch.glimpse import glimpse
 from launch.gpus import Gpus
 from launch.hosts import pretend
@@ -84,7 +85,7 @@ def test_a_worker_that_idles_for_more_than_ten_seconds_is_named_once() -> None:
     work(watch, 9, 0.9, 0.9, 0.01)
     assert glimpse(watch, 12.0).idle == ""
     work(watch, 11, 0.9, 0.9, 0.01)
-    said = "worker 2 (rank 2) on host03 idles while others work"
+    said = "worker 2 (rank 2) on host03: idle while others work"
     assert glimpse(watch, 14.0).idle == said
     work(watch, 11, 0.01, 0.9, 0.9)
     assert glimpse(watch, 26.0).idle == said
@@ -99,7 +100,7 @@ def test_an_idle_worker_stands_in_the_record_of_a_job_that_ended_well() -> None:
             window = {"seconds": 0.1, "end": 1.0, "images": 4}
             watch.hear(f"worker-{rank}", Event(kind="window", rank=rank, values=window), 15.0)
     verdict = judge(trial(devices=3, windows=1), watch.workers, watch.idle)
-    assert (verdict.status, verdict.message) == ("ok", seen.idle)
+    assert (verdict.status, texts(verdict.notes)) == ("ok", [seen.idle])
 
 
 def test_who_is_done_is_not_idle_and_start_up_is_no_work() -> None:
@@ -116,7 +117,7 @@ def test_a_gpu_that_idles_is_named_by_its_number() -> None:
     watch = three()
     work(watch, 11, 0.9, 0.9, 0.9, gpus=((0.9, 0.9), (0.9, 0.01), (0.9, 0.9)))
     seen = glimpse(watch, 14.0)
-    assert seen.idle == "GPU 1 of worker 1 (rank 1) on host02 idles while others work"
+    assert seen.idle == "GPU 1 of worker 1 (rank 1) on host02: idle while others work"
     assert [one.gpu for one in seen.workers] == pytest.approx([0.9, 0.455, 0.9])
 
 
@@ -127,6 +128,7 @@ def test_the_processes_of_a_rehearsal_all_sleep_and_none_is_called_idle(tmp_path
     (one,) = measured(tmp_path, what, deadlines=deadlines)
     assert one.status == "hung"
     assert "idle" not in one.message
+    assert one.notes == ()
 
 
 @pytest.mark.program

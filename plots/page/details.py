@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from bench.notes import texts
 from plots.page.replay import command, processes, title
 from plots.page.thinning import extremes, ranks, slowness
 from results.measured import Measured, Pace
@@ -68,7 +69,7 @@ def _repeat(one: Measured, keep: int) -> dict[str, Any]:
     return {
         "number": one.identity.repeat + 1,
         "status": one.status,
-        "message": "; ".join(filter(None, (one.message, *one.told, one.unsteady))),
+        "message": "; ".join(filter(None, (one.message, *texts(one.notes)))),
         "source": one.source,
         "started": one.started,
         "elapsed": _short(one.elapsed_seconds),
