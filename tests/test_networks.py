@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench import fine_tune
 from bench.errors import SpecError
 from bench.networks import NETWORKS, named
 from bench.networks.stages import stages
@@ -457,3 +458,19 @@ def test_points_of_other_networks_are_measured_anew_and_compared_as_other_code(
     a, b = run("a", *old), run("b", *new)
     (found,) = [one for one in unlike(a, b, [(a.rows[0], b.rows[0])]) if one.what == "code"]
     assert [found.a, found.b] == hashes
+
+
+def test_a_resnet_50_saved_before_has_the_same_names() -> None:
+    from bench.mxnet_import import mx  # noqa: PLC0415
+
+    with mx.name.NameManager():
+        ours = built("resnet-50", 224).collect_params()
+    with mx.name.NameManager():
+        before = mx.gluon.model_zoo.vision.get_resnet(2, 50).collect_params()
+    assert sorted(ours) == sorted(before)
+
+
+def test_a_new_last_layer_begins_as_upstreams_fine_tune_has_it() -> None:
+    words = "--pretrained-model alexnet --load-epoch 1 --data-train x.rec"
+    found = fine_tune.parse(words.split())
+    assert (found.initializer, NETWORKS[found.network].initializer) == ("default", "he")
