@@ -110,6 +110,15 @@ def test_ranks_that_a_jobs_batch_contradicts_are_refused(tmp_path: Path) -> None
     texts = [mll(4, "global_batch_size", 3328), horovod_job(range(8))]
     text = refused(tmp_path, *texts, timed_speedometer(FAST, 1664))
     assert "8 ranks print their arguments, and the global batch of 3328" in text
+    texts.append(timed_speedometer(FAST, 3328))
+    assert made(tmp_path, *texts, devices=16).trial.devices == 16
+
+
+def test_a_torn_line_among_many_ranks_changes_nothing(tmp_path: Path) -> None:
+    whole = horovod_job(range(64), batch_size=39)
+    torn = whole.replace("batch_size=39", "batch_size=3", 1)
+    record = made(tmp_path, torn, timed_speedometer([99000.0] * 6, 64 * 39))
+    assert point(record)[1:] == ("horovod", "float16", 64, 39)
 
 
 def test_horovods_ranks_without_numbers_do_not_count_a_job(tmp_path: Path) -> None:

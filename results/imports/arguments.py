@@ -1,7 +1,8 @@
 """Arguments that training scripts print as they start: lines with Namespace(...)."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench.errors import SpecError, is_whole
@@ -9,6 +10,8 @@ from results.imports.lines import Line
 
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|<[^>]*>|[^,()]+)")
 _NAMESPACE = "Namespace("
+# The part of a thousand ranks' lines that others may have written into.
+_TORN = 0.05
 _NODE = re.compile(r"\bNode\[(\d+)\]|\bRank\[(\d+)\]")
 # How the names of a number format end, in the order in which they are looked for.
 _DTYPES = {
@@ -38,15 +41,18 @@ class Arguments:
     """What the scripts of a log print of their arguments, rank by rank."""
 
     def __init__(self) -> None:
-        self._by_rank: dict[str, dict[str, str]] = {}
-        self._unnamed = 0
+        self._lines: list[dict[str, str]] = []
+        self._ranks: set[str] = set()
         self._options: set[str] = set()
         self._sixteen = 0
 
     def read(self, line: Line) -> None:
         """Take what a line says of arguments, if it does."""
         if _NAMESPACE in line.text:
-            self._take(line)
+            values = _ARGUMENT.findall(line.text)
+            self._lines.append({name: value.strip("'\" ") for name, value in values})
+            node = _NODE.search(line.text)
+            self._ranks.add((node[1] or node[2]) if node else line.worker)
             return
         if option := _OPTION.search(line.text):
             self._options.add(_dtype({"dtype": option["dtype"] or "float16"}))
@@ -54,54 +60,37 @@ class Arguments:
             mentioned = _SIXTEEN.search(line.text) and not _NOT_SIXTEEN.search(line.text)
             self._sixteen = line.number if mentioned else 0
 
-    def _take(self, line: Line) -> None:
-        found = {name: value.strip("'\" ") for name, value in _ARGUMENT.findall(line.text)}
-        node = _NODE.search(line.text)
-        rank = (node[1] or node[2]) if node else line.worker
-        self._unnamed += not rank
-        before = self._by_rank.setdefault(rank, found)
-        if before is not found:
-            _check_alike(before, found)
-
-    @property
-    def ranks(self) -> int:
-        """How many ranks the job has, if all of several print their arguments; else 0."""
-        names = set(self._by_rank)
-        count = len(names)
-        return count if count > 1 and names == {str(number) for number in range(count)} else 0
-
     def said(self) -> dict[str, Any]:
         """What the arguments come to, which is the same for all ranks; SpecError if it is not."""
-        ranks = list(self._by_rank.values())
-        for one in ranks[1:]:
-            _check_alike(ranks[0], one)
-        found = dict(_said(ranks[0])) if ranks else {}
+        found = _alike([dict(_said(one)) for one in self._lines])
         if "dtype" not in found and len(self._options) == 1:
             (found["dtype"],) = self._options
         if "dtype" not in found and self._sixteen:
             found["sixteen"] = self._sixteen
-        if self.ranks:
-            found["workers"] = self.ranks
-        elif self._unnamed > 1:
-            found["unnamed"] = self._unnamed
+        count = len(self._ranks)
+        if count > 1 and self._ranks == {str(number) for number in range(count)}:
+            found["workers"] = count
         return found
 
     def integer(self, name: str) -> int:
         """A whole number among the arguments of the first rank; 0 if it has none."""
-        first = next(iter(self._by_rank.values()), {})
-        text = first.get(name, "")
+        text = self._lines[0].get(name, "") if self._lines else ""
         return int(text) if is_whole(text) else 0
 
 
-def _check_alike(one: dict[str, str], other: dict[str, str]) -> None:
-    """Raises SpecError if two lines of one job differ in what a point is made of."""
-    first, second = dict(_said(one)), dict(_said(other))
-    for name, value in first.items():
-        if second.get(name, value) != value:
+def _alike(said: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all lines of a job say; SpecError if more of them differ than can be torn."""
+    found = {}
+    for name in dict.fromkeys(name for one in said for name in one):
+        counts = Counter(one[name] for one in said if name in one)
+        (value, times), *others = counts.most_common()
+        if others and len(said) - times > _TORN * len(said):
             raise SpecError(
                 f"its Namespace(...) lines differ in {name.replace('_', ' ')}: {value} and "
-                f"{second[name]}. Cut the log into one file per job"
+                f"{others[0][0]}. Cut the log into one file per job"
             )
+        found[name] = value
+    return found
 
 
 def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
@@ -120,6 +109,8 @@ def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
         yield "device", "gpu"
     if "benchmark" in arguments:
         yield "mode", "synthetic" if arguments["benchmark"] in {"1", "True"} else "real"
+    elif arguments.get("data_train", "None") not in {"None", ""}:
+        yield "mode", "real"
 
 
 def _network(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:

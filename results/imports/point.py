@@ -224,11 +224,14 @@ class _Point:
     def _stated_workers(self) -> int:
         """Processes of the job, as the log has them; 0 if it does not say."""
         said, by_batch = self.said.get("workers", 0), self._ranks_by_batch()
+        if self.horovod and self.asked.devices in {said, by_batch} - {0}:
+            return self.asked.devices
         if said and by_batch and said != by_batch:
             raise SpecError(
                 f"{self.where}: {said} ranks print their arguments, and the global batch of "
                 f"{self.said['global_batch']} is that of {by_batch} ranks of "
-                f"{self.said['worker_batch']} images. Give the log of one whole job"
+                f"{self.said['worker_batch']} images. Give the log of one whole job, or add "
+                f"--devices N"
             )
         return int(said or by_batch or self._alone)
 

@@ -20,7 +20,7 @@ from results.record import Identity, Rank, Record, emit, parse
 # A rounding of speeds that is worth a note, as a part of them.
 _COARSE = 0.001
 # What a log says of itself alone.
-_OF_A_FILE = {"elapsed_seconds", "also_network", "sixteen", "unnamed"}
+_OF_A_FILE = {"elapsed_seconds", "also_network", "sixteen"}
 
 
 @dataclass(frozen=True, kw_only=True)
