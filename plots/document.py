@@ -1,5 +1,6 @@
 """The report in Markdown: words, table, figures, failed points, replay, environment."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -24,6 +25,8 @@ _PASSING = {
 _MOST_HOSTS = 6
 # Of processes that are alike, as many as tell what the others ran.
 _MOST_SHOWN = 2
+# An underscore within a word, as in dist_sync, is one to Markdown too.
+_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
 def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> str:
@@ -46,9 +49,9 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
 
 def plain(text: str) -> str:
     """Text of hosts and people that Markdown and HTML do not take for their own."""
-    for mark in "\\`*[]<|":
+    for mark in "\\`*[]<|$":
         text = text.replace(mark, f"\\{mark}")
-    return text
+    return _EDGE.sub(r"\\_", text)
 
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:

@@ -84,8 +84,9 @@ def results_import(  # type: ignore[no-untyped-def]
     print(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
     total = f"; the log's own total: {significant(new.total, 4)} images/s" if new.total else ""
     print(f"{significant(rate_of(record), 4)} images/s{total}")
-    if warmup_windows := record.trial.warmup_windows:
-        print(f"  warm-up: the first {warmup_windows} of each worker's windows do not count")
+    if count := record.trial.warmup_windows:
+        first = "the first window" if count == 1 else f"the first {count} windows"
+        print(f"  {first} of each worker {'does' if count == 1 else 'do'} not count (warm-up)")
     for text in (*texts(discarded(record)), *texts(record.notes)):
         print(f"  {text}")
     print(f"'fab report.build --run {run}' reports the run")

@@ -67,6 +67,9 @@ def test_junit_has_a_case_for_every_point(run: Run, tmp_path: Path) -> None:
     (suite,) = ElementTree.fromstring(path.read_bytes())
     counts = {name: suite.get(name) for name in ("name", "tests", "failures", "skipped")}
     assert counts == {"name": "run & <b>", "tests": "4", "failures": "1", "skipped": "1"}
+    strict = {name: suite.get(name) for name in ("id", "package", "hostname", "timestamp")}
+    assert all(strict.values())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", strict["timestamp"] or "")
     cases = {str(case.get("name")): case for case in suite.iter("testcase")}
     assert cases["alexnet local x2"].get("time") == "19.0"
     assert "images_per_second: 12.3077" in str(cases["alexnet local x2"].findtext("system-out"))

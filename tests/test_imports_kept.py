@@ -1,6 +1,7 @@
 """Imports as a person has them: files, options, refusals, the run they land in."""
 
 import gzip
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -223,3 +224,27 @@ def test_a_report_of_imports_is_built(tmp_path: Path) -> None:
     bring(LOGS / "horovod-32.log", tmp_path / "r", devices="32", hosts="4", **HOROVOD)
     fabfile.report_build.body(Context(), run=str(tmp_path / "r"))
     assert "imported from horovod-32.log" in (tmp_path / "r" / "report" / "report.md").read_text()
+
+
+def test_a_report_has_no_control_characters_and_no_marks_of_a_description(tmp_path: Path) -> None:
+    words = "_under_ $x^2$ dist_sync"
+    bring(LOGS / "tf-cnn.log", tmp_path / "r", description=words)
+    fabfile.report_build.body(Context(), run=str(tmp_path / "r"))
+    report = tmp_path / "r" / "report"
+    assert r"\_under\_ \$x^2\$ dist_sync" in (report / "report.md").read_text()
+    page = (report / "index.html").read_text()
+    assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", page)
+    assert r"\x89PNG\r\n\x1a" in page
+
+
+def test_the_logs_own_total_and_what_does_not_count_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    speeds = [900.0, 310.0, 312.0, 998.0, *[1000.0 + n % 3 for n in range(16)]]
+    text = "\n".join(SPEED.format(20 * n, speed) for n, speed in enumerate(speeds, 1))
+    bring(log(tmp_path, text), tmp_path / "r", **ASKED)
+    told = capsys.readouterr().out
+    assert "the first window of each worker does not count (warm-up)" in told
+    assert "of 19 windows after warm-up do not count" in told
+    bring(LOGS / "tf-cnn.log", tmp_path / "s")
+    assert "images/s; the log's own total: 4024 images/s" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """The page of a run, from its rows, its environment and a template."""
 
+import re
 from functools import cache
 from itertools import compress
 from pathlib import Path
@@ -21,6 +22,8 @@ from results.cost import NO_COSTS, Costs
 from results.run import Run
 
 HERE = Path(__file__).parent
+# What HTML forbids and the figure library has in two of its literals.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 SCRIPTS = ("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point")
 # A page of more is slow to open and cannot be sent about.
 MOST_BYTES = 5_900_000
@@ -79,9 +82,13 @@ def _known(
         "facts": facts(environment),
         "hosts": hosts(environment),
         "style": Markup((HERE / "page.css").read_text()),
-        "plotly": Markup(get_plotlyjs()),
+        "plotly": Markup(_CONTROL.sub(_escaped, get_plotlyjs())),
         "script": Markup("\n".join((HERE / f"{one}.js").read_text() for one in SCRIPTS)),
     }
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
 
 
 def _table(run: Run, costs: Costs) -> dict[str, Any]:

@@ -3,11 +3,20 @@
 import math
 from pathlib import Path
 
-from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser import Attr, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from results.exports.exported import Exported, exported, legible, sources
 from results.run import Run
 from results.store import write_whole
+
+_NO_TIME = "1970-01-01T00:00:00"
+
+
+class _Suite(TestSuite):  # type: ignore[misc]
+    """A suite with the attributes that the strict schema of Ant wants besides."""
+
+    id = Attr("id")
+    package = Attr("package")
 
 
 def write(run: Run, folder: Path) -> list[Path]:
@@ -22,7 +31,10 @@ def text(run: Run) -> str:
 
     A point that did not become steady has a number and passes; its output says so.
     """
-    suite = TestSuite(legible(run.name))
+    suite = _Suite(legible(run.name))
+    suite.id, suite.package = "0", legible(run.name)
+    suite.timestamp = legible(str(run.environment.get("date", "")))[:19] or _NO_TIME
+    suite.hostname = legible(_host(run))
     points = exported(run)
     for name, value in {
         "standing": ", ".join(dict.fromkeys(point.standing for point in points)),
@@ -41,6 +53,12 @@ def text(run: Run) -> str:
     document.add_testsuite(suite)
     written: bytes = document.tostring()
     return f'<?xml version="1.0" encoding="utf-8"?>\n{written.decode()}\n'
+
+
+def _host(run: Run) -> str:
+    """The first host of the run; a local run and one that was imported name none."""
+    hosts = (host for row in run.rows for one in row.repeats for host in one.identity.hosts)
+    return next(hosts, "localhost")
 
 
 def _case(point: Exported) -> TestCase:
