@@ -19,6 +19,8 @@ _SURE_LATE = 1 - 1e-5
 _LEAST_STEP = 0.01
 # More is hard to tell from a slow start itself in a dozen windows: it would hide one.
 _MOST_CORRELATION = 0.3
+# A start this short is a start, however few windows follow it.
+_SHORT_START = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,8 @@ class Steady:
     """What counts of a series.
 
     dropped     windows at the front that do not count
-    settled     False where more than half of them had to be dropped: it was measured too briefly
+    settled     False if more than a third is at another level, and more than 2 windows: too few
+                follow to show that theirs is the level that stays
     """
 
     dropped: int
@@ -48,8 +51,22 @@ def steady(seconds: Sequence[float] | Numbers, warmup: int = 0) -> Steady:
     cut = _cut(batches)
     return Steady(
         dropped=min(warmup, len(seconds)) + cut * size,
-        settled=cut <= len(batches) / 2,
+        settled=cut * size <= _SHORT_START or _is_confirmed(batches, cut),
     )
+
+
+def _is_confirmed(series: Numbers, cut: int) -> bool:
+    """Whether all but the first third of the series is at the level of what follows the cut.
+
+    The cut itself scatters: windows at that level may lie before it.
+    """
+    third = len(series) // 3
+    if cut <= third:
+        return True
+    before, rest = series[third:cut], series[cut:]
+    chance = 3 * float(rest.std()) / math.sqrt(len(before))
+    level = float(rest.mean())
+    return abs(float(before.mean()) - level) <= max(chance, _LEAST_STEP * level)
 
 
 def _cut(series: Numbers) -> int:

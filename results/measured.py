@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.notes import UNSTEADY, Note, NoteKind
+from bench.notes import Note, NoteKind
 from bench.trial import Trial
 from results.conditions import conditions
 from results.ledger import slow_ranks
@@ -68,8 +68,13 @@ class Measured:
 
     @property
     def unsteady(self) -> bool:
-        """Whether its windows did not become steady."""
-        return any(note.kind in UNSTEADY for note in self.notes)
+        """Whether its windows did not become steady.
+
+        A drift counts only if a precision was to be reached; a level that is not confirmed, always.
+        """
+        kinds = {note.kind for note in self.notes}
+        drifts = self.trial.precision > 0 and NoteKind.DRIFT in kinds
+        return drifts or NoteKind.NOT_STEADY in kinds
 
     @property
     def steady_windows(self) -> tuple[tuple[float, int], ...]:

@@ -183,9 +183,8 @@ def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[EmptyCell])
 
 
 def _settled(group: Sequence[Measured]) -> bool:
-    """Whether at least half of the repeats became steady, where a precision was to be reached."""
-    unsteady = sum(bool(one.unsteady) for one in group)
-    return not group[-1].trial.precision or 2 * unsteady <= len(group)
+    """Whether at least half of the repeats became steady."""
+    return 2 * sum(one.unsteady for one in group) <= len(group)
 
 
 def _unlike(point: _Point, bases: Mapping[str, _Point]) -> Iterator[Note]:

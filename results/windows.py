@@ -136,9 +136,12 @@ def _first_steady(record: Record, end: float) -> list[int]:
 
 
 def left_out(trial: Trial, job: JobWindows) -> Iterator[Note]:
-    """Which windows do not count besides the warm-up, and what they change."""
+    """Which windows do not count besides the warm-up, and what they change.
+
+    Nothing if `unsteadiness` reports them.
+    """
     extra = job.found.dropped - trial.warmup_windows
-    if extra < 1 or not job.found.settled or trial.asynchronous:
+    if extra < 1 or trial.asynchronous or not (job.found.settled or _drifts(trial, job)):
         return
     front, rest = job.each[trial.warmup_windows : job.found.dropped], job.counting
     whole = extra + len(rest)
@@ -151,16 +154,21 @@ def _per_image(windows: Sequence[tuple[float, int]]) -> float:
     return sum(seconds for seconds, _ in windows) / sum(images for _, images in windows)
 
 
+def _drifts(trial: Trial, job: JobWindows) -> float:
+    """By how much the windows that count change, as a fraction; 0 if by less than the precision."""
+    change = drift([seconds / images for seconds, images in job.counting])
+    return change if abs(change) > (trial.precision or PRECISION) else 0.0
+
+
 def unsteadiness(trial: Trial, job: JobWindows) -> Iterator[Note]:
     """What a reader must know of windows that did not become steady.
 
-    Windows of asynchronous ranks have no common number to be told by.
+    Windows of asynchronous ranks have no common number to be told by. A drift has no level to
+    confirm, wherever the cut is.
     """
     if trial.asynchronous:
         return
-    if not job.found.settled:
-        yield Note(NoteKind.NOT_STEADY, {"dropped": job.found.dropped, "of": len(job.each)})
-        return
-    change = drift([seconds / images for seconds, images in job.counting])
-    if abs(change) > (trial.precision or PRECISION):
+    if change := _drifts(trial, job):
         yield Note(NoteKind.DRIFT, {"change": change})
+    elif not job.found.settled:
+        yield Note(NoteKind.NOT_STEADY, {"dropped": job.found.dropped, "of": len(job.each)})

@@ -1,6 +1,7 @@
 """What is said of a point beside its number."""
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,11 @@ from bench.notes import Note, NoteKind
 from results.record import Record
 from results.scaling import scaling
 from tests.test_scaling import record
+
+# Examples or images per second as logs of others have them: their first windows are slow.
+HOROVOD_32 = [952.0, 2687.0, 22244.0, 21021.0, 21819.0]
+HOROVOD_64 = [1907.0, 5165.0, 43927.0, 43552.0, 41958.0]
+TERNGRAD = [5.3, 9.5, 9.4, 9.6, 9.5]
 
 
 def test_what_is_not_steady_is_said() -> None:
@@ -66,6 +72,30 @@ def test_a_point_is_unstable_if_most_repeats_are_and_a_precision_was_asked_for(
     (row,) = scaling(repeats)
     assert row.status == status
     assert row.rate is not None
+
+
+def halves(slow: int, fast: int, by: float = 1.2) -> list[float]:
+    """A warm-up, then so many slow windows and so many fast ones."""
+    scatter = itertools.cycle([1.0, 1.01, 0.99, 1.005, 0.995])
+    return [2.0, *(by * next(scatter) for _ in range(slow)), *itertools.islice(scatter, fast)]
+
+
+@pytest.mark.parametrize("precision", [0.0, 0.02])
+@pytest.mark.parametrize("by", [1.1, 1.3, 0.8])
+def test_a_point_that_drops_more_than_a_third_of_its_windows_is_unstable_until_more_confirm(
+    precision: float, by: float
+) -> None:
+    for fast, status in ((10, "unstable"), (19, "unstable"), (22, "ok"), (40, "ok")):
+        (row,) = scaling([record([halves(10, fast, by)], precision=precision)])
+        assert row.rate is not None
+        assert (fast, row.status) == (fast, status)
+
+
+@pytest.mark.parametrize("rates", [HOROVOD_32, HOROVOD_64, TERNGRAD])
+def test_a_short_slow_start_leaves_a_point_ok(rates: list[float]) -> None:
+    for count in range(4, len(rates) + 1):
+        (row,) = scaling([record([[1 / rate for rate in (1000, *rates[:count])]])])
+        assert row.status == "ok"
 
 
 def repeats(*notes: Sequence[Note]) -> list[Record]:

@@ -84,6 +84,33 @@ def test_a_series_that_is_steady_only_late_is_not_settled() -> None:
     assert not steady([1.4, 1.5, 1.3, 1.45] * 3 + [1.0] * 6).settled
 
 
+@pytest.mark.parametrize("slow", [5, 8, 12])
+def test_a_level_is_confirmed_once_at_most_a_third_of_the_windows_is_dropped(slow: int) -> None:
+    early = late = 0
+    for seed in range(40):
+        seconds = noise(np.random.default_rng(seed), 60, 0.0, 0.01)
+        seconds[:slow] *= 1.15
+        early += steady(seconds[: 3 * slow - 1]).settled
+        late += steady(seconds[: 4 * slow]).settled
+    assert early <= 2
+    assert late >= 38
+
+
+def test_measuring_goes_on_until_a_faster_level_is_confirmed_or_the_budget_is_spent() -> None:
+    draw = np.random.default_rng(11)
+    seconds = [2.0, *noise(draw, 8, 0.0, 0.1) * 1.4, *noise(draw, 52, 0.0, 0.005)]
+
+    def ends(budget: Budget) -> tuple[int, str]:
+        found = ((n, ending(seconds[: n + 1], budget, 1)) for n in range(len(seconds)))
+        return next((n, said) for n, said in found if said)
+
+    count, said = ends(Budget(precision=0.02, windows=60))
+    assert said == "precision"
+    assert count >= 24
+    assert ends(Budget(precision=0.02, windows=20)) == (20, "windows")
+    assert not steady(seconds[:21], warmup=1).settled
+
+
 def test_a_series_that_goes_on_changing_drifts() -> None:
     draw = np.random.default_rng(5)
     seconds = noise(draw, 40, 0.0, 0.01) * np.linspace(1, 1.2, 40)
