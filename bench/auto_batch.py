@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from bench import events
 from bench.arguments import MOST_BATCH, empty
-from bench.errors import SMALL_SHARE, SpecError
+from bench.errors import SmallShareError, SpecError
 from bench.kvstores import is_distributed
 from bench.memory import ran_out
 from bench.options import Options, parse
@@ -39,6 +40,8 @@ _SHORT = (
     *("--data-val=", "--monitor=0"),
     *("--model-prefix=", "--load-epoch=0", "--profile-worker-suffix=", "--profile-server-suffix="),
 )
+# What a worker fails with if its batch needs more memory, or more images, than there are.
+_TOO_LARGE = frozenset({MemoryError.__name__, SmallShareError.__name__})
 _BATCHES = frozenset({"--batch-size", "--global-batch", "--auto-batch"})
 
 
@@ -128,10 +131,11 @@ def _try(tried: Tried, batch: int, server: int) -> tuple[bool, int]:
     """Whether the batch fits, and the bytes it took, where a server takes so many."""
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
     begin = partial(_begin, None if tried.gpu else max(0, share))
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as stream:
         child = subprocess.Popen(
             [*tried.command, *_SHORT, f"--batch-size={batch * tried.devices}"],
-            env=os.environ | tried.env,
+            env=os.environ | tried.env | {events.STREAM_VARIABLE: str(stream.fileno())},
+            pass_fds=(stream.fileno(),),
             stdout=subprocess.DEVNULL,
             stderr=said,
             preexec_fn=begin,  # noqa: PLW1509 - a few calls, and none of our threads runs
@@ -139,9 +143,10 @@ def _try(tried: Tried, batch: int, server: int) -> tuple[bool, int]:
         code, taken = _ended(child)
         said.seek(0)
         errors = said.read().strip()
+        stream.seek(0)
+        failed = {event.values.get("error") for event in filter(None, map(events.parse, stream))}
     # The kernel kills what takes the last of a machine's memory; some libraries abort.
-    full = code != 0 and (code == -9 or "MemoryError" in errors or ran_out(RuntimeError(errors)))
-    full |= code != 0 and SMALL_SHARE in errors  # more images than there are
+    full = code != 0 and (code == -9 or ran_out(RuntimeError(errors)) or bool(failed & _TOO_LARGE))
     if code and not full:
         last = (errors or "it said nothing").splitlines()[-1]
         raise SpecError(f"{tried.name}a batch of {batch} a device fails for another reason: {last}")

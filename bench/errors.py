@@ -3,12 +3,13 @@
 import difflib
 from collections.abc import Iterable
 
-# Said where a worker has fewer images than a batch takes; --auto-batch listens for it.
-SMALL_SHARE = "the smallest share of a worker"
-
 
 class SpecError(Exception):
     """A mistake in a sweep, an option or a data path; its text is one line for that person."""
+
+
+class SmallShareError(SpecError):
+    """A worker has fewer images than a batch takes; --auto-batch looks for this class."""
 
 
 def is_whole(text: str) -> bool:

@@ -23,7 +23,7 @@ class Event:
             validating  total so far; now and then, so that a long validation is no silence
             epoch       epoch, correct, total (of this rank's share of the validation set), in_top_k
             done        weight_hash, peak_memory_bytes, which python and MXNet it ran; notes (JSON)
-            failed      message
+            failed      message; error, the name of a worker's exception
     """
 
     kind: str

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.augmentation import NONE
-from bench.errors import SMALL_SHARE, SpecError
+from bench.errors import SmallShareError
 from bench.mxnet_import import mx
 from bench.options import Options
 from bench.pixels import read_image
@@ -80,8 +80,8 @@ def forever(
     asked for: its memory is used again, once that is done.
     """
     if portion.fewest < options.batch_size:
-        raise SpecError(
-            f"{portion.data}: {SMALL_SHARE} is {portion.fewest} images, fewer "
+        raise SmallShareError(
+            f"{portion.data}: the smallest share of a worker is {portion.fewest} images, fewer "
             f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
         )
     size = options.batch_size

@@ -109,7 +109,11 @@ def _fail(error: Exception, code: int) -> NoReturn:
     # MXNet puts a stack of its own before what it has to say.
     said = [line.strip() for line in str(error).splitlines() if line.strip()]
     line = said[-1] if said else type(error).__name__
-    events.say(events.Event(kind="failed", rank=-1, values={"message": line}))
+    events.say(
+        events.Event(
+            kind="failed", rank=-1, values={"message": line, "error": type(error).__name__}
+        )
+    )
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.trial import FIELDS
 from plots.apart import said
+from results.imports.point import IMPORTED
 from results.scaling import ScalingRow
 
 # Okabe and Ito's colours, which colour-blind people tell apart; a marker for each line besides.
@@ -124,9 +125,10 @@ def _parts(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
 
 def _origin(row: ScalingRow) -> str:
     """What its figures come from; logs of one tool are one origin, as they are one base's."""
+    if row.trial.engine.startswith(IMPORTED):
+        return row.trial.engine
     sources = dict.fromkeys(one.source for one in row.repeats if one.source)
-    named = [source for source in sources if not source.startswith("imported ")]
-    return "; ".join((row.trial.engine, *named))
+    return "; ".join((row.trial.engine, *sources))
 
 
 def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:

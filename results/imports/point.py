@@ -43,6 +43,9 @@ _OPTIONS = {
     "global_batch": "--batch-per-device",
 }
 
+# How the engine of an imported point begins; the name of the format follows.
+IMPORTED = "imported "
+
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
@@ -99,7 +102,7 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
     own = 1 if format_.single else devices // workers
     batch, fixed = point.batches(devices, workers)
     return Trial(
-        engine=f"imported {format_.name}",
+        engine=f"{IMPORTED}{format_.name}",
         mode=point.one_of("mode", MODES) or format_.mode,
         network=family,
         num_layers=layers,
