@@ -98,9 +98,19 @@ class Trial:
     def label(self) -> str:
         """The network's name in tables: 'resnet-152'; what reads where nothing is trained."""
         if self.mode != "test-io":
-            return describe(self.network, self.num_layers)
+            return self.network_name
         threads = f"{self.data_nthreads} thread{'s' if self.data_nthreads > 1 else ''}"
-        return f"input, {threads}{', cold' if self.cold else ''}"
+        return f"{self.network_name}, {threads}{', cold' if self.cold else ''}"
+
+    @property
+    def network_name(self) -> str:
+        """The network with its layers: 'resnet-152'; 'input' if nothing is trained."""
+        return "input" if self.mode == "test-io" else describe(self.network, self.num_layers)
+
+    @property
+    def store_name(self) -> str:
+        """The kvstore in tables; 'test-io' if no gradients go anywhere."""
+        return "test-io" if self.mode == "test-io" else self.kvstore
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ _ALIKE = 1e-9
 
 def wrong_cells(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
     """Where the text of results.csv says other than the run; `giver` is what the run is from."""
-    said, found = _rows(text), _rows(frame(run.rows, costs).to_csv(index=False))
+    said, found = _rows(text), _rows(frame(run.rows, costs, run.commit).to_csv(index=False))
     header = found[0]
     if not said or said[0] != header:
         yield "results.csv line 1: is not the line of its columns' names"

@@ -75,11 +75,13 @@ def _ideal(axes: Axes, shown: Picture) -> None:
         axis.logarithmic(axes, found)
         return
     ends = [counts[0], counts[-1]]
-    axis.logarithmic(axes, [*found, *ends])
-    axes.plot(ends, ends, color=GREY, linewidth=1, linestyle=DOTTED)
+    of = shown.baseline.devices if shown.baseline else 1
+    ideal = [count / of for count in ends]
+    axis.logarithmic(axes, [*found, *ideal])
+    axes.plot(ends, ideal, color=GREY, linewidth=1, linestyle=DOTTED)
     axes.annotate(
         "ideal",
-        (ends[-1], ends[-1]),
+        (ends[-1], ideal[-1]),
         xytext=(-4, 4),
         textcoords="offset points",
         ha="right",
@@ -117,10 +119,14 @@ def _marks(shown: Picture) -> list[Line2D]:
     if len(alone) < len({network(one.row) for one in shown.crosses}):
         found.append(_sample(GREY, "x", "", "on the axis: no number"))
     if shown.ideals:
-        found.append(_sample(GREY, "", DOTTED, "ideal: one device x n"))
+        found.append(_sample(GREY, "", DOTTED, _ideal_name(shown)))
     if shown.behind:
         found.append(_sample(GREY, ".", (0, (4, 3)), f"behind: {shown.behind_name}"))
     return found
+
+
+def _ideal_name(shown: Picture) -> str:
+    return f"ideal from {shown.baseline}" if shown.baseline else "ideal: one device x n"
 
 
 def _sample(colour: str, marker: str, dashes: Any, label: str, face: str | None = None) -> Line2D:

@@ -1,42 +1,43 @@
 """Scaling rows as the data frame behind results.csv; one row a point."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from bench.trial import Trial
 from plots.costs import columns, values
 from results.cost import NO_COSTS, Costs
 from results.errors import StoreError
-from results.rates import Ratio
 from results.scaling import ScalingRow
-from results.speedup import Against
 
 COLUMNS = (
     *("network", "mode", "kvstore", "dtype", "devices", "hosts", "devices_per_host"),
     *("batch_per_device", "worker_batch", "global_batch", "images_per_second", "low", "high"),
     *("speedup_device", "efficiency_device", "speedup_host", "efficiency_host"),
     *("repeats", "windows", "emulated", "status", "message"),
+    # What follows is read by name.
+    *("engine", "num_layers", "image_shape", "data_nthreads", "gc_type", "env", "servers"),
+    *("efficiency_device_low", "efficiency_device_high"),
+    *("efficiency_host_low", "efficiency_host_high"),
+    *("speedup_worker", "efficiency_worker", "efficiency_worker_low", "efficiency_worker_high"),
+    *("baseline", "speedup_baseline", "efficiency_baseline"),
+    *("efficiency_baseline_low", "efficiency_baseline_high"),
+    *("accuracy", "elapsed_seconds", "peak_memory_bytes", "commit", "standing"),
+    *("bytes_per_second", "notes", "cold"),
 )
 
 
-def _value(ratio: Ratio | None) -> float | None:
-    return None if ratio is None else ratio.value
+# Whole numbers that a row may lack; pandas would print them with decimals.
+_WHOLE = ("num_layers", "peak_memory_bytes")
 
 
-def _ratios(name: str, against: Against | None) -> dict[str, float | None]:
+def _settings(trial: Trial) -> dict[str, object]:
     return {
-        f"speedup_{name}": _value(against.speedup if against else None),
-        f"efficiency_{name}": _value(against.efficiency if against else None),
-    }
-
-
-def _cells(row: ScalingRow) -> dict[str, object]:
-    trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
-    return {
-        "network": trial.label,
+        "network": trial.network_name,
         "mode": trial.mode,
-        "kvstore": trial.kvstore,
+        "kvstore": trial.store_name,
         "dtype": trial.dtype,
         "devices": trial.devices,
         "hosts": trial.hosts,
@@ -44,28 +45,66 @@ def _cells(row: ScalingRow) -> dict[str, object]:
         "batch_per_device": trial.device_batch,
         "worker_batch": trial.worker_batch,
         "global_batch": trial.global_batch,
-        "images_per_second": rate and rate.images_per_second,
-        "low": rate and rate.low,
-        "high": rate and rate.high,
-        **_ratios("device", row.device),
-        **_ratios("host", row.host),
-        "repeats": rate.repeats if rate else 0,
-        "windows": rate.windows if rate else 0,
-        "emulated": row.emulated,
-        "status": row.status,
-        "message": row.remark,
+        "engine": trial.engine,
+        "num_layers": trial.num_layers,
+        "image_shape": ",".join(map(str, trial.image_shape)),
+        "data_nthreads": trial.data_nthreads,
+        "gc_type": trial.gc_type,
+        "env": shlex.join(trial.env),
+        "servers": trial.servers,
+        "cold": trial.cold,
     }
 
 
-def frame(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> pd.DataFrame:
+def _rates(row: ScalingRow) -> dict[str, object]:
+    rate, moves = row.rate, row.trial.mode == "bandwidth"
+    shown = None if moves else rate
+    return {
+        "images_per_second": shown and shown.images_per_second,
+        "low": shown and shown.low,
+        "high": shown and shown.high,
+        "bytes_per_second": rate.images_per_second if rate and moves else None,
+        "repeats": shown.repeats if shown else 0,
+        "windows": shown.windows if shown else 0,
+    }
+
+
+def _ratios(row: ScalingRow) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, against in row.all_against.items():
+        found[f"speedup_{name}"] = against.speedup.value
+        for end, efficiency in vars(against.efficiency).items():
+            found[f"efficiency_{name}{'' if end == 'value' else f'_{end}'}"] = efficiency
+    return found
+
+
+def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
+    return {
+        **_settings(row.trial),
+        **_rates(row),
+        **_ratios(row),
+        "emulated": row.emulated,
+        "status": row.status,
+        "message": row.remark,
+        "baseline": str(row.baseline.baseline) if row.baseline else None,
+        "accuracy": row.accuracy,
+        "elapsed_seconds": row.elapsed_seconds,
+        "peak_memory_bytes": row.peak_memory_bytes,
+        "commit": commit,
+        "standing": row.standing,
+        "notes": "|".join(dict.fromkeys(str(note.kind) for note in row.notes)),
+    }
+
+
+def frame(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = "") -> pd.DataFrame:
     """A data frame with `COLUMNS`; rates in images per second, efficiencies as fractions.
 
-    After them stand columns of `costs`, where some row has one.
+    After them stand columns of `costs`, if some row has one. `commit` is that of the checkout.
     """
     more = columns(costs)
-    found = [_cells(row) | dict(zip(more, values(row, costs), strict=True)) for row in rows]
+    found = [_cells(row, commit) | dict(zip(more, values(row, costs), strict=True)) for row in rows]
     kept = [{name: _kept(value) for name, value in one.items()} for one in found]
-    return pd.DataFrame(kept, columns=[*COLUMNS, *more])
+    return pd.DataFrame(kept, columns=[*COLUMNS, *more]).astype(dict.fromkeys(_WHOLE, "Int64"))
 
 
 def _kept(value: object) -> object:
@@ -73,11 +112,11 @@ def _kept(value: object) -> object:
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
-def parquet(rows: Sequence[ScalingRow], costs: Costs, path: Path) -> None:
+def parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:
     """Writes the data frame as Parquet, whole; StoreError where that cannot be."""
     sibling = path.with_name(f".{path.name}.new")
     try:
-        frame(rows, costs).to_parquet(sibling, engine="pyarrow", index=False)
+        frame(rows, costs, commit).to_parquet(sibling, engine="pyarrow", index=False)
         sibling.replace(path)
     except ImportError as error:
         raise StoreError(

@@ -6,6 +6,8 @@ from results.rates import Rate, Ratio
 
 # An interval that reaches further, as a factor, is not known.
 _FURTHEST = 10
+# An interval is told by one number if its smaller side is at least this part of the larger.
+_EVEN = 0.9
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -22,15 +24,23 @@ def times(ratio: Ratio) -> str:
 
 
 def percent(ratio: Ratio) -> str:
-    """'90 ± 3 %', the larger side of its 95 % interval; '90 %' where that is nothing or unknown.
+    """'90 ± 3 %' with its 95 % interval; '90 %' where that is nothing or unknown.
 
-    '90 % (unsure)' where that side is larger than the value itself.
+    '86 % [47, 156]' with both ends if its sides differ by more than a tenth; '90 % (unsure)' where
+    one is larger than the value itself.
     """
+    value = f"{100 * ratio.value:.0f}"
     if unsure(ratio):
-        return f"{100 * ratio.value:.0f} % (unsure)"
-    side = 100 * _side(ratio)
-    spread = f" ± {side:.{0 if side >= 0.95 else 1}f}" if side >= 0.05 else ""
-    return f"{100 * ratio.value:.0f}{spread} %"
+        return f"{value} % (unsure)"
+    low, high = _ends(ratio)
+    below, above = 100 * (ratio.value - low), 100 * (high - ratio.value)
+    side = max(below, above)
+    decimals = 0 if side >= 0.95 else 1
+    if side < 0.05:
+        return f"{value} %"
+    if min(below, above) >= _EVEN * side:
+        return f"{value} ± {side:.{decimals}f} %"
+    return f"{value} % [{100 * low:.{decimals}f}, {100 * high:.{decimals}f}]"
 
 
 def unsure(ratio: Ratio) -> bool:
@@ -53,5 +63,12 @@ def interval(rate: Rate) -> str:
 
 
 def _side(ratio: Ratio) -> float:
-    low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
+    """The larger side of its interval."""
+    low, high = _ends(ratio)
     return max(ratio.value - low, high - ratio.value)
+
+
+def _ends(ratio: Ratio) -> tuple[float, float]:
+    """The ends of its interval; the value itself for one that is not known."""
+    low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
+    return low, high

@@ -18,11 +18,15 @@ def absent(axes: Axes, shown: Picture, panel: Panel) -> None:
         more = [f"{len(without) - _MOST_NAMED} more"] if len(without) > _MOST_NAMED else []
         named = [*without[:_MOST_NAMED], *more]
         axes.set_title(
-            f"without a point on one device: {plain(', '.join(named))}",
+            f"without {_baseline(shown)}: {plain(', '.join(named))}",
             loc="right",
             fontsize=7,
             color=GREY,
         )
+
+
+def _baseline(shown: Picture) -> str:
+    return plain(f"a baseline {shown.baseline}") if shown.baseline else "a point on one device"
 
 
 def beyond(axes: Axes, shown: Picture, panel: Panel) -> None:

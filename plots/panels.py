@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from plots import axis
-from plots.labels import End
+from plots.labels import End, plain
 from plots.lines import Line
 from plots.numbers import significant
 from plots.picture import REHEARSAL, Picture
@@ -23,7 +23,7 @@ _FAR = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """What a panel shows of a row, with its interval."""
+    """What a panel shows of a row, with its interval; its texts may name the {baseline}."""
 
     title: str
     unit: str
@@ -39,30 +39,33 @@ def _rate(row: ScalingRow) -> Ratio | None:
 
 
 def _speedup(row: ScalingRow) -> Ratio | None:
-    return row.device.speedup if row.device else None
+    return row.shown.speedup if row.shown else None
 
 
 def _efficiency(row: ScalingRow) -> Ratio | None:
-    return row.device.efficiency.times(100) if row.device else None
+    return row.shown.efficiency.times(100) if row.shown else None
 
 
-_NO_BASE = "needs a point on one device\nand another to compare with it"
+_NO_BASE = "needs a point {baseline}\nand another to compare with it"
 RATE = Panel(
     title="Images per second", unit="images/s (log)", value=_rate, lacking="no point has a number"
 )
-SPEEDUP = Panel(title="Speed-up", unit="times one device (log)", value=_speedup, lacking=_NO_BASE)
+SPEEDUP = Panel(title="Speed-up", unit="times {baseline} (log)", value=_speedup, lacking=_NO_BASE)
 EFFICIENCY = Panel(title="Efficiency", unit="% of ideal", value=_efficiency, lacking=_NO_BASE)
 
 
 def draw(axes: Axes, shown: Picture, panel: Panel) -> list[End]:
     """The lines with their intervals, those of the other run behind; returns where they end."""
     axes.set_title(panel.title, loc="left", fontweight="bold")
-    axes.set_ylabel(panel.unit)
+    baseline = str(shown.baseline or "one device")
+    axes.set_ylabel(plain(panel.unit.format(baseline=baseline)))
     shift = offsets(shown)
     behind = [_behind(axes, line, panel, shown.behind_name) for line in shown.behind]
     ends = [_line(axes, line, panel, shift[line.label]) for line in shown.lines]
     if not any(ends):
-        axes.text(0.5, 0.5, panel.lacking, transform=axes.transAxes, ha="center", color=GREY)
+        where = str(shown.baseline or "on one device")
+        lacking = plain(panel.lacking.format(baseline=where))
+        axes.text(0.5, 0.5, lacking, transform=axes.transAxes, ha="center", color=GREY)
         axes.texts[-1].set_backgroundcolor("white")  # lines may pass there
     return [end for end in (*ends, *behind) if end]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from plots.lines import Cross, Line, crosses, lines
 from results.run import Run
 from results.scaling import ScalingRow
+from results.speedup import Baseline
 
 # What follows the name of a run that was played.
 REHEARSAL = " (rehearsal)"
@@ -32,6 +33,7 @@ class Picture:
     ideals       each network's one-device rate times devices
     inputs       what reading alone gives, times hosts
     second_host  where on the device axis it begins; None where all points have as many hosts
+    baseline     that speed-ups are against; None: one device
     """
 
     lines: tuple[Line, ...]
@@ -41,6 +43,7 @@ class Picture:
     ideals: tuple[Ceiling, ...] = ()
     inputs: tuple[Ceiling, ...] = ()
     second_host: float | None = None
+    baseline: Baseline | None = None
 
     @property
     def counts(self) -> list[int]:
@@ -65,6 +68,7 @@ def picture(rows: Sequence[ScalingRow], over: Run | None = None) -> Picture:
         ideals=tuple(_ideals(drawn)),
         inputs=tuple(_inputs(rows, trained)),
         second_host=_second_host(trained),
+        baseline=next((row.wanted for row in rows), None),
     )
 
 
@@ -78,14 +82,21 @@ def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:
     found: dict[tuple[str, float], set[int]] = {}
     for line in drawn:
         for row in line.rows:
-            if row.rate and row.device:
-                base = row.rate.images_per_second / row.device.speedup.value
+            if base := one_device(row):
                 found.setdefault((line.colour, float(f"{base:.9g}")), set()).add(row.trial.devices)
     return [
         Ceiling(label="one device x n", colour=colour, points={n: n * one for n in sorted(counts)})
         for (colour, one), counts in found.items()
         if len(counts) > 1
     ]
+
+
+def one_device(row: ScalingRow) -> float | None:
+    """Images per second of one device of the baseline that its speed-up is against."""
+    if not row.rate or not row.shown:
+        return None
+    rate = row.rate.images_per_second / row.shown.speedup.value
+    return rate / row.shown.baseline.devices
 
 
 def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[Ceiling]:

@@ -37,8 +37,8 @@ def scales(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
         return
     tops = [_top(good, name) for name in dict.fromkeys(map(network, good))]
     yield f"{'As scripted, on' if scripted else 'On'} {_most(tops, rows)}: {_told(tops, good)}."
-    if not any(row.device for row in good) and len({row.trial.devices for row in good}) > 1:
-        yield "How far that scales cannot be said: no point on one device has a number."
+    if not any(row.shown for row in good) and len({row.trial.devices for row in good}) > 1:
+        yield f"How far that scales cannot be said: no point {_place(good[0])} has a number."
 
 
 def _claims(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
@@ -76,10 +76,8 @@ def _told(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
 
 
 def _efficiency(row: ScalingRow) -> float:
-    """Against one device; 0 where it is not known, or so uncertain that it says nothing."""
-    return (
-        0.0 if row.device is None or unsure(row.device.efficiency) else row.device.efficiency.value
-    )
+    """As figures show it; 0 where it is not known, or so uncertain that it says nothing."""
+    return 0.0 if row.shown is None or unsure(row.shown.efficiency) else row.shown.efficiency.value
 
 
 def _reached(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bool) -> str:
@@ -90,10 +88,16 @@ def _reached(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bo
     rate = row.rate.images_per_second if row.rate else 0.0
     text = f"{network(row)}{_which(row, rows)} {significant(rate)}{' images/s' if units else ''}"
     text += "" if alike else f" on {row.trial.devices}"
-    if not row.device or row.trial.devices == 1 or not _efficiency(row):
+    shown = row.shown
+    if not shown or row.trial.devices == shown.baseline.devices or not _efficiency(row):
         return text
-    of = f" of ideal against one {unit([row], 1)}" if units else ""
-    return f"{text} ({percent(row.device.efficiency)}{of})"
+    against = str(row.wanted or f"one {unit([row], 1)}")
+    of = f" of ideal against {against}" if units else ""
+    return f"{text} ({percent(shown.efficiency)}{of})"
+
+
+def _place(row: ScalingRow) -> str:
+    return str(row.wanted or "on one device")
 
 
 def _which(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:

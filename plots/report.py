@@ -29,7 +29,7 @@ def build(
     folder = _folder(run)
     failures = Failures() if failures is None else failures
     texts: dict[str, Callable[[], str]] = {
-        "results.csv": lambda: frame(run.rows, costs).to_csv(index=False),
+        "results.csv": lambda: frame(run.rows, costs, run.commit).to_csv(index=False),
         "report.md": lambda: document(run, costs, failures),
         "index.html": lambda: page(run, costs, over, failures),
     }
@@ -82,7 +82,7 @@ def write_upstream(run: Run, _: Costs) -> list[Path]:
 def write_parquet(run: Run, costs: Costs) -> list[Path]:
     """Writes RUN/report/results.parquet, the rows of results.csv; StoreError without pyarrow."""
     path = _folder(run) / "results.parquet"
-    parquet(run.rows, costs, path)
+    parquet(run.rows, costs, run.commit, path)
     return [path]
 
 

@@ -23,7 +23,7 @@ from results.knee import knees
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
-from results.speedup import Against
+from results.speedup import Against, Baseline
 
 HEADER = (
     "network",
@@ -67,9 +67,15 @@ def _efficiency(against: Against | None) -> str:
     return "" if against is None else percent(against.efficiency)
 
 
-def header(costs: Costs) -> tuple[str, ...]:
-    """`HEADER`, with columns of what points cost where that is known."""
-    return (*HEADER[:-1], *money.headers(costs), HEADER[-1])
+def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
+    """`HEADER`, with columns of a chosen baseline, and of what points cost where that is known."""
+    chosen = [f"{word} {one}" for one in _chosen(rows) for word in ("vs", "of")]
+    return (*HEADER[:-1], *chosen, *money.headers(costs), HEADER[-1])
+
+
+def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
+    """The baseline that the report was asked for, if it was for one."""
+    return {row.wanted for row in rows if row.wanted}
 
 
 def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
@@ -79,7 +85,7 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
     devices = f"{trial.devices}*" if row.emulated else str(trial.devices)
     return (
         ", ".join(filter(None, (trial.label, _MODES.get(trial.mode), more))),
-        "test-io" if trial.mode == "test-io" else trial.kvstore,
+        trial.store_name,
         devices,
         batch,
         significant(rate.images_per_second) if rate else "",
@@ -89,9 +95,14 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
+        *(_of_chosen(row) if row.wanted else ()),
         *map(_amount, costs.found(row)),
         f"{row.status} {MARK}" if row.rate and row.marks else row.status,
     )
+
+
+def _of_chosen(row: ScalingRow) -> tuple[str, str]:
+    return times(row.baseline.speedup) if row.baseline else "", _efficiency(row.baseline)
 
 
 def _told_apart(rows: Sequence[ScalingRow]) -> list[tuple[ScalingRow, str]]:
@@ -140,14 +151,18 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
     bases = sorted({row.device.base for row in rows if row.device})
     if bases:
         lines.append(
-            f"speed-up, efficiency: against one device ({', '.join(bases)}); ±: the larger side of "
-            f"the 95 % interval, which holds the base's errors too."
+            f"speed-up, efficiency: against one device ({', '.join(bases)}); ± or [low, high]: the "
+            f"95 % interval, which holds the baseline's errors too."
         )
     elif any(row.rate and row.trial.mode in TRAINING for row in rows):
         lines.append("speed-up, efficiency: not told, for no point on one device has a number.")
     bases = sorted({row.host.base for row in rows if row.host})
     if bases:
         lines.append(f"of host: efficiency against one full host ({', '.join(bases)}).")
+    lines += [
+        f"vs {one}, of {one}: speed-up and efficiency against the chosen baseline."
+        for one in _chosen(rows)
+    ]
     lines += _unknown(rows)
     if any(row.worker for row in rows):
         lines.append(
@@ -213,7 +228,7 @@ def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs:
     """The table without the lines below it."""
     # Texts of people and of failed processes are shown as they are, brackets included.
     table = Table(title=Text(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
-    names = header(costs)
+    names = header(costs, rows)
     shown = [name for name in names if name not in without]
     for name in shown:
         # Folded, not cut: half a number would be read as a number.
@@ -243,7 +258,7 @@ def markdown(
     failures: Failures | None = None,
 ) -> str:
     """The table and its remarks in Markdown."""
-    names = header(costs)
+    names = header(costs, rows)
     align = ["left" if name in _TEXT else "right" for name in names]
     table: str = tabulate(
         [[in_cell(cell) for cell in cells(row, more, costs)] for row, more in _told_apart(rows)],

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from results.errors import StoreError
 from results.events import opened
 from results.prices import Prices, again
@@ -20,6 +22,9 @@ from results.store import BUFFER, read_json, write_whole
 
 # 1: first.
 SCHEMA = 1
+# Of a report's files: what they say, how, and where. A report of another format is not compared.
+# 1: first. 2: results.csv has intervals, settings and notes; the page has the number.
+FORMAT = 2
 NAME = "digests.json"
 REPORT = "report"
 BUILD_AGAIN = "'fab report.build' writes it anew, for the files as they are now"
@@ -51,12 +56,28 @@ class File:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What a report was built with, besides its run and prices.
+
+    baseline   that speed-ups are against, 'KVSTORE xN'
+    over       the run that is drawn behind it, as it was named
+    libraries  versions of those that draw
+    """
+
+    baseline: str = ""
+    over: str = ""
+    libraries: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Digests:
     """The files of a run and of its report, by their names in the run folder.
 
     name    of the run when the report was built, which its title has
     code    the hash of the checkout that wrote the report
     prices  those that the report was built with, None where there were none
+    format  of the report
+    choice  what else it was built with
     """
 
     files: Mapping[str, File]
@@ -64,6 +85,8 @@ class Digests:
     name: str = ""
     code: str = ""
     prices: Prices | None = None
+    format: int = FORMAT
+    choice: Choice = field(default_factory=Choice)
 
     @property
     def digest(self) -> str:
@@ -119,9 +142,10 @@ def write(
     code: str,
     known: Mapping[str, File] | None = None,
     prices: Prices | None = None,
+    choice: Choice | None = None,
 ) -> str:
     """Writes report/digests.json of a run as it is now; returns its digest. See `digests`."""
-    found = replace(digests(folder, code, known), prices=prices)
+    found = replace(digests(folder, code, known), prices=prices, choice=choice or Choice())
     data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
     text = json.dumps(data | {"check": _sha256(data)}, indent=1)
     write_whole(folder / REPORT / NAME, text + "\n")
@@ -144,9 +168,15 @@ def kept(folder: Path) -> Digests | None:
         )
         prices = again(data["prices"]) if data.get("prices") else None
         return Digests(
-            files=files, report=report, name=data["name"], code=data["code"], prices=prices
+            files=files,
+            report=report,
+            name=str(data["name"]),
+            code=str(data["code"]),
+            prices=prices,
+            format=int(data.get("format", 1)),
+            choice=msgspec.convert(data.get("choice", {}), Choice),
         )
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{where}: is not as it is written ({error}); {BUILD_AGAIN}") from error
 
 

@@ -45,6 +45,7 @@ class Measured:
     commands    its processes' command lines, by process
     machines    what was counted on each host as measuring began and ended
     facts       what its first rank said of itself
+    peak_memory_bytes  of the rank that used most memory, if any said it
     """
 
     trial: Trial
@@ -65,6 +66,7 @@ class Measured:
     machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     paces: tuple[Pace, ...] = ()
+    peak_memory_bytes: int | None = None
 
     @property
     def unsteady(self) -> bool:
@@ -98,6 +100,7 @@ def measured(record: BareRecord) -> Measured:
         "machines": record.machines,
         "conditions": conditions(record),
         "facts": record.ranks[0].facts if record.ranks else {},
+        "peak_memory_bytes": _peak_memory(record.ranks),
     }
     if record.status != "ok":
         return Measured(**common)
@@ -116,6 +119,11 @@ def measured(record: BareRecord) -> Measured:
         ),
         paces=paces(record.ranks, job),
     )
+
+
+def _peak_memory(ranks: Sequence[BareRank]) -> int | None:
+    said = (rank.facts.get("peak_memory_bytes") for rank in ranks)
+    return max((one for one in said if isinstance(one, int)), default=None)
 
 
 def paces(ranks: Sequence[BareRank], job: JobWindows) -> tuple[Pace, ...]:

@@ -40,6 +40,11 @@ class Run:
         return self.folder.resolve().name
 
     @property
+    def commit(self) -> str:
+        """That of the checkout which measured it."""
+        return str(self.environment.get("commit") or "")
+
+    @property
     def rehearsal(self) -> bool:
         """Whether any point was run by the fake engine."""
         return any(row.trial.engine == "fake" for row in self.rows)

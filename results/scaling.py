@@ -1,5 +1,6 @@
 """ScalingRow: one point of a sweep with its speed-up and efficiency against each baseline."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,10 +12,9 @@ from results.measured import Measured, measured
 from results.rates import Rate, together
 from results.record import Record
 from results.speedup import (
+    UNMEASURED,
     Against,
     Baseline,
-    EmptyCell,
-    Reason,
     against,
     baselines,
     chosen_baseline,
@@ -31,7 +31,6 @@ class ScalingRow:
     host        against one full host; None for points smaller than that
     worker      against one worker through the same distributed store
     baseline    against `wanted`, the baseline that the report was asked for, if it was for one
-    empty       the cells that have no number because of their baseline
     message     why it is not ok
     notes       what a reader must know of it, of all repeats
     repeats     what each repeat's record says
@@ -48,7 +47,6 @@ class ScalingRow:
     worker: Against | None = None
     baseline: Against | None = None
     wanted: Baseline | None = None
-    empty: tuple[EmptyCell, ...] = ()
     notes: tuple[Note, ...] = ()
 
     @property
@@ -57,10 +55,45 @@ class ScalingRow:
         return self.baseline if self.wanted else self.device
 
     @property
+    def all_against(self) -> dict[str, Against]:
+        """What it stands against, by the ends of the columns' names in results.csv."""
+        found = {
+            "device": self.device,
+            "host": self.host,
+            "worker": self.worker,
+            "baseline": self.baseline,
+        }
+        return {name: one for name, one in found.items() if one}
+
+    @property
     def accuracies(self) -> tuple[float, ...]:
         """Of each good repeat's last validation, where the trial trained on real data."""
         good = self.repeats if self.rate else ()
         return tuple(one.accuracy for one in good if one.accuracy is not None)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean of `accuracies`."""
+        found = self.accuracies
+        return math.fsum(found) / len(found) if found else None
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Of all repeats, with what starting them took."""
+        return math.fsum(one.elapsed_seconds for one in self.repeats)
+
+    @property
+    def peak_memory_bytes(self) -> int | None:
+        """Of the rank that used most memory."""
+        found = [one.peak_memory_bytes for one in self.repeats if one.peak_memory_bytes]
+        return max(found, default=None)
+
+    @property
+    def standing(self) -> str:
+        """Whether the figures are 'measured', of a 'rehearsal', or 'imported'."""
+        if self.trial.engine == "fake":
+            return "rehearsal"
+        return "imported" if any(one.source for one in self.repeats) else "measured"
 
     @property
     def window_seconds(self) -> tuple[float, ...]:
@@ -112,7 +145,7 @@ def rows_of(found: Sequence[Measured], unmeasured: Sequence[Trial] = ()) -> list
     points = [_point(group) for group in groups.values()]
     points += _unmeasured(unmeasured)
     chosen = baselines(points)[: len(groups)]
-    return [_row(point, one.points, one.empty) for point, one in zip(points, chosen, strict=False)]
+    return [_row(point, one.points, one.notes) for point, one in zip(points, chosen, strict=False)]
 
 
 def against_chosen(
@@ -126,8 +159,7 @@ def against_chosen(
             row,
             wanted=wanted,
             baseline=against(row, base) if (base := one.points.get("baseline")) else None,
-            empty=(*row.empty, *one.empty) if row.rate else row.empty,
-            notes=(*row.notes, *(cell.note for cell in (one.empty if row.rate else ()))),
+            notes=(*row.notes, *one.notes) if row.rate else row.notes,
         )
         for row, one in zip(rows, chosen, strict=False)
     ]
@@ -147,12 +179,10 @@ def _point(group: Sequence[Measured]) -> _Point:
 
 
 def _unmeasured(trials: Sequence[Trial]) -> list[_Point]:
-    return [
-        _Point(trial=one, rate=None, status=Reason.UNMEASURED, emulated=False) for one in trials
-    ]
+    return [_Point(trial=one, rate=None, status=UNMEASURED, emulated=False) for one in trials]
 
 
-def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[EmptyCell]) -> ScalingRow:
+def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[Note]) -> ScalingRow:
     row = ScalingRow(
         trial=point.trial,
         status=point.status,
@@ -169,13 +199,12 @@ def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[EmptyCell])
         *([moved(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []),
         *merged([one.notes for one in point.repeats]),
         *_unlike(point, bases),
-        *(cell.note for cell in empty),
+        *empty,
     ]
     found = {name: against(point, base) for name, base in bases.items()}
     return replace(
         row,
         notes=tuple(notes),
-        empty=tuple(empty),
         device=found.get("device"),
         host=found.get("host"),
         worker=found.get("worker"),

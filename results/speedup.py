@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from bench.errors import SpecError
@@ -21,33 +20,17 @@ _WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
 _SERVERS = ("servers_per_host", "server_hosts", "gc_type", "gc_threshold")
 _SCRIPTED = ("fake_seconds", "fake_faults")
 _SAME = tuple(name for name in FIELDS if name not in {*_SCALED, *_WINDOWS, *_SERVERS, *_SCRIPTED})
+# The status of a point that was asked for and has no record yet.
+UNMEASURED = "unmeasured"
 _NOT_TRAINED = ("test-io", "bandwidth")
 
 
-class Reason(StrEnum):
-    """Why a point has nothing in the cells of a baseline."""
-
-    FAILED = "failed"
-    UNMEASURED = "unmeasured"
-    UNSTABLE = "unstable"
-    OVERSUBSCRIBED = "oversubscribed"
-    ABSENT = "absent"
-    OTHER_KIND = "other-kind"
-
-
-_NOTES: Mapping[Reason, NoteKind] = {
-    Reason.FAILED: NoteKind.BASELINE_FAILED,
-    Reason.UNMEASURED: NoteKind.BASELINE_UNMEASURED,
-    Reason.UNSTABLE: NoteKind.BASELINE_UNSTABLE,
-    Reason.OVERSUBSCRIBED: NoteKind.BASELINE_OVERSUBSCRIBED,
-    Reason.ABSENT: NoteKind.BASELINE_ABSENT,
-    Reason.OTHER_KIND: NoteKind.BASELINE_OTHER_KIND,
-}
+# What each column of baselines has.
 _CELLS = {
-    "device": "speed-up against one device",
-    "host": "efficiency against one host",
-    "worker": "efficiency against one worker",
-    "baseline": "speed-up against the chosen baseline",
+    "device": "speed-up vs 1 device",
+    "host": "efficiency vs 1 host",
+    "worker": "efficiency vs 1 worker",
+    "baseline": "speed-up vs the chosen baseline",
 }
 
 
@@ -77,22 +60,6 @@ class Against:
         return f"{self.baseline.kvstore} on {devices} device{'s' if devices > 1 else ''}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmptyCell:
-    """A point that has nothing in the cells of a baseline; `status` is the baseline's."""
-
-    column: str
-    baseline: Baseline
-    reason: Reason
-    status: str = ""
-
-    @property
-    def note(self) -> Note:
-        """Which cells are empty, and why."""
-        figures = {"cell": _CELLS[self.column], "baseline": str(self.baseline)}
-        return Note(_NOTES[self.reason], figures | {"status": self.status})
-
-
 class _Point(Protocol):
     """What a baseline is chosen from: all that was asked for, with a rate or without."""
 
@@ -111,10 +78,10 @@ Kind = TypeVar("Kind", bound=_Point)
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen(Generic[Kind]):
-    """The baselines of one point by column, and the cells that are empty for a reason."""
+    """The baselines of one point by column, and which cells are empty and why."""
 
     points: Mapping[str, Kind]
-    empty: tuple[EmptyCell, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def choice(text: str) -> Baseline:
@@ -224,7 +191,7 @@ def _chosen(
 ) -> Chosen[Kind]:
     """Its baselines; `stores` has those of all points, in the order in which they are preferred."""
     points: dict[str, Kind] = {}
-    empty = []
+    notes = []
     for name, some in fitting.items():
         order = [*stores[_size(name, some)]]
         # Of points of one store and size, which differ in windows alone, one with a number.
@@ -233,12 +200,12 @@ def _chosen(
             key=lambda p: (_has_servers(p), order.index(p.trial.kvstore), p.rate is None),
         )
         if name != "worker" and _has_servers(best) and not all(map(is_distributed, order)):
-            empty.append(_empty(name, best.trial, Reason.OTHER_KIND))
+            notes.append(_empty(name, _named(best.trial), NoteKind.BASELINE_OTHER_KIND))
         elif best.rate is None:
-            empty.append(_empty(name, best.trial, _lacking(best), best.status))
+            notes.append(_empty(name, _named(best.trial), _lacking(best), best.status))
         else:
             points[name] = best
-    return Chosen(points=points, empty=tuple(empty))
+    return Chosen(points=points, notes=tuple(notes))
 
 
 def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> Chosen[Kind]:
@@ -246,17 +213,15 @@ def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> Chosen[Kin
         return Chosen(points={})
     fitting = [p for p in _peers(point, family) if _named(p.trial) == wanted]
     if not fitting:
-        cell = EmptyCell(column="baseline", baseline=wanted, reason=Reason.ABSENT)
-        return Chosen(points={}, empty=(cell,))
+        return Chosen(points={}, notes=(_empty("baseline", wanted, NoteKind.BASELINE_ABSENT),))
     best = min(fitting, key=lambda p: (p.rate is None, p.status == "unstable", p.emulated))
-    for reason, applies in {
+    for kind, applies in {
         _lacking(best): best.rate is None,
-        Reason.UNSTABLE: best.status == "unstable",
-        Reason.OVERSUBSCRIBED: best.emulated,
+        NoteKind.BASELINE_UNSTABLE: best.status == "unstable",
+        NoteKind.BASELINE_OVERSUBSCRIBED: best.emulated,
     }.items():
         if applies:
-            cell = _empty("baseline", best.trial, reason, best.status)
-            return Chosen(points={}, empty=(cell,))
+            return Chosen(points={}, notes=(_empty("baseline", wanted, kind, best.status),))
     return Chosen(points={"baseline": best})
 
 
@@ -264,13 +229,15 @@ def _has_servers(point: _Point) -> bool:
     return is_distributed(point.trial.kvstore)
 
 
-def _lacking(point: _Point) -> Reason:
+def _lacking(point: _Point) -> NoteKind:
     """Why a point has no number."""
-    return Reason.UNMEASURED if point.status == Reason.UNMEASURED else Reason.FAILED
+    unmeasured = point.status == UNMEASURED
+    return NoteKind.BASELINE_UNMEASURED if unmeasured else NoteKind.BASELINE_FAILED
 
 
-def _empty(column: str, trial: Trial, reason: Reason, status: str = "") -> EmptyCell:
-    return EmptyCell(column=column, baseline=_named(trial), reason=reason, status=status)
+def _empty(column: str, baseline: Baseline, kind: NoteKind, status: str = "") -> Note:
+    figures = {"column": column, "cell": _CELLS[column], "baseline": str(baseline)}
+    return Note(kind, figures | ({"status": status} if status else {}))
 
 
 def _named(trial: Trial) -> Baseline:

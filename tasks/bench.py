@@ -16,7 +16,13 @@ from bench.trial import chosen
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
 from tasks.door import number, reader, whole
 from tasks.fitting import check_fitting, fitting
-from tasks.report import build_report, new_folder, prices_of
+from tasks.report import (
+    SPEEDUP_BASELINE,
+    build_report,
+    checked_baseline,
+    new_folder,
+    prices_of,
+)
 from tasks.where import addressed, cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -31,7 +37,9 @@ def measure_here(what: Sweep, run: str) -> None:
         measure(replace(what, command=command), run, where)
 
 
-def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None:
+def measure(
+    what: Sweep, run: str, where: Where, in_order: bool = False, baseline: str = ""
+) -> None:
     """Runs what is left of a sweep, shuffled unless it is to be in order, and reports it."""
     from launch.order import shuffled
     from launch.sweep import points, sweep
@@ -51,7 +59,7 @@ def measure(what: Sweep, run: str, where: Where, in_order: bool = False) -> None
         store.close()
     if not left:
         print("all of it is measured already; with another --run it is measured again")
-    build_report(store.folder)
+    build_report(store.folder, baseline=baseline)
 
 
 @hosts_task(
@@ -126,6 +134,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "x": "NAME=VALUE in the environment of every process",
         "log_budget": "MiB of what each process prints that are kept, the last of it",
         "in_order": "measure in the file's order, not in one of chance within each repeat",
+        "speedup_baseline": SPEEDUP_BASELINE,
         "auto_batch": "the largest batch that fits (--auto-batch=N: up to N), for each network",
     },
     iterable=["fault", "x"],
@@ -152,11 +161,13 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     scheduler="first",
     log_budget="16",
     in_order=False,
+    speedup_baseline="",
     auto_batch="",
 ):
     """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
     from launch.watch import Deadlines
 
+    baseline = checked_baseline(speedup_baseline)
     hosts = cluster_of(asked, only_named=engine == "fake")
     fields = fields_of(x, servers_per_host, server_hosts, precision, budget)
     if auto_batch:
@@ -186,7 +197,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
         if auto_batch:
             what = fitting(what, patient, new_folder(run or what.name), auto_batch)
-        measure(what, run, patient, in_order)
+        measure(what, run, patient, in_order, baseline)
 
 
 def fields_of(

@@ -30,6 +30,7 @@ RUNS = ROOT / "results" / "runs"
 PRICES = ROOT / "prices.toml"
 _RUN = "name below results/runs, or a path; default: the newest"
 _PRICES = "file with what an hour of a host costs; default: prices.toml, where there is one"
+SPEEDUP_BASELINE = "'KVSTORE xN': give speed-ups against this point of each network too"
 BASELINES = ROOT / "results" / "baselines"
 # The study that the shipped sweep `seed` repeats.
 PUBLISHED = "tutorial"
@@ -103,22 +104,29 @@ def drawn_behind(name: str) -> Run:
         raise StoreError(f"--over: {error}") from error
 
 
-def build_report(folder: Path, prices: str = "", over: str = "", extra: Sequence[str] = ()) -> None:
+def build_report(
+    folder: Path,
+    prices: str = "",
+    over: str = "",
+    extra: Sequence[str] = (),
+    baseline: str = "",
+) -> None:
     """Prints a run's table, writes its report and says where the files are.
 
-    `over` names another run to draw behind, `extra` what else of plots.report.EXTRA to write.
+    `over` names another run to draw behind, `extra` what else of plots.report.EXTRA to write,
+    `baseline` the point 'KVSTORE xN' that speed-ups are against.
     """
     from launch.identity import own_code
     from plots.failures import Failures
     from plots.report import EXTRA, build
     from plots.table import show
     from results import digest
-    from results.run import load
+    from results.run import load, with_baseline
 
     given = prices_of(prices)
-    run = load(folder)
+    run = with_baseline(load(folder), baseline)
     costs = costs_of(run, given)
-    behind = drawn_behind(over) if over else None
+    behind = with_baseline(drawn_behind(over), baseline) if over else None
     failures = Failures()
     with ThreadPoolExecutor(1) as beside:  # to read gigabytes takes as long as to draw
         files = beside.submit(digest.files, folder)
@@ -128,6 +136,13 @@ def build_report(folder: Path, prices: str = "", over: str = "", extra: Sequence
             _say(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
     print(f"digest: {digest.write(folder, own_code(), files.result(), given)}")
     _end(run, failures)
+
+
+def checked_baseline(text: str) -> str:
+    """What --speedup-baseline was given, as reports write it; SpecError for what is none."""
+    from results.speedup import choice
+
+    return str(choice(text)) if text else ""
 
 
 def _end(run: Run, failures: Failures) -> None:
@@ -159,45 +174,53 @@ def _say(paths: Sequence[Path]) -> None:
         "run": _RUN,
         "prices": _PRICES,
         "over": "a run, a baseline, a published table or a path, to draw behind this one",
+        "speedup_baseline": SPEEDUP_BASELINE,
         "upstream-csv": "also upstream's two-column CSV, a file a network",
         "parquet": "also results.parquet; needs what 'make exports' installs",
     }
 )
 @door
 def report_build(  # type: ignore[no-untyped-def]
-    c, run="", prices="", over="", upstream_csv=False, parquet=False
+    c, run="", prices="", over="", speedup_baseline="", upstream_csv=False, parquet=False
 ):
     """Write a run's report: table, words, figures and page; print the table and a digest."""
+    baseline = checked_baseline(speedup_baseline)
     folder = run_folder(run)
     asked = {"upstream-csv": upstream_csv, "parquet": parquet}
     extra = [name for name, wanted in asked.items() if wanted]
     with report_beside(archive_of(run), folder) if is_packed(run) else nullcontext():
-        build_report(folder, prices, over, extra)
+        build_report(folder, prices, over, extra, baseline)
 
 
 @task(
     help={
         "run": _RUN,
         "prices": _PRICES,
+        "speedup_baseline": SPEEDUP_BASELINE,
         "reference": "instead of a run: a published table, by default the tutorial's",
     },
     optional=["reference"],
 )
 @reader
-def report_show(c, run="", prices="", reference=""):  # type: ignore[no-untyped-def]
+def report_show(  # type: ignore[no-untyped-def]
+    c, run="", prices="", speedup_baseline="", reference=""
+):
     """Print a run's table, or a published one."""
+    baseline = checked_baseline(speedup_baseline)
     if reference:
         if run:
             raise SpecError("--reference: expected a run or a published table, got both")
+        if baseline:
+            raise SpecError("--speedup-baseline: expected a run, got a published table")
         from plots.reference import show as show_published
 
         show_published(PUBLISHED if reference is True else reference)
         return
     from plots.failures import Failures
     from plots.table import show
-    from results.run import load
+    from results.run import load, with_baseline
 
-    given, found = prices_of(prices), load(run_folder(run))
+    given, found = prices_of(prices), with_baseline(load(run_folder(run)), baseline)
     failures = Failures()
     show(found, costs_of(found, given), failures)
     _end(found, failures)

@@ -1,5 +1,6 @@
 """Every point against one device, one full host and one worker through its store."""
 
+import csv
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
+from bench.notes import NoteKind
 from results.record import Record
 from results.run import load
 from results.scaling import ScalingRow, against_chosen, scaling
-from results.speedup import Reason, choice
+from results.speedup import choice
+from tests.test_fabfile import fab
 from tests.test_scaling import record
 from tests.test_store import stored
 
@@ -98,9 +101,9 @@ def test_a_failed_baseline_leaves_cells_empty_with_the_reason() -> None:
     for row in rows[2:]:
         assert row.host is None or row.trial.devices < 2
         assert row.device.base == "local on 1 device"
-    (cell,) = rows[-1].empty
-    assert (cell.column, cell.reason, str(cell.baseline)) == ("host", Reason.FAILED, "local x2")
-    assert "no efficiency against one host: local x2 has no number (failed)" in rows[-1].remark
+    (note,) = rows[-1].notes
+    assert (note.figures["column"], note.kind) == ("host", NoteKind.BASELINE_FAILED)
+    assert "no efficiency vs 1 host: local x2 has no number (failed)" in rows[-1].remark
 
 
 def test_a_baseline_that_is_not_measured_yet_leaves_cells_empty_too(tmp_path: Path) -> None:
@@ -111,7 +114,7 @@ def test_a_baseline_that_is_not_measured_yet_leaves_cells_empty_too(tmp_path: Pa
     )
     rows = load(tmp_path).rows
     assert [row.host for row in rows] == [None] * 4
-    assert {cell.reason for cell in rows[-1].empty} == {Reason.UNMEASURED}
+    assert {note.kind for note in rows[-1].notes} == {NoteKind.BASELINE_UNMEASURED}
 
 
 def test_all_points_of_a_run_have_one_kind_of_baseline() -> None:
@@ -121,7 +124,7 @@ def test_all_points_of_a_run_have_one_kind_of_baseline() -> None:
     assert kinds == {"local on 1 device"}
     for row in rows[-2:]:
         assert (row.device, row.host) == (None, None)
-        assert {cell.reason for cell in row.empty} == {Reason.OTHER_KIND}
+        assert {note.kind for note in row.notes} == {NoteKind.BASELINE_OTHER_KIND}
         assert row.worker.base == "dist_sync on 1 device"
     alone = scaling(other)
     assert [row.device.base for row in alone] == ["dist_sync on 1 device"] * 3
@@ -148,7 +151,7 @@ def test_a_chosen_baseline_is_used_for_each_network() -> None:
         assert row.baseline.speedup.value == pytest.approx(speedup)
         assert row.baseline.efficiency.value == pytest.approx(1)
         assert str(row.baseline.baseline) == "dist_async x2"
-        assert row.empty == ()
+        assert row.notes == ()
 
 
 def bad(kind: str) -> list[Record]:
@@ -174,9 +177,9 @@ def test_a_network_without_the_chosen_baseline_has_empty_cells_with_the_reason(k
     rows = chosen(bad(kind), "local x2")
     row = next(one for one in rows if one.trial.name == "alexnet local x4")
     assert row.baseline is None
-    (cell,) = [cell for cell in row.empty if cell.column == "baseline"]
-    assert cell.reason == kind
-    assert "no speed-up against the chosen baseline: " in row.remark
+    (note,) = [note for note in row.notes if note.figures["column"] == "baseline"]
+    assert note.kind == NoteKind(f"baseline-{kind}")
+    assert "no speed-up vs the chosen baseline: " in row.remark
     assert [one.baseline.efficiency.value for one in rows[-2:]] == pytest.approx([1, 1])
 
 
@@ -186,3 +189,25 @@ def test_a_network_without_the_chosen_baseline_has_empty_cells_with_the_reason(k
 def test_a_baseline_that_names_no_point_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="--speedup-baseline: expected 'KVSTORE xN'"):
         choice(text)
+
+
+@pytest.mark.program
+def test_reports_are_built_against_a_baseline_of_ones_choice(tmp_path: Path) -> None:
+    for devices, seconds in ((32, 1.0), (64, 1.0154)):
+        fields = {"devices": devices, "devices_per_host": 8, "kvstore": "dist_device_sync"}
+        one = record([[1, seconds, seconds]] * (devices // 8), device="gpu", **fields)
+        stored(tmp_path / "run", one)
+    run = ["--run", f"{tmp_path}/run"]
+    done = fab("report.build", *run, "--speedup-baseline", "dist_device_sync x32")
+    assert done.returncode == 0, done.stderr
+    assert "vs dist_device_sync x32" in done.stdout
+    report = tmp_path / "run" / "report"
+    *_, last = csv.DictReader((report / "results.csv").read_text().splitlines())
+    assert (last["baseline"], last["efficiency_device"]) == ("dist_device_sync x32", "")
+    assert float(last["efficiency_baseline"]) == pytest.approx(1 / 1.0154)
+    assert "98 % of ideal against dist_device_sync x32" in (report / "report.md").read_text()
+    assert "ideal from dist_device_sync x32" in (report / "scaling.svg").read_text()
+    shown = fab("report.show", *run, "--speedup-baseline", "dist_device_sync x64")
+    assert "vs dist_device_sync x64" in shown.stdout
+    wrong = fab("report.build", *run, "--speedup-baseline", "dist_device_sync")
+    assert (wrong.returncode, "expected 'KVSTORE xN'" in wrong.stderr) == (2, True)

@@ -219,7 +219,7 @@ def test_a_report_with_prices_has_their_column_in_each_file(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "images/USD" in done.stdout
     lines = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()
-    assert lines[0].endswith(",message,images_per_joule,images_per_USD,cost_reason")
+    assert lines[0].endswith(",notes,cold,images_per_joule,images_per_USD,cost_reason")
     assert "prices.example.toml" in (tmp_path / "run" / "report" / "report.md").read_text()
     bad = fab("report.show", "--run", f"{tmp_path}/run", "--prices", "nowhere.toml")
     assert bad.returncode == 2

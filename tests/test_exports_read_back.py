@@ -1,5 +1,6 @@
 """What is exported is read back by the tools it is for."""
 
+import operator
 import os
 import re
 from pathlib import Path
@@ -102,6 +103,9 @@ def test_prometheus_reads_gauges_with_labels(run: Run, tmp_path: Path) -> None:
     ]
     assert value == pytest.approx(8 / 1.3 / 8)
     assert (labels["run"], labels["standing"]) == ("run & <b>", "measured")
+    for end, wanted in (("low", operator.le), ("high", operator.ge)):
+        ends = {(one["devices"], one["base"]): v for one, v in found[f"mxscale_efficiency_{end}"]}
+        assert wanted(ends["2", "device"], value)
     assert [value for _, value in found["mxscale_point_ok"]] == [1, 1, 0]
     assert found["mxscale_points_missing"] == [({"run": "run & <b>"}, 1)]
     assert "NaN" not in path.read_text()
@@ -117,8 +121,9 @@ def test_prometheus_reads_any_name_of_a_run(tmp_path: Path) -> None:
 def test_a_badge_is_a_line_and_a_picture_that_asks_no_host(tmp_path: Path) -> None:
     badge = needed("badge")
     picture, line = badge.write(run_of(tmp_path / "a run", good() + bad()), tmp_path)
-    words = "alexnet x2: 12.3 images/s, 77 % of ideal"
-    assert line.read_text() == f"![{words}](a%20run.badge.svg)\n"
+    words = "alexnet x2: 12.3 images/s, 77 % [77, 77] of ideal"
+    escaped = words.replace("[", r"\[").replace("]", r"\]")
+    assert line.read_text() == f"![{escaped}](a%20run.badge.svg)\n"
     root = ElementTree.fromstring(picture.read_text())
     texts = [text for one in root.iter() if (text := (one.text or "").strip())]
     assert set(texts) == set(words.split(": "))

@@ -89,7 +89,10 @@ def test_rows_of_thread_counts_can_be_told_apart_everywhere() -> None:
     labels = ["input, 1 thread", "input, 2 threads", "input, 2 threads, cold"]
     assert [one.trial.label for one in found] == labels
     assert [cells(one)[0] for one in found] == labels
-    assert frame(found)["network"].tolist() == labels
+    table = frame(found)
+    assert table["network"].tolist() == ["input"] * 3
+    columns = zip(table["data_nthreads"], table["cold"], strict=True)
+    assert list(columns) == [(1, False), (2, False), (2, True)]
     names = ["test-io 1 thread x1", "test-io 2 threads x1", "test-io 2 threads cold x1"]
     assert [one.trial.name for one in found] == names
 

@@ -35,9 +35,13 @@ def test_hover_shows_the_values_that_the_csv_holds(opened: Page, report: Path, r
     speedup = hover(opened, "speedup", row)
     assert f"speed-up: {told['speedup_device']:.6g}" in speedup
     if row == 5:  # the value, its own interval, then the next value
-        assert re.search(r"speed-up: [\d.]+95 %: [\d.]+ to [\d.]+efficiency: [\d.]+ %$", speedup)
+        assert re.search(r"speed-up: [\d.]+95 %: [\d.]+ to [\d.]+efficiency: ", speedup)
     shown = hover(opened, "efficiency", row)
     assert f"efficiency: {100 * told['efficiency_device']:.1f} %" in shown
+    if row == 5:  # efficiencies have their intervals in each panel
+        low, high = (100 * told[f"efficiency_device_{end}"] for end in ("low", "high"))
+        for text in (rate, speedup, shown):
+            assert f" % (95 %: {low:.1f} to {high:.1f})" in text
 
 
 @pytest.mark.parametrize("speed", [0.0123456789, 20.83333333, 61938.4567, 1234567.8912])

@@ -1,12 +1,17 @@
 // The axes of the panels: how far they reach, and which ticks they have.
 
+// What speed-ups are against: the baseline that the report was built with, else one device.
+const { baseline } = data.run;
+const BASE = baseline ? "baseline" : "device";
 const PANELS = {
   rate: { column: "images_per_second", unit: "images/s", log: true, lacking: "no point has a number" },
-  speedup: { column: "speedup_device", unit: "times one device", log: true },
-  efficiency: { column: "efficiency_device", unit: "% of ideal", factor: 100, least: 110 },
+  speedup: { column: `speedup_${BASE}`, unit: `times ${baseline?.name ?? "one device"}`, log: true },
+  efficiency: { column: `efficiency_${BASE}`, unit: "% of ideal", factor: 100, least: 110 },
   windows: { unit: "seconds", lacking: "no window was kept" },
 };
-const NO_BASE = "needs a point on one device<br>and another to compare with it";
+const NO_BASE = baseline
+  ? `needs a point ${plain(baseline.name)}`
+  : "needs a point on one device<br>and another to compare with it";
 
 let logarithmic = true; // devices, images per second and speed-ups
 let zoom = 0; // another number forgets how far panels are zoomed

@@ -44,7 +44,7 @@ function marksUsed() {
   if (data.run.failed.length > 0) found.push(grey("on the axis: no number", "none", "x-thin"));
   const counts = new Set(countsShown());
   if (counts.size > 1 && data.run.lines.some(({ one }) => one !== null)) {
-    found.push(grey("ideal: one device x n", "dot", ""));
+    found.push(grey(baseline ? `ideal from ${baseline.name}` : "ideal: one device x n", "dot", ""));
   }
   if (data.over) found.push(legendItem(`behind: ${data.over.name}`, "#8a8f94", "dash", "circle"));
   return found;

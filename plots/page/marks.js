@@ -48,7 +48,8 @@ function idealTraces(id, counts, visible) {
   if (counts.length < 2 || id === "windows") return [];
   const ends = [counts[0], counts[counts.length - 1]];
   if (id === "efficiency") return [dotted(ends, [100, 100])];
-  if (id === "speedup") return [dotted(ends, ends)];
+  const of = baseline?.devices ?? 1;
+  if (id === "speedup") return [dotted(ends, ends.map((count) => count / of))];
   const reach = new Map();
   for (const [{ one, network }, points] of visible.filter(([{ one }]) => one !== null)) {
     const failed = failedShown().filter((other) => other.network === network);

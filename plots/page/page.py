@@ -97,7 +97,7 @@ def _table(run: Run, costs: Costs) -> dict[str, Any]:
     found = [cells(row, more, costs) for row, more in zip(run.rows, told, strict=True)]
     filled = [any(column) for column in zip(*found, strict=True)]
     return {
-        "header": list(compress(header(costs), filled)),
+        "header": list(compress(header(costs, run.rows), filled)),
         "table": [
             (list(compress(one, filled)), row) for one, row in zip(found, run.rows, strict=True)
         ],

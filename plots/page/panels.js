@@ -1,6 +1,7 @@
 // The four panels. What is said of a point is read out of results.csv.
 
 const UNSEEN = { visible: false };
+const EFFICIENCIES = { [BASE]: "efficiency", host: "of host", worker: "of worker" };
 const hidden = { networks: new Set(), stores: new Set() };
 /** Black is the colour of ink, which is light in the dark. */
 function visibleColour(colour) {
@@ -46,25 +47,31 @@ function valueOf(point, id) {
   if (id === "rate") {
     return point.cells.low ? [value, Number(point.cells.low), Number(point.cells.high)] : [value];
   }
-  const speedup = Number(point.cells.speedup_device);
+  const speedup = Number(point.cells[PANELS.speedup.column]);
   return point.speedup ? [value, ...point.speedup.map((end) => (end / speedup) * value)] : [value];
 }
 
-function hoverOf(point, id, drawing) {
+/** An efficiency of results.csv with its interval: '86.0 % (95 %: 47.0 to 156.0)'. */
+function percentOf(cells, base) {
+  const [value, ...ends] = ["", "_low", "_high"].map((end) => cells[`efficiency_${base}${end}`]);
+  const shown = (text) => (100 * Number(text)).toFixed(1);
+  return ends.every(Boolean)
+    ? `${shown(value)} % (95 %: ${ends.map(shown).join(" to ")})`
+    : `${shown(value)} %`;
+}
+
+function hoverOf(point, drawing) {
   const { cells } = point;
   const lines = [`<b>${plain(drawing.names[point.row])}</b>`];
   if (drawing === data.over) lines.push(plain(drawing.name));
   lines.push(`images/s: ${six(cells.images_per_second)}`);
   if (cells.low) lines.push(`95 %: ${six(cells.low)} to ${six(cells.high)}`);
-  if (cells.speedup_device) {
-    const efficiency = 100 * Number(cells.efficiency_device);
-    lines.push(`speed-up: ${six(cells.speedup_device)}`);
-    if (id === "speedup" && point.speedup) lines.push(`95 %: ${point.speedup.map(six).join(" to ")}`);
-    lines.push(`efficiency: ${efficiency.toFixed(1)} %`);
-    if (id === "efficiency" && point.speedup) {
-      const ends = valueOf(point, id).slice(1);
-      lines.push(`95 %: ${ends.map((end) => end.toFixed(1)).join(" to ")} %`);
-    }
+  if (cells[`speedup_${BASE}`]) {
+    lines.push(`speed-up: ${six(cells[`speedup_${BASE}`])}`);
+    if (point.speedup) lines.push(`95 %: ${point.speedup.map(six).join(" to ")}`);
+  }
+  for (const [base, name] of Object.entries(EFFICIENCIES)) {
+    if (cells[`efficiency_${base}`]) lines.push(`${name}: ${percentOf(cells, base)}`);
   }
   if (cells.emulated === "True") lines.push("emulated: not a claim about speed");
   return lines.join("<br>");
@@ -98,7 +105,7 @@ function lineTrace(line, points, id, drawing) {
       opacity: 1,
     },
     hoverinfo: "text",
-    hovertext: kept.map((point) => (point.row === null ? "" : hoverOf(point, id, drawing))),
+    hovertext: kept.map((point) => (point.row === null ? "" : hoverOf(point, drawing))),
     customdata: kept.map((point) => (over ? null : point.row)),
     opacity: over ? 0.75 : 1,
   };

@@ -8,11 +8,12 @@ from plots.apart import apart
 from plots.frame import frame
 from plots.lines import Cross, Line, network
 from plots.page.thinning import spread
-from plots.picture import Ceiling, called, picture
+from plots.picture import Ceiling, called, one_device, picture
 from results.cost import NO_COSTS, Costs
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
+from results.speedup import Baseline
 
 # Matplotlib's words, which plots/lines.py uses, in Plotly's.
 _MARKERS = {
@@ -52,6 +53,7 @@ def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     failed  training points without a number, with their network and its colour
     inputs  what reading alone gives, images per second by devices
     thinned whether of some point not every window is drawn
+    baseline  that speed-ups are against, if it is not one device
     second_host  where along the devices jobs begin to take more than one; None where none do
     """
     rows = run.rows
@@ -61,14 +63,19 @@ def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     keep = max(_FEWEST_DOTS, _MOST_DOTS // max(1, len(rows)))
     return {
         "name": called(run),
-        "csv": frame(rows, costs).to_csv(index=False),
+        "csv": frame(rows, costs, run.commit).to_csv(index=False),
         "names": names(rows),
+        "baseline": _baseline(shown.baseline),
         "lines": [_line(line, places, keep) for line in drawn],
         "failed": [_failed(one, places[id(one.row)]) for one in shown.crosses],
         "inputs": [_ceiling(one) for one in shown.inputs],
         "second_host": shown.second_host,
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
     }
+
+
+def _baseline(baseline: Baseline | None) -> dict[str, Any] | None:
+    return {"name": str(baseline), "devices": baseline.devices} if baseline else None
 
 
 def _failed(one: Cross, place: int) -> dict[str, Any]:
@@ -96,15 +103,14 @@ def _line(line: Line, places: dict[int, int], keep: int) -> dict[str, Any]:
 
 
 def _one_device(line: Line) -> float | None:
-    """Images per second of the one device that the line's speed-ups are against."""
-    based = [(row.rate, row.device) for row in line.rows if row.rate and row.device]
-    return next((rate.images_per_second / base.speedup.value for rate, base in based), None)
+    """Images per second of one device of the baseline that the line's speed-ups are against."""
+    return next(filter(None, map(one_device, line.rows)), None)
 
 
 def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
     return {
         "row": place,
-        "speedup": _ends(row.device.speedup) if row.device else None,
+        "speedup": _ends(row.shown.speedup) if row.shown else None,
         "windows": [float(f"{one:.5g}") for one in spread(row.window_seconds, keep)],
         "of": len(row.window_seconds),
     }

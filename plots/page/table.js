@@ -13,6 +13,9 @@ const SORTED_BY = {
   "speed-up": "speedup_device",
   efficiency: "efficiency_device",
   "of host": "efficiency_host",
+  "of worker": "efficiency_worker",
+  [`vs ${data.run.baseline?.name}`]: "speedup_baseline",
+  [`of ${data.run.baseline?.name}`]: "efficiency_baseline",
   "images/J": "images_per_joule",
 };
 const COST = /^images\/([A-Z]{3})$/; // of a currency

@@ -54,5 +54,12 @@ def said(point: Exported) -> str:
     text = f"{rate:.0f} images/s" if rate >= 100 else f"{rate:.3g} images/s"
     for base, of in (("device", "of ideal"), ("host", "of ideal from one host")):
         if f"efficiency_{base}" in figures:
-            return f"{text}, {100 * figures[f'efficiency_{base}']:.0f} % {of}"
+            return f"{text}, {_percent(figures, f'efficiency_{base}')} {of}"
     return text
+
+
+def _percent(figures: dict[str, float], name: str) -> str:
+    """'87 % [84, 90]' with its 95 % interval, if that is known."""
+    value, *ends = (figures.get(f"{name}{end}") for end in ("", "_low", "_high"))
+    told = [f"{100 * one:.0f}" for one in (value, *ends) if one is not None]
+    return f"{told[0]} % [{', '.join(told[1:])}]" if len(told) == 3 else f"{told[0]} %"

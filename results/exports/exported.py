@@ -60,8 +60,7 @@ def trained(run: Run) -> list[Exported]:
 def standing(row: ScalingRow) -> str:
     """'measured', or why it is not: rehearsal, imported, emulated, unstable."""
     words = {
-        "rehearsal": row.trial.engine == "fake",
-        "imported": any(one.source for one in row.repeats),
+        row.standing: row.standing != "measured",
         "emulated": row.emulated,
         "unstable": row.status == "unstable",
     }
@@ -90,9 +89,9 @@ def _name(row: ScalingRow, *, alone: bool) -> str:
 def _labels(row: ScalingRow) -> dict[str, str]:
     trial = row.trial
     return {
-        "network": trial.label,
+        "network": trial.network_name,
         "mode": trial.mode,
-        "kvstore": trial.kvstore,
+        "kvstore": trial.store_name,
         "dtype": trial.dtype,
         "devices": str(trial.devices),
         "hosts": str(trial.hosts),
@@ -102,7 +101,9 @@ def _labels(row: ScalingRow) -> dict[str, str]:
 
 
 def _figures(row: ScalingRow) -> Iterator[tuple[str, float]]:
-    yield "elapsed_seconds", math.fsum(one.elapsed_seconds for one in row.repeats)
+    yield "elapsed_seconds", row.elapsed_seconds
+    if row.peak_memory_bytes is not None:
+        yield "peak_memory_bytes", row.peak_memory_bytes
     if row.rate is None:
         return
     unit = "bytes" if row.trial.mode == "bandwidth" else "images"
@@ -110,11 +111,13 @@ def _figures(row: ScalingRow) -> Iterator[tuple[str, float]]:
     for name, end in (("low", row.rate.low), ("high", row.rate.high)):
         if end is not None:
             yield name, end
-    for name, against in (("device", row.device), ("host", row.host), ("worker", row.worker)):
-        if against:
-            yield f"speedup_{name}", against.speedup.value
-            yield f"efficiency_{name}", against.efficiency.value
+    for name, against in row.all_against.items():
+        yield f"speedup_{name}", against.speedup.value
+        yield f"efficiency_{name}", against.efficiency.value
+        for side, end in (("low", against.efficiency.low), ("high", against.efficiency.high)):
+            if end is not None:
+                yield f"efficiency_{name}_{side}", end
     yield "repeats", row.rate.repeats
     yield "windows", row.rate.windows
-    if row.accuracies:
-        yield "validation_accuracy", sum(row.accuracies) / len(row.accuracies)
+    if row.accuracy is not None:
+        yield "validation_accuracy", row.accuracy

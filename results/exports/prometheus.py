@@ -1,5 +1,6 @@
 """Prometheus: gauges in a text file, for the textfile collector of a node exporter."""
 
+import re
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
@@ -17,13 +18,18 @@ _PLAIN = {
     "windows": "Windows behind the rate",
     "validation_accuracy": "Mean accuracy of the last validations",
     "elapsed_seconds": "Seconds that all repeats of the point took",
+    "peak_memory_bytes": "Memory of the rank that used most",
 }
 # A gauge stands alone, without the columns beside it.
 _ENDS = {"low": "rate_low", "high": "rate_high"}
 _BASED = {
-    "speedup": "Rate over that of a base: device, host or worker",
+    "speedup": "Rate over that of a base: device, host, worker or baseline",
     "efficiency": "Speed-up over what the base would reach on as many devices",
+    "efficiency_low": "Lower end of the efficiency's 95 % interval",
+    "efficiency_high": "Upper end of the efficiency's 95 % interval",
 }
+# efficiency_host_low is the gauge efficiency_low of the base host.
+_FIGURE = re.compile(r"(speedup|efficiency)_([a-z]+?)(_low|_high)?")
 
 
 def write(run: Run, folder: Path) -> list[Path]:
@@ -55,9 +61,9 @@ def text(run: Run) -> str:
         labels = _labels(point, name)
         ok.labels(**labels).set(point.row.rate is not None)
         for figure, value in point.figures.items():
-            kind, _, base = figure.partition("_")
-            if kind in _BASED:
-                gauges[kind].labels(**labels, base=base).set(value)
+            if found := _FIGURE.fullmatch(figure):
+                kind, base, end = found.groups("")
+                gauges[f"{kind}{end}"].labels(**labels, base=base).set(value)
             else:
                 gauges[_ENDS.get(figure, figure)].labels(**labels).set(value)
     written: bytes = generate_latest(registry)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import SpecError
-from bench.notes import Note, NoteKind
+from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
 from results.imports import formats, windows
 from results.imports.clock import clock, images_per_step, near
@@ -67,7 +67,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
         trial=point,
         identity=_identity(point, paths),
         status="ok",
-        message="",
+        message="; ".join(texts(notes)),
         notes=notes,
         ranks=ranks,
         emulated=False,
