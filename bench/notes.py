@@ -24,6 +24,10 @@ _MOST_SCOPES = 3
 class NoteKind(StrEnum):
     """What a note says; the values are stored and stand in results.csv."""
 
+    # Imported figures that are not what they look like; a summary names them first.
+    LOG_DOUBTFUL = "log-doubtful"
+    LOG_NOT_TRAINING = "log-not-training"
+    LOG_EVALUATION = "log-evaluation"
     # The machines, while windows were measured.
     OTHER_PROGRAMS = "other-programs"
     STOLEN = "stolen-time"
@@ -72,13 +76,10 @@ class NoteKind(StrEnum):
     LOG_OWN_TOTAL = "log-own-total"
     LOG_ROUNDED = "log-rounded"
     LOG_JOB_SPEED = "log-job-speed"
-    LOG_EVALUATION = "log-evaluation"
     LOG_ASSUMED = "log-assumed"
     LOG_NO_TOTAL = "log-no-total"
     LOG_TIMES_AGREE = "log-times-agree"
     LOG_TIMES_UNKNOWN = "log-times-unknown"
-    LOG_DOUBTFUL = "log-doubtful"
-    LOG_NOT_TRAINING = "log-not-training"
     # A message of a record that was made before there were notes, or a kind of a later version.
     TEXT = "text"
 

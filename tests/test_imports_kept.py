@@ -12,6 +12,7 @@ from invoke.exceptions import Exit
 
 import fabfile as _fabfile
 from plots.table import markdown
+from plots.words import paragraph
 from results.run import load
 from results.store import read, read_json
 from tests.test_imports import LOGS, SPEED
@@ -248,3 +249,14 @@ def test_the_logs_own_total_and_what_does_not_count_are_printed(
     assert "of 19 windows after warm-up do not count" in told
     bring(LOGS / "tf-cnn.log", tmp_path / "s")
     assert "images/s; the log's own total: 4024 images/s" in capsys.readouterr().out
+
+
+def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(
+    tmp_path: Path,
+) -> None:
+    speeds = [900.0, 310.0, 312.0, 300.0, *[1000.0 + n % 3 for n in range(6)]]
+    text = "\n".join(SPEED.format(20 * n, speed) for n, speed in enumerate(speeds, 1))
+    bring(log(tmp_path, f"{text}\nEpoch[0] Time cost=120.5"), tmp_path / "r", **ASKED)
+    assert ". To doubt: imported speeds that the log's own times contradict: resnet-50" in (
+        paragraph(load(tmp_path / "r"))
+    )

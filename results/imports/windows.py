@@ -5,12 +5,12 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from bench.errors import SpecError
-from bench.notes import Note, NoteKind
+from bench.notes import Note
 from bench.trial import Trial
 from results.imports.log import Format, Log, Stretch, with_steps
 from results.rates import ROUNDING
 from results.record import Rank, Record
-from results.windows import job_windows
+from results.windows import job_windows, left_out, unsteadiness
 
 Workers = dict[str, list[Stretch]]
 
@@ -141,17 +141,5 @@ def _timed(part: Sequence[Stretch]) -> bool:
 
 def discarded(record: Record) -> list[Note]:
     """Which of its windows do not count besides the warm-up, and what that changes."""
-    job, warmup = job_windows(record), record.trial.warmup_windows
-    front, rest = job.each[warmup : job.found.dropped], job.counting
-    if record.trial.asynchronous or not front or not rest:
-        return []
-    if not job.found.settled:
-        figures: dict[str, float] = {"dropped": job.found.dropped, "of": len(job.each)}
-        return [Note(NoteKind.NOT_STEADY, figures)]
-    change = _per_image(front) / _per_image(rest) - 1
-    figures = {"dropped": len(front), "of": len(front) + len(rest), "change": change}
-    return [Note(NoteKind.WINDOWS_DROPPED, figures)]
-
-
-def _per_image(windows: Sequence[tuple[float, int]]) -> float:
-    return sum(seconds for seconds, _ in windows) / sum(images for _, images in windows)
+    job = job_windows(record)
+    return [*left_out(record.trial, job), *unsteadiness(record.trial, job)]
