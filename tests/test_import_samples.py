@@ -272,6 +272,26 @@ def test_a_store_for_one_process_has_the_devices_of_that_process(tmp_path: Path)
     assert "the log says 4 (devices), --devices says 8" in refused(tmp_path, *texts, devices=8)
 
 
+@pytest.mark.parametrize("store", ["local", "local_allreduce_device"])
+def test_the_devices_that_training_starts_with_are_those_of_its_process(
+    tmp_path: Path, store: str
+) -> None:
+    start = "INFO:root:Start training with [gpu(0), gpu(1)]"
+    asked: dict[str, Any] = {"network": "resnet-50", "batch_per_device": 64}
+    texts = [start, old_speedometer(SLOW, ["accuracy", "top_k_accuracy_5"])]
+    assert made(tmp_path, *texts, **asked).trial.devices == 2
+    assert "the log says 2" in refused(tmp_path, *texts, **asked, devices=1)
+    texts.insert(0, namespace(kv_store=store, batch_size=128))
+    assert "the log says 2 (devices)" in refused(tmp_path, *texts, **asked, devices=4)
+
+
+def test_speeds_of_sentences_are_refused(tmp_path: Path) -> None:
+    text = speedometer(SLOW).replace("samples/sec", "samples/sec 3057.69 tokens/sec")
+    assert "line 1: expected speeds of images, got those of tokens" in refused(
+        tmp_path, text, network="resnet-50", devices=1, batch_per_device=8
+    )
+
+
 def test_arguments_of_two_jobs_in_one_file_are_refused(tmp_path: Path) -> None:
     texts = [upstream(), speedometer(SLOW[:3]), upstream(batch_size=128), speedometer(SLOW[3:])]
     assert "differ in worker batch: 64 and 128" in refused(tmp_path, *texts)

@@ -3,7 +3,9 @@
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
+from bench.errors import SpecError
 from results.imports import mlperf
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number, rounding
@@ -21,6 +23,10 @@ _ACCURACY = re.compile(
     r"\s*=\s*(?P<value>[-+.\w]+)"
 )
 _COST = re.compile(rf"{_EPOCH}\s*Time cost\s*=\s*(?P<seconds>[-+.\w]+)")
+# What Module's fit prints of the devices of a process.
+_DEVICES = re.compile(r"Start training with \[((?:[cg]pu\(\d+\)(?:, )?)+)\]")
+# Of translators such as Sockeye, which train with a Speedometer of sentences.
+_NO_IMAGES = re.compile(r"samples/sec\s+[\d.]+\s+tokens/sec")
 # GluonCV's scripts, after each epoch.
 _WHOLE = re.compile(
     r"\[Epoch (?P<epoch>\d{1,12})\] speed: (?P<speed>[-+.\w]+) samples/sec\s+time cost: "
@@ -32,13 +38,18 @@ def read(lines: Iterable[Line]) -> Log:
     """What such a log says; a speed is of one worker."""
     reading = Reading()
     metrics = _Metrics()
-    wholes = []
+    wholes: list[float] = []
+    listed: set[str] = set()
     for line in reading.over(lines):
         found = list(_SPEED.finditer(line.text))
         for one in found:
             stretch = _stretch(line, one)
             if metrics.is_new(stretch, one):
                 reading.take(stretch)
+        if found and _NO_IMAGES.search(line.text):
+            raise SpecError(f"line {line.number}: expected speeds of images, got those of tokens")
+        if devices := _DEVICES.search(line.text):
+            listed.add(devices[1])
         if len(_BEGUN.findall(line.text)) > len(found):
             reading.spoilt.append(line.number)
         if cost := _COST.search(line.text):
@@ -54,7 +65,12 @@ def read(lines: Iterable[Line]) -> Log:
     # The first epoch has what a script does once.
     after = wholes[1:] or wholes
     reading.total = sum(after) / len(after) if after else 0.0
-    return reading.log()
+    log = reading.log()
+    if len(listed) == 1 and log.said.get("kvstore") != "horovod":
+        (names,) = listed
+        own = {"devices_per_worker": names.count("("), "device": names[:3]}
+        return replace(log, said={**own, **log.said})
+    return log
 
 
 class _Metrics:

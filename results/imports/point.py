@@ -145,7 +145,9 @@ class _Point:
     @property
     def _alone(self) -> int:
         """1 if the store that the log names is for a job of one process, else 0."""
-        return int(self.said.get("kvstore") in LOCAL and self.said.get("devices_per_worker", 0) > 0)
+        store = str(self.said.get("kvstore", ""))
+        local = store in LOCAL or store.startswith("local_")
+        return int(local and self.said.get("devices_per_worker", 0) > 0)
 
     def either(self, name: str) -> Any:
         """What is said of it, by the person or by the log; SpecError where they differ."""
