@@ -13,6 +13,7 @@ from invoke.exceptions import Exit
 import fabfile as _fabfile
 from plots.table import markdown
 from plots.words import paragraph
+from results.exports.exported import standing
 from results.run import load
 from results.store import read, read_json
 from tests.test_imports import LOGS, SPEED
@@ -260,3 +261,5 @@ def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(
     assert ". To doubt: imported speeds that the log's own times contradict: resnet-50" in (
         paragraph(load(tmp_path / "r"))
     )
+    (row,) = load(tmp_path / "r").rows
+    assert standing(row).startswith("imported, doubtful")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bench.notes import NoteKind
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -58,9 +59,10 @@ def trained(run: Run) -> list[Exported]:
 
 
 def standing(row: ScalingRow) -> str:
-    """'measured', or why it is not: rehearsal, imported, emulated, unstable."""
+    """'measured', or why it is not: rehearsal, imported, doubtful, emulated, unstable."""
     words = {
         row.standing: row.standing != "measured",
+        "doubtful": NoteKind.LOG_DOUBTFUL in row.marks,
         "emulated": row.emulated,
         "unstable": row.status == "unstable",
     }
