@@ -13,6 +13,8 @@ from bench.optimizers import INITIALIZERS, OPTIMIZERS
 from bench.schedule import STRATEGIES
 
 DTYPES = ("float32", "float16", "bfloat16")
+# Of a step on synthetic data, beside training: none, or those in the speed that upstream prints.
+COSTS = ("none", "upstream")
 # Of a device; nothing has room for more.
 MOST_BATCH = 1 << 16
 DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with a path a line"
@@ -134,6 +136,13 @@ def add_data(made: argparse.ArgumentParser) -> None:
     add("--rgb-mean", default="123.68,116.779,103.939", help="taken from each pixel")
     add("--rgb-std", default="1,1,1", help="each pixel is divided by it then")
     add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
+    add(
+        "--costs",
+        default="none",
+        choices=COSTS,
+        help="of --benchmark 1; upstream: copy the input, compute the accuracy and use the store "
+        "of one device in each step, as the speed that upstream prints contains them",
+    )
     add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
     add("--bandwidth", type=int, choices=(0, 1), default=0, help="1: only push and pull, no data")
     add("--cold", type=int, choices=(0, 1), default=0, help="1: --test-io reads from the disk")

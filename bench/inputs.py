@@ -47,6 +47,7 @@ def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Bat
     A network that can learn its batch by heart drives the loss to 0, and the denormal numbers
     that follow slow the arithmetic. Each image of the global batch is drawn from `seed` and its
     number, from `first` on, so that however many workers share that batch train the same.
+    They lie on the devices, or, with upstream's costs, are copied there in each step.
     """
     images = np.empty((options.batch_size, *options.image_shape), dtype=np.float32)
     labels = np.empty((_LABEL_BATCHES, options.batch_size), dtype=np.float32)
@@ -58,9 +59,33 @@ def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Bat
     images -= 1
     data = mx.nd.from_numpy(images, zero_copy=False).astype(options.array_dtype)
     named = mx.nd.from_numpy(labels, zero_copy=False)
+    if options.costs == "upstream":
+        return _copied(data, named, contexts, mx.cpu_pinned(0) if options.gpus else mx.cpu(0))
     batches = [split(data, label, contexts) for label in named]
     mx.nd.waitall()
     return itertools.cycle(batches)
+
+
+def _copied(data: Any, labels: Any, contexts: list[Any], host: Any) -> Iterator[Batch]:
+    """The images with each batch of labels in turn, copied from the host in each step.
+
+    So does upstream's Module, into the same arrays on each device again and again.
+    """
+
+    def parts(array: Any) -> list[Any]:
+        split = mx.gluon.utils.split_data
+        return list(split(array.as_in_context(host), len(contexts), even_split=False))
+
+    images, named = parts(data), [parts(label) for label in labels]
+    batch = tuple(
+        [mx.nd.empty(part.shape, at, part.dtype) for part, at in zip(some, contexts, strict=True)]
+        for some in (images, named[0])
+    )
+    for number in itertools.count():
+        for given, there in zip((images, named[number % len(named)]), batch, strict=True):
+            for part, target in zip(given, there, strict=True):
+                part.copyto(target)
+        yield batch[0], batch[1]
 
 
 def shuffled(options: Options, portion: Portion) -> Iterator[Any]:

@@ -13,16 +13,22 @@ from bench.options import Options
 
 
 class NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Network and loss as one graph, so that one cached operator runs both."""
+    """Network and loss as one graph, so that one cached operator runs both.
 
-    def __init__(self, net: Any) -> None:
+    With `scored` it gives the scores of each image too, for the training accuracy.
+    """
+
+    def __init__(self, net: Any, *, scored: bool = False) -> None:
         super().__init__()
         self.net = net
+        self.scored = scored
         self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
     def hybrid_forward(self, F: Any, data: Any, label: Any) -> Any:  # noqa: N803 - Gluon's name
-        """The loss of each image."""
-        return self.loss(self.net(data), label)
+        """The loss of each image, and its scores if these are asked for."""
+        scores = self.net(data)
+        loss = self.loss(scores, label)
+        return [loss, F.BlockGrad(F.cast(scores, "float32"))] if self.scored else loss
 
 
 def network(options: Options, devices: list[Any]) -> Any:

@@ -26,6 +26,7 @@ class Options:
     augmentation  how training images are changed at random
     load_epoch    the checkpoint of `model_prefix` to begin with (0: none)
     auto_batch    find the largest batch a device, up to so much (0: `batch_size` is given)
+    costs         of a step on synthetic data besides training: "none", or "upstream"
     pretrained    checkpoint whose layers up to `layer_before_fullc` are kept (fine_tune)
     """
 
@@ -80,6 +81,7 @@ class Options:
     layer_before_fullc: str = ""
     cold: bool = False
     bandwidth: bool = False
+    costs: str = "none"
     auto_batch: int = 0
 
     @property

@@ -14,15 +14,16 @@ _LOUD = 1e30
 
 
 def open_kvstore(options: Options) -> Any | None:
-    """The store of this job, or None where one worker on one device has nothing to share.
+    """The store of this job, or None if one worker on one device has nothing to share.
 
-    Returns after every worker, server and the scheduler have met. Raises SpecError where the job
-    cannot be the one that was asked for.
+    Upstream uses the store even then. Returns after every worker, server and the scheduler have
+    met. Raises SpecError where the job cannot be the one that was asked for.
     """
     if options.kv_store == "nccl" and not mx.runtime.Features().is_enabled("NCCL"):
         raise SpecError("--kv-store nccl: this MXNet was built without NCCL; use device")
     if not is_distributed(options.kv_store):
-        return mx.kv.create(options.kv_store) if options.devices > 1 else None
+        used = options.devices > 1 or options.costs == "upstream"
+        return mx.kv.create(options.kv_store) if used else None
     store = mx.kv.create(options.kv_store)
     if options.expect_workers not in {0, store.num_workers}:
         raise SpecError(

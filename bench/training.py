@@ -160,17 +160,20 @@ def _epochs(
     """
     options, accuracy, reached = worker.options, None, False
     windows: list[dict[str, Any]] = []
-    ended = ""
+    ended, shown = "", 0
     # Asynchronous workers run on their own clocks and stop by them.
     store = None if is_async(options.kv_store) else worker.kvstore
     steps_of_epoch, feed = window_steps(worker), batches_of(worker)
     _say(worker, "ready", _facts(worker) | found)
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
-        before = len(windows)
+        before, seen = len(windows), (0, 0)
         for steps in steps_of_epoch:
             windows.append(_window(worker, feed, steps, len(windows)))
             _say(worker, "window", windows[-1])
-            _show_progress(worker, epoch, windows)
+            shown = _show_progress(worker, epoch, windows, shown)
+            if worker.accuracy:
+                correct, images = worker.accuracy.read()
+                seen = seen[0] + correct, seen[1] + images
             if options.windows:
                 ended = decided(store, windows, budget_of(options), options.warmup_windows)
             if ended:
@@ -178,6 +181,7 @@ def _epochs(
         over = bool(ended) or epoch + 1 >= options.num_epochs
         if not options.benchmark:
             _show_epoch(worker, epoch, windows[before:], sum(steps_of_epoch))
+            _show_accuracy(worker, epoch, *seen)
         if over or (epoch + 1) % options.save_period == 0:
             _save(worker, epoch)
         if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
@@ -216,14 +220,26 @@ def _facts(worker: Worker) -> dict[str, Any]:
     }
 
 
-def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]]) -> None:
+def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]], shown: int) -> int:
+    """Print the throughput since the last line, if one is due; how many windows lines are about.
+
+    Warm-up windows are left out, as Speedometer leaves out an epoch's first batch.
+    """
     last, every = windows[-1], worker.options.disp_batches
     batches = sum(window["steps"] for window in windows)
     if batches // every == (batches - last["steps"]) // every:
-        return
-    rate = last["images"] / last["seconds"]
+        return shown
+    since = windows[max(shown, worker.options.warmup_windows) :] or windows[shown:]
+    rate = sum(one["images"] for one in since) / sum(one["seconds"] for one in since)
     line = f"rank {worker.rank} epoch {epoch} batch {batches}: {rate:.2f} images/s on this worker"
     print(f"{line}, loss {last['loss']:.3f}", file=sys.stderr, flush=True)
+    return len(windows)
+
+
+def _show_accuracy(worker: Worker, epoch: int, correct: int, images: int) -> None:
+    """Print upstream's line of an epoch's training accuracy, on the images of this rank."""
+    line = f"rank {worker.rank} Epoch[{epoch}] Train-accuracy={correct / images:.6f}"
+    print(line, file=sys.stderr, flush=True)
 
 
 def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], whole: int) -> None:

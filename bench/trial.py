@@ -38,6 +38,8 @@ class Trial:
     precision           measuring ends once half of the rate's 95 % interval is within this part
                         of it (0: after `windows`)
     budget_seconds      measuring ends after this time (0: after `windows`)
+    costs               "upstream": each step copies its input, computes the accuracy and uses the
+                        store of one device, as the speed that upstream prints contains them
     cold                test-io reads from the disk: its files are dropped from memory first
     stop_accuracy       training ends once validation accuracy is above it
     gc_type             "2bit": gradients pushed to servers are each 0 or as large as gc_threshold
@@ -88,6 +90,7 @@ class Trial:
     python: str = ""
     options: tuple[str, ...] = ()
     cold: bool = False
+    costs: str = "none"
     fake_seconds: tuple[float, ...] = ()
     fake_faults: tuple[str, ...] = ()
     fake_noise: float = 0.0
@@ -121,6 +124,7 @@ class Trial:
         real = f" {self.mode}" if self.mode in {"real", "bandwidth"} else ""
         how = "" if self.dtype == "float32" else f" {self.dtype}"
         how += "" if self.gc_type == "none" else f" {self.gc_type}"
+        how += "" if self.costs == "none" else f" {self.costs}-costs"
         return f"{what}{how}{real} x{self.devices}"
 
     @property
@@ -195,8 +199,9 @@ class Trial:
     def key(self) -> str:
         """Twelve hex digits that change with any field."""
         fields = dataclasses.asdict(self)
-        if not self.python:  # a field of later: what was measured without it keeps its key
-            del fields["python"]
+        for name in ("python", "costs"):  # of later: what was measured without it keeps its key
+            if fields[name] == FIELDS[name].default:
+                del fields[name]
         text = json.dumps(fields, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -35,6 +35,8 @@ def check(options: "Options") -> None:
     _check_images(options)
     _check_batch(options)
     _check_training(options)
+    if options.costs != "none" and (not options.benchmark or options.bandwidth):
+        raise SpecError(f"--costs {options.costs}: expected training on --benchmark 1; add that")
     if options.bandwidth and not is_distributed(options.kv_store):
         raise SpecError(
             f"--bandwidth 1 needs a store with servers (dist_...), got {options.kv_store!r}"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bench.arguments import DTYPES
+from bench.arguments import COSTS, DTYPES
 from bench.errors import SpecError
 from bench.kvstores import check_bandwidth, check_compression, is_distributed
 from bench.networks.catalogue import check_images
@@ -23,7 +23,7 @@ OF_FIELDS = frozenset(
         *("gpus", "cpus", "kv-store", "expect-workers", "dtype", "lr", "mom", "wd", "seed"),
         *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
         *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
-        *("cold", "bandwidth"),
+        *("cold", "bandwidth", "costs"),
         *("num-epochs", "stop-accuracy", "precision", "budget-seconds", "gc-type", "gc-threshold"),
     )
 )
@@ -39,6 +39,9 @@ def check(trial: "Trial") -> None:
     _one_of("mode", trial.mode, MODES)
     _one_of("device", trial.device, DEVICE_KINDS)
     _one_of("dtype", trial.dtype, DTYPES)
+    _one_of("costs", trial.costs, COSTS)
+    if trial.costs != "none" and trial.mode != "synthetic":
+        raise SpecError(f"costs: expected mode 'synthetic', got {trial.mode!r}")
     at_least_one = (
         "devices devices_per_worker devices_per_host steps_per_window num_classes num_epochs "
         "data_nthreads"

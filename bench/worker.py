@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import batches, inputs, optimizers
+from bench.accuracy import Accuracy
 from bench.errors import SpecError
 from bench.kvstores import is_async
 from bench.model import NetWithLoss, network
@@ -19,7 +20,8 @@ from bench.store_client import open_kvstore
 class Worker:
     """A network on its devices, and the means to train it with the other workers of its job.
 
-    The options' batch_size is this rank's; `part` is what that is of the global batch.
+    The options' batch_size is this rank's; `part` is what that is of the global batch. `accuracy`
+    is of the images trained; synthetic data has none, except with upstream's costs.
     """
 
     part: batches.Slice
@@ -31,6 +33,7 @@ class Worker:
     net: Any
     loss_of: Any
     trainer: Any
+    accuracy: Accuracy | None
 
 
 def loss_scale(options: Options) -> int:
@@ -51,7 +54,8 @@ def build(options: Options) -> Worker:
     rank, num_workers = (kvstore.rank, kvstore.num_workers) if kvstore else (0, 1)
     options, part = batches.own(options, rank, num_workers)
     net = network(options, contexts(options))
-    loss_of = NetWithLoss(net)
+    counted = not options.benchmark or options.costs == "upstream"
+    loss_of = NetWithLoss(net, scored=counted)
     loss_of.hybridize(static_alloc=True, static_shape=True)
     # Every rank has drawn the same weights; what is random from here on differs, dropout for one.
     mx.random.seed(options.seed * 1000 + rank + 1)
@@ -68,6 +72,7 @@ def build(options: Options) -> Worker:
         net=net,
         loss_of=loss_of,
         trainer=mx.gluon.Trainer(parameters, optimizer, kvstore=kvstore),
+        accuracy=Accuracy() if counted else None,
     )
 
 
@@ -116,6 +121,9 @@ def gradients(worker: Worker, batch: inputs.Batch) -> list[Any]:
     """Forward and backward on every device; the losses are still being computed on return."""
     with mx.autograd.record():
         losses = [worker.loss_of(data, label) for data, label in zip(*batch, strict=True)]
+    if worker.accuracy:
+        losses, scores = map(list, zip(*losses, strict=True))
+        worker.accuracy.keep(batch[1], scores)
     scale = loss_scale(worker.options)
     heads = [mx.nd.full(loss.shape, scale, loss.context, loss.dtype) for loss in losses]
     mx.autograd.backward(losses, heads if scale != 1 else None)
@@ -133,3 +141,7 @@ def update(worker: Worker) -> None:
     """Lets the gradients move the weights; with servers, the arrays of gradients are used up."""
     # The servers add up every worker's gradients: the mean is over the global batch.
     worker.trainer.step(worker.part.whole * loss_scale(worker.options))
+    if worker.accuracy:
+        worker.accuracy.count()
+        if worker.options.costs == "upstream":
+            worker.accuracy.read()  # upstream's metric waits for the scores in each step

@@ -1,8 +1,9 @@
 """Training steps against upstream's: `python -m benchmarks.train`, docs/speed.md has figures.
 
-Two processes hold the same network, with the same first weights, and take turns: one trains as a
-worker of ours does, the other as upstream's train_imagenet.py, by Module with its accuracy. Each
-turn begins and ends with a wait for all of MXNet's work; medians are compared.
+Three processes hold the same network, with the same first weights, and take turns: one trains as
+a worker does, one as a worker with `--costs upstream`, one as upstream's train_imagenet.py, by
+Module, with its copy of the input, its store and its accuracy in each step. Each turn begins and
+ends with a wait for all of MXNet's work; medians are compared.
 """
 
 import argparse
@@ -14,12 +15,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from bench.options import Options, parse
 from bench.processor import prepare
 
-NETWORKS = {"alexnet": 8, "inception-v3": 2, "resnet-50": 4, "resnet-152": 2}
+NETWORKS = {"alexnet": 8, "inception-v3": 2, "resnet-50": 4, "resnet-152": 2, "tiny": 32}
 # From idle, a step: the first of a process builds the graph.
 _WARM_UP = 2
 # Threads of the process whose turn is over spin for a while.
@@ -33,7 +35,7 @@ def options(network: str, batch: int, dtype: str) -> Options:
 
 
 def ours(asked: Options) -> Callable[[], object]:
-    """A step as a worker of ours takes it."""
+    """A step as a worker takes it."""
     from bench.inputs import synthetic  # noqa: PLC0415 - loads MXNet
     from bench.worker import build, step  # noqa: PLC0415
 
@@ -42,21 +44,25 @@ def ours(asked: Options) -> Callable[[], object]:
     return lambda: step(worker, next(batches))
 
 
+def costly(asked: Options) -> Callable[[], object]:
+    """A step of a worker with upstream's costs."""
+    return ours(replace(asked, costs="upstream"))
+
+
 def module(asked: Options) -> Callable[[], object]:
     """A step as upstream's common/fit.py has it: Module, its store, SGD, accuracy."""
-    from bench.inputs import synthetic  # noqa: PLC0415 - loads MXNet
+    from bench.checkpoint import symbol  # noqa: PLC0415 - loads MXNet
+    from bench.inputs import synthetic  # noqa: PLC0415
     from bench.model import network  # noqa: PLC0415
     from bench.mxnet_import import mx  # noqa: PLC0415
 
     net = network(asked, [mx.cpu()])
-    net.apply(lambda block: setattr(block, "composed", False))  # upstream's operators
     shape = (asked.batch_size, *asked.image_shape)
-    net(mx.nd.zeros(shape))  # its shapes are known from here on
-    symbol = mx.sym.SoftmaxOutput(net(mx.sym.var("data")), name="softmax")
-    model = mx.mod.Module(symbol)
+    whole = symbol(net)  # of upstream's operators
+    model = mx.mod.Module(whole)
     model.bind([("data", shape)], [("softmax_label", shape[:1])])
     weights = {name: value.data() for name, value in net.collect_params().items()}
-    kept = {name: weights[name] for name in symbol.list_auxiliary_states()}
+    kept = {name: weights[name] for name in whole.list_auxiliary_states()}
     model.init_params(arg_params=weights, aux_params=kept, allow_extra=True)
     model.init_optimizer(
         kvstore=mx.kv.create("device"),
@@ -74,13 +80,13 @@ def module(asked: Options) -> Callable[[], object]:
     return step
 
 
-WAYS = {"ours": ours, "module": module}
+WAYS = {"ours": ours, "costly": costly, "module": module}
 
 
 def take_turns(way: str, asked: Options, cores: Sequence[int]) -> None:
     """A process of one way: for each line, that many steps and what they took, in JSON."""
     os.sched_setaffinity(0, cores)
-    if way == "ours":
+    if way != "module":
         prepare(asked.dtype)
     step = WAYS[way](asked)
     from bench.mxnet_import import mx  # noqa: PLC0415
@@ -127,55 +133,63 @@ class Turns:
 
 
 def compared(
-    first: Sequence[Any], second: Sequence[Any], threads: int, rounds: int, steps: int
+    ways: Sequence[tuple[str, Sequence[str]]], threads: int, rounds: int, steps: int
 ) -> list[list[tuple[float, float]]]:
-    """(seconds, processor seconds) a step of two ways, turn about; each is (way, words)."""
+    """(seconds, processor seconds) per step of each way, which is (name, words), in turn."""
     with ExitStack() as stack:
-        pair = [Turns(way, words, threads) for way, words in (first, second)]
-        for one in pair:
+        turns = [Turns(way, words, threads) for way, words in ways]
+        for one in turns:
             stack.callback(one.close)
             one.take(_WARM_UP)
-        taken: list[list[tuple[float, float]]] = [[], []]
+        taken: list[list[tuple[float, float]]] = [[] for _ in turns]
         for number in range(rounds):
-            for which in (0, 1) if number % 2 else (1, 0):
-                wall, cpu = pair[which].take(steps)
+            for place in range(len(turns)):
+                which = (place + number) % len(turns)
+                wall, cpu = turns[which].take(steps)
                 taken[which].append((wall / steps, cpu / steps))
     return taken
 
 
-def _report(name: str, batch: int, threads: int, taken: Any) -> float:
-    """Prints a line of the table; the ratio of images a second, by the clock."""
+def _report(name: str, batch: int, threads: int, taken: Any) -> list[float]:
+    """Print a line of the table; the ratios of images/s to the base's."""
     wall = [statistics.median(step[0] for step in steps) for steps in taken]
     cpu = [statistics.median(step[1] for step in steps) for steps in taken]
-    print(
-        f"| {name} b{batch} | {threads} | {batch / wall[0]:.2f} | {batch / wall[1]:.2f} | "
-        f"{wall[1] / wall[0]:.3f} | {cpu[1] / cpu[0]:.3f} | {cpu[0] / wall[0]:.2f} |",
-        flush=True,
-    )
-    return float(wall[1] / wall[0])
+    ratios = [wall[-1] / one for one in wall[:-1]]
+    cells = [f"{name} b{batch}", str(threads)]
+    cells += [f"{batch / one:.2f}" for one in wall]
+    cells += [f"{one:.3f}" for one in ratios]
+    cells += [f"{cpu[-1] / one:.3f}" for one in cpu[:-1]]
+    print(f"| {' | '.join(cells)} |", flush=True)
+    return ratios
 
 
 def _compare_all(given: argparse.Namespace) -> None:
-    print("| network | threads | images/s | base | ratio | by CPU time | cores busy |")
-    print("|---|---|---|---|---|---|---|")
+    """Print the table: without and with upstream's costs, each against the base."""
+    names = ("without costs", "with upstream's costs")
+    heads = ["network", "threads", *(f"images/s {one}" for one in names), "base"]
+    heads += [f"ratio {one}" for one in names] + [f"by CPU time {one}" for one in names]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     ratios = []
     for threads in given.threads:
         for name in given.networks:
             batch = NETWORKS[name]
             words = ["--network", name, "--batch", str(batch), "--dtype"]
-            first = ("ours", [*words, given.dtype])
-            second = (given.base, [*words, "float32"])
-            taken = compared(first, second, threads, given.rounds, given.steps)
+            ways = [(way, [*words, given.dtype]) for way in ("ours", "costly")]
+            taken = compared(
+                [*ways, (given.base, [*words, "float32"])], threads, given.rounds, given.steps
+            )
             ratios.append(_report(name, batch, threads, taken))
-    print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}")
+    for name, column in zip(names, zip(*ratios, strict=True), strict=True):
+        mean = statistics.geometric_mean(column)
+        print(f"{name}: geometric mean {mean:.3f}, least {min(column):.3f}")
 
 
 def main() -> None:
     """Parses the command line, measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS)[:-1])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="and cores")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each of the two")
+    parser.add_argument("--rounds", type=int, default=9, help="turns of each")
     parser.add_argument("--steps", type=int, default=2, help="a turn")
     parser.add_argument("--dtype", default="float32", help="of ours; the base has float32")
     parser.add_argument("--base", choices=WAYS, default="module", help="what ours is held against")

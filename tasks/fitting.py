@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 # Points that are alike in these have one batch, so that they can be compared.
 _ALIKE = (
     *("mode", "network", "num_layers", "image_shape", "num_classes", "dtype", "device"),
-    *("options", "env", "python"),
+    *("options", "env", "python", "costs"),
 )
 _KEPT = "batches.json"
 

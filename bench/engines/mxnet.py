@@ -54,7 +54,7 @@ def _how_long(trial: Trial) -> tuple[str, ...]:
 
 def _data(trial: Trial) -> tuple[str, ...]:
     if trial.mode == "synthetic":
-        return ("--benchmark", "1")
+        return ("--benchmark", "1", *(() if trial.costs == "none" else ("--costs", trial.costs)))
     if trial.mode == "bandwidth":
         return ("--benchmark", "1", "--bandwidth", "1")
     reading = (

@@ -1,0 +1,96 @@
+"""What a worker prints while it trains: throughput since the last line, accuracy of an epoch."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import accuracy, training
+from bench.mxnet_import import mx
+from tests.workers import SYNTHETIC, photos, trained
+
+pytestmark = pytest.mark.mxnet
+LINE = r"rank 0 epoch (\d+) batch (\d+): ([\d.]+) images/s on this worker"
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
+    """Windows last as long as listed."""
+    measure, left = training.measure, iter(seconds)
+
+    def scripted(*given: Any) -> dict[str, Any]:
+        return measure(*given) | {"seconds": next(left)}
+
+    monkeypatch.setattr(training, "measure", scripted)
+
+
+def test_a_line_has_the_mean_throughput_since_the_last_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A slow start, then one step in two takes three times as long.
+    timed(monkeypatch, [9, 1, 3, 1, 3, 1, 3, 1, 3])
+    trained(*SYNTHETIC, "--windows=8", "--disp-batches=4", "--kv-store=local")
+    found = re.findall(LINE, capsys.readouterr().err)
+    assert [(int(batch), float(rate)) for _, batch, rate in found] == [
+        (4, pytest.approx(3 * 4 / 5, abs=0.01)),  # the warm-up window is left out
+        (8, pytest.approx(4 * 4 / 8, abs=0.01)),
+    ]
+
+
+def test_each_epoch_prints_upstreams_line_of_its_training_accuracy(
+    photographs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[Any] = []
+    keep = accuracy.Accuracy.keep
+
+    def kept(self: Any, labels: Any, scores: Any) -> None:
+        counted.append((np.argmax(scores[0].asnumpy(), axis=1) == labels[0].asnumpy()).mean())
+        keep(self, labels, scores)
+
+    monkeypatch.setattr(accuracy.Accuracy, "keep", kept)
+    trained(*photos(photographs), "--num-epochs=2", "--lr=0.01")
+    text = capsys.readouterr().err
+    found = re.findall(r"rank 0 Epoch\[(\d+)\] Train-accuracy=(\d\.\d{6})\n", text)
+    steps = len(counted) // 2
+    assert [int(epoch) for epoch, _ in found] == [0, 1]
+    for number, (_, value) in enumerate(found):
+        epoch = counted[number * steps : (number + 1) * steps]
+        assert float(value) == pytest.approx(np.mean(epoch), abs=1e-6)
+
+
+def test_accuracy_is_read_at_the_edges_of_windows_alone(
+    photographs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    for owner, name in ((training, "measure"), (accuracy.Accuracy, "read")):
+        monkeypatch.setattr(owner, name, noted(happened, name, getattr(owner, name)))
+    words = [*photos(photographs), "--num-epochs=1", "--steps-per-window=5"]
+    trained(*words)
+    assert happened == ["measure", "measured", "read", "readed"] * 2
+    del happened[:]
+    trained(*SYNTHETIC, "--windows=2")
+    assert happened == ["measure", "measured"] * 3
+
+
+def noted(happened: list[str], name: str, function: Any) -> Any:
+    """The function, with a word at its beginning and one at its end."""
+
+    def wrapped(*given: Any) -> Any:
+        happened.append(name)
+        try:
+            return function(*given)
+        finally:
+            happened.append(f"{name}d" if name.endswith("e") else f"{name}ed")
+
+    return wrapped
+
+
+def test_a_synthetic_sweeps_graph_gives_nothing_but_losses() -> None:
+    from bench.options import parse  # noqa: PLC0415
+    from bench.worker import build  # noqa: PLC0415
+
+    worker = build(parse([*SYNTHETIC, "--windows=1"]))
+    assert worker.accuracy is None
+    found = worker.loss_of(mx.nd.zeros((4, 3, 32, 32)), mx.nd.zeros(4))
+    assert found.shape == (4,)
