@@ -60,10 +60,10 @@ def test_upstreams_costs_copy_the_input_in_each_step(devices: int) -> None:
 def test_upstreams_costs_use_the_store_of_one_device_and_compute_the_accuracy_in_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from bench import accuracy, worker  # noqa: PLC0415
+    from bench import accuracy, inputs, worker  # noqa: PLC0415
 
     found = worker.build(parse([*WORDS, COSTS]))
-    batch = next(worker.inputs.synthetic(found.options, found.contexts, 0))
+    batch = next(inputs.synthetic(found.options, found.contexts, 0))
     pushes: list[Any] = []
     worker.step(found, batch)
     assert found.trainer._update_on_kvstore
@@ -72,9 +72,12 @@ def test_upstreams_costs_use_the_store_of_one_device_and_compute_the_accuracy_in
     )
     reads: list[tuple[int, int]] = []
     read = accuracy.Accuracy.read
-    monkeypatch.setattr(
-        accuracy.Accuracy, "read", lambda self: reads.append(read(self)) or reads[-1]
-    )
+
+    def noted(self: accuracy.Accuracy) -> tuple[int, int]:
+        reads.append(read(self))
+        return reads[-1]
+
+    monkeypatch.setattr(accuracy.Accuracy, "read", noted)
     for _ in range(3):
         worker.step(found, batch)
     assert pushes == list(range(len(found.trainer._params))) * 3
