@@ -45,6 +45,15 @@ def student(freedom: float, confidence: float = CONFIDENCE) -> float:
     return math.sqrt(freedom) * math.tan(angle)
 
 
+def error_of_sum(*errors: Error) -> Error:
+    """The error of a sum of independent terms, with Satterthwaite's (1946) degrees of freedom."""
+    squares = [one.size**2 for one in errors]
+    if not any(squares):
+        return Error(size=0.0, freedom=sum(one.freedom for one in errors))
+    parts = sum(square**2 / one.freedom for square, one in zip(squares, errors, strict=True))
+    return Error(size=math.sqrt(sum(squares)), freedom=sum(squares) ** 2 / parts)
+
+
 def correlation(lag_one: Any, count: Any) -> Any:
     """First-order autocorrelation of what the series was drawn from, between 0 and 0.9.
 

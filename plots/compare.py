@@ -14,8 +14,9 @@ from plots.apart import apart
 from plots.marks import in_cell, in_line
 from plots.numbers import significant
 from plots.table import unit
-from results.ab import ASSUMED_NOISE, percent
+from results.ab import percent
 from results.compare import VERDICTS, Change, Comparison
+from results.rates import ASSUMED_SCATTER
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -98,12 +99,13 @@ def remarks(found: Comparison) -> list[str]:
         lines.append("A and B are the same run: it is compared with itself, and says nothing new.")
     lines += [*_lacking("A", found.a), *_lacking("B", found.b), *differences(found)]
     if points:
-        lines.append(
+        lines += [
+            *_model(found),
             f"verdicts are made for {points} point{'s' * (points > 1)} together: the chance that "
-            f"any is false is 5 % at most (Holm)."
-        )
-        lines.append("visible: the difference that 9 of 10 such comparisons would find.")
-    lines += _single(found)
+            f"any is false is 5 % at most under this model (Holm); each also holds with one repeat "
+            f"fewer.",
+            "visible: the difference that 9 of 10 such comparisons would find.",
+        ]
     if found.a.rehearsal or found.b.rehearsal:
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
     return lines + _of_points(found)
@@ -158,21 +160,30 @@ def _said(run: Run) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def _single(found: Comparison) -> list[str]:
-    """Says so where an interval is of a single process."""
+def _model(found: Comparison) -> list[str]:
+    """What intervals and verdicts assume of how processes scatter."""
+    lines = []
+    if found.scatter:
+        lines.append(
+            f"noise model: repeats of all points in A and B scatter alike, with a standard "
+            f"deviation of {percent(found.scatter.size)} % ({found.scatter.freedom:.0f} degrees of "
+            f"freedom); a point whose repeats scatter more has its own. Points and repeats are "
+            f"independent."
+        )
     judged = [one for one in found.changes if one.visible is not None]
-    repeats = {
-        "A": {one.a.rate.repeats for one in judged if one.a and one.a.rate},
-        "B": {one.b.rate.repeats for one in judged if one.b and one.b.rate},
+    once = {
+        "A": any(one.a and one.a.rate and one.a.rate.assumed for one in judged),
+        "B": any(one.b and one.b.rate and one.b.rate.assumed for one in judged),
     }
-    single = " and in ".join(name for name, counts in repeats.items() if 1 in counts)
-    if not single:
-        return []
-    return [
-        f"n is 1 in {single}: the windows of one process do not tell how processes differ; "
-        f"{percent(ASSUMED_NOISE)} % is assumed, as on a quiet machine. Measure 3 repeats or more "
-        f"to know it."
-    ]
+    single = " and in ".join(name for name, is_so in once.items() if is_so)
+    if single:
+        lines.append(
+            f"n is 1 in {single}: the windows of one process do not show how processes differ. A "
+            f"standard deviation of {percent(ASSUMED_SCATTER)} % between processes is assumed, as "
+            f"on a quiet machine; on a busier one verdicts are false more often. Run 3 repeats or "
+            f"more to measure it."
+        )
+    return lines
 
 
 def show(found: Comparison) -> None:

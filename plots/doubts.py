@@ -104,7 +104,7 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if once:
         which = "all points" if len(once) == len(good) else f"{len(once)} of {len(good)} points"
         which = "the point" if len(good) == 1 else which
-        yield f"{which} ran once, and processes can differ"
+        yield f"{which} ran once, so run-to-run variance is assumed, not measured"
     twice = [row for row in good if row.rate and row.rate.repeats == 2]
     if twice:
         yield "two repeats say little about their spread"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from plots.lines import TRAINING, drawable, network
+from plots.numbers import bars
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -67,7 +68,7 @@ def _how(run: Run) -> str:
         str(run.environment.get("date", ""))[:10],
         commit and f"commit {commit}",
         f"n = {'-'.join(map(str, repeats))}" if repeats else "",
-        "bars: 95 % intervals",
+        f"bars: {bars(row.rate for row in run.rows)}",
     )
     return "; ".join(part for part in parts if part)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from plots.figure import STYLE
 from plots.labels import plain
-from plots.numbers import significant
+from plots.numbers import bars, significant
 from plots.table import unit
 from results.history import Entry
 
@@ -117,8 +117,8 @@ def _point(axes: Axes, place: int, entry: Entry, size: float) -> None:
         return
     value = rate.images_per_second / size
     low, high = (value if end is None else end / size for end in (rate.low, rate.high))
-    bars = [[value - low], [high - value]]
-    axes.errorbar([place], [value], yerr=bars, color=_BLUE, marker="o", capsize=3)
+    ends = [[value - low], [high - value]]
+    axes.errorbar([place], [value], yerr=ends, color=_BLUE, marker="o", capsize=3)
 
 
 def _stretches(entries: Sequence[Entry]) -> list[tuple[int, int]]:
@@ -147,7 +147,7 @@ def _footer(entries: Sequence[Entry], foot: float) -> str:
         "REHEARSAL, not measured" if any(map(_scripted, entries)) else "",
         "dashed: other conditions" if any(one.changed for one in entries) else "",
         "x: no number" if any(one.row.rate is None for one in entries) else "",
-        "bars: 95 % intervals",
+        f"bars: {bars(one.row.rate for one in entries)}",
         "the axis does not begin at 0" if foot > 0 else "",
     )
     return "; ".join(filter(None, parts))

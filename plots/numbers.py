@@ -1,8 +1,9 @@
 """How numbers are written for people."""
 
 import math
+from collections.abc import Iterable
 
-from results.rates import Rate, Ratio
+from results.rates import ASSUMED_SCATTER, Rate, Ratio
 
 # An interval that reaches further, as a factor, is not known.
 _FURTHEST = 10
@@ -60,6 +61,13 @@ def interval(rate: Rate) -> str:
     if rate.high > _FURTHEST * rate.images_per_second:
         return "unknown"
     return f"{significant(rate.low)} - {significant(rate.high)}"
+
+
+def bars(rates: Iterable[Rate | None]) -> str:
+    """What error bars are; of points that ran once, what they assume."""
+    assumed = any(rate is not None and rate.assumed for rate in rates)
+    scatter = f" (n = 1: {100 * ASSUMED_SCATTER:g} % between processes assumed)"
+    return "95 % intervals" + (scatter if assumed else "")
 
 
 def _side(ratio: Ratio) -> float:

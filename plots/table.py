@@ -20,7 +20,7 @@ from plots.numbers import interval, percent, ratio_of, significant, times, unsur
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
 from results.knee import knees
-from results.rates import Ratio
+from results.rates import ASSUMED_SCATTER, Ratio
 from results.run import Run
 from results.scaling import ScalingRow
 from results.speedup import Against, Baseline
@@ -141,8 +141,8 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
     repeats = {row.rate.repeats for row in rows if row.rate}
     if 1 in repeats:
         lines.append(
-            "n: repeats in fresh processes. Where n is 1, the interval comes from the windows of "
-            "one process; others can differ by more."
+            f"n: repeats in fresh processes. If n is 1, the 95 % interval assumes that processes "
+            f"scatter by {100 * ASSUMED_SCATTER:g} %; 3 repeats or more measure it."
         )
     elif repeats:
         lines.append("n: repeats in fresh processes; the interval comes from their spread.")

@@ -12,9 +12,6 @@ from bench.trial import Trial
 
 # Whatever drifts evenly through a block slows both settings alike.
 BLOCK = "ABBA"
-# Standard deviation between runs of one setting, where nothing is known yet: quiet machines were
-# seen to have 0.6 to 1.5 %.
-ASSUMED_NOISE = 0.015
 _BEYOND, _POWER = 0.975, 0.9
 
 

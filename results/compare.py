@@ -12,7 +12,7 @@ from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
 from results.unlike import Pairs, Unlike, unlike
-from results.verdicts import beyond, chance, of_ratio, visible
+from results.verdicts import Judgement, Pair, judged, pooled
 
 # How long a point was measured, where its data lie and what a rehearsal plays make it no other.
 _ASIDE = {
@@ -59,12 +59,16 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All points of two runs, those of both first, and in what else the runs differ."""
+    """All points of two runs, those of both first, and in what else the runs differ.
+
+    scatter     how one repeat's throughput scatters, from all points; None if none was repeated
+    """
 
     a: Run
     b: Run
     changes: tuple[Change, ...]
     unlike: tuple[Unlike, ...]
+    scatter: Error | None = None
 
     @property
     def forbidding(self) -> tuple[Unlike, ...]:
@@ -89,7 +93,8 @@ def like(trial: Trial) -> Hashable:
 def compare(a: Run, b: Run, key: Key = same) -> Comparison:
     """B against A, point by point; points with the same `key` are the same.
 
-    Each interval is its point's own, at 95 %. Verdicts are made together, by Holm's procedure: the
+    Repeats of all points are taken to scatter alike (`results.verdicts`). Each interval is its
+    point's own, at 95 %. Verdicts are made together, by Holm's procedure: under that model the
     chance that any of them is false is 5 % at most, however many points there are. Judged each by
     its own interval, 27 points that have not changed would have one false verdict on average.
 
@@ -102,20 +107,24 @@ def compare(a: Run, b: Run, key: Key = same) -> Comparison:
     in_both = {id(row) for pair in pairs for row in pair}
     changes += [_without(row, None) for row in a.rows if id(row) not in in_both]
     changes += [_without(None, row) for row in b.rows if id(row) not in in_both]
-    return Comparison(a=a, b=b, changes=tuple(changes), unlike=unlike(a, b, pairs))
+    return Comparison(
+        a=a,
+        b=b,
+        changes=tuple(changes),
+        unlike=unlike(a, b, pairs),
+        scatter=pooled([rates for pair in pairs if (rates := _rates(*pair))]),
+    )
 
 
 def _changes(pairs: Pairs) -> list[Change]:
-    errors = {n: error for n, pair in enumerate(pairs) if (error := _error(*pair))}
-    logs = {n: math.log(_ratio(*pairs[n], None).value) for n in errors}
-    chances = [chance(logs[n], error) for n, error in errors.items()]
-    real = dict(zip(errors, beyond(chances), strict=True))
+    measured = {n: rates for n, pair in enumerate(pairs) if (rates := _rates(*pair))}
+    found = dict(zip(measured, judged([*measured.values()]), strict=True))
     changes = []
     for n, (one, other) in enumerate(pairs):
-        if not (one.rate and other.rate):
+        if n not in measured:
             changes.append(_without(one, other))
-        elif error := errors.get(n):
-            changes.append(_judged(one, other, error, len(errors), real=real[n]))
+        elif judgement := found[n]:
+            changes.append(_judged(one, other, judgement))
         else:
             changes.append(_unknown(one, other))
     return changes
@@ -166,8 +175,8 @@ def settings(a: Trial, b: Trial) -> tuple[str, ...]:
     )
 
 
-def _error(a: ScalingRow, b: ScalingRow) -> Error | None:
-    return of_ratio(b.rate, a.rate) if a.rate and b.rate else None
+def _rates(a: ScalingRow, b: ScalingRow) -> Pair | None:
+    return (a.rate, b.rate) if a.rate and b.rate else None
 
 
 def _ratio(a: ScalingRow, b: ScalingRow, error: Error | None) -> Ratio:
@@ -180,14 +189,14 @@ def _ratio(a: ScalingRow, b: ScalingRow, error: Error | None) -> Ratio:
     return Ratio(value=value, low=value / factor, high=value * factor)
 
 
-def _judged(a: ScalingRow, b: ScalingRow, error: Error, points: int, *, real: bool) -> Change:
-    """Of a point, one of so many, whose difference has an error and is real or may be chance."""
-    found = _ratio(a, b, error)
+def _judged(a: ScalingRow, b: ScalingRow, judgement: Judgement) -> Change:
+    """Of a point whose difference has an error and is real or may be chance."""
+    found = _ratio(a, b, judgement.error)
     verdict, why = "undecided", ""
     doubts = [*_doubts("A", a), *_doubts("B", b)]
-    if real and doubts:
+    if judgement.real and doubts:
         why = "; ".join(doubts)
-    elif real:
+    elif judgement.real:
         verdict = "improved" if found.value > 1 else "regressed"
     elif found.low and found.high and not found.low <= 1 <= found.high:
         why = "its own interval leaves out no change, as chance has it in one of 20 points"
@@ -197,14 +206,14 @@ def _judged(a: ScalingRow, b: ScalingRow, error: Error, points: int, *, real: bo
         ratio=found,
         verdict=verdict,
         why=why,
-        visible=visible(error, points),
+        visible=judgement.visible,
         settings=settings(a.trial, b.trial),
     )
 
 
 def _doubts(name: str, row: ScalingRow) -> Iterator[str]:
     """Why a side of a single process decides nothing; of several, their spread has that in it."""
-    if len(row.repeats) > 1:
+    if row.rate and row.rate.repeats > 1:
         return
     seconds = sum(row.window_seconds)
     if seconds < _BRIEF_SECONDS:

@@ -4,10 +4,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.interval import Error, error_of_mean
+from bench.interval import Error, error_of_mean, error_of_sum
 from results.record import BareRank, BareRecord, Record
 from results.windows import JobWindows, common_slices, job_windows
 
+# Standard deviation of throughput between processes, as a fraction, if only one was measured:
+# quiet machines have 0.6 to 1.5 %.
+ASSUMED_SCATTER = 0.015
+# As uncertain as if ten processes had been measured: machines differ.
+_ASSUMED = Error(size=ASSUMED_SCATTER, freedom=9)
 # Among a rank's facts, of imported speeds: half a unit of the last printed digit, as a fraction.
 ROUNDING = "rounding"
 
@@ -16,14 +21,20 @@ ROUNDING = "rounding"
 class Rate:
     """Images per second, from `windows` steady windows of `repeats` processes.
 
-    error       of its logarithm, so relative: from the spread between repeats where there are
-                more than one, else from that of the windows; None where there is one window
+    error       of its logarithm, so relative: from the spread between repeats if there are more
+                than one, else from that of the windows and from `ASSUMED_SCATTER`; None if there
+                is one window
     """
 
     images_per_second: float
     error: Error | None
     repeats: int
     windows: int
+
+    @property
+    def assumed(self) -> bool:
+        """Whether its error includes a variance between processes that nobody measured."""
+        return self.repeats == 1 and self.error is not None
 
     @property
     def low(self) -> float | None:
@@ -88,7 +99,7 @@ def together(repeats: Sequence[Parts]) -> Rate:
     averaged. Where all have as many windows that is all images over all seconds.
     """
     rates = [one.pooled for one in repeats]
-    error = _between(rates) if len(rates) > 1 else _within(repeats[0])
+    error = _between(rates) if len(rates) > 1 else _of_one(repeats[0])
     return Rate(
         images_per_second=len(rates) / sum(1 / one for one in rates),
         error=error and _with_rounding(error, max(one.rounding for one in repeats)),
@@ -114,6 +125,12 @@ def _between(rates: Sequence[float]) -> Error:
     mean = math.fsum(logs) / count
     squares = math.fsum((one - mean) ** 2 for one in logs)
     return Error(size=math.sqrt(squares / (count - 1) / count), freedom=count - 1)
+
+
+def _of_one(parts: Parts) -> Error | None:
+    """The windows of one process do not show how processes differ: that is assumed."""
+    within = _within(parts)
+    return within and error_of_sum(within, _ASSUMED)
 
 
 def _within(parts: Parts) -> Error | None:

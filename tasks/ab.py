@@ -100,11 +100,11 @@ def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
 
 def sees(records: Sequence[Record], blocks: int) -> str:
     """The smallest difference that so many blocks find, by the runs so far or as assumed."""
-    from results.ab import ASSUMED_NOISE, BLOCK, noise, percent, smallest
-    from results.rates import rate_of
+    from results.ab import BLOCK, noise, percent, smallest
+    from results.rates import ASSUMED_SCATTER, rate_of
 
     known = len(records) // len(BLOCK)
-    spread = noise([rate_of(one) for one in records]) if known else ASSUMED_NOISE
+    spread = noise([rate_of(one) for one in records]) if known else ASSUMED_SCATTER
     why = (
         f"as in the {known} measured"
         if known > 1

@@ -13,6 +13,7 @@ from plotly.offline import get_plotlyjs
 from plots.apart import apart
 from plots.failures import Failures, attempted, attempted_lines
 from plots.footer import machine
+from plots.numbers import bars
 from plots.page.details import packed
 from plots.page.facts import facts, hosts
 from plots.page.panels import drawing, names
@@ -77,6 +78,7 @@ def _known(
         "sources": _sources(run),
         **_table(run, costs),
         "notes": attempted_lines(failures, "notes on columns", lambda: notes(run.rows, costs)),
+        "bars": bars(row.rate for row in run.rows),
         "named": list(zip(names(run.rows), run.rows, strict=True)),
         "drawable": bool(drawn["lines"] or drawn["failed"]),
         "facts": facts(environment),

@@ -1,0 +1,145 @@
+"""False alarms and power of comparisons, simulated: `python -m benchmarks.comparisons`.
+
+Two runs of 27 points are drawn whose processes and windows scatter as one of `NOISES` says, and
+judged by what `fab report.compare` calls (`results.verdicts.judged`). A false alarm is a comparison
+in which any unchanged point has a verdict; power is the share of changed points that are found.
+docs/measuring.md has the tables.
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.interval import Numbers
+from results.rates import Parts, Rate, together
+from results.verdicts import Pair, judged
+
+POINTS, WINDOWS = 27, 10
+REPEATS = (1, 2, 3, 5)
+SCATTER = 0.015
+
+# Relative deviations, in such a shape.
+Deviations = Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Relative deviations of processes and of windows.
+
+    drift   by how much a run slows down from its start to its end
+    scales  factors of both deviations, one per point or one for all
+    """
+
+    between: Deviations
+    within: Deviations
+    drift: float = 0.0
+    scales: Numbers | float = 1.0
+
+
+def normal(draw: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Normal, 1.5 %."""
+    return SCATTER * draw.standard_normal(shape)
+
+
+def lognormal(spread: float) -> Deviations:
+    """Skewed to the slow side, standard deviation 1.5 %."""
+    mean = math.exp(spread**2 / 2)
+    deviation = mean * math.sqrt(math.expm1(spread**2))
+    return lambda draw, shape: SCATTER * (draw.lognormal(0, spread, shape) - mean) / deviation
+
+
+def pareto(alpha: float) -> Deviations:
+    """Rare slow values without a limit, standard deviation 1.5 %."""
+    mean = 1 / (alpha - 1)
+    deviation = math.sqrt(alpha / (alpha - 2)) / (alpha - 1)
+    return lambda draw, shape: SCATTER * (draw.pareto(alpha, shape) - mean) / deviation
+
+
+def slower(by: float, share: float) -> Deviations:
+    """So much slower in so large a share."""
+    return lambda draw, shape: by * (draw.random(shape) < share)
+
+
+NOISES = {
+    "normal 1.5 %": Noise(between=normal, within=normal),
+    "lognormal, s = 1": Noise(between=lognormal(1), within=lognormal(1)),
+    "lognormal, s = 1.5": Noise(between=lognormal(1.5), within=lognormal(1.5)),
+    "Pareto, alpha = 2.5": Noise(between=pareto(2.5), within=pareto(2.5)),
+    "two modes 8 % apart": Noise(between=slower(0.08, 0.5), within=normal),
+    "two modes, 1 in 10 processes slow": Noise(between=slower(0.08, 0.1), within=normal),
+    "a neighbor takes 20 % in 30 % of the processes": Noise(
+        between=slower(0.25, 0.3), within=normal
+    ),
+    "a neighbor takes 20 % in 30 % of the windows": Noise(between=normal, within=slower(0.25, 0.3)),
+    "drift of 3 % over each run": Noise(between=normal, within=normal, drift=0.03),
+}
+
+
+def run(draw: np.random.Generator, noise: Noise, repeats: int, factors: Numbers) -> list[Rate]:
+    """The rates of a run whose points take `factors` times as long."""
+    points = len(factors)
+    # All points of a repeat come before those of the next, in random order.
+    order = draw.permuted(np.tile(np.arange(points), (repeats, 1)), axis=1)
+    place = (np.argsort(order, axis=1) + points * np.arange(repeats)[:, None]) / points / repeats
+    between = noise.between(draw, (points, repeats)) * np.reshape(noise.scales, (-1, 1))
+    within = noise.within(draw, (points, repeats, WINDOWS)) * np.reshape(noise.scales, (-1, 1, 1))
+    levels = 1 + between + noise.drift * place.T
+    seconds = factors[:, None, None] * np.maximum(levels[..., None] + within, 0.01)
+    return [together([_parts(one) for one in point]) for point in seconds.tolist()]
+
+
+def _parts(windows: Sequence[float]) -> Parts:
+    return Parts(each=tuple((one, 1.0) for one in windows), windows=len(windows))
+
+
+def comparisons(
+    draw: np.random.Generator, noise: Noise, repeats: tuple[int, int], factors: Numbers, count: int
+) -> list[list[bool]]:
+    """Of each of `count` comparisons, which points have a verdict; B's take `factors` as long."""
+    found = []
+    for _ in range(count):
+        a = run(draw, noise, repeats[0], np.ones(len(factors)))
+        b = run(draw, noise, repeats[1], factors)
+        pairs: list[Pair] = list(zip(a, b, strict=True))
+        found.append([one is not None and one.real for one in judged(pairs)])
+    return found
+
+
+def found_of(found: Sequence[Sequence[bool]], factors: Numbers) -> float:
+    """Which share of the changed points has a verdict."""
+    return float(np.mean(np.array(found)[:, factors > 1]))
+
+
+def main() -> None:
+    """Parses the command line, simulates and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2000, help="comparisons of each kind [2000]")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--noise", choices=[*NOISES], action="append", help="[all]")
+    parser.add_argument("--repeats", type=int, action="append", help="[1, 2, 3 and 5]")
+    given = parser.parse_args()
+    same, all_ = np.ones(POINTS), np.full(POINTS, 1 / 0.9)
+    some = np.where(np.arange(POINTS) % 9, same, all_)
+    print("noise | n | false alarms | 10 % slower in 3 of 27, found | in all 27, found")
+    for name in given.noise or NOISES:
+        for repeats in given.repeats or REPEATS:
+            draw, noise, both = np.random.default_rng(given.seed), NOISES[name], (repeats, repeats)
+            false = comparisons(draw, noise, both, same, given.count)
+            shares = [
+                float(np.mean([any(one) for one in false])),
+                *(
+                    found_of(comparisons(draw, noise, both, factors, given.count // 4), factors)
+                    for factors in (some, all_)
+                ),
+            ]
+            told = " | ".join(f"{100 * share:.1f} %" for share in shares)
+            print(f"{name} | {repeats} | {told}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
