@@ -128,9 +128,14 @@ def _between(rates: Sequence[float]) -> Error:
 
 
 def _of_one(parts: Parts) -> Error | None:
-    """The windows of one process do not show how processes differ: that is assumed."""
+    """The windows of one process do not show how processes differ: that is assumed.
+
+    Of few windows whose spread is hardly known, the sum would seem to be known better than they.
+    """
     within = _within(parts)
-    return within and error_of_sum(within, _ASSUMED)
+    return within and max(
+        within, error_of_sum(within, _ASSUMED), key=lambda error: error.half_width
+    )
 
 
 def _within(parts: Parts) -> Error | None:

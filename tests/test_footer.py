@@ -11,7 +11,8 @@ def test_a_footer_says_hardware_stores_batches_repeats_date_and_commit() -> None
     assert said == [
         "AMD EPYC, 64 cores, 256 GiB, MXNet 1.9.1",
         "kvstore device, dist_device_sync; images a step on one device: alexnet 512, "
-        "inception-v3 32, resnet-152 32; 2026-01-02; commit abcdef0; n = 1; bars: 95 % intervals",
+        "inception-v3 32, resnet-152 32; 2026-01-02; commit abcdef0; n = 1; bars: 95 % intervals "
+        "(n = 1: 1.5 % between processes assumed)",
     ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from bench.trial import make
-from results.rates import rate, rate_of, ratio
+from results.rates import ASSUMED_SCATTER, rate, rate_of, ratio
 from results.record import Identity, Rank, Record
 from results.scaling import scaling
 from results.windows import job_windows
@@ -202,7 +202,7 @@ def test_a_slow_start_counts_for_nothing_in_any_rate() -> None:
     assert rate_of(record([one])) == pytest.approx(8.0, rel=0.002)
     both = record([one, one], devices=2, kvstore="dist_async")
     assert rate_of(both) == pytest.approx(16.0, rel=0.002)
-    assert rate([both]).error.size < 0.01
+    assert rate([both]).error.size < 1.1 * ASSUMED_SCATTER
 
 
 def test_an_asynchronous_rate_leaves_out_what_lies_between_windows() -> None:
