@@ -239,7 +239,10 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
         "{steps:d} steps in the {seconds:.0f} s of the whole job are {rate:.0f} images/s",
         "",
     ),
-    NoteKind.LOG_SPEEDS: ("{speeds}", ""),
+    NoteKind.LOG_SPEEDS: (
+        "the log has the speed of one {speeds}; the others are assumed to be as fast",
+        "",
+    ),
     NoteKind.LOG_OWN_TOTAL: ("the log's own total is {rate:.6g} images/s", ""),
     NoteKind.LOG_ROUNDED: ("the log prints its speeds to ±{share:.1%}, as the interval allows", ""),
     NoteKind.LOG_JOB_SPEED: (
@@ -250,7 +253,7 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
         "evaluation counts as training: the log does not say how long it took",
         "imported times that contain evaluation",
     ),
-    NoteKind.LOG_ASSUMED: ("assumed (not in the log): {what}", ""),
+    NoteKind.LOG_ASSUMED: ("assumed (not in the log): {what:list}", ""),
     NoteKind.LOG_NO_TOTAL: (
         "no total at its end: its speeds are taken for those of the whole job",
         "",
@@ -261,7 +264,7 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
         "",
     ),
     NoteKind.LOG_DOUBTFUL: (
-        "doubtful: by {clock}, training took {factor:.4g} times as long as its speeds say",
+        "doubtful: by the times of its {clock}, training took {factor:.4g} times as long as its speeds say",
         "imported speeds that the log's own times contradict",
     ),
     NoteKind.LOG_NOT_TRAINING: ("not training: its mode is {mode}", "imported, but not training"),

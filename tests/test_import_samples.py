@@ -536,6 +536,17 @@ def test_horovods_synthetic_benchmark_says_its_own_total(tmp_path: Path) -> None
     assert rate_of(record) == pytest.approx(1729.4, rel=0.001)
 
 
+def test_bytepss_benchmark_prints_horovods_lines(tmp_path: Path) -> None:
+    texts = ["BytePS launching worker", "Model: resnet50", "Batch size: 32", "Number of GPUs: 2"]
+    texts += [f"Iter #{n}: {108.0 + n:.1f} img/sec per GPU" for n in range(4)]
+    assert made(tmp_path, *texts).trial.kvstore == "byteps"
+
+
+def test_a_persons_word_on_whose_images_speeds_count_is_taken(tmp_path: Path) -> None:
+    record = made(tmp_path, PS, SIXES, devices=8, speeds_of="job")
+    assert rate_of(record) == pytest.approx(6)
+
+
 def test_six_numbers_in_a_line_are_no_horovod_log(tmp_path: Path) -> None:
     texts = ["GPU memory per device:"] + [f"{n} 0.3 1024.0 6.5 7.9 0.1" for n in range(9)]
     assert "expected a line with a speed in one of the formats" in refused(tmp_path, *texts)
@@ -554,6 +565,8 @@ def test_six_numbers_in_a_line_are_no_horovod_log(tmp_path: Path) -> None:
         ("INFO:tensorflow:global_step/sec: 3.21", "a TensorFlow Estimator"),
         (":::MLPv0.5.0 resnet 1541638105.5 (a.py:1) train_epoch: 0", "MLPerf v0.5"),
         ("Batch [50] Speed: 26130.01 samples/sec Train-accuracy=0.11", "MXNet for R"),
+        ("TimeHistory: 23.4 seconds, 1200.3 examples/second between", "official models"),
+        ("I0101 solver.cpp:239] Iteration 20 (3.2 iter/s, 6.1s/20 iters), loss = 6", "Caffe"),
         ("INFO:root:batch size 32, image/sec: 1233.4", "does not train"),
         ("2016: [20 batches out of 1563] (29.7 examples/sec; 1.684sec/batch)", "an evaluation"),
     ],

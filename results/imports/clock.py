@@ -25,10 +25,10 @@ def clock(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -> Not
         times = median(lines)
         if 1 / _APART < times < _APART:
             return Note(NoteKind.LOG_TIMES_AGREE)
-        return _doubtful("the times on its lines", times)
+        return _doubtful("lines", times)
     epochs = list(_by_epochs(found, ranks, logs))
     if epochs and median(epochs) > _EPOCH_APART:
-        return _doubtful("its lines on whole epochs", median(epochs))
+        return _doubtful("epochs", median(epochs))
     return Note(NoteKind.LOG_TIMES_UNKNOWN)
 
 

@@ -25,6 +25,8 @@ _OTHERS = {
     "torchvision's reference scripts": re.compile(r"Epoch: \[\d+\]\s+\[\s*\d+/\d+\]\s+eta:"),
     "TF-Slim": re.compile(r"global[_ ]step \d+: loss = .*sec/step\)"),
     "a TensorFlow Estimator": re.compile(r"global_step/sec: [\d.]+"),
+    "TensorFlow's official models": re.compile(r"BenchmarkMetric: \{|TimeHistory: [\d.]+ "),
+    "Caffe": re.compile(r"Iteration \d+ \([\d.e-]+ iter/s"),
     "Keras": re.compile(r"\d+/\d+ \[[=>.]+\] - .*(?:ETA|loss):?"),
     "an evaluation of TensorFlow's Inception": re.compile(
         r"\[\d+ batches out of \d+\] \([\d.]+ examples/sec"

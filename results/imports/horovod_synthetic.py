@@ -42,6 +42,8 @@ def read(lines: Iterable[Line]) -> Log:
             reading.total = number(total[2])
         else:
             reading.said.update(_header(line.text))
+            if "byteps" in line.text.lower():  # its benchmark prints the same lines
+                reading.said["kvstore"] = "byteps"
     return reading.log()
 
 

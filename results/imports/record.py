@@ -48,7 +48,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
         found = dict([next(iter(found.items()))])
     _check_all_there(where, len(found), point, whose)
     kept = windows.together(found, point.asynchronous)
-    shares = said.get("shares", 1) or point.workers
+    shares = 1 if asked.speeds_of else said.get("shares", 1) or point.workers
     ranks = windows.ranks(kept, point, whose, shares)
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
@@ -211,14 +211,14 @@ def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> 
 
 def _speeds(format_: Format, whose: Format, point: Trial) -> Iterator[Note]:
     if whose.of.startswith("one-"):
-        yield Note(NoteKind.LOG_SPEEDS, {"speeds": SPEEDS_OF[whose.of]})
+        yield Note(NoteKind.LOG_SPEEDS, {"speeds": whose.of.removeprefix("one-")})
     elif whose.of == "job" != format_.of:
         yield Note(NoteKind.LOG_JOB_SPEED, {"ranks": point.workers})
 
 
 def _assumed(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[Note]:
     if taken := list(assumed(asked, said, point)):
-        yield Note(NoteKind.LOG_ASSUMED, {"what": ", ".join(taken)})
+        yield Note(NoteKind.LOG_ASSUMED, {"what": taken})
 
 
 def _rounded(ranks: Sequence[Rank]) -> Iterator[Note]:
