@@ -264,7 +264,8 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
         "",
     ),
     NoteKind.LOG_DOUBTFUL: (
-        "doubtful: by the times of its {clock}, training took {factor:.4g} times as long as its speeds say",
+        "doubtful: by the times of its {clock}, training took {factor:.4g} times as long as its "
+        "speeds say",
         "imported speeds that the log's own times contradict",
     ),
     NoteKind.LOG_NOT_TRAINING: ("not training: its mode is {mode}", "imported, but not training"),
