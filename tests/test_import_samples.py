@@ -386,6 +386,13 @@ def test_two_processes_without_a_common_store_are_refused(tmp_path: Path) -> Non
     assert "Cut the log into one file per run" in refused(tmp_path, *two)
 
 
+def test_a_mean_that_is_torn_within_its_number_does_not_count(tmp_path: Path) -> None:
+    whole = steps(MEANS, 0)
+    record = made(tmp_path, tf_cnn(), f"{whole}\n70\timages/sec: 62")
+    assert rate_of(record) == pytest.approx(rate_of(made(tmp_path, tf_cnn(), whole)))
+    assert note(record, NoteKind.LOG_SPOILT).figures["count"] == 1
+
+
 def test_parameter_servers_on_one_machine_are_one_process(tmp_path: Path) -> None:
     record = made(tmp_path, tf_cnn(variables="parameter_server"), steps(MEANS, 628.5))
     assert record.trial.devices == 4
