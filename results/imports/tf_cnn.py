@@ -10,7 +10,8 @@ from bench.errors import SpecError
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
-_STEP = re.compile(r"(?<![\w.])(\d{1,12})\s+images/sec: ([-+.\w]+)\s+\+/-")  # whole, not torn within the number
+# With what follows the number, so that none is taken that is torn.
+_STEP = re.compile(r"(?<![\w.])(\d{1,12})\s+images/sec: ([-+.\w]+)\s+\+/-")
 _BEGUN = re.compile(r"(?<![\w.])\d+\s+images/")
 _TOTAL = re.compile(r"total images/sec: ([-+.\w]+)")
 # Some collections of logs have lost the blanks in front of "per device".
