@@ -14,7 +14,7 @@ from matplotlib.ticker import NullLocator
 from plots import axis, dots, labels, outside, panels
 from plots.labels import balanced, plain
 from plots.lines import network
-from plots.panels import DOTTED, EFFICIENCY, GREY, RATE, SPEEDUP
+from plots.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
 from plots.picture import Picture, picture
 from results.run import Run
 from results.scaling import ScalingRow
@@ -112,6 +112,8 @@ def _marks(shown: Picture) -> list[Line2D]:
     found = []
     if any(row.emulated for line in shown.lines for row in line.rows):
         found.append(_sample(GREY, "o", "", "hollow: emulated", face="white"))
+    if any(row.marks for line in shown.lines for row in line.rows):
+        found.append(Line2D([], [], **RING, label="ringed: read its notes"))
     alone = {network(one.row): one.colour for one in shown.crosses}
     for line in shown.lines:
         alone.pop(line.network, None)

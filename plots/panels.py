@@ -17,6 +17,15 @@ from results.scaling import ScalingRow
 
 GREY = "#777777"
 DOTTED: Any = (0, (1, 2))
+# Around a point whose number needs its notes.
+RING: Any = {
+    "marker": "o",
+    "markersize": 12,
+    "markerfacecolor": "none",
+    "markeredgecolor": "#B00020",
+    "markeredgewidth": 1.3,
+    "linestyle": "",
+}
 # How far above the points a ceiling may lie before it is told instead of drawn.
 _FAR = 8
 
@@ -116,9 +125,17 @@ def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> End | None:
         some = [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.emulated is hollow]
         if some:
             _points(axes, some, line, "white" if hollow else line.colour)
+    _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.marks])
     if not found:
         return None
     return End(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)
+
+
+def _rings(axes: Axes, points: Sequence[tuple[float, Ratio]]) -> None:
+    """Around points that the summary names, interference first."""
+    if points:
+        places = [place for place, _ in points], [ratio.value for _, ratio in points]
+        axes.plot(*places, **RING, zorder=4, clip_on=False)
 
 
 def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face: str) -> None:

@@ -19,7 +19,11 @@ from launch.hosts import pretend
 from launch.judge import judge
 from launch.plan import plan
 from launch.watch import Deadlines, Watch
+from plots.page.panels import drawing
+from plots.table import markdown
+from plots.words import paragraph
 from results.record import emit, parse
+from results.run import load
 from tests.jobs import measured, tiny, trial
 from tests.test_agent import Talk
 
@@ -155,7 +159,7 @@ def test_an_agent_counts_what_it_started_as_its_own_also_when_that_has_ended() -
 
 
 @pytest.mark.mxnet
-def test_a_busy_loop_beside_a_job_is_told_in_its_record(tmp_path: Path) -> None:
+def test_a_busy_loop_beside_a_job_is_told_in_its_record_and_in_the_summary(tmp_path: Path) -> None:
     what = tiny(windows=80, batch_per_device=256, image_shape=[3, 96, 96])
     with busy_loops(2):
         time.sleep(0.2)
@@ -165,3 +169,8 @@ def test_a_busy_loop_beside_a_job_is_told_in_its_record(tmp_path: Path) -> None:
     ((begin, end),) = record.machines.values()
     assert end["at"] > begin["at"]
     assert parse(emit(record)) == record
+    run = load(tmp_path)
+    assert f"{NoteKind.OTHER_PROGRAMS.headline}: tiny local x1" in paragraph(run)
+    assert "| ok !" in markdown(run.rows)
+    assert "other programs used " in markdown(run.rows)
+    assert drawing(run)["ringed"]

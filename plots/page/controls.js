@@ -41,6 +41,7 @@ function marksUsed() {
   if (drawn.some(({ emulated }) => emulated === "True")) {
     found.push(grey("hollow: emulated", "none", "hollow"));
   }
+  if (data.run.ringed) found.push(legendItem("ringed: read its notes", "var(--bad)", "none", "hollow"));
   if (data.run.failed.length > 0) found.push(grey("on the axis: no number", "none", "x-thin"));
   const counts = new Set(countsShown());
   if (counts.size > 1 && data.run.lines.some(({ one }) => one !== null)) {

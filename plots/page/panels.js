@@ -74,11 +74,17 @@ function hoverOf(point, drawing) {
     if (cells[`efficiency_${base}`]) lines.push(`${name}: ${percentOf(cells, base)}`);
   }
   if (cells.emulated === "True") lines.push("emulated: not a claim about speed");
+  for (const mark of point.marks) lines.push(`! ${plain(mark)}`);
   return lines.join("<br>");
 }
 
+/** Whether a point's number needs its notes. */
+function isRinged(point, over) {
+  return !over && point.marks?.length > 0;
+}
+
 function lineTrace(line, points, id, drawing) {
-  const { paper } = colours();
+  const { paper, bad } = colours();
   const over = drawing === data.over;
   const colour = over ? "#8a8f94" : visibleColour(line.colour);
   const kept = withGaps(line, points.filter((point) => valueOf(point, id)), drawing);
@@ -99,9 +105,12 @@ function lineTrace(line, points, id, drawing) {
     line: { color: colour, width: 1.8, dash: over ? "dash" : line.dash },
     marker: {
       symbol: line.marker,
-      size: over ? 6 : 8,
+      size: kept.map((point) => (isRinged(point, over) ? 13 : over ? 6 : 8)),
       color: kept.map(({ cells }) => (cells.emulated === "True" ? paper : colour)),
-      line: { color: colour, width: 1.8 },
+      line: {
+        color: kept.map((point) => (isRinged(point, over) ? bad : colour)),
+        width: kept.map((point) => (isRinged(point, over) ? 2.8 : 1.8)),
+      },
       opacity: 1,
     },
     hoverinfo: "text",

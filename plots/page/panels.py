@@ -52,6 +52,7 @@ def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     lines   points that are joined, with how they look
     failed  training points without a number, with their network and its colour
     inputs  what reading alone gives, images per second by devices
+    ringed  whether the numbers of some points need their notes
     thinned whether of some point not every window is drawn
     baseline  that speed-ups are against, if it is not one device
     second_host  where along the devices jobs begin to take more than one; None where none do
@@ -70,6 +71,7 @@ def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
         "failed": [_failed(one, places[id(one.row)]) for one in shown.crosses],
         "inputs": [_ceiling(one) for one in shown.inputs],
         "second_host": shown.second_host,
+        "ringed": any(row.marks for line in drawn for row in line.rows),
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
     }
 
@@ -113,6 +115,7 @@ def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
         "speedup": _ends(row.shown.speedup) if row.shown else None,
         "windows": [float(f"{one:.5g}") for one in spread(row.window_seconds, keep)],
         "of": len(row.window_seconds),
+        "marks": list(dict.fromkeys(kind.headline for kind in row.marks)),
     }
 
 
