@@ -64,6 +64,7 @@ class NoteKind(StrEnum):
     BASE_CONDITIONS_DIFFER = "base-conditions-differ"
     ACCURACY = "accuracy"
     ACCURACIES = "accuracies"
+    VARIANCE_ASSUMED = "variance-assumed"
     BANDWIDTH = "bandwidth"
     BANDWIDTH_ALONE = "bandwidth-alone"
     # Figures of others.
@@ -221,6 +222,10 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
     NoteKind.ACCURACY: ("validation accuracy {accuracy:.3f}", ""),
     NoteKind.ACCURACIES: (
         "validation accuracy {mean:.3f} ({accuracy:.3f} in {repeats:d} repeats)",
+        "",
+    ),
+    NoteKind.VARIANCE_ASSUMED: (
+        "n = 1: the 95 % CI assumes that processes scatter by {scatter:.3g%}",
         "",
     ),
     NoteKind.BANDWIDTH: (

@@ -90,11 +90,14 @@ def run(draw: np.random.Generator, noise: Noise, repeats: int, factors: Numbers)
     within = noise.within(draw, (points, repeats, WINDOWS)) * np.reshape(noise.scales, (-1, 1, 1))
     levels = 1 + between + noise.drift * place.T
     seconds = factors[:, None, None] * np.maximum(levels[..., None] + within, 0.01)
-    return [together([_parts(one) for one in point]) for point in seconds.tolist()]
+    return [_rate(point) for point in seconds.tolist()]
 
 
-def _parts(windows: Sequence[float]) -> Parts:
-    return Parts(each=tuple((one, 1.0) for one in windows), windows=len(windows))
+def _rate(repeats: Sequence[Sequence[float]]) -> Rate:
+    """The rate of a point; of several repeats only the whole time of each counts."""
+    if len(repeats) == 1:
+        return together([Parts(each=tuple((one, 1.0) for one in repeats[0]), windows=WINDOWS)])
+    return together([Parts(each=((sum(one), WINDOWS),), windows=WINDOWS) for one in repeats])
 
 
 def comparisons(

@@ -92,7 +92,7 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
         "peak_memory_bytes": row.peak_memory_bytes,
         "commit": commit,
         "standing": row.standing,
-        "notes": "|".join(dict.fromkeys(str(note.kind) for note in row.notes)),
+        "notes": "|".join(dict.fromkeys(str(note.kind) for note in row.all_notes)),
     }
 
 

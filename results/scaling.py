@@ -9,7 +9,7 @@ from bench.trial import Trial
 from results.bandwidth import moved
 from results.conditions import differences
 from results.measured import Measured, measured
-from results.rates import Rate, together
+from results.rates import ASSUMED_SCATTER, Rate, together
 from results.record import Record
 from results.speedup import (
     UNMEASURED,
@@ -100,6 +100,12 @@ class ScalingRow:
         """Of every window that counts, of all repeats."""
         good = self.repeats if self.rate else ()
         return tuple(seconds for one in good for seconds, _ in one.steady_windows)
+
+    @property
+    def all_notes(self) -> tuple[Note, ...]:
+        """Its notes and what its interval assumes, which a table says once for all its rows."""
+        assumed = Note(NoteKind.VARIANCE_ASSUMED, {"scatter": ASSUMED_SCATTER})
+        return (*self.notes, assumed) if self.rate and self.rate.assumed else self.notes
 
     @property
     def remark(self) -> str:

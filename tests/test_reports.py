@@ -11,13 +11,19 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from plots.compare import remarks
 from plots.document import document
+from plots.footer import footer
 from plots.frame import frame
+from plots.page.page import page
 from plots.report import build, write_parquet, write_upstream
 from plots.table import terminal
 from plots.upstream import tables
+from results.compare import compare
 from results.cost import NO_COSTS
 from results.errors import StoreError
+from results.exports.exported import exported
+from results.record import Identity, Record
 from results.run import Run, load
 from results.scaling import scaling
 from tests.goldens import assert_golden
@@ -39,6 +45,25 @@ def test_tables_and_pages_are_as_kept(name: str) -> None:
     study = run({"three": three, "published": published}[name]())
     assert_golden(f"{name}.txt", screen(study))
     assert_golden(f"{name}.md", document(study))
+
+
+def test_a_point_that_ran_once_says_in_every_output_that_its_variance_is_assumed() -> None:
+    once = run(three())
+    again = run([*three(), *(dataclasses.replace(one, identity=_second(one)) for one in three())])
+    for study, assumed in ((once, True), (again, False)):
+        assert ("processes scatter by 1.5 %" in screen(study)) is assumed
+        assert ("1.5 % between processes assumed" in footer(study)) is assumed
+        assert ("1.5 % between processes assumed" in page(study)) is assumed
+        kinds = frame(study.rows)["notes"]
+        assert [("variance-assumed" in kind) for kind in kinds] == [assumed] * 3
+        figures = [point.figures for point in exported(study)]
+        assert [one.get("assumed_scatter") for one in figures] == [(assumed and 0.015) or None] * 3
+        told = " ".join(remarks(compare(study, study)))
+        assert ("standard deviation of 1.5 % between processes is assumed" in told) is assumed
+
+
+def _second(record: Record) -> Identity:
+    return dataclasses.replace(record.identity, repeat=1)
 
 
 def test_a_page_names_points_without_a_number_with_their_cause() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.notes import NoteKind
+from results.rates import ASSUMED_SCATTER
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -121,5 +122,7 @@ def _figures(row: ScalingRow) -> Iterator[tuple[str, float]]:
                 yield f"efficiency_{name}_{side}", end
     yield "repeats", row.rate.repeats
     yield "windows", row.rate.windows
+    if row.rate.assumed:
+        yield "assumed_scatter", ASSUMED_SCATTER
     if row.accuracy is not None:
         yield "validation_accuracy", row.accuracy

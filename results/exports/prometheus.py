@@ -16,6 +16,7 @@ _PLAIN = {
     "rate_high": "Upper end of the rate's 95 % interval",
     "repeats": "Repeats in fresh processes behind the rate",
     "windows": "Windows behind the rate",
+    "assumed_scatter": "Standard deviation between processes that the intervals of n = 1 assume",
     "validation_accuracy": "Mean accuracy of the last validations",
     "elapsed_seconds": "Seconds that all repeats of the point took",
     "peak_memory_bytes": "Memory of the rank that used most",
