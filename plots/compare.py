@@ -102,8 +102,8 @@ def remarks(found: Comparison) -> list[str]:
         lines += [
             *_model(found),
             f"verdicts are made for {points} point{'s' * (points > 1)} together: the chance that "
-            f"any is false is 5 % at most under this model (Holm); each also holds with one repeat "
-            f"fewer.",
+            f"any is false is 5 % at most under this model (Holm). Each is made as if one repeat "
+            f"fewer had been run.",
             "visible: the difference that 9 of 10 such comparisons would find.",
         ]
     if found.a.rehearsal or found.b.rehearsal:
