@@ -77,6 +77,7 @@ class NoteKind(StrEnum):
     LOG_OWN_TOTAL = "log-own-total"
     LOG_ROUNDED = "log-rounded"
     LOG_JOB_SPEED = "log-job-speed"
+    LOG_COSTS = "log-costs"
     LOG_ASSUMED = "log-assumed"
     LOG_NO_TOTAL = "log-no-total"
     LOG_TIMES_AGREE = "log-times-agree"
@@ -250,6 +251,11 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
     ),
     NoteKind.LOG_OWN_TOTAL: ("the log's own total is {rate:.6g} images/s", ""),
     NoteKind.LOG_ROUNDED: ("the log prints its speeds to ±{share:.1%}, as the interval allows", ""),
+    NoteKind.LOG_COSTS: (
+        "Speedometer's speeds contain the copy of the input to the device, the training metric and "
+        "a one-device store, which mxscale's windows leave out (--costs upstream adds them)",
+        "",
+    ),
     NoteKind.LOG_JOB_SPEED: (
         "one of {ranks:d} ranks prints speeds: they are taken for the whole job's",
         "",

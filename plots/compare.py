@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from tabulate import tabulate
 
+from bench.notes import Note, NoteKind, sentence
 from plots.apart import apart
 from plots.marks import in_cell, in_line
 from plots.numbers import significant
@@ -97,7 +98,8 @@ def remarks(found: Comparison) -> list[str]:
     lines = [f"A: {_said(found.a)}.", f"B: {_said(found.b)}."]
     if found.a.rows == found.b.rows:
         lines.append("A and B are the same run: it is compared with itself, and says nothing new.")
-    lines += [*_lacking("A", found.a), *_lacking("B", found.b), *differences(found)]
+    lines += [*_lacking("A", found.a), *_lacking("B", found.b), *_costs(found)]
+    lines += differences(found)
     if points:
         lines += [
             *_model(found),
@@ -109,6 +111,22 @@ def remarks(found: Comparison) -> list[str]:
     if found.a.rehearsal or found.b.rehearsal:
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
     return lines + _of_points(found)
+
+
+def _costs(found: Comparison) -> Iterator[str]:
+    """What the speeds of one side contain and those of the other do not, if logs were imported."""
+    pairs = [(one.a, one.b) for one in found.changes if one.a and one.b]
+    for name, first, second in (("A", 0, 1), ("B", 1, 0)):
+        if any(_of_log(pair[first]) and not _has_costs(pair[second]) for pair in pairs):
+            yield f"{name}: {sentence(Note(NoteKind.LOG_COSTS))}."
+
+
+def _of_log(row: ScalingRow) -> bool:
+    return any(note.kind == NoteKind.LOG_COSTS for note in row.notes)
+
+
+def _has_costs(row: ScalingRow) -> bool:
+    return _of_log(row) or row.trial.costs != "none"
 
 
 def _lacking(name: str, run: Run) -> list[str]:

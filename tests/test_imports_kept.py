@@ -3,6 +3,7 @@
 import gzip
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 import fabfile as _fabfile
+from plots.compare import remarks
 from plots.table import markdown
 from plots.words import paragraph
+from results.compare import compare
 from results.exports.exported import standing
 from results.run import load
-from results.store import read, read_json
+from results.store import Store, read, read_json
 from tests.test_imports import LOGS, SPEED
 
 fabfile: Any = _fabfile
@@ -263,3 +266,16 @@ def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(
     )
     (row,) = load(tmp_path / "r").rows
     assert standing(row).startswith("imported, doubtful")
+
+
+def test_a_comparison_says_what_a_speedometers_speeds_contain(tmp_path: Path) -> None:
+    bring(log(tmp_path), tmp_path / "a", **ASKED)
+    bring(log(tmp_path, name="b.log"), tmp_path / "c", **ASKED)
+    (record,) = read(tmp_path / "a")
+    store = Store(tmp_path / "b")
+    store.append(replace(record, notes=(), source=""))
+    store.close()
+    theirs, ours, others = (load(tmp_path / name) for name in "abc")
+    text = "B: Speedometer's speeds contain the copy of the input"
+    assert any(line.startswith(text) for line in remarks(compare(ours, theirs)))
+    assert not any(text[3:] in line for line in remarks(compare(others, theirs)))

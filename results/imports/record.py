@@ -60,6 +60,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
         *(note for log in logs.values() for note in log.notes),
         *_speeds(format_, whose, point),
         *_assumed(asked, said, point),
+        *([Note(NoteKind.LOG_COSTS)] if format_.name == "mxnet" else []),
         *_rounded(ranks),
         *_counted(logs, left),
     )
