@@ -253,6 +253,8 @@ def test_the_logs_own_total_and_what_does_not_count_are_printed(
     assert "of 19 windows after warm-up do not count" in told
     bring(LOGS / "tf-cnn.log", tmp_path / "s")
     assert "images/s; the log's own total: 4024 images/s" in capsys.readouterr().out
+    bring(LOGS / "horovod-64.log", tmp_path / "t", devices="64", hosts="8", **HOROVOD)
+    assert "images/s; the log's own total: 42711 images/s" in capsys.readouterr().out
 
 
 def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(

@@ -52,11 +52,12 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
     ranks = windows.ranks(kept, point, whose, shares)
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
-    total = sum(log.total for log in logs.values())
+    own = 0.0 if whose.of == "one-worker" else sum(log.total for log in logs.values())
+    finished = list(_finished(said, kept, point))
     notes = _once(
         clock(kept, ranks, logs),
-        *_own(total),
-        *_finished(said, kept, point),
+        *_own(own),
+        *finished,
         *(note for log in logs.values() for note in log.notes),
         *_speeds(format_, whose, point),
         *_assumed(asked, said, point),
@@ -78,6 +79,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
         source=f"imported from {_files(paths)} ({format_.name})",
     )
     _check_stored(where, record)
+    total = own or sum(note.figures["rate"] for note in finished)
     return Imported(record=record, paths=tuple(paths), format=whose, total=total)
 
 
