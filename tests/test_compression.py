@@ -71,12 +71,12 @@ def test_two_workers_learn_the_same_from_compressed_gradients(
 ) -> None:
     fields = {"mode": "real", "image_shape": [3, 224, 224], "num_classes": 10}
     data = {"data_train": str(photographs / "train"), "data_val": str(photographs / "val")}
-    job = {"kvstore": "dist_sync", "devices": 2, "gc_type": "2bit", "gc_threshold": 0.1}
+    job = {"kvstore": "dist_sync", "devices": 2, "gc_type": "2bit", "gc_threshold": 2.0}
     until = {"windows": 0, "num_epochs": 40, "stop_accuracy": 0.5, "batch_per_device": 16}
     trial = make(fields | data | job | until | {"rgb_std": [58.393, 57.12, 57.375]})
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     assert record.status == "ok", record.message
     assert record.accuracy > 0.5
-    assert "--gc-type 2bit --gc-threshold 0.1" in record.commands["worker-0"]
+    assert "--gc-type 2bit --gc-threshold 2.0" in record.commands["worker-0"]
     losses = [rank.losses for rank in record.ranks]
     assert all(one[-1] < one[0] for one in losses)
