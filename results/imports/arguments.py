@@ -54,7 +54,7 @@ class Arguments:
             node = _NODE.search(line.text)
             self._ranks.add((node[1] or node[2]) if node else line.worker)
             return
-        if option := _OPTION.search(line.text):
+        if "--" in line.text and (option := _OPTION.search(line.text)):
             self._options.add(_dtype({"dtype": option["dtype"] or "float16"}))
         if not self._sixteen and ("16" in line.text or "recision" in line.text):
             mentioned = _SIXTEEN.search(line.text) and not _NOT_SIXTEEN.search(line.text)

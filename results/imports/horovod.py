@@ -41,7 +41,7 @@ def read(lines: Iterable[Line]) -> Log:
 FORMAT = Format(
     name="horovod",
     title="Horovod's Step Epoch Speed table",
-    found=_HEADER.search,
+    found=lambda text: "Speed" in text and _HEADER.search(text),
     read=read,
     of="job",
     warmup=2,

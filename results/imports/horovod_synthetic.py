@@ -57,7 +57,7 @@ def _header(text: str) -> dict[str, object]:
 FORMAT = Format(
     name="horovod-synthetic",
     title="Horovod's synthetic benchmark",
-    found=_ITERATION.search,
+    found=lambda text: "img/sec" in text and _ITERATION.search(text),
     read=read,
     of="one-device",
     warmup=0,

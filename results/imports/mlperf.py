@@ -212,7 +212,7 @@ def _images(start: dict[str, Any], stop: dict[str, Any], samples: float) -> floa
 FORMAT = Format(
     name="mlperf",
     title="MLPerf's :::MLLOG and :::MLL",
-    found=_EVENT.search,
+    found=lambda text: _BEGUN in text and _EVENT.search(text),
     read=read,
     of="job",
     warmup=0,

@@ -23,6 +23,7 @@ _ACCURACY = re.compile(
     r"\s*=\s*(?P<value>[-+.\w]+)"
 )
 _COST = re.compile(rf"{_EPOCH}\s*Time cost\s*=\s*(?P<seconds>[-+.\w]+)")
+_WORDS = ("Speed:", "speed:", "Epoch", "Iter", "Start training", ":::MLL")
 # What Module's fit prints of the devices of a process.
 _DEVICES = re.compile(r"Start training with \[((?:[cg]pu\(\d+\)(?:, )?)+)\]")
 # Of translators such as Sockeye, which train with a Speedometer of sentences.
@@ -41,6 +42,8 @@ def read(lines: Iterable[Line]) -> Log:
     wholes: list[float] = []
     listed: set[str] = set()
     for line in reading.over(lines):
+        if not any(word in line.text for word in _WORDS):
+            continue  # as most lines of most logs; patterns take longer
         found = list(_SPEED.finditer(line.text))
         for one in found:
             stretch = _stretch(line, one)
@@ -104,7 +107,7 @@ def _stretch(line: Line, found: re.Match[str]) -> Stretch:
 FORMAT = Format(
     name="mxnet",
     title="MXNet's Speedometer",
-    found=_SPEED.search,
+    found=lambda text: "Speed:" in text and _SPEED.search(text),
     read=read,
     of="workers",
     warmup=1,

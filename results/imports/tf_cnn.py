@@ -163,7 +163,7 @@ def _field(name: str, value: str) -> dict[str, object]:
 FORMAT = Format(
     name="tf-cnn",
     title="tf_cnn_benchmarks",
-    found=_STEP.search,
+    found=lambda text: "images/sec" in text and _STEP.search(text),
     read=read,
     of="job",
     warmup=0,

@@ -71,7 +71,7 @@ def _whole(bounds: list[tuple[float, float]]) -> int:
 FORMAT = Format(
     name="tf-inception",
     title="TensorFlow's Inception example",
-    found=_STEP.search,
+    found=lambda text: " examples/sec" in text and _STEP.search(text),
     read=read,
     of="workers",
     warmup=1,
