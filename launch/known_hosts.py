@@ -13,8 +13,8 @@ from paramiko.ssh_exception import SSHException
 
 from launch.errors import LaunchError
 
-_GLOBAL = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
-_USER = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
+_GLOBAL = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]
+_USER = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
 _APPENDING = threading.Lock()
 _TAKES_NEW = {"accept-new", "no", "off"}
 
@@ -73,8 +73,8 @@ def files_of(connection: Connection) -> list[Path]:
     return _files(connection.ssh_config.get("userknownhostsfile", _USER))
 
 
-def _files(words: str) -> list[Path]:
-    named = [word.strip('"') for word in words.split()]
+def _files(names: list[str]) -> list[Path]:
+    named = [name for name in names if name.lower() != "none"]
     return [Path(os.path.expanduser(name)) for name in named] or [Path(os.devnull)]  # noqa: PTH111
 
 

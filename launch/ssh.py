@@ -126,9 +126,10 @@ class Ssh:
 
     def _made(self, login: Login, through: tuple[str, ...]) -> Connection:
         """A connection that is not open yet, through its gateway's, which is."""
-        jump = self._config.base_ssh_config.lookup(login.host).get("proxyjump", login.jump)
+        # As ssh, which goes to the last of several gateways by -J, through those before it.
+        jump = login.jump or self._config.base_ssh_config.lookup(login.host).get("proxyjump", "")
         gateway: Connection | None = None
-        if jump and jump.lower() != "none":
+        if jump:
             *before, last = jump.split(",")
             asked = Login.read(last.strip(), jump=",".join(before))
             try:
@@ -139,7 +140,7 @@ class Ssh:
             login.host,
             user=login.user or None,
             port=login.port,
-            config=self._config.clone(),
+            config=self._config,
             gateway=gateway,
             connect_timeout=CONNECT_SECONDS,
             # Shorter than the others, so that silence is told as such.
