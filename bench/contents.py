@@ -9,6 +9,9 @@ from pathlib import Path
 from bench.errors import SpecError
 from bench.shards import count_images, shards
 from bench.shares import read
+from im2rec_tools import manifest as packed
+from im2rec_tools.errors import DataError
+from im2rec_tools.recordio import frame, read_index, records
 
 
 def lines(data: str) -> tuple[str, ...]:
@@ -52,10 +55,47 @@ def _checksum(path: Path, count: int) -> str:
     return str(checksum)
 
 
+def damage(data: str) -> list[str]:
+    """What is wrong with the shards of `data`, each read whole; a line for each wrong one.
+
+    Records are compared with the checksums that the packer left and with the index, without which
+    only their framing is checked. Images are not decoded.
+    """
+    return [why for path in shards(data) if (why := _damage(path))]
+
+
+def _damage(rec: Path) -> str:
+    try:
+        made = packed.read(rec)
+        beside = rec.with_suffix(".idx")
+        index = read_index(beside) if beside.is_file() else None
+        count = 0
+        for offset, payload in records(rec):
+            where = f"{rec}: record {count} at byte {offset}"
+            if made and not packed.is_packed(made, count, frame(payload)):
+                return f"{where}: differs from what was packed"
+            if index is not None and [at for _, at in index[count : count + 1]] != [offset]:
+                return f"{where}: its index {beside.name} lists another place"
+            count += 1
+    except (DataError, OSError) as error:
+        return str(error)
+    listed = made.images if made else len(index) if index is not None else count
+    return "" if count == listed else f"{rec}: holds {count} records, expected {listed}"
+
+
 def main() -> None:
-    """Prints, of each data named, its lines and which share of how many it is, as JSON."""
+    """Prints, of each data named, its lines and which share of how many it is, as JSON.
+
+    After --verify, exits with what is wrong if a shard that is named is not as it was packed.
+    """
     said = []
-    for data in sys.argv[1:]:
+    verify, names = sys.argv[1:2] == ["--verify"], sys.argv[1:]
+    if verify:
+        del names[0]
+        if wrong := [line for data in names for line in damage(data)]:
+            more = f" (and {len(wrong) - 3} more shards)" if len(wrong) > 3 else ""
+            raise SpecError("; ".join(wrong[:3]) + more)
+    for data in names:
         share = read(Path(data)) if Path(data).is_dir() else None
         at = [share.index, len(share.images)] if share else None
         said.append({"lines": lines(data), "share": at})

@@ -14,6 +14,11 @@ from bench.options import Options
 from im2rec_tools.errors import DataError
 from im2rec_tools.recordio import read_record, unpack
 
+# Where a shard was packed well and has rotted since.
+_FIND = (
+    "of data pushed to a host, 'fab hosts.check --data DIR --verify' finds what is damaged there, "
+    "and 'fab hosts.push-data DIR --verify' copies it again"
+)
 _MANNERS = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
 
 
@@ -29,7 +34,7 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
     try:
         record = unpack(read_record(*place), where)
     except DataError as error:
-        raise SpecError(str(error)) from error
+        raise SpecError(f"{error}; {_FIND}") from error
     if len(record.labels) != 1:
         raise SpecError(f"{where}: expected one label, found {len(record.labels)}")
     if not options.test_io and not 0 <= record.labels[0] < options.num_classes:
@@ -63,7 +68,7 @@ def _decoded(image: bytes, channels: int, where: str) -> Any:
     if pixels is None:
         raise SpecError(
             f"{where}: holds no image that can be decoded; find such records with "
-            f"'fab data.verify', and pack them again"
+            f"'fab data.verify', and pack them again; {_FIND}"
         )
     return pixels
 

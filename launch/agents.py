@@ -3,7 +3,6 @@
 import queue
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from launch import ports
 from launch.channel import SILENCE_SECONDS, Channel, Message
@@ -11,6 +10,7 @@ from launch.errors import LaunchError, PreflightError
 from launch.hosts import Host
 from launch.master import who
 from launch.plan import Process
+from launch.together import as_done, together
 from launch.transport import Start, here
 
 # Longer than an agent takes to end what does not want to end.
@@ -43,11 +43,12 @@ class Agents:
         missing = [host for name, host in wanted.items() if name not in self._channels]
         # Over SSH side by side; a process on this machine starts at once.
         at_once = len(missing) if any(host.login for host in missing) else 1
-        with ThreadPoolExecutor(at_once) as pool:
-            opening = [(host, pool.submit(self._opened, host)) for host in missing]
-        failed = [f"{one.exception()}" for _, one in opening if one.exception()]
-        made = {host.name: one.result() for host, one in opening if not one.exception()}
-        self._channels.update(made)
+        made, failed = {}, []
+        for place, opened in as_done(self._tried, missing, at_once):
+            if isinstance(opened, LaunchError):
+                failed.append(str(opened))
+            else:  # at once, so that `close` ends it whatever becomes of the others
+                made[missing[place].name] = self._channels[missing[place].name] = opened
         self._heard.update(dict.fromkeys(made, time.monotonic()))
         if failed:
             raise LaunchError("; ".join(failed))
@@ -65,6 +66,12 @@ class Agents:
                 names.discard(message.host.name)
         if names:
             raise LaunchError(f"{', '.join(sorted(names))}: no answer from the agent there")
+
+    def _tried(self, host: Host) -> Channel | LaunchError:
+        try:
+            return self._opened(host)
+        except LaunchError as error:
+            return error
 
     def _opened(self, host: Host) -> Channel:
         channel = Channel(host, self._start, self._inbox)
@@ -169,6 +176,4 @@ class Agents:
 
 
 def _close(channels: list[Channel]) -> None:
-    if channels:
-        with ThreadPoolExecutor(len(channels)) as pool:
-            list(pool.map(lambda channel: channel.close(), channels))
+    together(lambda channel: channel.close(), channels, len(channels))

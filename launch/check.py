@@ -1,7 +1,7 @@
 """Looks at every host side by side: what it has, and why a job could not run there."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,28 +12,45 @@ from launch.findings import Examined, Wanted, marked, notes, problems
 from launch.hosts import ROOT, Host, this_machine
 from launch.identity import own_versions
 from launch.talk import PROBE, Talk
-from launch.together import together
+from launch.together import as_done, together
 from launch.transport import Start
 
 # To import MXNet for the first time, from a cold disk, takes long.
 _LOOK_SECONDS, _SECONDS = 150.0, 20.0
+Report = Callable[[Examined], None]
 
 
-def examine(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examined]:
-    """Every host as it is found, in the order given; what is wrong with one stands in it."""
-    probes = [_Probe(host, start, wanted) for host in hosts]
+def unreported(one: Examined) -> None:
+    """Nothing is done with a host before all have been examined."""
+
+
+def examine(
+    hosts: Sequence[Host], start: Start, wanted: Wanted, report: Report = unreported
+) -> list[Examined]:
+    """Every host as it is found, in the order given; what is wrong with one stands in it.
+
+    `report` gets each host as soon as it is connected, with neither facts nor problems, and again
+    when it has answered or failed, before hosts are compared and connected with each other. An
+    interrupt ends at once, without a farewell to the probes.
+    """
+    probes = [_Probe(host, start, wanted, report) for host in hosts]
     count = len(probes)
     try:
-        together(_Probe.look, probes, count)
+        for place, _ in as_done(_Probe.look, probes, count):
+            report(probes[place].examined())
         _tell_sharing(probes)
-        together(_Probe.listen, probes, count)
-        targets = {one.host.name: [one.host.address, one.port] for one in probes if one.port}
-        together(lambda one: one.reach(targets), probes, count)
+        found = [one for one in probes if one.found]
+        together(_Probe.listen, found, count)
+        targets = {one.host.name: [one.host.address, one.port] for one in found if one.port}
+        together(lambda one: one.reach(targets), found, count)
         if wanted.bandwidth:  # one pair after another: they would share a switch
-            for one in probes:
+            for one in found:
                 one.measure(targets)
-    finally:
-        together(_Probe.close, probes, count)
+    except BaseException:
+        for one in probes:
+            one.abandon()
+        raise
+    together(_Probe.close, probes, count)
     return marked([one.examined() for one in probes], {**own_versions(), "code": wanted.code})
 
 
@@ -48,9 +65,9 @@ def _tell_sharing(probes: "Sequence[_Probe]") -> None:
 class _Probe:
     """The probe of one host, and what it found; a host that fails is not asked again."""
 
-    def __init__(self, host: Host, start: Start, wanted: Wanted) -> None:
+    def __init__(self, host: Host, start: Start, wanted: Wanted, report: Report) -> None:
         self.host, self.port = host, 0
-        self._start, self._wanted = start, wanted
+        self._start, self._wanted, self._report = start, wanted, report
         self._talk: Talk | None = None
         self._facts: dict[str, Any] = {}
         self._problems: list[str] = []
@@ -71,6 +88,11 @@ class _Probe:
         facts = self._facts
         return f"{facts['hostname']} {facts['machine']}" if facts else ""
 
+    @property
+    def found(self) -> bool:
+        """Whether the host has answered what it has."""
+        return bool(self._facts)
+
     def tell(self, problem: str) -> None:
         """Adds a problem that was found in comparing hosts."""
         if problem:
@@ -85,6 +107,7 @@ class _Probe:
         began = 0.0
         try:
             self._talk = Talk(self.host, self._start, PROBE)
+            self._report(self.examined())
             began = time.time()
             facts = self._talk.ask(ask, _LOOK_SECONDS)
         except LaunchError as error:
@@ -143,6 +166,11 @@ class _Probe:
         """Ends the probe."""
         if self._talk is not None:
             self._talk.close()
+
+    def abandon(self) -> None:
+        """Ends the probe without waiting for it."""
+        if self._talk is not None:
+            self._talk.abandon()
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._talk is not None

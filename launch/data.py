@@ -12,8 +12,10 @@ from launch.talk import PROBE, Talk
 from launch.together import together
 from launch.transport import Start
 
-_SECONDS = 120.0
+# To read a share of a large data set may take hours; a host that is gone ends the wait at once.
+_SECONDS, _VERIFY_SECONDS = 120.0, 25 * 3600.0
 _PUSH = "'fab hosts.push-data' brings them"
+_AGAIN = "'fab hosts.push-data --verify' reads all and copies again what differs"
 
 
 def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> dict[str, str]:
@@ -30,38 +32,45 @@ def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> d
 
 
 def _asked(
-    hosts: Sequence[Host], start: Start, wanted: Sequence[str]
+    hosts: Sequence[Host], start: Start, wanted: Sequence[str], *, verify: bool = False
 ) -> dict[str, list[dict[str, Any]]]:
     """What each host, by name, holds of these data; PreflightError where one lacks some."""
-    found = together(lambda host: _contents(host, start, wanted), hosts, len(hosts))
+    found = together(lambda host: _contents(host, start, wanted, verify), hosts, len(hosts))
     if wrong := [one for one in found if isinstance(one, str)]:
-        raise PreflightError("\n  ".join([f"{len(wrong)} hosts lack data:", *wrong]))
+        lack = "have missing or damaged data" if verify else "lack data"
+        raise PreflightError("\n  ".join([f"{len(wrong)} hosts {lack}:", *wrong]))
     names = [host.name for host in hosts]
     return {n: one for n, one in zip(names, found, strict=True) if not isinstance(one, str)}
 
 
-def described(data: str, hosts: Sequence[Host], start: Start) -> list[str]:
-    """A line for each host: what it holds of the data. Raises PreflightError as `manifests`."""
-    told = _asked(hosts, start, [data])
+def described(data: str, hosts: Sequence[Host], start: Start, *, verify: bool = False) -> list[str]:
+    """A line for each host: what it holds of the data. Raises PreflightError as `manifests`.
+
+    With `verify` each host reads its shards whole, and one that is damaged is named.
+    """
+    told = _asked(hosts, start, [data], verify=verify)
     _together(data, {name: one[0] for name, one in told.items()})
     lines = []
     for name, (one,) in told.items():
         share = f"share {one['share'][0] + 1} of {one['share'][1]}, " if one["share"] else ""
         lines.append(
-            f"{name}: {data}: {share}{len(one['lines'])} shards, manifest {manifest(one['lines'])}"
+            f"{name}: {data}: {share}{len(one['lines'])} shards, manifest "
+            f"{manifest(one['lines'])}{', every record read and whole' if verify else ''}"
         )
     return lines
 
 
-def _contents(host: Host, start: Start, wanted: Sequence[str]) -> list[dict[str, Any]] | str:
+def _contents(
+    host: Host, start: Start, wanted: Sequence[str], verify: bool
+) -> list[dict[str, Any]] | str:
     ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
     try:
         with closing(Talk(host, start, PROBE)) as talk:
-            answer = talk.ask(ask, _SECONDS)
+            answer = talk.ask(ask | {"verify": verify}, _VERIFY_SECONDS if verify else _SECONDS)
     except LaunchError as error:
         return str(error)
     if "why" in answer:
-        return f"{host.name}: {answer['why']}; {_PUSH}"
+        return f"{host.name}: {answer['why']}; {_AGAIN if verify else _PUSH}"
     found: list[dict[str, Any]] = answer["contents"]
     return found
 

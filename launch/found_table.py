@@ -1,12 +1,18 @@
 """Hosts that were looked at, as a table: a column a host would not fit, so a row a host."""
 
+import sys
+import threading
 from collections.abc import Sequence
+from contextlib import closing
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from launch.findings import Examined, value
+from launch.check import examine
+from launch.findings import Examined, Wanted, value
+from launch.hosts import Host
+from launch.transport import Start
 
 _COLUMNS = {
     "host": "",
@@ -21,6 +27,51 @@ _COLUMNS = {
     "code": "",
 }
 _MARK, _CODE = "*", 7
+_QUIET_SECONDS = 2.0
+
+
+class Progress:
+    """Prints hosts on stderr as they answer or fail, if that takes longer than two seconds."""
+
+    def __init__(self, hosts: int) -> None:
+        self._hosts, self._done = hosts, 0
+        self._held: list[str] = []
+        self._lock = threading.Lock()
+        self._late = False
+        self._timer = threading.Timer(_QUIET_SECONDS, self._begin)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def report(self, one: Examined) -> None:
+        """Takes the next host that is connected, or done with."""
+        with self._lock:
+            self._done += bool(one.problems or one.facts)
+            said = "; ".join(one.problems) or ("answered" if one.facts else "connected")
+            self._held.append(f"[{self._done}/{self._hosts}] {one.host.name}: {said}")
+            if self._late:
+                self._print()
+
+    def close(self) -> None:
+        """Prints nothing from now on."""
+        self._timer.cancel()
+        with self._lock:
+            self._late = False
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._late = True
+            self._print()
+
+    def _print(self) -> None:
+        for line in self._held:
+            print(line, file=sys.stderr, flush=True)
+        self._held.clear()
+
+
+def reported(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examined]:
+    """The hosts as `examine` finds them, printed as they are found."""
+    with closing(Progress(len(hosts))) as progress:
+        return examine(hosts, start, wanted, progress.report)
 
 
 def show(found: Sequence[Examined], console: Console | None = None) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from launch.code import code_hash
 
 _SECONDS, _IMPORT_SECONDS, _CONTENTS_SECONDS = 10, 120, 100
+_VERIFY_SECONDS = 24 * 3600
 _WHICH = "command -v python3 && python3 -V"
 _FIND = (
     "import importlib.util as u, json, sys; s = [u.find_spec(n) for n in ('mxnet', 'cv2')]; "
@@ -151,10 +152,11 @@ def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) ->
     return said[-1]
 
 
-def contents(tree: str, python: str, data: list[str]) -> Any:
-    """Shards and share of each of these data, as bench.contents prints them."""
+def contents(tree: str, python: str, data: list[str], verify: bool) -> Any:
+    """Shards and share of each of these data, as bench.contents prints them; `verify` reads all."""
     path = os.path.join(tree, python)  # noqa: PTH118
-    return json.loads(_run([path, "-m", "bench.contents", *data], tree, _CONTENTS_SECONDS, []))
+    words, seconds = (["--verify"], _VERIFY_SECONDS) if verify else ([], _CONTENTS_SECONDS)
+    return json.loads(_run([path, "-m", "bench.contents", *words, *data], tree, seconds, []))
 
 
 def last_line(error: Exception) -> str:
@@ -163,4 +165,4 @@ def last_line(error: Exception) -> str:
     lines = said.strip().splitlines() if isinstance(said, str) else []
     # A Python that cannot begin prints its threads below the error.
     errors = [line for line in lines if _ERROR.match(line)] or lines
-    return errors[-1][:300] if errors else str(error)[:300]
+    return errors[-1][:1000] if errors else str(error)[:300]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,19 +54,61 @@ class _AcceptNew(MissingHostKeyPolicy):
             raise LaunchError(f"{self._file}: cannot be written ({error.strerror})") from error
 
 
-def check_keys(connection: Connection, *, accept_new: bool) -> None:
-    """Makes the connection refuse a key that differs from what is known, or is not known.
+class KnownHosts:
+    """The files of known hosts, each read once, however many hosts are in them."""
 
-    Fabric knows no files of known hosts and takes any key. A new one is taken where the person
-    says so, or their ssh configuration does (StrictHostKeyChecking).
-    """
-    said = connection.ssh_config
-    files = files_of(connection)
-    for file in [*_files(said.get("globalknownhostsfile", _GLOBAL)), *files]:
-        _load(connection.client.get_host_keys(), file)
-    takes = accept_new or said.get("stricthostkeychecking", "").lower() in _TAKES_NEW
-    policy = _AcceptNew(files[0]) if takes else _Refuse(files)
-    connection.client.set_missing_host_key_policy(policy)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read: dict[Path, _Keys] = {}
+
+    def check_keys(self, connection: Connection, *, accept_new: bool) -> None:
+        """Makes the connection refuse a key that differs from what is known, or is not known.
+
+        Fabric knows no files of known hosts and takes any key. A new one is taken where the person
+        says so, or their ssh configuration does (StrictHostKeyChecking).
+        """
+        said = connection.ssh_config
+        files = files_of(connection)
+        name = known_as(connection)
+        for file in [*_files(said.get("globalknownhostsfile", _GLOBAL)), *files]:
+            for entry in self._keys(file).of(name):
+                connection.client.get_host_keys().add(name, entry.key.get_name(), entry.key)
+        takes = accept_new or said.get("stricthostkeychecking", "").lower() in _TAKES_NEW
+        policy = _AcceptNew(files[0]) if takes else _Refuse(files)
+        connection.client.set_missing_host_key_policy(policy)
+
+    def _keys(self, file: Path) -> "_Keys":
+        with self._lock:
+            if file not in self._read:
+                self._read[file] = _Keys(file)
+            return self._read[file]
+
+
+class _Keys:
+    """The keys of a file, by the names they stand under; hashed names are tried one by one."""
+
+    def __init__(self, file: Path) -> None:
+        self._named: dict[str, list[HostKeyEntry]] = {}
+        self._hashed: list[tuple[str, HostKeyEntry]] = []
+        for entry in _entries(file):
+            for name in entry.hostnames:
+                if name.startswith("|1|"):
+                    self._hashed.append((name, entry))
+                else:
+                    self._named.setdefault(name, []).append(entry)
+
+    def of(self, name: str) -> Iterator[HostKeyEntry]:
+        """What stands in the file of a host."""
+        yield from self._named.get(name, [])
+        for hashed, entry in self._hashed:
+            with contextlib.suppress(ValueError):  # what is no hash of anything
+                if HostKeys.hash_host(name, hashed) == hashed:
+                    yield entry
+
+
+def known_as(connection: Connection) -> str:
+    """How a host's key is listed: by its name, with the port if that is not 22."""
+    return connection.host if connection.port == 22 else f"[{connection.host}]:{connection.port}"
 
 
 def files_of(connection: Connection) -> list[Path]:
@@ -78,7 +121,7 @@ def _files(names: list[str]) -> list[Path]:
     return [Path(os.path.expanduser(name)) for name in named] or [Path(os.devnull)]  # noqa: PTH111
 
 
-def _load(keys: HostKeys, file: Path) -> None:
+def _entries(file: Path) -> Iterator[HostKeyEntry]:
     if not file.is_file():
         return
     try:
@@ -89,5 +132,4 @@ def _load(keys: HostKeys, file: Path) -> None:
         with contextlib.suppress(SSHException, InvalidHostKey):  # ssh passes over such lines too
             entry = HostKeyEntry.from_line(line)
             if entry is not None:
-                for name in entry.hostnames:
-                    keys.add(name, entry.key.get_name(), entry.key)
+                yield entry

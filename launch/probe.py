@@ -3,7 +3,7 @@
 Standard library only and Python 3.8 or newer, sent over a line as the agent is. One JSON line each:
 
     to it    {"do": "look", "trees", "python", "folder", "variables"} | {"do": "listen", "address"}
-             | {"do": "contents", "tree", "python", "data"} | {"do": "where"}
+             | {"do": "contents", "tree", "python", "data", "verify"} | {"do": "where"}
              | {"do": "reach", "targets": {name: [address, port]}}
              | {"do": "measure", "target"}
     from it  {"say": "facts", ...} | "where" addresses, reached | "contents" contents

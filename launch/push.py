@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -40,13 +40,17 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """How far a host's push is: bytes of `files` files that are compared or copied."""
+    """How far a host's push is: bytes of `files` files that are compared or copied.
+
+    `other` are those that the host has had whole, with other contents.
+    """
 
     host: str
     step: Literal["comparing", "copying"]
     files: int
     done: int
     total: int
+    other: tuple[str, ...] = ()
 
 
 Pushing = Generator[Moved]
@@ -80,19 +84,27 @@ def in_tree(root: Path, name: str) -> Piece:
     return contents(path, name)
 
 
-def push(
-    pieces: Sequence[Piece], host: Host, start: Start, into: str, *, exact: bool = False
+def push(  # noqa: PLR0913 - what, where to, and two ways
+    pieces: Sequence[Piece],
+    host: Host,
+    start: Start,
+    into: str,
+    *,
+    exact: bool = False,
+    verify: bool = False,
 ) -> Pushing:
     """Copies what a folder of a host lacks; what is cut off goes on there at the next push.
 
     `into` is relative to the host's checkout. With `exact`, files that a push put there, and that
-    are not among these, are removed. Raises LaunchError, naming the host.
+    are not among these, are removed. With `verify` every file is read on both sides, also one that
+    an earlier push put there and whose size and time are as it left them. Raises LaunchError,
+    naming the host.
     """
     with closing(Exchange(host, start, RECEIVER)) as exchange:
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
         folder = str(PurePosixPath(host.tree, into))
-        said = {"into": folder, "exact": exact, "files": listed, "who": who(host)}
-        exchange.send({"do": "take", **said})
+        said = {"into": folder, "exact": exact, "verify": verify, "files": listed}
+        exchange.send({"do": "take", **said, "who": who(host)})
         there: list[Any] = []
         for message in exchange.hear("has"):
             if message["say"] == "beat":
@@ -101,18 +113,24 @@ def push(
         missing = yield from _missing(pieces, there, exchange, host)
         yield from _copied(missing, exchange, host)
         exchange.send({"do": "finish"})
+        other = tuple(one.piece.name for one in missing if one.other)
         for _ in exchange.hear("finished"):
-            yield _moved(host, "copying", len(missing), *[_bytes(missing)] * 2)
+            last = _moved(host, "copying", len(missing), *[_bytes(missing)] * 2)
+            yield replace(last, other=other)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Missing:
-    """A file that a host lacks from byte `start` on; `crc` of what it has."""
+    """A file that a host lacks from byte `start` on; `crc` of what it has.
+
+    `other`: it has all of the file, with other contents.
+    """
 
     at: int
     piece: Piece
     start: int = 0
     crc: int = 0
+    other: bool = False
 
 
 def _moved(
@@ -139,7 +157,7 @@ def _missing(
         elif same:
             found.append(_Missing(at=at, piece=piece, start=has["part"], crc=has["crc"]))
         else:
-            found.append(_Missing(at=at, piece=piece))
+            found.append(_Missing(at=at, piece=piece, other=bool(has) and "part" not in has))
     return found
 
 

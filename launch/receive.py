@@ -3,12 +3,14 @@
 Standard library only and Python 3.8 or newer, as it is sent over the line. Lines of JSON, both
 ways; the bytes of a file stand between them.
 
-    to it    {"do": "take", "into", "exact", "files": [[name, size, mtime_ns, mode, link], ...]}
+    to it    {"do": "take", "into", "exact", "verify", "who",
+              "files": [[name, size, mtime_ns, mode, link], ...]}
              {"do": "keep", "at"} | {"do": "file", "at", "from"} | {"do": "data", "bytes"} and so
              many bytes | {"do": "end", "crc"} | {"do": "finish"} | {"do": "beat"}
     from it  {"say": "has", "files"}, with "same", {"crc"}, {"part", "crc"} or null for each
              | "finished" | "failed" why | "beat" done total
 
+With `verify` what an earlier push noted is not believed: every file is read.
 A file grows in a sibling until it is whole, so that what is cut off goes on where it stopped.
 """
 
@@ -55,6 +57,7 @@ class Receiver:
         os.makedirs(self.into, exist_ok=True)
         self.pushed = Pushed(self.into)
         self.exact = message["exact"]
+        self.verify = message["verify"]
         self.crcs: dict[int, int] = {}
         self.folders: set[bytes] = set()
 
@@ -141,7 +144,7 @@ class Receiver:
             self.crcs[at] = self._crc(part)
             return {"part": length, "crc": self.crcs[at]}
         entry = self.pushed.entries.get(file.name)
-        known = entry is not None and is_noted(path, entry)
+        known = not self.verify and entry is not None and is_noted(path, entry)
         self.crcs[at] = entry.crc if entry and known else self._crc(path)
         if entry and known and entry.listed_ns == file.mtime_ns:
             _set_mode(path, file.mode)

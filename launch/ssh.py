@@ -3,48 +3,41 @@
 import contextlib
 import logging
 import random
-import shlex
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from fabric import Config, Connection
-from paramiko.agent import AgentRequestHandler
-from paramiko.channel import Channel
 from paramiko.ssh_exception import SSHException
 
 from launch import ssh_config
 from launch.errors import LaunchError
 from launch.hosts import Host, Login
-from launch.known_hosts import check_keys
-from launch.transport import FLAGS, LOADER, Line, clean, here, new_mark, sources
+from launch.known_hosts import KnownHosts
+from launch.sockets import BANNER_SECONDS, CONNECT_SECONDS, Limits, dial, dial_through
+from launch.ssh_line import SshLine
+from launch.transport import Line, here
 from launch.unreachable import sentence
 
-CONNECT_SECONDS = 10.0
 # sshd's MaxStartups drops connections at random from the tenth that has not logged in.
-_AT_ONCE = 8
 _TRIES = 5
 _BANNER = "SSH protocol banner"
 # A server that is full ends a connection at once; one that is stopped says nothing.
 _DROPPED_SECONDS = 2.0
 _SILENT_MS = 8000
-_END_SECONDS = 1.0
+# At once through a gateway, which waits as long as we do for a host that does not answer; and by
+# ProxyCommand, each of which may log in to one gateway.
+_THROUGH, _PROXIES, _PROXY = 256, 8, "ProxyCommand"
 # For a shell's start-up files, and then for a Python, to begin; some homes are on slow disks.
-_BEGIN_SECONDS = 15.0
-_NOISE_BYTES = 1 << 20
-# Run by the login shell, whatever it is. The first mark comes once its start-up files are done.
-_REMOTE = (
-    "printf '\\n%s\\n' '{mark}'; "
-    'for p in python3 python /usr/local/bin/python3; do p=$(command -v "$p") && '
-    '"$p" -I -c "import sys; sys.exit(sys.version_info < (3, 8))" && '
-    f'exec "$p" {" ".join(FLAGS)} -c "{LOADER}"; done; '
-    'echo "there is no Python 3.8 or newer on its PATH; install one" >&2; exit 127'
-)
-_STARTUP = (
-    "a start-up file of its login shell (~/.bashrc for bash, ~/.zshenv for zsh, or ~/.ssh/rc)"
-)
+_BEGIN_SECONDS, _END_SECONDS = 15.0, 1.0
+
+
+class _Connection(Connection):  # type: ignore[misc] # Fabric has no types
+    """Fabric's, which would otherwise keep this attribute in the configuration that all share."""
+
+    inline_ssh_env = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +56,12 @@ class Ssh:
         logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
         self._config = Config(ssh_config=ssh_config.read(settings.config))
         self._accept_new = settings.accept_new
-        self._at_once = threading.Semaphore(_AT_ONCE)
+        self._known_hosts = KnownHosts()
+        self._limits = Limits()
         self._lock = threading.Lock()
         self._gates: dict[str, threading.Lock] = {}
         self._open: dict[str, Connection] = {}
+        self._closed = False
 
     def connection(self, login: Login, through: tuple[str, ...] = ()) -> Connection:
         """The open connection to a host; LaunchError in a sentence where there is none.
@@ -83,12 +78,17 @@ class Ssh:
             if found is not None and found.is_connected:
                 return found
             made = self._made(login, through)
+            self._limits.take()
             try:
                 self._connect(made)
             except Exception as error:
                 made.client.close()
+                self._limits.give()
                 raise LaunchError(f"{login.target}: {sentence(error, made)}") from error
             self._open[str(login)] = made
+            if self._closed:  # while it was made
+                made.client.close()
+                raise LaunchError(f"{login.target}: interrupted")
             return made
 
     def start(self, host: Host, modules: tuple[str, ...]) -> Line:
@@ -112,9 +112,11 @@ class Ssh:
             connection = self._open.pop(str(login), None)
         if connection is not None:
             connection.client.close()
+            self._limits.give()
 
     def close(self) -> None:
-        """Closes every connection, those to gateways last."""
+        """Closes every connection, those to gateways last; one that is being made closes itself."""
+        self._closed = True
         for connection in reversed(list(self._open.values())):
             with contextlib.suppress(Exception):
                 connection.close()
@@ -136,24 +138,26 @@ class Ssh:
                 gateway = self.connection(asked, (*through, login.host))
             except LaunchError as error:
                 raise LaunchError(f"{login.target}: its gateway: {error}") from error
-        made = Connection(
+        made = _Connection(
             login.host,
             user=login.user or None,
             port=login.port,
             config=self._config,
             gateway=gateway,
             connect_timeout=CONNECT_SECONDS,
-            # Shorter than the others, so that silence is told as such.
-            connect_kwargs={"banner_timeout": CONNECT_SECONDS - 2, "auth_timeout": CONNECT_SECONDS},
+            connect_kwargs={"banner_timeout": BANNER_SECONDS, "auth_timeout": CONNECT_SECONDS},
         )
-        check_keys(made, accept_new=self._accept_new)
+        self._known_hosts.check_keys(made, accept_new=self._accept_new)
         return made
 
     def _connect(self, made: Connection) -> None:
+        gateway = made.gateway
+        made.gateway = None  # the socket has come through it
         for attempt in range(_TRIES):
             began = time.monotonic()
             try:
-                with self._at_once:
+                made.connect_kwargs["sock"] = self._socket(made, gateway)
+                with self._limits.handshakes:
                     made.open()
             except (SSHException, EOFError, ConnectionResetError) as error:
                 known = not isinstance(error, SSHException) or _BANNER in str(error)
@@ -166,6 +170,19 @@ class Ssh:
                 _impatient(made)
                 return
 
+    def _socket(self, made: Connection, gateway: Connection | str | None) -> Any:
+        """What a connection is made over: a socket, a gateway's channel, a ProxyCommand."""
+        if not gateway:
+            return dial(made.host, made.port)
+        if isinstance(gateway, str):
+            with self._limits.through(_PROXY, _PROXIES):
+                made.gateway = gateway
+                proxy = made.open_gateway()
+                made.gateway = None
+            return proxy
+        with self._limits.through(str(gateway.original_host), _THROUGH):
+            return dial_through(gateway.client.get_transport(), made.host, made.port)
+
 
 def _impatient(made: Connection) -> None:
     """Has a connection end when its other end is silent for eight seconds."""
@@ -175,118 +192,3 @@ def _impatient(made: Connection) -> None:
     transport.set_keepalive(2)
     if isinstance(transport.sock, socket.socket):  # not through a gateway
         transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)
-
-
-def _session(connection: Connection) -> Channel:
-    """As Fabric's create_session, which waits for a silent host for an hour."""
-    transport = connection.client.get_transport()
-    if transport is None:
-        raise EOFError("the connection is closed")
-    channel: Channel = transport.open_session(timeout=CONNECT_SECONDS)
-    if connection.forward_agent:
-        AgentRequestHandler(channel)
-    return channel
-
-
-class SshLine:
-    """A program on another host, over a channel of its connection."""
-
-    def __init__(self, connection: Connection, modules: tuple[str, ...]) -> None:
-        self._connection = connection
-        self._channel = _session(connection)
-        self._lock = threading.Lock()
-        self._heard = b""
-        self._shell, self._program = new_mark(), new_mark()
-        remote = _REMOTE.replace("{mark}", self._shell.decode())
-        self._channel.exec_command("exec /bin/sh -c " + shlex.quote(remote))
-        self.write(sources(modules, self._program))
-
-    def begin(self, seconds: float) -> str:
-        """Waits until the program has begun; why it does not, if it does not within the seconds."""
-        deadline = time.monotonic() + seconds
-        marks = [b"\n" + self._shell + b"\n", b"\n" + self._program + b"\n"]
-        ended = False
-        while marks and not ended and (left := deadline - time.monotonic()) > 0:
-            before, mark, rest = self._heard.partition(marks[0])
-            if mark:
-                self._heard = b"\n" + rest
-                marks.pop(0)
-                continue
-            self._heard = before[-_NOISE_BYTES:]
-            self._channel.settimeout(left)
-            with contextlib.suppress(TimeoutError):
-                piece = self._channel.recv(65536)
-                self._heard += piece
-                ended = not piece
-        self._channel.settimeout(None)
-        return _not_begun(self, len(marks), seconds, ended=ended) if marks else ""
-
-    def exit_code(self) -> int:
-        """Of a shell or program that has ended; -1 if that is not known."""
-        self._channel.status_event.wait(_END_SECONDS)
-        return int(self._channel.exit_status)
-
-    def write(self, data: bytes) -> None:
-        """Sends bytes."""
-        with self._lock, contextlib.suppress(OSError, EOFError, SSHException):
-            self._channel.sendall(data)
-
-    def lines(self) -> Iterator[bytes]:
-        """What the program says."""
-        rest, self._heard = self._heard, b""
-        with contextlib.suppress(OSError):
-            while True:
-                *whole, rest = rest.split(b"\n")
-                yield from whole
-                if not (piece := self._channel.recv(65536)):
-                    break
-                rest += piece
-        if rest:
-            yield rest
-
-    def printed(self) -> str:
-        """The last line of what came in place of the program."""
-        lines = self._heard.decode("utf-8", "replace").strip().splitlines()
-        return str(clean(lines[-1]))[:100] if lines else ""
-
-    def close(self, seconds: float) -> None:
-        """Ends the program's stdin and waits so long for it to go; 0: ends the connection."""
-        if not seconds:  # nobody is there
-            self._connection.client.close()
-            return
-        with contextlib.suppress(OSError, EOFError, SSHException):
-            self._channel.shutdown_write()
-            self._channel.status_event.wait(seconds if self._channel.active else 0.0)
-            self._channel.close()
-
-    def last_words(self) -> str:
-        """The last line it wrote to stderr."""
-        with contextlib.suppress(OSError):
-            if self._channel.recv_stderr_ready():
-                text = self._channel.recv_stderr(65536).decode("utf-8", "replace").strip()
-                return str(clean(text.splitlines()[-1]))[:300] if text else ""
-        return ""
-
-
-def _not_begun(line: SshLine, marks: int, seconds: float, *, ended: bool) -> str:
-    """Why a program did not begin, by how many of its two marks are missing."""
-    if not ended:
-        if marks == 1:
-            return (
-                f"its Python did not start within {seconds:.0f} s; is the host overloaded, or a "
-                f"file system of it stuck?"
-            )
-        return (
-            f"its login shell ran nothing within {seconds:.0f} s; the likely cause is {_STARTUP} "
-            f"that waits: let it return at once if the shell is not interactive"
-        )
-    code, said = line.exit_code(), line.last_words() or line.printed()
-    if marks == 1 and (code or said):
-        return said or f"its Python ended with exit code {code} before it began"
-    if marks == 1:
-        return f"its Python read no program; the likely cause is {_STARTUP} that reads its input"
-    return (
-        f"its login shell ended with exit code {code} before it ran anything"
-        f"{f' (it printed {said!r})' if said else ''}; the likely cause is {_STARTUP} that exits: "
-        f"let it return at once if the shell is not interactive"
-    )

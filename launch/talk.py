@@ -11,7 +11,7 @@ from launch.errors import LaunchError
 from launch.hosts import Host
 from launch.transport import Start, clean, said
 
-_CLOSE_SECONDS = 2.0
+_CLOSE_SECONDS, _ABANDON_SECONDS = 2.0, 0.5
 # The modules of `probe`, the program that looks at a host.
 PROBE = ("errors", "lease", "code", "energy", "counters", "machine", "interpreter", "probe")
 
@@ -55,6 +55,10 @@ class Talk:
         """Ends the program."""
         self._line.close(_CLOSE_SECONDS)
         self._thread.join(_CLOSE_SECONDS)
+
+    def abandon(self) -> None:
+        """Ends the program, on another host with the connection, and does not wait for it."""
+        self._line.close(_ABANDON_SECONDS if self._host.login is None else 0.0)
 
     def _listen(self) -> None:
         for line in self._line.lines():

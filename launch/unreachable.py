@@ -2,6 +2,7 @@
 
 import errno
 import re
+import shlex
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from paramiko.ssh_exception import (
 )
 
 from launch.errors import LaunchError
-from launch.known_hosts import UnknownKeyError, files_of
+from launch.known_hosts import UnknownKeyError, files_of, known_as
 
 _MUTE = re.compile("banner|No existing session")
 _REFUSED = "refused the connection: is sshd running there, on this port?"
@@ -28,6 +29,8 @@ _ERRNOS = {
     errno.ENETUNREACH: "cannot be reached: this machine has no route to its network",
     errno.ETIMEDOUT: _NO_ANSWER,
     errno.ECONNRESET: "ended the connection at once: see its sshd's log",
+    errno.EMFILE: "needs one more open file than this process may have: raise it with ulimit -n",
+    errno.ENFILE: "needs one more open file than this machine may have (fs.file-max)",
 }
 
 
@@ -56,16 +59,12 @@ def _wrong_key(error: Any, to: Connection, where: str) -> str:
     return (
         f"its key differs from the known one (expected {known.get_name()} {known.fingerprint}, "
         f"got {got.get_name()} {got.fingerprint}); refused. If the host was set up anew, remove "
-        f"the old key: ssh-keygen -R {_known_as(to)} -f {files_of(to)[0]}"
+        f"the old key: ssh-keygen -R {shlex.quote(known_as(to))} -f {files_of(to)[0]}"
     )
 
 
 def _no_session(error: Any, to: Connection, where: str) -> str:
     return f"refused to open a session ({error}); see MaxSessions of its sshd"
-
-
-def _known_as(to: Connection) -> str:
-    return to.host if to.port == 22 else f"'[{to.host}]:{to.port}'"
 
 
 def _not_let_in(error: Any, to: Connection, where: str) -> str:

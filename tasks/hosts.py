@@ -8,6 +8,7 @@ from typing import Any
 
 from invoke.exceptions import Exit
 
+from launch.errors import LaunchError
 from tasks.cluster import Asked, hosts_task, listed_hosts, needed_hosts, ssh_of
 
 _PROBLEMS = 3
@@ -19,6 +20,7 @@ _PROBLEMS = 3
         "bandwidth": "measure latency and bandwidth between every two hosts: two seconds a pair",
         "gpu": "the hosts have to train on GPUs",
         "data": "shards that the hosts should have: a path there, relative to the checkout",
+        "verify": "with --data: read every record of them and compare it with what was packed",
     }
 )
 def hosts_check(
@@ -28,15 +30,18 @@ def hosts_check(
     bandwidth: bool = False,
     gpu: bool = False,
     data: str = "",
+    verify: bool = False,
 ) -> None:
     """Look at hosts side by side, or at this machine where none is listed; exit 3: problems."""
-    from launch.check import examine
     from launch.data import described
     from launch.findings import Wanted
+    from launch.found_table import reported, show
     from launch.hosts import this_machine
     from launch.identity import own_code
     from launch.transport import here
 
+    if verify and not data:
+        raise LaunchError("--verify: expected --data DIR, found none; name the shards to read")
     wanted = Wanted(
         tree=asked.tree,
         interface=asked.interface,
@@ -47,14 +52,13 @@ def hosts_check(
     hosts = listed_hosts(asked)
     held: list[str] = []
     with closing(ssh_of(asked)) as ssh:
-        found = examine(hosts or [this_machine()], ssh.start if hosts else here, wanted)
+        start = ssh.start if hosts else here
+        found = reported(hosts or [this_machine()], start, wanted)
         if data and not any(one.problems for one in found):
-            held = described(data, [one.host for one in found], ssh.start)
+            held = described(data, [one.host for one in found], start, verify=verify)
     if json:
         print(_as_json(found))
     else:
-        from launch.found_table import show
-
         show(found)
         print("\n".join(held), end="\n" if held else "")
     if any(one.problems for one in found):

@@ -31,10 +31,11 @@ def show(updates: Iterable[Moved]) -> dict[str, Moved]:
         "source": "a folder of .rec files, or one with train/ and val/ below it",
         "into": "folder there, relative to the checkout; default: where it is in this one",
         "shared": "copy nothing: see that all hosts have the same files",
+        "verify": "read every byte on the hosts, and copy again what differs from the files here",
     },
 )
 def push_data(  # type: ignore[no-untyped-def]
-    c, source, asked=NOT_ASKED, into="", shared=False
+    c, source, asked=NOT_ASKED, into="", shared=False, verify=False
 ):
     """Copy each host its own share of a data set's shards; run again, it copies what is missing."""
     from tasks.shares import target
@@ -42,14 +43,14 @@ def push_data(  # type: ignore[no-untyped-def]
     folder = target(Path(source), into)
     with found_hosts(asked) as (hosts, start):
         serve = _compare if shared else _copy
-        serve(Path(source), hosts, start, folder)
+        serve(Path(source), hosts, start, folder, verify=verify)
 
 
-def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str) -> None:
+def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
     from tasks.shares import everything, not_seen
 
     pieces = everything(source)
-    wrong = not_seen(pieces, hosts, start, into)
+    wrong = not_seen(pieces, hosts, start, into, verify=verify)
     for line in wrong:
         print(line)
     if wrong:
@@ -57,17 +58,20 @@ def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str) -> No
             f"{len(wrong)} of {len(hosts)} hosts have other files in {into}; leave --shared out to "
             f"give each host its share"
         )
-    print(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}")
+    read = ", every byte compared" if verify else ""
+    print(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
 
 
-def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str) -> None:
+def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
     from tasks.shares import hand_out, parcels
 
     with TemporaryDirectory() as labels:
         given = parcels(source, len(hosts), Path(labels))
-        last = show(hand_out(given, hosts, start, into))
+        last = show(hand_out(given, hosts, start, into, verify=verify))
     for one, host in zip(given, hosts, strict=True):
         moved, size = last[host.name], sum(piece.size for piece in one.pieces)
+        for name in moved.other:
+            print(f"{host.name}: {into}/{name} differed from the file here; copied again")
         print(
             f"{host.name}: {one.share.said}, {size / 1e6:.1f} MB in {into}; copied "
             f"{moved.files} of {len(one.pieces)} files, {moved.total / 1e6:.1f} MB"

@@ -104,11 +104,17 @@ def _each(hosts: Sequence[Host], ask: Callable[[int], list[str]]) -> Iterator[tu
 
 
 def hand_out(
-    given: Sequence[Parcel], hosts: Sequence[Host], start: Start, into: str
+    given: Sequence[Parcel],
+    hosts: Sequence[Host],
+    start: Start,
+    into: str,
+    *,
+    verify: bool = False,
 ) -> Iterator[Moved]:
     """Pushes each host its parcel, after a check that no shard of another lies there.
 
-    Raises LaunchError, naming the host.
+    With `verify` what lies there is read and compared, whatever earlier pushes noted. Raises
+    LaunchError, naming the host.
     """
     for host, name in _each(hosts, lambda at: strangers(given[at].others, hosts[at], start, into)):
         raise LaunchError(
@@ -117,7 +123,7 @@ def hand_out(
         )
     yield from side_by_side(
         [
-            push(one.pieces, host, start, into, exact=True)
+            push(one.pieces, host, start, into, exact=True, verify=verify)
             for one, host in zip(given, hosts, strict=True)
         ]
     )
@@ -128,7 +134,9 @@ def hand_out(
         )
 
 
-def not_seen(pieces: Sequence[Piece], hosts: Sequence[Host], start: Start, into: str) -> list[str]:
-    """A line for each host whose folder does not have these files."""
-    found = _each(hosts, lambda at: differences(pieces, hosts[at], start, into))
+def not_seen(
+    pieces: Sequence[Piece], hosts: Sequence[Host], start: Start, into: str, *, verify: bool = False
+) -> list[str]:
+    """A line for each host whose folder does not have these files; with `verify` all are read."""
+    found = _each(hosts, lambda at: differences(pieces, hosts[at], start, into, whole=verify))
     return [f"{host.name}: {into}/{how}" for host, how in found]

@@ -71,9 +71,9 @@ def on_hosts(
         raise LaunchError(f"--scheduler: expected first or master, got {scheduler!r}")
 
     from launch.builds import check_pythons
-    from launch.check import examine
     from launch.data import manifests
     from launch.findings import Wanted
+    from launch.found_table import reported
     from launch.identity import own_code
     from launch.sweep import Where
 
@@ -85,7 +85,7 @@ def on_hosts(
         device="gpu" if any(trial.device == "gpu" for trial in what.trials) else "cpu",
     )
     with closing(ssh_of(asked)) as ssh:
-        found = examine(hosts, ssh.start, wanted)
+        found = reported(hosts, ssh.start, wanted)
         check(found)
         facts = {one.host.name: one.facts for one in found}
         fit = tuple(one.host for one in found)
@@ -98,12 +98,12 @@ def on_hosts(
 @contextmanager
 def found_hosts(asked: Asked) -> Iterator[tuple[tuple[Host, ...], Start]]:
     """The hosts that were listed, reached and with a checkout, and how programs start there."""
-    from launch.check import examine
     from launch.findings import Wanted
+    from launch.found_table import reported
 
     hosts = needed_hosts(asked)
     with closing(ssh_of(asked)) as ssh:
-        found = examine(hosts, ssh.start, Wanted(tree=asked.tree, mxnet=False))
+        found = reported(hosts, ssh.start, Wanted(tree=asked.tree, mxnet=False))
         check(found)
         yield tuple(one.host for one in found), ssh.start
 

@@ -1,5 +1,7 @@
 """Each host gets its own share of a data set's shards, and a job reads no more than that."""
 
+import os
+import re
 import shutil
 import sys
 import tempfile
@@ -7,14 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.contents import damage
 from bench.errors import SpecError
-from bench.shards import count_images
+from bench.options import parse
+from bench.pixels import read_image
+from bench.shards import count_images, places
 from bench.shares import Share, portion, read, text
-from launch.errors import LaunchError
+from launch.data import described
+from launch.errors import LaunchError, PreflightError
 from launch.hosts import ROOT, Host, this_machine
 from launch.transport import here
 from launch.watch import Deadlines
@@ -208,3 +215,93 @@ def test_a_job_on_two_hosts_trains_on_the_shares_they_hold(
     (alone,) = measured(tmp_path / "alone", one, hosts=to[:1], deadlines=Deadlines())
     assert (alone.status, [rank.images for rank in alone.ranks]) == ("ok", [(4, 4, 4)])
     assert left_over() == []
+
+
+def rotted(path: Path) -> bytes:
+    """Changes a byte in the middle of a file, as a disk does: its size and time stay."""
+    whole, status = path.read_bytes(), path.stat()
+    middle = len(whole) // 2
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return whole
+
+
+def test_a_shard_that_rots_after_a_push_is_found_and_copied_again(
+    tmp_path: Path, packed: Path
+) -> None:
+    to = hosts(tmp_path, 2)
+    handed_out(packed, to, tmp_path / "labels")
+    bad = Path(to[1].tree, "data", "t", "train", "train_3.rec")
+    whole = rotted(bad)
+    assert {moved.files for moved in handed_out(packed, to, tmp_path / "labels").values()} == {0}
+    given = parcels(packed, 2, tmp_path / "labels")
+    last = show(hand_out(given, to, here, "data/t", verify=True))
+    assert [last[host.name].other for host in to] == [(), ("train/train_3.rec",)]
+    assert bad.read_bytes() == whole
+    last = show(hand_out(given, to, here, "data/t", verify=True))
+    assert {(moved.files, moved.other) for moved in last.values()} == {(0, ())}
+
+
+def test_shared_files_are_compared_byte_by_byte_if_asked(tmp_path: Path, packed: Path) -> None:
+    to = hosts(tmp_path, 2)
+    for host in to:
+        shutil.copytree(packed, Path(host.tree, "data", "t"))
+    rotted(Path(to[1].tree, "data", "t", "val", "val.rec"))
+    pieces = everything(packed)
+    assert not_seen(pieces, to, here, "data/t") == []
+    assert not_seen(pieces, to, here, "data/t", verify=True) == [
+        "node01: data/t/val/val.rec has other contents"
+    ]
+
+
+def test_hosts_read_their_shards_whole_and_name_the_damaged_record(
+    tmp_path: Path, packed: Path
+) -> None:
+    to = [replace(host, tree=str(ROOT), python=sys.executable) for host in hosts(tmp_path, 1)]
+    shutil.copytree(packed, tmp_path / "t")
+    data = str(tmp_path / "t" / "train")
+    assert described(data, to, here, verify=True)[0].endswith("every record read and whole")
+    for number in (1, 4):
+        rotted(tmp_path / "t" / "train" / f"train_{number}.rec")
+    assert "5 shards" in described(data, to, here)[0]  # names, sizes and manifests are as they were
+    with pytest.raises(PreflightError) as caught:
+        described(data, to, here, verify=True)
+    said = str(caught.value)
+    assert re.search(r"node00: \S+train_1.rec: record \d at byte \d+: differs from", said)
+    assert re.search(r"train_4.rec: record \d at byte \d+: differs from what was packed", said)
+    assert said.endswith("'fab hosts.push-data --verify' reads all and copies again what differs")
+
+
+@pytest.mark.parametrize("change", ["index", "cut", "no manifest"])
+def test_reading_shards_whole_compares_index_and_count(
+    tmp_path: Path, packed: Path, change: str
+) -> None:
+    shutil.copytree(packed, tmp_path / "t")
+    rec = tmp_path / "t" / "train" / "train_0.rec"
+    index = rec.with_suffix(".idx")
+    if change == "index":
+        lines = index.read_text().splitlines()
+        lines[1], lines[2] = lines[2], lines[1]
+        index.write_text("\n".join(lines) + "\n")
+    elif change == "cut":
+        rec.write_bytes(rec.read_bytes()[: int(index.read_text().split()[-1])])
+    else:
+        rec.with_suffix(".json").unlink()
+        index.unlink()
+    found = damage(str(tmp_path / "t" / "train"))
+    said = {"index": "its index train_0.idx lists another place", "cut": "expected 4"}
+    assert [said[change] in line for line in found] == ([True] if change in said else [])
+
+
+def test_the_message_of_a_damaged_record_names_the_command_that_finds_it(
+    tmp_path: Path, packed: Path
+) -> None:
+    shutil.copytree(packed, tmp_path / "t")
+    rec = tmp_path / "t" / "train" / "train_0.rec"
+    place = places((rec,))[1]
+    options = parse(["--network", "tiny", "--data-train", str(rec), "--batch-size", "2"])
+    rec.write_bytes(rec.read_bytes()[: place[1]] + bytes(8) + rec.read_bytes()[place[1] + 8 :])
+    with pytest.raises(SpecError) as caught:
+        read_image((rec, int(place[1]), int(place[2])), options, np.zeros((3, 32, 32), np.float32))
+    assert "'fab hosts.check --data DIR --verify'" in str(caught.value)
+    assert "'fab hosts.push-data DIR --verify'" in str(caught.value)

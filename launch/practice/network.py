@@ -16,6 +16,9 @@ _RANGES = ("10.213.0.0/16", "172.29.0.0/16", "192.168.0.0/16")
 _MASTER = 254
 _RATE = re.compile(r"[1-9][0-9]{0,3}[kmg]bit")
 _SECONDS = 10
+# More hosts than this do not ask each other for hardware addresses but are told them: one kernel
+# keeps 1,024 answers for all namespaces, and 33 hosts that reach each other need as many.
+_MOST_ASKING = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,16 +102,27 @@ def _lay(link: str, subnet: ipaddress.IPv4Network, pid: int) -> bool:
 
 def wire(pid: int, nodes: Iterable[Node]) -> None:
     """Makes the switch in the namespace of a process, with a link to each host."""
+    nodes = list(nodes)
     lines = ["link add dev switch type bridge", "link set dev switch up"]
     lines.append("link set dev uplink master switch up")
     for node in nodes:
-        lines.append(f"link add dev {node.name} type veth peer name eth0 netns {node.pid}")
+        peer = f"peer name eth0 address {_mac(node)} netns {node.pid}"
+        lines.append(f"link add dev {node.name} type veth {peer}")
         lines.append(f"link set dev {node.name} master switch up")
     _within(pid, "ip", "-batch", "-", lines=lines)
     for node in nodes:
         address = f"address add {node.address}/24 dev eth0"
         lines = ["link set dev lo up", address, "link set dev eth0 up"]
+        if len(nodes) > _MOST_ASKING:
+            lines += [f"neigh add {one.address} lladdr {_mac(one)} dev eth0" for one in nodes]
         _within(node.pid, "ip", "-batch", "-", lines=lines)
+
+
+def _mac(node: Node) -> str:
+    """A host's hardware address, local to the cluster, made of its numeric one."""
+    return ":".join(
+        f"{byte:02x}" for byte in b"\x02\0" + ipaddress.IPv4Address(node.address).packed
+    )
 
 
 def turn(cluster: Cluster, node: Node, to: str) -> None:
