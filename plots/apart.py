@@ -4,16 +4,25 @@ from collections.abc import Sequence
 
 from bench.trial import FIELDS, Trial
 
+# Of the values of a field, which may be hundreds of scripted times.
+_MOST = 8
+
 
 def apart(trials: Sequence[Trial]) -> list[str]:
     """For each trial, the fields in which it differs from those that share its label and layout.
 
     'dtype bfloat16, gc_type 2bit'; empty for a trial that shares them with none.
     """
+    return [said(trial, names) for trial, names in zip(trials, differing(trials), strict=True)]
+
+
+def differing(trials: Sequence[Trial]) -> list[list[str]]:
+    """As `apart`, the names of the fields."""
     alike: dict[object, list[Trial]] = {}
     for trial in trials:
         alike.setdefault(_shown(trial), []).append(trial)
-    return [_differing(trial, alike[_shown(trial)]) for trial in trials]
+    names = {shown: _varied(members) for shown, members in alike.items()}
+    return [names[_shown(trial)] for trial in trials]
 
 
 def _shown(trial: Trial) -> object:
@@ -21,9 +30,8 @@ def _shown(trial: Trial) -> object:
     return trial.label, trial.mode, trial.kvstore, trial.devices, batch
 
 
-def _differing(trial: Trial, others: Sequence[Trial]) -> str:
-    names = [name for name in FIELDS if len({getattr(one, name) for one in others}) > 1]
-    return said(trial, names)
+def _varied(trials: Sequence[Trial]) -> list[str]:
+    return [name for name in FIELDS if len({getattr(one, name) for one in trials}) > 1]
 
 
 def said(trial: Trial, names: Sequence[str]) -> str:
@@ -33,5 +41,6 @@ def said(trial: Trial, names: Sequence[str]) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
-        return " ".join(map(str, value)) or "none"
+        more = f" and {len(value) - _MOST} more" if len(value) > _MOST else ""
+        return (" ".join(map(str, value[:_MOST])) or "none") + more
     return "none" if value in {"", None} else str(value)

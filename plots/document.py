@@ -8,7 +8,7 @@ from html import escape
 
 from plots import threads
 from plots.failures import Failures, attempted
-from plots.footer import where
+from plots.footer import settings_line, where
 from plots.lines import is_drawn
 from plots.table import markdown, told
 from plots.words import paragraph
@@ -36,6 +36,7 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
         plain(str(run.environment.get("description") or "")),
         part("machine", lambda: where(run)),
+        part("settings", lambda: plain(settings_line(run))),
         part("summary", lambda: plain(paragraph(run))),
         markdown(run.rows, run.missing, costs, failures).rstrip(),
         "\n".join(f"- {plain(line)}" for line in told(run.troubles)),

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from plots import settings
 from plots.lines import TRAINING, drawable, network
 from plots.numbers import bars
 from results.run import Run
@@ -48,13 +49,22 @@ def _host(facts: dict[str, Any]) -> str:
     return " and ".join([*parts, *(f"{count} {name}" for name, count in gpus.items())])
 
 
+def settings_line(run: Run) -> str:
+    """The settings that all points share and that are not the defaults; empty if there are none."""
+    shared = settings.common([row.trial for row in run.rows])
+    return f"settings: {shared}" if shared else ""
+
+
 def footer(run: Run) -> str:
     """Hardware; kvstore, batch, repeats, date and commit; then what is not drawn."""
     rehearsal = ["REHEARSAL - scripted times, not measurements"] if run.rehearsal else []
     sources = dict.fromkeys(one.source for row in run.rows for one in row.repeats if one.source)
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     named = [f"not measured by mxscale: {next(iter(sources))}{more}"] if sources else []
-    found = [*rehearsal, *named, where(run), _how(run), *_left_out(run.rows)]
+    varied = settings.varied([row.trial for row in run.rows])
+    own = [f"settings that vary: {varied}"] if varied else []
+    lines = [where(run), _how(run), settings_line(run), *own, *_left_out(run.rows)]
+    found = [*rehearsal, *named, *lines]
     return "\n".join(filter(None, found))
 
 

@@ -11,9 +11,10 @@ from tabulate import tabulate
 from bench.kvstores import is_distributed
 from bench.trial import Trial
 from plots import costs as money
+from plots import settings
 from plots.apart import apart
 from plots.failures import Failures, attempted, attempted_lines
-from plots.footer import where
+from plots.footer import settings_line, where
 from plots.lines import TRAINING
 from plots.marks import in_cell, in_line
 from plots.numbers import interval, percent, ratio_of, significant, times, unsure
@@ -42,7 +43,8 @@ HEADER = (
 # Beside the status of a point that the summary names.
 MARK = "!"
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
-_TEXT = ("network", "kvstore", "status")
+SETTINGS = "settings"
+_TEXT = ("network", "kvstore", SETTINGS, "status")
 _MOST_TOLD = 5
 # What a narrow terminal can do without, the first of them first.
 _SPARE = ("batch", "of worker", "of host", "95 % interval", "n")
@@ -68,9 +70,10 @@ def _efficiency(against: Against | None) -> str:
 
 
 def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
-    """`HEADER`, with columns of a chosen baseline, and of what points cost where that is known."""
+    """`HEADER`, with columns of a chosen baseline, what points cost, and settings that vary."""
     chosen = [f"{word} {one}" for one in _chosen(rows) for word in ("vs", "of")]
-    return (*HEADER[:-1], *chosen, *money.headers(costs), HEADER[-1])
+    varied = [SETTINGS] if any(settings.own([row.trial for row in rows])) else []
+    return (*HEADER[:-1], *chosen, *money.headers(costs), *varied, HEADER[-1])
 
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
@@ -78,8 +81,17 @@ def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
     return {row.wanted for row in rows if row.wanted}
 
 
+def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str, ...]]:
+    """The cells of all rows under `header`, as text."""
+    own = settings.own([row.trial for row in rows])
+    found = [cells(row, more, costs) for row, more in _told_apart(rows)]
+    if not any(own):
+        return found
+    return [(*one[:-1], text, one[-1]) for one, text in zip(found, own, strict=True)]
+
+
 def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
-    """The row's cells under `header`, as text; `more` is what tells it from others like it."""
+    """The row's cells, without its settings; `more` is what tells it from others like it."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
     devices = f"{trial.devices}*" if row.emulated else str(trial.devices)
@@ -214,9 +226,9 @@ def terminal(
     costs: Costs = NO_COSTS,
 ) -> Table:
     """The table for a terminal, without the columns of these names."""
-    table = _grid(rows, title, without, costs)
-    table.caption = _caption(remarks(rows, missing, costs), without)
-    return table
+    grid = _grid(rows, title, without, costs)
+    grid.caption = _caption(remarks(rows, missing, costs), without)
+    return grid
 
 
 def _caption(lines: Sequence[str], without: Sequence[str]) -> Text:
@@ -227,17 +239,17 @@ def _caption(lines: Sequence[str], without: Sequence[str]) -> Text:
 def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs: Costs) -> Table:
     """The table without the lines below it."""
     # Texts of people and of failed processes are shown as they are, brackets included.
-    table = Table(title=Text(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
+    grid = Table(title=Text(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
     names = header(costs, rows)
     shown = [name for name in names if name not in without]
     for name in shown:
         # Folded, not cut: half a number would be read as a number.
-        table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
-    for row, more in _told_apart(rows):
+        grid.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
+    for row, texts in zip(rows, table(rows, costs), strict=True):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
-        named = dict(zip(names, cells(row, more, costs), strict=True))
-        table.add_row(*(Text(named[name]) for name in shown), style=style)
-    return table
+        named = dict(zip(names, texts, strict=True))
+        grid.add_row(*(Text(named[name]) for name in shown), style=style)
+    return grid
 
 
 def told(troubles: Sequence[str]) -> list[str]:
@@ -260,15 +272,15 @@ def markdown(
     """The table and its remarks in Markdown."""
     names = header(costs, rows)
     align = ["left" if name in _TEXT else "right" for name in names]
-    table: str = tabulate(
-        [[in_cell(cell) for cell in cells(row, more, costs)] for row, more in _told_apart(rows)],
+    text: str = tabulate(
+        [[in_cell(cell) for cell in one] for one in table(rows, costs)],
         headers=names,
         tablefmt="pipe",
         colalign=align,
         disable_numparse=True,
     )
     return (
-        table
+        text
         + "\n\n"
         + "\n".join(f"- {in_line(line)}" for line in _lines(rows, missing, costs, failures))
         + "\n"
@@ -283,18 +295,19 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
-    table, console = _grid(run.rows, title, (), costs), Console()
+    grid, console = _grid(run.rows, title, (), costs), Console()
     if not console.is_terminal:
-        console = Console(width=max(140, _width(table)))
+        console = Console(width=max(140, _width(grid)))
     all_ok = all(row.status == "ok" and not row.marks for row in run.rows)
     spare = (*_SPARE, *(["status"] if all_ok else []), *money.headers(costs))
     left_out = 0
-    while console.is_terminal and left_out < len(spare) and _width(table) > console.width:
+    while console.is_terminal and left_out < len(spare) and _width(grid) > console.width:
         left_out += 1
-        table = _grid(run.rows, title, spare[:left_out], costs)
+        grid = _grid(run.rows, title, spare[:left_out], costs)
     lines = _lines(run.rows, run.missing, costs, failures)
-    table.caption = _caption(lines, spare[:left_out])
+    grid.caption = _caption(lines, spare[:left_out])
     words = attempted(failures, "summary", lambda: paragraph(run))
     machine = attempted(failures, "machine", lambda: where(run))
-    before = [Text(line) for line in (words, machine) if line]
-    console.print(*before, table, *map(Text, told(run.troubles)), sep="\n")
+    shared = attempted(failures, "settings", lambda: settings_line(run))
+    before = [Text(line) for line in (words, machine, shared) if line]
+    console.print(*before, grid, *map(Text, told(run.troubles)), sep="\n")

@@ -10,14 +10,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from plots.apart import apart
 from plots.failures import Failures, attempted, attempted_lines
-from plots.footer import machine
+from plots.footer import machine, settings_line
 from plots.numbers import bars
 from plots.page.details import packed
 from plots.page.facts import facts, hosts
 from plots.page.panels import drawing, names
-from plots.table import cells, header, notes, told
+from plots.table import header, notes, table, told
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
 from results.run import Run
@@ -73,6 +72,7 @@ def _known(
         "words": attempted(failures, "summary", lambda: paragraph(run)),
         "troubles": told(run.troubles),
         "machine": machine(environment),
+        "settings": settings_line(run),
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": _sources(run),
@@ -95,8 +95,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _table(run: Run, costs: Costs) -> dict[str, Any]:
     """The table without columns in which no row has anything."""
-    told = apart([row.trial for row in run.rows])
-    found = [cells(row, more, costs) for row, more in zip(run.rows, told, strict=True)]
+    found = table(run.rows, costs)
     filled = [any(column) for column in zip(*found, strict=True)]
     return {
         "header": list(compress(header(costs, run.rows), filled)),
