@@ -104,6 +104,22 @@ def test_both_formats_of_the_speedometer_say_the_same(tmp_path: Path) -> None:
     assert one.ranks[0].images == (200,) * 4
 
 
+def test_speeds_of_whole_epochs_are_windows_if_there_are_no_others(tmp_path: Path) -> None:
+    epochs = [
+        f"[1,0]<stderr>:INFO:root:Epoch[{n}] Rank[0] Batch[1251]\tTime cost=411.2\tTrain=0.1\n"
+        f"[1,0]<stderr>:INFO:root:Epoch[{n}]\tSpeed: {3114.92 + n} samples/sec"
+        for n in range(5)
+    ]
+    asked: dict[str, Any] = {"devices": 8, "batch_per_device": 128}
+    record = made(tmp_path, "\n".join(epochs), **asked)
+    assert rate_of(record) == pytest.approx(3117.4, rel=1e-4)
+    assert record.ranks[0].images == (1251 * 1024,) * 5
+    batches = "\n".join(f"[1,0]<stderr>:{SPEED.format(20 * n, 3000.0)}" for n in range(1, 5))
+    record = made(tmp_path, batches + "\n" + epochs[0], **asked)
+    assert rate_of(record) == pytest.approx(3000)
+    assert note(record, NoteKind.LOG_OWN_TOTAL).figures == {"rate": 3114.92}
+
+
 def test_mixed_lines_go_to_their_nodes_and_torn_ones_are_counted() -> None:
     record = of("mxnet-mixed.log", network="resnet-50", devices=12, hosts=3, batch_per_device=16)
     assert len(record.ranks) == 3

@@ -28,6 +28,11 @@ _WORDS = ("Speed:", "speed:", "Epoch", "Iter", "Start training", ":::MLL")
 _DEVICES = re.compile(r"Start training with \[((?:[cg]pu\(\d+\)(?:, )?)+)\]")
 # Of translators such as Sockeye, which train with a Speedometer of sentences.
 _NO_IMAGES = re.compile(r"samples/sec\s+[\d.]+\s+tokens/sec")
+# Horovod's and GluonCV's Horovod scripts, after each epoch; some print no other speed.
+_EPOCH_SPEED = re.compile(rf"{_EPOCH}\s+Speed:\s*(?P<speed>[-+.\w]+)\s*samples/s(?:ec)?\b")
+_EPOCH_STEPS = re.compile(
+    rf"{_EPOCH}\s*(?:Rank\[\d+\]\s*)?Batch\s?\[(?P<steps>\d{{1,12}})\]\s*Time cost="
+)
 # GluonCV's scripts, after each epoch.
 _WHOLE = re.compile(
     r"\[Epoch (?P<epoch>\d{1,12})\] speed: (?P<speed>[-+.\w]+) samples/sec\s+time cost: "
@@ -37,43 +42,82 @@ _WHOLE = re.compile(
 
 def read(lines: Iterable[Line]) -> Log:
     """What such a log says; a speed is of one worker."""
-    reading = Reading()
-    metrics = _Metrics()
-    wholes: list[float] = []
-    listed: set[str] = set()
-    for line in reading.over(lines):
-        if not any(word in line.text for word in _WORDS):
-            continue  # as most lines of most logs; patterns take longer
+    reader = _Reader()
+    for line in reader.reading.over(lines):
+        if any(word in line.text for word in _WORDS):  # patterns take longer
+            reader.take_speeds(line)
+            reader.take_epochs(line)
+            reader.take_facts(line)
+    return reader.log()
+
+
+class _Reader:
+    """A log while it is read.
+
+    wholes    speeds of epochs, as the script has them
+    by_epoch  the same as stretches, for a log without others
+    steps     of each epoch, by its number
+    listed    what processes print of their devices
+    """
+
+    def __init__(self) -> None:
+        self.reading = Reading()
+        self._metrics = _Metrics()
+        self._wholes: list[float] = []
+        self._by_epoch: list[Stretch] = []
+        self._steps: dict[str, int] = {}
+        self._listed: set[str] = set()
+
+    def take_speeds(self, line: Line) -> None:
+        """The speeds of a line, of batches or of an epoch."""
         found = list(_SPEED.finditer(line.text))
-        for one in found:
-            stretch = _stretch(line, one)
-            if metrics.is_new(stretch, one):
-                reading.take(stretch)
         if found and _NO_IMAGES.search(line.text):
             raise SpecError(f"line {line.number}: expected speeds of images, got those of tokens")
-        if devices := _DEVICES.search(line.text):
-            listed.add(devices[1])
-        if len(_BEGUN.findall(line.text)) > len(found):
-            reading.spoilt.append(line.number)
+        for one in found:
+            stretch = _stretch(line, one)
+            if self._metrics.is_new(stretch, one):
+                self.reading.take(stretch)
+        if epoch := _EPOCH_SPEED.search(line.text):
+            self._by_epoch.append(_of_epoch(line, epoch, self._steps))
+        elif len(_BEGUN.findall(line.text)) > len(found):
+            self.reading.spoilt.append(line.number)
+
+    def take_epochs(self, line: Line) -> None:
+        """What a line says of a whole epoch: its steps, its seconds, the accuracy after it."""
+        if ended := _EPOCH_STEPS.search(line.text):
+            self._steps[ended["epoch"]] = int(ended["steps"])
         if cost := _COST.search(line.text):
-            reading.epochs.append((int(cost["epoch"]), number(cost["seconds"])))
+            self.reading.epochs.append((int(cost["epoch"]), number(cost["seconds"])))
         if whole := _WHOLE.search(line.text):
-            reading.epochs.append((int(whole["epoch"]), number(whole["seconds"])))
-            wholes.append(number(whole["speed"]))
+            self.reading.epochs.append((int(whole["epoch"]), number(whole["seconds"])))
+            self._wholes.append(number(whole["speed"]))
         accuracy = _ACCURACY.search(line.text)
         if accuracy and (accuracy["node"] or "0") == "0":
             value = number(accuracy["value"])
-            reading.accuracy = value if math.isfinite(value) else reading.accuracy
-        mlperf.header(reading, line.text)
-    # The first epoch has what a script does once.
-    after = wholes[1:] or wholes
-    reading.total = sum(after) / len(after) if after else 0.0
-    log = reading.log()
-    if len(listed) == 1 and log.said.get("kvstore") != "horovod":
-        (names,) = listed
+            self.reading.accuracy = value if math.isfinite(value) else self.reading.accuracy
+
+    def take_facts(self, line: Line) -> None:
+        """What a line says of the point."""
+        mlperf.header(self.reading, line.text)
+        if devices := _DEVICES.search(line.text):
+            self._listed.add(devices[1])
+
+    def log(self) -> Log:
+        """What was read."""
+        wholes = self._wholes
+        if not self.reading.stretches:
+            for stretch in self._by_epoch:
+                self.reading.take(stretch)
+        elif len({one.worker for one in self._by_epoch}) == 1:
+            wholes = [*wholes, *(one.rate for one in self._by_epoch if one.rate > 0)]
+        after = wholes[1:] or wholes  # the first epoch has what a script does once
+        self.reading.total = sum(after) / len(after) if after else 0.0
+        log = self.reading.log()
+        if len(self._listed) != 1 or log.said.get("kvstore") == "horovod":
+            return log
+        (names,) = self._listed
         own = {"devices_per_worker": names.count("("), "device": names[:3]}
         return replace(log, said={**own, **log.said})
-    return log
 
 
 class _Metrics:
@@ -89,6 +133,19 @@ class _Metrics:
         metric = found["metric"] or ""
         counts[metric] = counts.get(metric, 0) + 1
         return counts[metric] > windows
+
+
+def _of_epoch(line: Line, found: re.Match[str], steps: dict[str, int]) -> Stretch:
+    count = steps.get(found["epoch"], 1)
+    return Stretch(
+        worker=line.worker,
+        place=(int(found["epoch"]), count),
+        steps=count,
+        rate=number(found["speed"]),
+        rounding=rounding(found["speed"]),
+        at=line.at,
+        line=line.number,
+    )
 
 
 def _stretch(line: Line, found: re.Match[str]) -> Stretch:
@@ -107,7 +164,7 @@ def _stretch(line: Line, found: re.Match[str]) -> Stretch:
 FORMAT = Format(
     name="mxnet",
     title="MXNet's Speedometer",
-    found=lambda text: "Speed:" in text and _SPEED.search(text),
+    found=lambda text: "Speed:" in text and (_SPEED.search(text) or _EPOCH_SPEED.search(text)),
     read=read,
     of="workers",
     warmup=1,
