@@ -126,6 +126,12 @@ def _names_in(net: Any, theirs: Mapping[str, tuple[int, ...]]) -> dict[str, str]
     return dict(pairs) if same else None
 
 
+def _fixed_scales(of: Any) -> list[bool]:
+    """Of each batch normalization, in order of use, whether its scale is 1 whatever it holds."""
+    nodes = [node for node in json.loads(of.tojson())["nodes"] if node["op"] == "BatchNorm"]
+    return [node.get("attrs", {}).get("fix_gamma", "True") in {"True", "1"} for node in nodes]
+
+
 def symbol_of(prefix: str) -> Any:
     """The network as MXNet's symbol; SpecError where there is none to read."""
     path = Path(f"{prefix}-symbol.json")
@@ -163,8 +169,14 @@ def load(net: Any, prefix: str, epoch: int) -> None:
     wanted = net.collect_params()
     names: dict[str, str] | None = {name: name for name in wanted}
     if set(saved) != set(wanted):
-        there = parameter_names(symbol_of(prefix))
+        theirs = symbol_of(prefix)
+        there = parameter_names(theirs)
         names = _names_in(net, {one: saved[one].shape for one in there if one in saved})
+        if names is not None and _fixed_scales(theirs) != _fixed_scales(symbol(net)):
+            raise SpecError(
+                f"{where}: expected scales of normalizations that are fixed as upstream's are, got "
+                f"trained ones; bench.fine_tune and bench.score can read it"
+            )
     if names is None:
         name = min(set(saved) ^ set(wanted))
         how = "lacks" if name in wanted else "has"

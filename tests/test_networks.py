@@ -474,3 +474,19 @@ def test_a_new_last_layer_begins_as_upstreams_fine_tune_has_it() -> None:
     words = "--pretrained-model alexnet --load-epoch 1 --data-train x.rec"
     found = fine_tune.parse(words.split())
     assert (found.initializer, NETWORKS[found.network].initializer) == ("default", "he")
+
+
+def test_a_checkpoint_whose_trained_scales_would_not_act_is_refused(tmp_path: Path) -> None:
+    from bench.checkpoint import load  # noqa: PLC0415
+    from bench.mxnet_import import mx  # noqa: PLC0415
+
+    image = mx.nd.zeros((1, 3, 64, 64))
+    before = mx.gluon.model_zoo.vision.get_mobilenet(1.0, classes=10)
+    net = built("mobilenet", 64, classes=10)
+    for one in (before, net):
+        one.initialize()
+        one.hybridize()
+        one(image)
+    before.export(str(tmp_path / "old"))
+    with pytest.raises(SpecError, match=r"old-0000.params: expected scales.*got trained ones"):
+        load(net, str(tmp_path / "old"), 0)
