@@ -3,8 +3,8 @@
     python -m bench.auto_batch --network resnet-50 --gpus 0,1
 
 Each try is a process of its own that trains six steps, since MXNet does not recover. On CPU a
-worker may take 85 % of its share of what memory is free, or of what its limits (RLIMIT, cgroup)
-leave.
+worker may take 85 % of its share of what memory is free (by the kernel and its cgroup), and all
+that its own limits (ulimit -v, -d) allow, but for a tenth of what the images take.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,16 +24,23 @@ from bench import events
 from bench.arguments import MOST_BATCH, empty
 from bench.errors import SmallShareError, SpecError
 from bench.kvstores import is_distributed
-from bench.memory import ran_out
+from bench.memory import oom_kills, told
 from bench.options import Options, parse
 
 _SECONDS = 600.0
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _CGROUP = Path("/sys/fs/cgroup")
-# Of what is free or allowed. Runs of one batch were seen to differ by 10 % in what they take, by
-# whether a batch is freed before the next one is there; saving takes 4 % more.
+# Of what is free, for other programs take memory too, and saving takes 4 % more.
 _USED = 0.85
+# Runs of one batch were seen to differ by so much in what images take, by whether a batch is freed
+# before the next one is there. A process's limit is its own, and needs no other reserve.
+_DIFFER = 0.1
+_CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)
+_INFINITE = resource.RLIM_INFINITY
+_POLL_SECONDS = 0.02
+# MXNet can wait for ever for a thread that could not start.
+_STUCK_SECONDS = 30.0
 # Said last, these count: six steps, as many as memory was seen to grow in, and nothing is written.
 _SHORT = (
     *("--windows=1", "--warmup-windows=1", "--steps-per-window=3", "--precision=0"),
@@ -82,19 +89,55 @@ def largest(fits: Callable[[int], bool], most: int = MOST_BATCH, good: int = 0) 
 
 
 def find(tried: Tried, most: int = MOST_BATCH) -> int:
-    """The largest batch a device, up to `most`, that fits; SpecError where there is none."""
-    fit, taken = _try(tried, 1, 0)
-    if not fit:
+    """The largest batch a device, up to `most`, that fits; SpecError if there is none."""
+    tries = _Tries(tried)
+    if not tries.fits(1):
         raise SpecError(
             f"{tried.name}not even a batch of 1 a device fits; try MXNET_BACKWARD_DO_MIRROR=1"
         )
-    return largest(lambda batch: _try(tried, batch, taken)[0], most, good=1)
+    return tries.confirmed(largest(tries.fits, most, good=1))
 
 
 def narrowed(tried: Tried, batch: int) -> int:
-    """As `find`, where no more than this batch is wanted, which probably fits."""
-    _, taken = _try(tried, 1, 0) if tried.servers else (True, 0)
-    return batch if _try(tried, batch, taken)[0] else find(tried, batch - 1)
+    """As `find`, if no more than this batch is wanted, which probably fits."""
+    tries = _Tries(tried)
+    if tried.servers:
+        tries.fits(1)
+    return batch if tries.fits(batch) else find(tried, batch - 1)
+
+
+class _Tries:
+    """Tries of one worker, and the most bytes that each batch took."""
+
+    def __init__(self, tried: Tried) -> None:
+        self.tried = tried
+        self.taken: dict[int, int] = {}
+
+    def fits(self, batch: int) -> bool:
+        """Whether a batch fits, with room for what the next run of it may take more."""
+        server = self.taken.get(1, 0) if self.tried.servers else 0
+        fit, taken = _try(self.tried, batch, server, self._headroom(batch))
+        if fit:
+            self.taken[batch] = taken
+        return fit
+
+    def confirmed(self, batch: int) -> int:
+        """The batch, or one less if it fits no second time; runs differ at a process's own limit.
+
+        A batch of 1 stays: it was trained once.
+        """
+        own = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS)]
+        limited = any(soft != _INFINITE for soft in own)
+        while limited and batch > 1 and not self.fits(batch):
+            batch -= 1
+        return batch
+
+    def _headroom(self, batch: int) -> int:
+        """Bytes by which runs of this batch differ: a share of what its images take."""
+        if len(self.taken) < 2:
+            return 0
+        (least, base), (last, most) = min(self.taken.items()), max(self.taken.items())
+        return max(0, int(_DIFFER * batch * (most - base) / (last - least)))
 
 
 def free_bytes() -> int:
@@ -110,27 +153,31 @@ def _number(path: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _limit(share: int) -> None:
-    """Holds this process to its share of memory, or to what of its own limits is used."""
+def _limits(share: int | None, headroom: int) -> dict[int, int]:
+    """The limits of a try: this process's own less the headroom, and its share of memory."""
+    found = {}
     for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS):
         soft, hard = resource.getrlimit(kind)
-        amount = share if kind == resource.RLIMIT_DATA else resource.RLIM_INFINITY
-        own = int(soft * _USED) if soft != resource.RLIM_INFINITY else soft
-        known = [one for one in (own, hard, amount) if one != resource.RLIM_INFINITY]
-        resource.setrlimit(kind, (min(known, default=resource.RLIM_INFINITY), hard))
+        amount = share if share is not None and kind == resource.RLIMIT_DATA else _INFINITE
+        own = max(0, soft - headroom) if soft != _INFINITE else soft
+        known = [one for one in (own, hard, amount) if one != _INFINITE]
+        if known:
+            found[kind] = min(known)
+    return found
 
 
-def _begin(share: int | None) -> None:
+def _begin(limits: dict[int, int]) -> None:
     """Lets the kernel end this process with the one that tries, and hold it to its memory."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if share is not None:
-        _limit(share)
+    for kind, most in limits.items():
+        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
 
 
-def _try(tried: Tried, batch: int, server: int) -> tuple[bool, int]:
-    """Whether the batch fits, and the bytes it took, where a server takes so many."""
+def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, int]:
+    """Whether the batch fits, and the bytes it took, if a server takes so many."""
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
-    begin = partial(_begin, None if tried.gpu else max(0, share))
+    limits = _limits(None if tried.gpu else max(0, share), headroom)
+    killed = oom_kills()
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as stream:
         child = subprocess.Popen(
             [*tried.command, *_SHORT, f"--batch-size={batch * tried.devices}"],
@@ -138,46 +185,108 @@ def _try(tried: Tried, batch: int, server: int) -> tuple[bool, int]:
             pass_fds=(stream.fileno(),),
             stdout=subprocess.DEVNULL,
             stderr=said,
-            preexec_fn=begin,  # noqa: PLW1509 - a few calls, and none of our threads runs
+            preexec_fn=partial(_begin, limits),  # noqa: PLW1509 - a few calls, no thread of ours
         )
-        code, taken = _ended(child)
+        end = _ended(child, limits)
         said.seek(0)
         errors = said.read().strip()
         stream.seek(0)
         failed = {event.values.get("error") for event in filter(None, map(events.parse, stream))}
-    # The kernel kills what takes the last of a machine's memory; some libraries abort.
-    full = code != 0 and (code == -9 or ran_out(RuntimeError(errors)) or bool(failed & _TOO_LARGE))
-    if code and not full:
-        last = (errors or "it said nothing").splitlines()[-1]
-        raise SpecError(f"{tried.name}a batch of {batch} a device fails for another reason: {last}")
-    told = "does not fit" if full else "fits"
-    print(f"{tried.name}{batch} a device {told}", file=sys.stderr, flush=True)
-    return not full, taken
+    full = end.code != 0 and (
+        bool(failed & _TOO_LARGE)
+        or told(errors)
+        or (end.code == -signal.SIGKILL and (killed is None or oom_kills() != killed))
+        # Libraries that do not check what they get crash, or abort without a word.
+        or ((end.code in _CRASHES or end.stuck) and end.near)
+    )
+    if end.code and not full:
+        raise SpecError(
+            f"{tried.name}a batch of {batch} a device fails for another reason: "
+            f"{_reason(end, errors)}"
+        )
+    print(
+        f"{tried.name}{batch} a device {'does not fit' if full else 'fits'}",
+        file=sys.stderr,
+        flush=True,
+    )
+    return not full, end.taken
 
 
-def _ended(child: subprocess.Popen[bytes]) -> tuple[int, int]:
-    """Its exit code and the most bytes it had; SpecError where it takes too long."""
-    late = threading.Event()
+def _reason(end: "_End", errors: str) -> str:
+    if end.stuck:
+        return f"it computed nothing for {_STUCK_SECONDS:.0f} s"
+    if end.code == -signal.SIGKILL:
+        return "it was killed (SIGKILL), and not by the kernel for memory"
+    ended = signal.Signals(-end.code).name if end.code < 0 else f"exit code {end.code}"
+    return errors.splitlines()[-1].strip() if errors else f"{ended}, without a word"
 
-    def end() -> None:
-        late.set()
-        child.kill()
 
-    timer = threading.Timer(_SECONDS, end)
-    timer.start()
+@dataclass(frozen=True, kw_only=True)
+class _End:
+    """How a try ended.
+
+    taken  most bytes it had
+    near   it had reserved more than half of what its limits allow
+    stuck  it was ended, since it computed nothing for a long time
+    """
+
+    code: int
+    taken: int
+    near: bool
+    stuck: bool
+
+
+def _ended(child: "subprocess.Popen[bytes]", limits: dict[int, int]) -> _End:
+    """Waits for a try; SpecError if it takes too long."""
+    begun = moved = time.monotonic()
+    near, stuck, spent = False, False, -1
     try:
-        _, status, usage = os.wait4(child.pid, 0)
+        while True:
+            pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+            if pid:
+                break
+            near |= _is_near(child.pid, limits)
+            now, before, spent = time.monotonic(), spent, _ticks(child.pid)
+            moved = now if spent != before else moved
+            stuck |= near and now - moved > _STUCK_SECONDS
+            if stuck or now - begun > _SECONDS:
+                child.kill()
+            time.sleep(_POLL_SECONDS)
         child.returncode = os.waitstatus_to_exitcode(status)
     finally:
-        timer.cancel()
         if child.returncode is None:  # an interrupt
             child.kill()
             child.wait()
-    if late.is_set():
+    if time.monotonic() - begun > _SECONDS and child.returncode and not stuck:
         raise SpecError(
             f"a try took more than {_SECONDS:.0f} s; say how much is enough: --auto-batch=MOST"
         )
-    return child.returncode, usage.ru_maxrss * 1024
+    return _End(code=child.returncode, taken=usage.ru_maxrss * 1024, near=near, stuck=stuck)
+
+
+def _is_near(pid: int, limits: dict[int, int]) -> bool:
+    """Whether a process has reserved more than half of what a limit allows."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    sizes = dict(line.split(":", 1) for line in lines if line.startswith(("VmPeak", "VmData")))
+    reserved = {resource.RLIMIT_AS: "VmPeak", resource.RLIMIT_DATA: "VmData"}
+    return any(
+        int(sizes[reserved[kind]].split()[0]) * 1024 > most / 2
+        for kind, most in limits.items()
+        if reserved[kind] in sizes
+    )
+
+
+def _ticks(pid: int) -> int:
+    """Clock ticks that a process has computed; 0 if it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return int(user) + int(system)
 
 
 def _without_batch(argv: Sequence[str]) -> list[str]:

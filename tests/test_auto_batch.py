@@ -1,5 +1,6 @@
 """The largest batch that fits: as workers share memory, for every point of a sweep, in training."""
 
+import itertools
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import fabfile as _fabfile
 from bench import auto_batch
 from bench.auto_batch import Tried, find, narrowed
 from bench.errors import SpecError
+from bench.memory import oom_kills
 from bench.options import parse
 from bench.trial import make
 from launch.hosts import ROOT
@@ -74,6 +76,116 @@ def test_a_try_that_fails_otherwise_or_takes_too_long_is_one_line(
     monkeypatch.setattr(auto_batch, "_SECONDS", 0.2)
     with pytest.raises(SpecError, match=r"more than 0 s; say how much is enough: --auto-batch="):
         find(Tried(command=(sys.executable, "-c", "import time; time.sleep(60)")))
+
+
+def dying(last_words: str, how: str) -> Tried:
+    """A worker that trains one image, and ends so with more."""
+    text = f"""
+import os, signal, sys
+if int(sys.argv[-1].removeprefix("--batch-size=")) > 1:
+    print({last_words!r}, file=sys.stderr, flush=True)
+    {how}
+"""
+    return Tried(command=(sys.executable, "-c", text))
+
+
+ABORT = "os.abort()"
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.mark.program
+@pytest.mark.usefixtures("free")
+@pytest.mark.parametrize(
+    ("last_words", "how"),
+    [
+        ("MemoryError", "sys.exit(1)"),
+        ("std::bad_alloc", ABORT),
+        ("[12:00:00] src/storage/storage.cc:199: Failed to allocate CPU Memory", "sys.exit(1)"),
+        ("Check failed: e == cudaSuccess: cudaMalloc retry failed: out of memory", ABORT),
+        ("mxnet::op: CUDNN_STATUS_ALLOC_FAILED", "sys.exit(255)"),
+        ("could not create a primitive", ABORT),
+        ("ImportError: libmxnet.so: failed to map segment from shared object", "sys.exit(1)"),
+        ("OpenBLAS blas_thread_init: pthread_create failed for thread 1 of 2", "os._exit(1)"),
+        ("libgomp: Thread creation failed: Resource temporarily unavailable", "os._exit(1)"),
+        ("RuntimeError: can't start new thread", "sys.exit(1)"),
+        (
+            "terminate called after throwing an instance of 'std::system_error'\n"
+            "  what():  Resource temporarily unavailable",
+            ABORT,
+        ),
+    ],
+)
+def test_a_try_without_memory_does_not_fit_whichever_library_says_so(
+    last_words: str, how: str
+) -> None:
+    assert find(dying(last_words, how), most=4) == 1
+
+
+@pytest.mark.program
+@pytest.mark.usefixtures("free")
+def test_a_killed_try_does_not_fit_if_the_kernel_counted_a_kill_for_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = itertools.count()
+    monkeypatch.setattr(auto_batch, "oom_kills", lambda: next(counts))
+    assert find(dying("", KILLED), most=4) == 1
+    monkeypatch.setattr(auto_batch, "oom_kills", lambda: 7)
+    with pytest.raises(SpecError, match=r"killed \(SIGKILL\), and not by the kernel for memory"):
+        find(dying("", KILLED), most=4)
+
+
+def test_kills_for_memory_are_counted_of_the_machine_and_of_the_cgroup(tmp_path: Path) -> None:
+    (tmp_path / "vmstat").write_text("nr_free_pages 12\noom_kill 3\n")
+    assert oom_kills(tmp_path / "vmstat", tmp_path) == 3
+    (tmp_path / "memory.events").write_text("oom 5\noom_kill 2\noom_group_kill 9\n")
+    assert oom_kills(tmp_path / "vmstat", tmp_path) == 5
+    assert oom_kills(tmp_path / "none", tmp_path / "none") is None
+
+
+@pytest.mark.program
+@pytest.mark.usefixtures("free")
+def test_a_crash_without_words_is_of_memory_near_the_limit_alone() -> None:
+    with pytest.raises(SpecError, match="2 a device fails for another reason: SIGABRT, without"):
+        find(dying("", ABORT), most=4)
+    take = "x = bytearray(600_000_000); import time; time.sleep(0.3); "
+    for how in (ABORT, "os.kill(os.getpid(), signal.SIGSEGV)"):
+        assert find(dying("", take + how), most=4) == 1
+
+
+# What `ulimit -v` does: the process's own address space, from its start.
+LIMITED = """
+import resource, sys
+from bench.auto_batch import Tried, find
+most = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+print(find(Tried(command=(sys.executable, "-c", sys.argv[2])), most=64))
+"""
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("megabytes", [210, 265, 330, 420, 560, 800])
+def test_under_ulimit_v_the_batch_found_fits_and_twice_that_does_not(megabytes: int) -> None:
+    hungry = HUNGRY.replace("30_000_000", "100_000_000").replace("20_000_000", "40_000_000")
+    most = megabytes * MB
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(most), hungry],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = int(done.stdout)
+    codes = [
+        subprocess.run(
+            [sys.executable, "-c", hungry, f"--batch-size={batch}"],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+            stderr=subprocess.DEVNULL,
+            check=False,
+        ).returncode
+        for batch in (found, 2 * found)
+    ]
+    assert codes == [0, 1]
 
 
 def test_a_layout_with_more_processes_speaks_for_those_with_fewer() -> None:
