@@ -1,5 +1,6 @@
 """What a person should know of a job that runs as it was asked to."""
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ from bench.options import Options
 
 # A link of 1 Gbit/s carries as much; on a faster one servers' copies take their part.
 _MANY_BYTES_A_SECOND = 125e6
+# Times the loss of guessing.
+_ABSURD = 10
 
 
 def of_batch(options: Options, whole: int, images: int) -> Iterator[Note]:
@@ -32,6 +35,13 @@ def of_traffic(
     megabytes = (pushed + parameter_bytes) / 1e6
     if megabytes * 1e6 > _MANY_BYTES_A_SECOND * seconds:
         yield Note(NoteKind.LITTLE_COMPUTING, {"megabytes": megabytes, "seconds": seconds})
+
+
+def of_loss(classes: int, windows: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
+    """Note a loss that is finite and absurd: guessing gives ln(classes)."""
+    losses = [window["loss"] for window in windows]
+    if losses and losses[-1] > max(losses[0], _ABSURD * math.log(classes)):
+        yield Note(NoteKind.LOSS_ROSE, {"first": losses[0], "last": losses[-1]})
 
 
 def show(notes: Iterable[Note]) -> None:

@@ -47,6 +47,7 @@ class NoteKind(StrEnum):
     BATCH_ABOVE_EPOCH = "batch-above-epoch"
     BATCH_ABOVE_CLASSES = "batch-above-classes"
     LITTLE_COMPUTING = "little-computing"
+    LOSS_ROSE = "loss-rose"
     # The windows.
     WINDOWS_DROPPED = "windows-dropped"
     MANY_WINDOWS_DROPPED = "many-windows-dropped"
@@ -177,6 +178,10 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
     ),
     NoteKind.BATCH_ABOVE_CLASSES: (_CLASSES, ""),
     NoteKind.LITTLE_COMPUTING: (_TRAFFIC, ""),
+    NoteKind.LOSS_ROSE: (
+        "the loss rose from {first:.3g} to {last:.3g}: training diverges; try a smaller --lr",
+        "training diverged",
+    ),
     NoteKind.WINDOWS_DROPPED: (_DROPPED, ""),
     NoteKind.MANY_WINDOWS_DROPPED: (_DROPPED, "more than a third of the windows do not count"),
     NoteKind.NOT_STEADY: (

@@ -147,6 +147,7 @@ def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
     if not worker.options.benchmark:
         images = batches.epoch_images(worker.options, worker.num_workers)
         found += doubts.of_batch(worker.options, worker.part.whole, images)
+    found += doubts.of_loss(worker.options.num_classes, windows)
     doubts.show(found)
     return tuple(found)
 

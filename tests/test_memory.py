@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench.auto_batch import largest
-from bench.doubts import of_batch, of_traffic
+from bench.doubts import of_batch, of_loss, of_traffic
 from bench.memory import ran_out
-from bench.notes import texts
+from bench.notes import NoteKind, texts
 from bench.options import parse
 
 ROOT = Path(__file__).parent.parent
@@ -98,6 +98,27 @@ def test_doubling_and_bisection_find_the_limit(limit: int) -> None:
 )
 def test_out_of_memory_is_recognised(error: Exception, full: bool) -> None:
     assert ran_out(error) is full
+
+
+@pytest.mark.parametrize(
+    ("losses", "noted"),
+    [
+        ([2.3, 2.2, 4.5e7], True),
+        ([2.3, 23.1], True),  # 10 ln 10 is 23.03
+        ([2.3, 23.0], False),
+        ([2.3, 99.0, 2.4], False),
+        ([400.0, 300.0], False),  # a bad start that gets better
+        ([], False),
+    ],
+)
+def test_a_loss_that_rises_beyond_ten_times_that_of_guessing_is_noted(
+    losses: list[float], noted: bool
+) -> None:
+    (found,) = list(of_loss(10, [{"loss": one} for one in losses])) or [None]
+    assert (found is not None) is noted
+    if found:
+        assert found.kind is NoteKind.LOSS_ROSE
+        assert found.figures == {"first": losses[0], "last": losses[-1]}
 
 
 def test_doubtful_jobs_are_told_their_figures() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from bench import accuracy, training
 from bench.mxnet_import import mx
+from bench.notes import NoteKind
 from tests.workers import SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
@@ -94,3 +95,18 @@ def test_a_synthetic_sweeps_graph_gives_nothing_but_losses() -> None:
     assert worker.accuracy is None
     found = worker.loss_of(mx.nd.zeros((4, 3, 32, 32)), mx.nd.zeros(4))
     assert found.shape == (4,)
+
+
+def test_training_that_diverges_to_a_finite_loss_is_noted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = training.measure
+
+    def absurd(*given: Any) -> dict[str, Any]:
+        found = measure(*given)
+        return found | {"loss": 4.5e7 if found["index"] else 2.3}
+
+    monkeypatch.setattr(training, "measure", absurd)
+    summary = trained(*SYNTHETIC, "--windows=2")
+    assert [note.kind for note in summary.notes] == [NoteKind.LOSS_ROSE]
+    assert "note: the loss rose from 2.3 to 4.5e+07" in capsys.readouterr().err
