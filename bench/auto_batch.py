@@ -41,12 +41,13 @@ _INFINITE = resource.RLIM_INFINITY
 _POLL_SECONDS = 0.02
 # MXNet can wait for ever for a thread that could not start.
 _STUCK_SECONDS = 30.0
-# Said last, these count: six steps, as many as memory was seen to grow in, and nothing is written.
+# Said last, these count; nothing is written.
 _SHORT = (
-    *("--windows=1", "--warmup-windows=1", "--steps-per-window=3", "--precision=0"),
-    *("--data-val=", "--monitor=0"),
+    *("--warmup-windows=1", "--precision=0", "--data-val=", "--monitor=0"),
     *("--model-prefix=", "--load-epoch=0", "--profile-worker-suffix=", "--profile-server-suffix="),
 )
+# As many as memory was seen to grow in.
+_STEPS = 6
 # What a worker fails with if its batch needs more memory, or more images, than there are.
 _TOO_LARGE = frozenset({MemoryError.__name__, SmallShareError.__name__})
 _BATCHES = frozenset({"--batch-size", "--global-batch", "--auto-batch"})
@@ -180,7 +181,7 @@ def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, in
     killed = oom_kills()
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as stream:
         child = subprocess.Popen(
-            [*tried.command, *_SHORT, f"--batch-size={batch * tried.devices}"],
+            [*tried.command, *_length(tried), *_SHORT, f"--batch-size={batch * tried.devices}"],
             env=os.environ | tried.env | {events.STREAM_VARIABLE: str(stream.fileno())},
             pass_fds=(stream.fileno(),),
             stdout=subprocess.DEVNULL,
@@ -210,6 +211,15 @@ def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, in
         flush=True,
     )
     return not full, end.taken
+
+
+def _length(tried: Tried) -> tuple[str, ...]:
+    """How long a try trains: steps wait for each other at a window's edge, and free memory."""
+    taker = empty("auto_batch", "")
+    taker.add_argument("--steps-per-window", type=int, default=0)
+    asked = taker.parse_known_args(tried.command)[0].steps_per_window or (10 if tried.gpu else 1)
+    steps = min(asked, _STEPS // 2)
+    return f"--steps-per-window={steps}", f"--windows={_STEPS // steps - 1}"
 
 
 def _reason(end: "_End", errors: str) -> str:

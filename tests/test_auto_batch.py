@@ -14,7 +14,7 @@ from invoke.context import Context
 
 import fabfile as _fabfile
 from bench import auto_batch
-from bench.auto_batch import Tried, find, narrowed
+from bench.auto_batch import Tried, _length, find, narrowed
 from bench.errors import SpecError
 from bench.memory import oom_kills
 from bench.options import parse
@@ -150,6 +150,21 @@ def test_a_crash_without_words_is_of_memory_near_the_limit_alone() -> None:
     take = "x = bytearray(600_000_000); import time; time.sleep(0.3); "
     for how in (ABORT, "os.kill(os.getpid(), signal.SIGSEGV)"):
         assert find(dying("", take + how), most=4) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "gpu", "length"),
+    [
+        ((), False, ("--steps-per-window=1", "--windows=5")),
+        ((), True, ("--steps-per-window=3", "--windows=1")),
+        (("--steps-per-window", "2"), False, ("--steps-per-window=2", "--windows=2")),
+        (("--steps-per-window=50",), False, ("--steps-per-window=3", "--windows=1")),
+    ],
+)
+def test_a_try_has_windows_as_long_as_training_has(
+    words: tuple[str, ...], gpu: bool, length: tuple[str, ...]
+) -> None:
+    assert _length(Tried(command=("python", "-m", "x", *words), gpu=gpu)) == length
 
 
 # What `ulimit -v` does: the process's own address space, from its start.

@@ -12,7 +12,7 @@ import pytest
 from bench.auto_batch import largest
 from bench.doubts import of_batch, of_loss, of_traffic
 from bench.memory import ran_out
-from bench.notes import NoteKind, texts
+from bench.notes import Note, NoteKind, texts
 from bench.options import parse
 
 ROOT = Path(__file__).parent.parent
@@ -114,11 +114,9 @@ def test_out_of_memory_is_recognised(error: Exception, full: bool) -> None:
 def test_a_loss_that_rises_beyond_ten_times_that_of_guessing_is_noted(
     losses: list[float], noted: bool
 ) -> None:
-    (found,) = list(of_loss(10, [{"loss": one} for one in losses])) or [None]
-    assert (found is not None) is noted
-    if found:
-        assert found.kind is NoteKind.LOSS_ROSE
-        assert found.figures == {"first": losses[0], "last": losses[-1]}
+    found = list(of_loss(10, [{"loss": one} for one in losses]))
+    figures = {"first": losses[0], "last": losses[-1]} if noted else {}
+    assert found == ([Note(NoteKind.LOSS_ROSE, figures)] if noted else [])
 
 
 def test_doubtful_jobs_are_told_their_figures() -> None:
