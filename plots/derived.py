@@ -1,10 +1,19 @@
-"""What a report says against what its run gives: each cell of results.csv, lines of report.md."""
+"""What the files of a report say against what its run gives: cells, lines, pages and figures."""
 
+import base64
+import binascii
 import csv
 import io
 import math
+import re
+import zlib
 from collections.abc import Iterator
 from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from PIL import Image
 
 from plots.document import document
 from plots.failures import Failures
@@ -15,6 +24,16 @@ from results.run import Run
 _MOST_NAMED = 3
 # Another machine's mathematics may differ in the last digit.
 _ALIKE = 1e-9
+# Digits of a number that was computed and not rounded.
+_DIGITS = 8
+# Of a coordinate in a figure; they have six decimals.
+_PIXELS = 2e-6
+# Of 255: what a last digit can change in the color of a pixel.
+_SHADES = 2
+_NUMBER = re.compile(r"(\d+\.\d+(?:e[-+]?\d+)?)")
+_DETAILS = re.compile(r'<script type="text/plain" id="details">([^<]*)</script>')
+_PNG = b"\x89PNG\r\n\x1a\n"
+_MOST_BYTES = 1 << 28
 
 
 def wrong_cells(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
@@ -48,12 +67,123 @@ def lacks_prices(costs: Costs, text: str) -> bool:
 
 def wrong_lines(run: Run, costs: Costs, text: str) -> Iterator[str]:
     """Where the text of report.md is not what would be written now."""
-    lines = zip_longest(text.splitlines(), document(run, costs, Failures()).splitlines())
+    made = document(run, costs, Failures())
+    if text == made:
+        return
+    lines = zip_longest(text.split("\n"), made.split("\n"))
     wrong = [(n, one, other) for n, (one, other) in enumerate(lines, 1) if one != other]
     for number, one, other in wrong[:_MOST_NAMED]:
         yield f"report.md line {number}: {_differing(one or '', other or '')}"
     if len(wrong) > _MOST_NAMED:
         yield f"report.md: {len(wrong) - _MOST_NAMED} more lines are not what the run gives"
+
+
+def wrong_file(path: Path, made: Path) -> str:
+    """Where a page or a figure is not the one that the run gives; '' if it is the same.
+
+    It is if only the last digits of computed numbers differ, or how it is compressed.
+    """
+    said, found = path.read_bytes(), made.read_bytes()
+    if said == found:
+        return ""
+    if path.suffix == ".parquet":
+        return "" if _same_frames(path, made) else f"{path.name}: other rows than the run gives"
+    if path.suffix == ".png":
+        return "" if _are_alike(said, found) else f"{path.name}: other pixels than the run gives"
+    try:
+        return _first_line(path.name, said.decode(), found.decode())
+    except UnicodeDecodeError:
+        return f"{path.name}: is no text"
+
+
+def _same_frames(path: Path, made: Path) -> bool:
+    """Whether two Parquet files hold the same rows."""
+    try:
+        said, found = (pd.read_parquet(one, engine="pyarrow").to_csv() for one in (path, made))
+    except (OSError, ValueError):  # what pyarrow raises is one of them
+        return False
+    return _same(said, found)
+
+
+def _first_line(name: str, said: str, found: str) -> str:
+    """The first line in which the texts differ."""
+    same = _same_coordinates if name.endswith(".svg") else _same
+    lines = zip_longest(said.split("\n"), found.split("\n"))
+    for number, (one, other) in enumerate(lines, 1):
+        if one == other:
+            continue
+        if one is None or other is None:
+            lacks = "one line more" if one is None else "no such line"
+            return f"{name} line {number}: the run gives {lacks}"
+        if match := _DETAILS.fullmatch(other):
+            if not _same_details(one, match[1]):
+                return f"{name} line {number}: other details of points than the run gives"
+        elif not same(one, other):
+            return f"{name} line {number}: {_differing(one, other)}"
+    return ""
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two texts differ in the last digits of long numbers alone."""
+    return _same_but_numbers(one, other, relative=_ALIKE)
+
+
+def _same_coordinates(one: str, other: str) -> bool:
+    return _same_but_numbers(one, other, absolute=_PIXELS)
+
+
+def _same_but_numbers(one: str, other: str, relative: float = 0.0, absolute: float = 0.0) -> bool:
+    parts, others = _NUMBER.split(one), _NUMBER.split(other)
+    if len(parts) != len(others) or parts[::2] != others[::2]:
+        return False
+    return all(
+        a == b
+        or (
+            max(len(a), len(b)) > _DIGITS
+            and math.isclose(float(a), float(b), rel_tol=relative, abs_tol=absolute)
+        )
+        for a, b in zip(parts[1::2], others[1::2], strict=True)
+    )
+
+
+def _same_details(line: str, packed: str) -> bool:
+    """Whether a line of the page holds these details, however they are compressed."""
+    match = _DETAILS.fullmatch(line)
+    said, found = (_unpacked(text) for text in (match[1] if match else "", packed))
+    return said is not None and found is not None and _same(said, found)
+
+
+def _unpacked(packed: str) -> str | None:
+    try:
+        unpack = zlib.decompressobj(31)
+        text = unpack.decompress(base64.b64decode(packed, validate=True), _MOST_BYTES)
+        return text.decode() if unpack.eof and not unpack.unused_data else None
+    except (binascii.Error, zlib.error, UnicodeDecodeError):
+        return None
+
+
+def _are_alike(said: bytes, found: bytes) -> bool:
+    """Whether two PNG files hold the same picture, and nothing besides."""
+    if _chunks(said) != _chunks(found):
+        return False
+    try:
+        one, other = (np.asarray(Image.open(io.BytesIO(data)), int) for data in (said, found))
+    except (OSError, SyntaxError, ValueError, zlib.error):
+        return False
+    return one.shape == other.shape and int(abs(one - other).max()) <= _SHADES
+
+
+def _chunks(data: bytes) -> list[bytes]:
+    """The chunks of a PNG file, those of pixels as one that is empty; what follows the last."""
+    found: list[bytes] = [data[: len(_PNG)]]
+    at = len(_PNG)
+    while at + 12 <= len(data) and found[-1][4:8] != b"IEND":
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")
+        chunk = data[at:end] if data[at + 4 : at + 8] != b"IDAT" else b""
+        if chunk or found[-1]:
+            found.append(chunk)
+        at = end
+    return [*found, data[at:]]
 
 
 def _rows(text: str) -> list[list[str]]:

@@ -13,6 +13,7 @@ from plots.lines import is_drawn
 from plots.table import markdown, told
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
+from results.digest import FORMAT
 from results.environment import shown
 from results.run import Run
 from results.scaling import ScalingRow
@@ -33,6 +34,7 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
     """report.md, whole; parts that fail are named in it and in `failures`, or raise without."""
     part = partial(attempted, failures)
     parts = [
+        f"<!-- report-format {FORMAT} -->",
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
         plain(str(run.environment.get("description") or "")),
         part("machine", lambda: where(run)),

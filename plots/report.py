@@ -1,6 +1,7 @@
 """The report of a run: results.csv, report.md, the page and the figures, from its records."""
 
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from pathlib import Path
 
 from plots import figure, threads, upstream
@@ -11,9 +12,13 @@ from plots.frame import frame, parquet
 from plots.lines import is_drawn
 from plots.page.page import page
 from results.cost import NO_COSTS, Costs
+from results.digest import Choice
 from results.errors import StoreError
 from results.run import Run
 from results.store import write_whole
+
+# Those that draw: with other versions pages and figures differ.
+_LIBRARIES = ("jinja2", "matplotlib", "pillow", "plotly")
 
 
 def build(
@@ -84,6 +89,16 @@ def write_parquet(run: Run, costs: Costs) -> list[Path]:
     path = _folder(run) / "results.parquet"
     parquet(run.rows, costs, run.commit, path)
     return [path]
+
+
+def choice(run: Run, baseline: str = "", over: str = "") -> Choice:
+    """What a report of this run is built with, as report/digests.json keeps it."""
+    return Choice(baseline=baseline, over=over, place=run.location, libraries=libraries())
+
+
+def libraries() -> dict[str, str]:
+    """The versions of those that draw."""
+    return {name: metadata.version(name) for name in _LIBRARIES}
 
 
 # What is written by choice, by the option of report.build that asks for it.

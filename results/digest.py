@@ -7,10 +7,11 @@ SHA-256s; the report's own files are listed beside it and are not in it, for the
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ import msgspec
 from results.errors import StoreError
 from results.events import opened
 from results.prices import Prices, again
+from results.run import ELSEWHERE
 from results.store import BUFFER, read_json, write_whole
 
 # 1: first.
@@ -37,6 +39,9 @@ _MOST_MARKS = 20_000
 _PIECE_BYTES = 1 << 20
 # Text has been seen to shrink to about so much of it.
 _PACKED = 0.05
+# Where page and text of a report have the number of their format.
+_NUMBER = re.compile(rb'report-format"? ?(?:content=")?(\d{1,9})')
+_START_BYTES = 1 << 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +65,13 @@ class Choice:
     """What a report was built with, besides its run and prices.
 
     baseline   that speed-ups are against, 'KVSTORE xN'
+    place      of the run then: see Run.location; None: as it is now
     over       the run that is drawn behind it, as it was named
     libraries  versions of those that draw
     """
 
     baseline: str = ""
+    place: str | None = None
     over: str = ""
     libraries: Mapping[str, str] = field(default_factory=dict)
 
@@ -167,17 +174,47 @@ def kept(folder: Path) -> Digests | None:
             {name: File(**one) for name, one in data[part].items()} for part in ("files", "report")
         )
         prices = again(data["prices"]) if data.get("prices") else None
+        name = str(data["name"])
+        choice = msgspec.convert(data.get("choice", {}), Choice)
+        _check_place(name, choice.place)
         return Digests(
             files=files,
             report=report,
-            name=str(data["name"]),
+            name=name,
             code=str(data["code"]),
             prices=prices,
             format=int(data.get("format", 1)),
-            choice=msgspec.convert(data.get("choice", {}), Choice),
+            choice=choice,
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise StoreError(f"{where}: is not as it is written ({error}); {BUILD_AGAIN}") from error
+
+
+def _check_place(name: str, place: str | None) -> None:
+    """ValueError unless a run can have this name and lie there."""
+    if Path(name).name != name or name == ".." or not name.isprintable():
+        raise ValueError(f"{name!r} is no name of a run")
+    path = PurePosixPath(place or "")
+    below = path.name == name and not path.is_absolute() and ".." not in path.parts
+    if place not in {None, "", ELSEWHERE} and not below:
+        raise ValueError(f"{place!r} is no place of {name}")
+
+
+def report_format(folder: Path, was: Digests | None) -> int | None:
+    """The format of a run's report: by digests.json, else by its page or its text.
+
+    1 for a report that has no number; None where there is no report.
+    """
+    if was is not None:
+        return was.format
+    for name in ("index.html", "report.md"):
+        path = folder / REPORT / name
+        if path.is_file():
+            with path.open("rb") as file:
+                start = file.read(_START_BYTES)
+            found = _NUMBER.search(start)
+            return int(found[1]) if found else 1
+    return 1 if reported(folder) else None
 
 
 def _sha256(data: object) -> str:

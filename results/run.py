@@ -17,6 +17,9 @@ from results.scaling import ScalingRow, against_chosen, rows_of
 from results.speedup import choice
 from results.store import Unread, read, read_json
 
+# What stands for the folder of a run outside the checkout.
+ELSEWHERE = "RUN"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -24,6 +27,7 @@ class Run:
 
     missing   points that are not measured yet
     troubles  what could not be read and is left out
+    place     its `location` when its report was built; None: as it is now
     unmeasured  the trials of points without any repeat yet, as far as asked.json has them
     """
 
@@ -33,6 +37,21 @@ class Run:
     missing: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()
     unmeasured: tuple[Trial, ...] = ()
+    place: str | None = None
+
+    @property
+    def location(self) -> str:
+        """The folder as the checkout sees it, by which its sweep is found, if it kept one.
+
+        'RUN' if it lies elsewhere; '' if it kept no sweep.
+        """
+        folder = self.folder.resolve()
+        if self.place is not None:
+            return self.place
+        if not (folder / "sweep.toml").is_file():
+            return ""
+        below = folder.is_relative_to(Path.cwd())
+        return folder.relative_to(Path.cwd()).as_posix() if below else ELSEWHERE
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ class Verified:
 
     wrong      what is not as it has to be, a line each
     unchecked  what nothing could be told of, a line each
+    lacking    what of the report was not compared though it has to be, a line each
     ranks      of how many ranks the windows were derived again, and how many windows
     rows       of how many rows of the report the cells were
     digest     of the run's files as they are
@@ -25,6 +26,7 @@ class Verified:
 
     wrong: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
     ranks: int = 0
     windows: int = 0
     rows: int = 0

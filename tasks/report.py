@@ -118,7 +118,7 @@ def build_report(
     """
     from launch.identity import own_code
     from plots.failures import Failures
-    from plots.report import EXTRA, build
+    from plots.report import EXTRA, build, choice
     from plots.table import show
     from results import digest
     from results.run import load, with_baseline
@@ -134,7 +134,8 @@ def build_report(
         _say(build(run, costs, behind, failures))
         for name in extra:
             _say(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
-    print(f"digest: {digest.write(folder, own_code(), files.result(), given)}")
+    built = choice(run, baseline, over)
+    print(f"digest: {digest.write(folder, own_code(), files.result(), given, built)}")
     _end(run, failures)
 
 

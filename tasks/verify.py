@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
@@ -13,7 +14,7 @@ from invoke.exceptions import Exit
 from bench.errors import SpecError
 from results.errors import StoreError
 from tasks.door import reader, task
-from tasks.report import costs_of, prices_of, run_folder
+from tasks.report import costs_of, drawn_behind, prices_of, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.cost import Costs
@@ -26,6 +27,23 @@ _MOST_LINES = 200
 _MOST_NAMED = 10
 # What of a report is made again, cell by cell and line by line.
 _DERIVED = ("results.csv", "report.md")
+_PICTURES = ("index.html", "scaling.svg", "scaling.png", "threads.svg", "threads.png")
+# What bench.ab writes there, and what report.build writes if it is asked to.
+_OTHERS = frozenset({"ab.md", "ab.csv"})
+_EXTRA = {"upstream-csv": "upstream/", "parquet": "results.parquet"}
+_EXPORTS = "exports/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """How a report was built, as far as that is known here.
+
+    behind  the run that was drawn behind it
+    excuse  why pages and figures may rightly be others than those made here; '' if they may not
+    """
+
+    behind: Run | None = None
+    excuse: str = ""
 
 
 @task(
@@ -33,10 +51,11 @@ _DERIVED = ("results.csv", "report.md")
         "run": "name below results/runs, or a path; default: the newest",
         "digest": "what 'fab report.build' printed: sha256:...",
         "prices": "file with prices; default: those that the report was built with",
+        "over": "the run that the report was built over; default: a published table is found",
     }
 )
 @reader
-def report_verify(c, run="", digest="", prices=""):  # type: ignore[no-untyped-def]
+def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]
     """Check a run against its digest, and every cell of its report against the raw events."""
     from results.store import writer
 
@@ -46,13 +65,15 @@ def report_verify(c, run="", digest="", prices=""):  # type: ignore[no-untyped-d
         raise StoreError(f"{folder}: no such run folder; 'fab results.list' shows those there are")
     if process := writer(folder):
         raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
-    result = verified(folder, expected, given)
+    result = verified(folder, expected, given, over)
     for line in result.wrong[:_MOST_LINES]:
         print(f"WRONG: {line}")
     if len(result.wrong) > _MOST_LINES:
         print(f"WRONG: {len(result.wrong) - _MOST_LINES} more places")
     for line in result.unchecked:
         print(f"not checked: {line}")
+    for line in result.lacking:
+        print(line)
     print(f"digest: {result.digest}")
     print(
         f"derived again: {result.windows} windows of {result.ranks} ranks from their events, "
@@ -65,15 +86,20 @@ def report_verify(c, run="", digest="", prices=""):  # type: ignore[no-untyped-d
         )
     if result.wrong:
         raise Exit(f"error: {folder}: is not as it has to be, the lines above say where", code=2)
+    if result.lacking and expected:
+        raise Exit(f"error: {folder}: not all of its report was checked, see above", code=2)
     print("all that was checked holds")
 
 
-def verified(folder: Path, expected: str = "", prices: Prices | None = None) -> Verified:
+def verified(
+    folder: Path, expected: str = "", prices: Prices | None = None, over: str = ""
+) -> Verified:
     """What came out of checking a run, against the digest it is expected to have.
 
-    Costs are at these prices, or else at those that its report was built with.
+    Costs are at these prices, or else at those that its report was built with; `over` names the run
+    that the report was built over.
     """
-    from results.digest import digests
+    from results.digest import FORMAT, digests, report_format
     from results.verify import derived
 
     now = digests(folder)
@@ -82,11 +108,70 @@ def verified(folder: Path, expected: str = "", prices: Prices | None = None) -> 
     result.unchecked += _strangers(folder)
     was = _kept(folder, result)
     result.wrong[:0] = _files(folder, now, was, expected)
-    if again is not None:
-        named = replace(again, folder=folder.with_name(was.name)) if was else again
+    number = report_format(folder, was)
+    if number not in {None, FORMAT}:
+        line = f"report not checked: built by format {number}; run fab report.build"
+        result.lacking.append(line)
+    elif again is not None and number is not None:
+        named = _as_built(again, was, result)
         costs = costs_of(named, prices or (was.prices if was else None))
-        result.wrong += _report(named, costs, folder, result)
+        result.wrong += _report(named, costs, folder, _built(was, over), result)
     return result
+
+
+def _as_built(run: Run, was: Digests | None, result: Verified) -> Run:
+    """The run under the name, at the place and with the baseline that its report was built with."""
+    from results.run import with_baseline
+
+    placed = replace(run, place=run.location)
+    if was is None:
+        return placed
+    if was.name != run.name:
+        result.unchecked.append(f"the name of the run, which its report calls {was.name!r}")
+    if was.prices is not None:
+        result.unchecked.append("the prices that the report was built with")
+    try:
+        placed = with_baseline(placed, was.choice.baseline)
+    except SpecError as error:
+        result.wrong.append(f"report/digests.json: {error}")
+    folder = run.folder.resolve().with_name(was.name or run.name)
+    place = placed.place if was.choice.place is None else was.choice.place
+    return replace(placed, folder=folder, place=place)
+
+
+def _built(was: Digests | None, over: str) -> Built:
+    """What is known here of how the report was built."""
+    from plots.report import libraries
+    from results.run import with_baseline
+
+    if was is None:
+        return Built(behind=drawn_behind(over) if over else None)
+    choice, here = was.choice, libraries()
+    differing = [
+        f"{name} {version}, here {here.get(name, 'none')}"
+        for name, version in choice.libraries.items()
+        if here.get(name) != version
+    ]
+    excuse = f"drawn by other library versions ({'; '.join(differing)})" if differing else ""
+    behind = None
+    if over or choice.over:
+        try:
+            behind = with_baseline(drawn_behind(over or _published(choice.over)), choice.baseline)
+        except StoreError:
+            if over:
+                raise
+            excuse = f"drawn over {choice.over!r}; name that run by --over"
+    return Built(behind=behind, excuse=excuse)
+
+
+def _published(name: str) -> str:
+    """The name, if it is that of a published table: others are for the verifier to name."""
+    from results.references import known
+
+    table = name.removeprefix("reference:")
+    if table not in known():
+        raise StoreError(f"{name}: no published table")
+    return f"reference:{table}"
 
 
 def _strangers(folder: Path) -> Iterator[str]:
@@ -142,17 +227,14 @@ def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[
         )
 
 
-def _report(again: Run, costs: Costs, folder: Path, result: Verified) -> Iterator[str]:
+def _report(
+    again: Run, costs: Costs, folder: Path, built: Built, result: Verified
+) -> Iterator[str]:
     """What is wrong with the report's files."""
     from plots.derived import lacks_prices, wrong_cells, wrong_lines
-    from results.digest import NAME, REPORT, reported
+    from results.digest import REPORT
 
     giver = "the events" if result.ranks else "the records"
-    others = {path.name for path in reported(folder).values()} - set(_DERIVED)
-    if others:
-        kept = (folder / REPORT / NAME).is_file()
-        how = f"compared with report/{NAME} only" if kept else "nothing is there to compare with"
-        result.unchecked.append(f"{', '.join(sorted(others))}: {how}")
     table = folder / REPORT / "results.csv"
     if table.is_file() and lacks_prices(costs, table.read_text(encoding="utf-8", errors="replace")):
         yield (
@@ -161,7 +243,7 @@ def _report(again: Run, costs: Costs, folder: Path, result: Verified) -> Iterato
         )
         return
     for name in _DERIVED:
-        path = folder / "report" / name
+        path = folder / REPORT / name
         if not path.is_file():
             result.unchecked.append(f"report/{name} is not there")
             continue
@@ -171,3 +253,49 @@ def _report(again: Run, costs: Costs, folder: Path, result: Verified) -> Iterato
             yield from wrong_cells(again, costs, text, giver)
         else:
             yield from wrong_lines(again, costs, text)
+    yield from _made(again, costs, folder, built, result)
+
+
+def _made(again: Run, costs: Costs, folder: Path, built: Built, result: Verified) -> Iterator[str]:
+    """Pages, figures and tables that are not those that the run gives, by making them again."""
+    from plots.derived import wrong_file
+    from plots.failures import Failures
+    from plots.report import EXTRA, build
+    from results.digest import NAME, REPORT
+
+    there = _below(folder / REPORT)
+    with TemporaryDirectory() as scratch:
+        run = replace(again, folder=Path(scratch) / again.name)
+        build(run, costs, built.behind, Failures())
+        for name, where in _EXTRA.items():
+            if any(one.startswith(where) for one in there):
+                try:
+                    EXTRA[name](run, costs)
+                except StoreError as error:
+                    result.lacking.append(f"report/{where}: not compared: {error}")
+        made = _below(run.folder / REPORT)
+        for name in sorted(made.keys() - {*_DERIVED, NAME}):
+            path = there.pop(name, None)
+            if path is None:
+                result.unchecked.append(f"report/{name} is not there")
+            elif path.is_symlink() or not path.is_file():
+                yield f"{name}: is no file"
+            elif (said := wrong_file(path, made[name])) and built.excuse:
+                result.lacking.append(f"{name}: not compared: {built.excuse}")
+            elif said:
+                yield said
+    for name in sorted(there.keys() - {*_DERIVED, NAME}):
+        if name in _PICTURES or name.startswith(_EXTRA["upstream-csv"]):
+            yield f"{name}: the run gives no such file"
+        elif name in _OTHERS:
+            result.unchecked.append(f"{name}: compared with report/{NAME} only")
+        elif name not in _EXTRA.values():
+            shown = name if name.isprintable() else ascii(name)
+            result.lacking.append(f"report/{shown}: of no report, not checked")
+
+
+def _below(report: Path) -> dict[str, Path]:
+    """The files and links of a report by their names in it, without those of other tools."""
+    found = (path for path in report.rglob("*") if path.is_symlink() or not path.is_dir())
+    named = {path.relative_to(report).as_posix(): path for path in found}
+    return {name: path for name, path in named.items() if not name.startswith(_EXPORTS)}

@@ -8,6 +8,7 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import pytest
+from invoke.context import Context
 
 import fabfile as _fabfile
 import results.archive
@@ -87,7 +88,7 @@ def test_a_packed_run_can_be_shown_reported_and_checked_where_it_lies(
     assert "alexnet" in capsys.readouterr().out
     fabfile.report_verify.body(None, run=named)
     assert "all that was checked holds" in capsys.readouterr().out
-    fabfile.report_build.body(None, run=named)
+    fabfile.report_build.body(Context(), run=named)
     assert f"{there}/a-report/results.csv" in capsys.readouterr().out
     assert (there / "a-report" / "scaling.png").stat().st_size > 200
 

@@ -19,6 +19,7 @@ from plots.page.panels import drawing, names
 from plots.table import header, notes, table, told
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
+from results.digest import FORMAT
 from results.run import Run
 
 HERE = Path(__file__).parent
@@ -68,6 +69,7 @@ def _known(
     drawn = data["run"]
     return {
         "run": run,
+        "format": FORMAT,
         "data": data,
         "words": attempted(failures, "summary", lambda: paragraph(run)),
         "troubles": told(run.troubles),

@@ -2,10 +2,9 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from bench.trial import is_called
-from results.run import Run
+from results.run import ELSEWHERE, Run
 from results.scaling import ScalingRow
 
 _FAB = ("fab", "bench.sweep")
@@ -17,10 +16,9 @@ def command(run: Run, row: ScalingRow) -> str:
     It is for the checkout, with the options that the run was measured with where it kept them; a
     run that lies elsewhere is called RUN there.
     """
-    if not _sweep(run).is_file():
+    if not run.location:
         return ""
-    elsewhere = _is_elsewhere(run)
-    sweep = "RUN/sweep.toml" if elsewhere else str(_sweep(run).relative_to(Path.cwd()))
+    sweep = f"{run.location}/sweep.toml"
     words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
     return shlex.join([*words, *_options(run, row), "--run", f"{run.name}-again"])
 
@@ -28,17 +26,8 @@ def command(run: Run, row: ScalingRow) -> str:
 def title(run: Run) -> str:
     """What the command is, and what has to be put into it."""
     lacking = "" if _kept(run) else ", without the options that it was given then"
-    put = "; put this run's folder for RUN" if _is_elsewhere(run) else ""
+    put = f"; put this run's folder for {ELSEWHERE}" if run.location == ELSEWHERE else ""
     return f"All of the point, in the checkout{lacking}{put}"
-
-
-def _is_elsewhere(run: Run) -> bool:
-    """Whether the run kept a sweep, and lies outside the checkout, where fab runs."""
-    return _sweep(run).is_file() and not _sweep(run).is_relative_to(Path.cwd())
-
-
-def _sweep(run: Run) -> Path:
-    return run.folder.resolve() / "sweep.toml"
 
 
 def _kept(run: Run) -> Sequence[str]:
