@@ -69,6 +69,11 @@ def inflation(rho: Any, count: Any) -> Any:
     return 1 + 2 * rho / (1 - rho) - 2 * tail / (1 - rho)
 
 
+def independent(rho: float, count: int) -> float:
+    """How many independent values say as much of a mean as `count` of an AR(1); at least 3."""
+    return max(count / float(inflation(rho, count)), min(count, _LEAST_ALIKE))
+
+
 def error_of_mean(values: Sequence[float] | Numbers) -> Error | None:
     """The error of the mean of a stationary series; None for fewer than two values.
 
@@ -84,5 +89,5 @@ def error_of_mean(values: Sequence[float] | Numbers) -> Error | None:
     if squares == 0:
         return Error(size=0.0, freedom=count - 1)
     rho = correlation(float(about[1:] @ about[:-1]) / squares, count)
-    alike = max(count / float(inflation(rho, count)), min(count, _LEAST_ALIKE))
+    alike = independent(rho, count)
     return Error(size=math.sqrt(squares / count / (alike - 1)), freedom=alike - 1)

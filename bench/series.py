@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from bench.interval import Numbers, error_of_mean
+from bench.interval import Numbers, correlation, error_of_mean, independent, inflation, student
 from bench.steady import drift, steady
 
 PRECISION = 0.02
-LEAST_WINDOWS = 6
-_GROWTH = 1.1
+# Windows that count, before measuring may end; a third of them is the pilot.
+LEAST_WINDOWS = 9
+_LEAST_KNOWN = 6
+_PILOT = 3
+# Scatter as large as the precision is taken for known, as if from so many windows besides: of
+# three windows, some are alike by chance.
+_KNOWN_WINDOWS = 2
+# Of the precision: what the interval of all windows must keep within.
+_MOST_MISSED = 2.0
+_STEP, _GROWTH = 3, 1.1
 # Of a drift that keeps a process from stopping.
 _LIKELY = 0.8
 
@@ -26,7 +34,7 @@ def precision_of(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
     found = steady(seconds, warmup)
     counted = np.asarray(seconds[found.dropped :], dtype=float)
     error = error_of_mean(counted)
-    if error is None or len(counted) < LEAST_WINDOWS or not found.settled:
+    if error is None or len(counted) < _LEAST_KNOWN or not found.settled:
         return math.inf
     return error.half_width / float(counted.mean())
 
@@ -34,13 +42,40 @@ def precision_of(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
 def good_enough(
     seconds: Sequence[float] | Numbers, precision: float = PRECISION, warmup: int = 0
 ) -> bool:
-    """Whether the rate is known to within `precision` (relative, at 95 %), and seems not to move.
+    """Whether so many windows promise the throughput to within `precision` (relative, at 95 %).
 
-    A drift beyond `precision` need not be certain: more windows will tell it from chance.
+    The scatter of a pilot, the first third of the windows that count, decides how many are enough.
+    If all of them decided, measuring would end on windows that are alike by chance, and of
+    right-skewed windows those are the fast ones. What all of them say keeps it from ending in three
+    cases: their own interval is beyond twice the precision, their level is not confirmed, or they
+    seem to drift by more than the precision. Such a drift need not be certain: more windows will
+    tell it from chance.
     """
-    if precision_of(seconds, warmup) > precision:
+    if precision_of(seconds, warmup) > _MOST_MISSED * precision:
         return False
-    return abs(drift(seconds[steady(seconds, warmup).dropped :], _LIKELY)) <= precision
+    counted = np.asarray(seconds[steady(seconds, warmup).dropped :], dtype=float)
+    if len(counted) < LEAST_WINDOWS or _promised(counted, precision) > precision:
+        return False
+    return abs(drift(counted, _LIKELY)) <= precision
+
+
+def _promised(counted: Numbers, precision: float) -> float:
+    """Half width of the 95 % interval that the pilot promises for all, as a part of the mean.
+
+    How much windows depend on the one before is estimated from all of them.
+    """
+    about = counted - counted.mean()
+    squares = float(about @ about)
+    if squares == 0:
+        return 0.0
+    rho = correlation(float(about[1:] @ about[:-1]) / squares, len(counted))
+    pilot = counted[: -(-len(counted) // _PILOT)]
+    scatter = pilot / pilot.mean() - 1
+    own = len(pilot) - 1
+    square = float(scatter @ scatter) / max(len(pilot) - float(inflation(rho, len(pilot))), 1)
+    freedom = own + _KNOWN_WINDOWS
+    pooled = (own * square + _KNOWN_WINDOWS * precision**2) / freedom
+    return student(freedom) * math.sqrt(pooled / independent(rho, len(counted)))
 
 
 def alike(windows: Sequence[Mapping[str, Any]]) -> list[float]:
@@ -51,14 +86,13 @@ def alike(windows: Sequence[Mapping[str, Any]]) -> list[float]:
 
 @lru_cache
 def looks_at(count: int) -> bool:
-    """Whether it is asked after `count` windows since the least warm-up: 6 to 11, 13, 15, 17 ...
+    """Whether it is asked after `count` windows since the least warm-up: 9, 12, 15 ... 33, 37 ...
 
-    Each look is at 1.1 times the windows of the last, for every look is another chance to stop on
-    windows that happen to be alike.
+    Each look is at one window of the pilot more, or at 1.1 times the windows of the last.
     """
     look = LEAST_WINDOWS
     while look < count:
-        look = math.ceil(look * _GROWTH)
+        look = max(look + _STEP, math.ceil(look * _GROWTH))
     return look == count
 
 

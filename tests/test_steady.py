@@ -177,17 +177,22 @@ def test_windows_that_are_alike_count_for_less() -> None:
 
 
 def test_it_stops_when_it_is_sure_and_not_before() -> None:
-    quiet = [3.0, 1.0, 1.01, 0.99, 1.005, 1.0, 0.995]
+    quiet = [3.0, 1.0, 1.01, 0.99, 1.005, 1.0, 0.995, 1.0, 1.01, 0.99]
     assert good_enough(quiet, 0.02, warmup=1)
     assert not good_enough(quiet, 0.001, warmup=1)
-    assert not good_enough(quiet[:6], 0.02, warmup=1)
-    assert not good_enough([3.0, 1.0, 1.3, 0.8, 1.1, 0.7, 1.2], 0.02, warmup=1)
+    assert not good_enough(quiet[:9], 0.02, warmup=1)
+    assert not good_enough([3.0, 1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9, 1.1, 1.0], 0.02, warmup=1)
 
 
-def test_looks_are_spaced_by_a_tenth() -> None:
+def test_windows_that_scatter_once_the_pilot_is_over_keep_it_from_stopping() -> None:
+    pilot, wild = [1.0, 1.01, 0.99], [1.0, 1.5, 0.7, 1.4, 0.8, 1.2]
+    assert not good_enough([*pilot, *wild])
+
+
+def test_looks_are_spaced_by_a_window_of_the_pilot_or_a_tenth() -> None:
     looks = [count for count in range(100) if looks_at(count)]
-    assert looks[:9] == [6, 7, 8, 9, 10, 11, 13, 15, 17]
-    assert all(1.1 <= b / a <= 1.19 for a, b in itertools.pairwise(looks))
+    assert looks[:10] == [9, 12, 15, 18, 21, 24, 27, 30, 33, 37]
+    assert all(b / a >= 1.1 and b - a >= 3 for a, b in itertools.pairwise(looks))
 
 
 def test_what_ended_a_measurement_is_said() -> None:
@@ -198,7 +203,7 @@ def test_what_ended_a_measurement_is_said() -> None:
         found = ((n, ending(seconds[: n + 1], budget, 1)) for n in range(len(seconds)))
         return next((n, said) for n, said in found if said)
 
-    assert ends(quiet, budget) == (6, "precision")
+    assert ends(quiet, budget) == (9, "precision")
     assert ends(quiet, dataclasses.replace(budget, precision=0.0)) == (15, "seconds")
     assert ends(wild, budget) == (12, "seconds")
     assert ends(wild, dataclasses.replace(budget, seconds=0.0)) == (18, "windows")
