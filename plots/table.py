@@ -1,6 +1,6 @@
 """The results table, for the terminal and for Markdown, from the same cells."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -24,6 +24,7 @@ from results.knee import knees
 from results.rates import ASSUMED_SCATTER, Ratio
 from results.run import Run
 from results.scaling import ScalingRow
+from results.slowdown import ASSUMED_DRIFT
 from results.speedup import Against, Baseline
 
 HEADER = (
@@ -147,19 +148,30 @@ def _not_measured(missing: Sequence[str]) -> list[str]:
     return [f"NOT MEASURED YET: {', '.join(missing)}."] if missing else []
 
 
-def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
-    """What the columns of the table stand on, a line each."""
-    lines = ["batch: images a step on one device / one worker / the whole job."]
+def _intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What the intervals of throughputs stand on."""
     repeats = {row.rate.repeats for row in rows if row.rate}
     if 1 in repeats:
-        lines.append(
+        yield (
             f"n: repeats in fresh processes. If n is 1, the 95 % interval assumes that processes "
             f"scatter by {100 * ASSUMED_SCATTER:g} %; 3 repeats or more measure it."
         )
     elif repeats:
-        lines.append("n: repeats in fresh processes; the interval comes from their spread.")
+        yield "n: repeats in fresh processes; the interval comes from their spread."
     if 2 in repeats:
-        lines.append("Two repeats say little about their spread: take 3 or more.")
+        yield "Two repeats say little about their spread: take 3 or more."
+    if any(row.rate and row.rate.error and row.rate.slowdown for row in rows):
+        yield (
+            f"95 % interval: its lower end allows for windows that become up to "
+            f"{100 * ASSUMED_DRIFT:g} % slower over the rest of the budget; --precision 0 measures "
+            f"all of it."
+        )
+
+
+def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
+    """What the columns of the table stand on, a line each."""
+    lines = ["batch: images a step on one device / one worker / the whole job."]
+    lines += _intervals(rows)
     bases = sorted({row.device.base for row in rows if row.device})
     if bases:
         lines.append(

@@ -1,13 +1,13 @@
 """Cost: the images that a point trains for a joule and for a unit of money. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from results.energy import power
 from results.measured import Measured
 from results.prices import Prices, hardware_of
-from results.rates import Parts, Rate, Ratio, together
+from results.rates import Rate, Ratio, together
 from results.scaling import ScalingRow
 
 JOULE = "J"
@@ -96,7 +96,7 @@ def _watts(repeats: Sequence[Measured]) -> tuple[list[float] | str, tuple[str, .
 def _per_joule(repeats: Sequence[Measured], watts: Sequence[float]) -> Ratio:
     """The rate of the repeats with joules in place of seconds, and so its interval."""
     parts = [
-        Parts(each=tuple((t * used, n) for t, n in one.parts.each), windows=one.parts.windows)
+        replace(one.parts, each=tuple((t * used, n) for t, n in one.parts.each))
         for one, used in zip(repeats, watts, strict=True)
         if one.parts
     ]

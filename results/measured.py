@@ -72,11 +72,12 @@ class Measured:
     def unsteady(self) -> bool:
         """Whether its windows did not become steady.
 
-        A drift counts only if a precision was to be reached; a level that is not confirmed, always.
+        A drift counts only if a precision was to be reached, a level that is not confirmed only if
+        windows were asked for: training to an accuracy has as many as it has.
         """
         kinds = {note.kind for note in self.notes}
         drifts = self.trial.precision > 0 and NoteKind.DRIFT in kinds
-        return drifts or NoteKind.NOT_STEADY in kinds
+        return drifts or (self.trial.windows > 0 and NoteKind.NOT_STEADY in kinds)
 
     @property
     def steady_windows(self) -> tuple[tuple[float, int], ...]:

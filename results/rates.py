@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.interval import Error, error_of_mean, error_of_sum
+from results import slowdown
 from results.record import BareRank, BareRecord, Record
 from results.windows import JobWindows, common_slices, job_windows
 
@@ -24,12 +25,16 @@ class Rate:
     error       of its logarithm, so relative: from the spread between repeats if there are more
                 than one, else from that of the windows and from `ASSUMED_SCATTER`; None if there
                 is one window
+    slowdown    by how much the throughput of the whole budget may be lower, as a fraction, because
+                measuring ended early (`results.slowdown`); it is in the lower end of the interval,
+                not in the error, because it is alike in points that are compared
     """
 
     images_per_second: float
     error: Error | None
     repeats: int
     windows: int
+    slowdown: float = 0.0
 
     @property
     def assumed(self) -> bool:
@@ -39,16 +44,18 @@ class Rate:
     @property
     def low(self) -> float | None:
         """The lower end of the 95 % interval."""
-        if self.error is None:
-            return None
-        return self.images_per_second * math.exp(-self.error.half_width)
+        return self._end(0)
 
     @property
     def high(self) -> float | None:
         """The upper end of the 95 % interval."""
+        return self._end(1)
+
+    def _end(self, which: int) -> float | None:
         if self.error is None:
             return None
-        return self.images_per_second * math.exp(self.error.half_width)
+        factors = slowdown.ends(self.error.size, self.error.freedom, self.slowdown)
+        return self.images_per_second * factors[which]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +63,13 @@ class Parts:
     """What one repeat's rate is made from: (seconds, images) each, of `windows` windows.
 
     rounding    by how much the rate can be off because speeds were printed rounded, as a fraction
+    slowdown    as in Rate
     """
 
     each: tuple[tuple[float, float], ...]
     windows: int
     rounding: float = 0.0
+    slowdown: float = 0.0
 
     @property
     def pooled(self) -> float:
@@ -74,7 +83,12 @@ def parts(record: BareRecord, job: JobWindows) -> Parts:
     if record.trial.asynchronous and isinstance(record, Record):
         each = tuple(common_slices(record))
     rounding = max((_rounding(rank) for rank in record.ranks), default=0.0)
-    return Parts(each=each, windows=len(job.counting), rounding=rounding)
+    return Parts(
+        each=each,
+        windows=len(job.counting),
+        rounding=rounding,
+        slowdown=slowdown.hidden(record.trial, job),
+    )
 
 
 def _rounding(rank: BareRank) -> float:
@@ -105,6 +119,7 @@ def together(repeats: Sequence[Parts]) -> Rate:
         error=error and _with_rounding(error, max(one.rounding for one in repeats)),
         repeats=len(repeats),
         windows=sum(one.windows for one in repeats),
+        slowdown=math.fsum(one.slowdown for one in repeats) / len(repeats),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from bench.interval import Numbers
 from bench.series import good_enough, looks_at
+from benchmarks.coverage import KINDS, simulate
 from results.rates import ASSUMED_SCATTER, Rate, Ratio, rate, ratio
 from results.record import Record
 from tests.test_scaling import record
@@ -138,3 +139,39 @@ def test_the_windows_alone_decide_when_one_process_has_enough() -> None:
 def test_a_speed_up_of_a_point_that_ran_once_against_itself_is_exact() -> None:
     (found,) = measured(np.random.default_rng(7), 1, (0.0, 0.0, 0.01), repeats=1)
     assert ratio(found, found) == Ratio(value=1.0, low=1.0, high=1.0)
+
+
+TARGETS = [
+    "drift 3 %, normal 1 %",
+    "drift 3 %, AR(1) 0.3, 3 %",
+    "AR(1) 0.3, 3 %",
+    "AR(1) 0.6, 3 %",
+    "lognormal s = 1, 1.5 %",
+    "lognormal s = 1, 5 %",
+    "lognormal s = 1, 10 %",
+]
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_drift_skew_and_correlation_leave_three_and_five_repeats_their_coverage(kind: str) -> None:
+    found = simulate(KINDS[kind], 600)
+    assert all(0.92 <= held <= 0.995 for held in found.held.values())
+
+
+def test_a_pilot_halves_the_bias_of_right_skewed_windows() -> None:
+    # If all windows decided, as they did, 0.0066: see the table in docs/measuring.md.
+    assert abs(simulate(KINDS["lognormal s = 1, 5 %"], 1200).bias) < 0.005
+
+
+def test_without_a_precision_all_windows_are_measured_and_none_is_assumed() -> None:
+    found = simulate(KINDS["normal 1 %"], 300, precision=0.0)
+    assert found.windows == 60
+    assert abs(found.bias) < 0.001
+    assert found.width[5] < simulate(KINDS["normal 1 %"], 300).width[5]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TARGETS)
+def test_it_does_so_in_many_simulations(kind: str) -> None:
+    found = simulate(KINDS[kind], 6000)
+    assert all(0.92 <= held <= 0.99 for held in found.held.values())

@@ -1,0 +1,193 @@
+"""How often the 95 % interval holds the throughput, if measuring ends by the stopping rule.
+
+`python -m benchmarks.coverage` simulates window times of many processes, ends each by
+`bench.series.ending` (60 windows at most, precision 2 %) and takes every 3 and every 5 of them for
+the repeats of a point. docs/measuring.md has the table.
+
+The truth is the throughput of an indefinitely repeated process that measures its whole budget: all
+images over all seconds. With a drift that is the mean over all windows of the budget.
+"""
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from bench.interval import Numbers
+from bench.series import Budget, ending, looks_at
+from bench.trial import make
+from results.rates import Rate, rate
+from results.record import Identity, Rank, Record
+
+WINDOWS = 60
+_PRECISION = 0.02
+_BATCH = 8
+_LOOKS = [count for count in range(WINDOWS) if looks_at(count)] + [WINDOWS]
+# Standard deviation between processes.
+_BETWEEN = 0.006
+_REPEATS = (3, 5)
+
+Draw = Callable[[np.random.Generator, int], Numbers]
+
+
+def normal(scatter: float, rho: float = 0.0, drift: float = 0.0) -> Draw:
+    """Windows that scatter by so much, an AR(1), and become slower by `drift` along a line."""
+
+    def draw(random: np.random.Generator, count: int) -> Numbers:
+        values = random.standard_normal((count, WINDOWS))
+        for window in range(1, WINDOWS):
+            values[:, window] *= math.sqrt(1 - rho**2)
+            values[:, window] += rho * values[:, window - 1]
+        return (1 + scatter * values) * (1 + drift * np.linspace(-0.5, 0.5, WINDOWS))
+
+    return draw
+
+
+def lognormal(scatter: float, sigma: float) -> Draw:
+    """Windows of mean 1 and that standard deviation, shaped as exp(sigma z)."""
+    mean = math.exp(sigma**2 / 2)
+    spread = mean * math.sqrt(math.expm1(sigma**2))
+
+    def draw(random: np.random.Generator, count: int) -> Numbers:
+        values = np.exp(sigma * random.standard_normal((count, WINDOWS)))
+        return 1 + scatter * (values - mean) / spread
+
+    return draw
+
+
+def pareto(scatter: float, alpha: float) -> Draw:
+    """Windows of mean 1 and that standard deviation, shaped as a Pareto distribution."""
+    mean = alpha / (alpha - 1)
+    spread = math.sqrt(alpha / (alpha - 2)) / (alpha - 1)
+
+    def draw(random: np.random.Generator, count: int) -> Numbers:
+        return 1 + scatter * (random.pareto(alpha, (count, WINDOWS)) + 1 - mean) / spread
+
+    return draw
+
+
+KINDS: Mapping[str, Draw] = {
+    "normal 1 %": normal(0.01),
+    "normal 3 %": normal(0.03),
+    "AR(1) 0.3, 3 %": normal(0.03, rho=0.3),
+    "AR(1) 0.6, 3 %": normal(0.03, rho=0.6),
+    "drift 3 %, normal 1 %": normal(0.01, drift=0.03),
+    "drift 3 %, normal 2 %": normal(0.02, drift=0.03),
+    "drift 3 %, AR(1) 0.3, 3 %": normal(0.03, rho=0.3, drift=0.03),
+    "drift -3 %, normal 1 %": normal(0.01, drift=-0.03),
+    "lognormal s = 1, 1.5 %": lognormal(0.015, 1.0),
+    "lognormal s = 1, 3 %": lognormal(0.03, 1.0),
+    "lognormal s = 1, 5 %": lognormal(0.05, 1.0),
+    "lognormal s = 1, 10 %": lognormal(0.1, 1.0),
+    "lognormal s = 1.5, 5 %": lognormal(0.05, 1.5),
+    "Pareto 2.5, 5 %": pareto(0.05, 2.5),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Found:
+    """Of one kind of windows.
+
+    windows   measured per process, the mean
+    bias      of the throughput of a process, as a fraction
+    held      how often the interval holds the truth, by the number of repeats
+    width     half of the interval over the throughput, the median, by the number of repeats
+    """
+
+    windows: float
+    bias: float
+    held: Mapping[int, float]
+    width: Mapping[int, float]
+
+
+def measured(seconds: Numbers, precision: float = _PRECISION) -> Record:
+    """The record of a process with these windows, a slow one before them, ended by the rule."""
+    series = [1.5, *seconds.tolist()]
+    budget = Budget(precision=precision, windows=WINDOWS)
+    count = next(n for n in _LOOKS if ending(series[: n + 1], budget, 1))
+    return _record(series[: count + 1], precision)
+
+
+def simulate(
+    draw: Draw,
+    processes: int,
+    *,
+    between: float = _BETWEEN,
+    precision: float = _PRECISION,
+    seed: int = 1,
+) -> Found:
+    """So many processes whose levels differ by `between`, the standard deviation."""
+    random = np.random.default_rng(seed)
+    levels = 1 + between * random.standard_normal((processes, 1))
+    records = [measured(one, precision) for one in levels * draw(random, processes)]
+    points = {n: [rate(some) for some in _grouped(records, n)] for n in _REPEATS}
+    alone = [rate([one]) for one in records]
+    return Found(
+        windows=float(np.mean([len(one.ranks[0].seconds) - 1 for one in records])),
+        bias=1 / float(np.mean([_BATCH / one.images_per_second for one in alone])) - 1,
+        held={n: float(np.mean([_holds(one) for one in rates])) for n, rates in points.items()},
+        width={n: float(np.median([_half(one) for one in rates])) for n, rates in points.items()},
+    )
+
+
+def _grouped(records: Sequence[Record], size: int) -> list[Sequence[Record]]:
+    return [records[n : n + size] for n in range(0, len(records) - size + 1, size)]
+
+
+def _holds(found: Rate) -> bool:
+    assert found.low is not None
+    assert found.high is not None
+    return found.low <= _BATCH <= found.high
+
+
+def _half(found: Rate) -> float:
+    assert found.low is not None
+    assert found.high is not None
+    return (found.high - found.low) / 2 / found.images_per_second
+
+
+def _record(seconds: Sequence[float], precision: float) -> Record:
+    fields = {"network": "alexnet", "batch_per_device": _BATCH, "warmup_windows": 1}
+    trial = make(fields | {"windows": WINDOWS, "precision": precision})
+    rank = Rank(
+        rank=0,
+        host="h",
+        process="worker-0",
+        seconds=tuple(seconds),
+        ends=tuple(np.cumsum(seconds).tolist()),
+        images=(_BATCH,) * len(seconds),
+    )
+    return Record(
+        trial=trial,
+        identity=Identity(
+            name=trial.name, key=trial.key, repeat=0, code_hash="", data_manifest="", hosts=("h",)
+        ),
+        status="ok",
+        message="",
+        ranks=(rank,),
+        emulated=False,
+        started="",
+        elapsed_seconds=0.0,
+    )
+
+
+def main() -> None:
+    """Parses the command line, simulates and prints a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, default=7500)
+    parser.add_argument("--between", type=float, default=_BETWEEN)
+    parser.add_argument("--precision", type=float, default=_PRECISION)
+    given = parser.parse_args()
+    print("| windows of a process | taken | bias | n = 3 | half-width | n = 5 | half-width |")
+    print("|---|---|---|---|---|---|---|")
+    for name, draw in KINDS.items():
+        found = simulate(draw, given.processes, between=given.between, precision=given.precision)
+        cells = [f"{found.held[n]:.1%} | {found.width[n]:.1%}" for n in _REPEATS]
+        line = f"| {name} | {found.windows:.1f} | {found.bias:+.2%} | {' | '.join(cells)} |"
+        print(line.replace("%", " %").replace("  %", " %"), flush=True)
+
+
+if __name__ == "__main__":
+    main()
