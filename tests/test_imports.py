@@ -17,6 +17,7 @@ from results.imports.point import Asked, network
 from results.imports.record import imported
 from results.rates import rate_of
 from results.record import Record, emit, parse
+from tests.log_samples import mll
 
 LOGS = Path(__file__).parent / "logs"
 RESNET: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_device": 10}
@@ -227,6 +228,21 @@ def test_what_mlperf_tracks_comes_before_times_of_epochs() -> None:
     record = of("mlperf-throughput.log", devices=8)
     assert rate_of(record) == pytest.approx(12_347, rel=0.001)
     assert note(record, NoteKind.LOG_SPOILT).figures["count"] == 1
+
+
+@pytest.mark.parametrize("key", ["train_samples", "preproc_num_train_examples", ""])
+def test_epochs_of_mlperf_are_those_of_imagenet_if_nothing_says_their_images(
+    tmp_path: Path, key: str
+) -> None:
+    texts = [mll(0, "submission_benchmark", "resnet"), mll(0, "global_batch_size", 86016)]
+    texts += [mll(1, key, 1281167)] if key else []
+    for n in range(5):
+        texts += [mll(2 + n, "epoch_start", epoch_num=n), mll(2.8 + n, "epoch_stop", epoch_num=n)]
+    record = made(tmp_path, "\n".join(texts), network="", devices=2048, batch_per_device=0)
+    assert rate_of(record) == pytest.approx(1281167 / 0.8)
+    assert record.trial.batch_per_device == 42
+    assumed = [one for one in record.notes if one.kind is NoteKind.LOG_ASSUMED]
+    assert any("images per epoch" in str(one.figures) for one in assumed) == (not key)
 
 
 def test_a_record_of_a_log_is_one_that_the_store_reads() -> None:

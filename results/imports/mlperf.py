@@ -22,7 +22,9 @@ _SAID = {
     "num_nodes": "hosts",
     "number_of_ranks": "devices",
 }
-_SAMPLES = ("train_samples", "num_train_examples")
+# The rules of the benchmark "resnet" say which images it trains on.
+_IMAGENET = 1_281_167
+_SAMPLES = ("train_samples", "num_train_examples", "preproc_num_train_examples", "input_size")
 _PLACES = ("step", "step_num", "samples_count", "epoch_num", "first_epoch_num")
 _NO_IMAGES = re.compile(
     r"(?:bert|gnmt|transformer|translation|ncf|recommendation|dlrm|minigo|reinforcement|rnnt"
@@ -44,6 +46,10 @@ def read(lines: Iterable[Line]) -> Log:
     for _, event in events:
         _said(reading, event)
     samples = _samples(events) or reading.arguments.integer("num_examples")
+    assumed = []
+    if not samples and reading.said.get("network") == "resnet":
+        samples = _IMAGENET
+        assumed = [Note(NoteKind.LOG_ASSUMED, {"what": [f"{_IMAGENET} images per epoch"]})]
     for stretch in _throughputs(events):
         reading.take(stretch)
     for kind in ("epoch", "block"):
@@ -51,6 +57,7 @@ def read(lines: Iterable[Line]) -> Log:
             spans = list(_spans(events, kind))
             for span in spans:
                 reading.take(_stretch(span, events, samples))
+            reading.notes += assumed if reading.stretches else []
             if reading.stretches and _has_evaluation(spans, events):
                 reading.notes.append(Note(NoteKind.LOG_EVALUATION))
     return reading.log()
