@@ -38,7 +38,7 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
         plain(str(run.environment.get("description") or "")),
         part("machine", lambda: where(run)),
-        part("settings", lambda: plain(settings_line(run))),
+        part("settings", lambda: plain(settings_line(run.rows))),
         part("summary", lambda: plain(paragraph(run))),
         markdown(run.rows, run.missing, costs, failures).rstrip(),
         "\n".join(f"- {plain(line)}" for line in told(run.troubles)),

@@ -49,9 +49,9 @@ def _host(facts: dict[str, Any]) -> str:
     return " and ".join([*parts, *(f"{count} {name}" for name, count in gpus.items())])
 
 
-def settings_line(run: Run) -> str:
+def settings_line(rows: Sequence[ScalingRow]) -> str:
     """The settings that all points share and that are not the defaults; empty if there are none."""
-    shared = settings.common([row.trial for row in run.rows])
+    shared = settings.common([row.trial for row in rows])
     return f"settings: {shared}" if shared else ""
 
 
@@ -61,15 +61,20 @@ def footer(run: Run) -> str:
     sources = dict.fromkeys(one.source for row in run.rows for one in row.repeats if one.source)
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     named = [f"not measured by mxscale: {next(iter(sources))}{more}"] if sources else []
-    varied = settings.varied([row.trial for row in run.rows])
+    drawn = _drawn(run)
+    varied = settings.varied([row.trial for row in drawn])
     own = [f"settings that vary: {varied}"] if varied else []
-    lines = [where(run), _how(run), settings_line(run), *own, *_left_out(run.rows)]
+    lines = [where(run), _how(run), settings_line(drawn), *own, *_left_out(run.rows)]
     found = [*rehearsal, *named, *lines]
     return "\n".join(filter(None, found))
 
 
+def _drawn(run: Run) -> Sequence[ScalingRow]:
+    return drawable(run.rows) or [row for row in run.rows if row.trial.mode in TRAINING]
+
+
 def _how(run: Run) -> str:
-    rows = drawable(run.rows) or [row for row in run.rows if row.trial.mode in TRAINING]
+    rows = _drawn(run)
     repeats = sorted({row.rate.repeats for row in run.rows if row.rate})
     commit = run.environment.get("commit")
     parts = (

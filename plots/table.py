@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 from tabulate import tabulate
@@ -44,7 +44,7 @@ HEADER = (
 # Beside the status of a point that the summary names.
 MARK = "!"
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
-SETTINGS = "settings"
+SETTINGS, _SETTINGS_WIDTH = "settings", 40
 _TEXT = ("network", "kvstore", SETTINGS, "status")
 _MOST_TOLD = 5
 # What a narrow terminal can do without, the first of them first.
@@ -74,7 +74,7 @@ def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
     """`HEADER`, with columns of a chosen baseline, what points cost, and settings that vary."""
     chosen = [f"{word} {one}" for one in _chosen(rows) for word in ("vs", "of")]
     varied = [SETTINGS] if any(settings.own([row.trial for row in rows])) else []
-    return (*HEADER[:-1], *chosen, *money.headers(costs), *varied, HEADER[-1])
+    return (*HEADER[:-1], *chosen, *money.headers(costs), HEADER[-1], *varied)
 
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
@@ -88,7 +88,7 @@ def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str
     found = [cells(row, more, costs) for row, more in _told_apart(rows)]
     if not any(own):
         return found
-    return [(*one[:-1], text, one[-1]) for one, text in zip(found, own, strict=True)]
+    return [(*one, text) for one, text in zip(found, own, strict=True)]
 
 
 def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
@@ -256,7 +256,9 @@ def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs:
     shown = [name for name in names if name not in without]
     for name in shown:
         # Folded, not cut: half a number would be read as a number.
-        grid.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
+        most = _SETTINGS_WIDTH if name == SETTINGS else None
+        side: JustifyMethod = "left" if name in _TEXT else "right"
+        grid.add_column(name, justify=side, overflow="fold", max_width=most)
     for row, texts in zip(rows, table(rows, costs), strict=True):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(names, texts, strict=True))
@@ -320,6 +322,6 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     grid.caption = _caption(lines, spare[:left_out])
     words = attempted(failures, "summary", lambda: paragraph(run))
     machine = attempted(failures, "machine", lambda: where(run))
-    shared = attempted(failures, "settings", lambda: settings_line(run))
+    shared = attempted(failures, "settings", lambda: settings_line(run.rows))
     before = [Text(line) for line in (words, machine, shared) if line]
     console.print(*before, grid, *map(Text, told(run.troubles)), sep="\n")

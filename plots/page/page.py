@@ -74,7 +74,7 @@ def _known(
         "words": attempted(failures, "summary", lambda: paragraph(run)),
         "troubles": told(run.troubles),
         "machine": machine(environment),
-        "settings": settings_line(run),
+        "settings": settings_line(run.rows),
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": _sources(run),
