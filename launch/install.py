@@ -1,11 +1,12 @@
 """Puts this checkout and its environment on hosts."""
 
+import hashlib
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from launch.errors import LaunchError
 from launch.findings import no_code, taken
@@ -20,6 +21,7 @@ _LOOK_SECONDS, _SETUP_SECONDS = 150.0, 3600.0
 # An environment's size: with MXNet for CPUs, and for GPUs with the CUDA libraries.
 _CPU_BYTES, _GPU_BYTES = 3 << 29, 8 << 30
 _WHEELS = ".wheels"
+Found = TypeVar("Found")
 _LEFT_OUT = {".git", ".venv", "data", "runs", "__pycache__", ".mypy_cache", ".ruff_cache"}
 
 
@@ -34,19 +36,32 @@ class Installing:
 def install(
     hosts: Sequence[Host], start: Start, what: Installing, say: Callable[[str], None]
 ) -> int:
-    """Installs side by side, does nothing where all is up to date; how many hosts failed."""
+    """Installs side by side, does nothing where all is up to date; how many hosts failed.
+
+    All hosts are connected first, so that one that cannot be reached is said and delays no other.
+    """
     wheels = _wheels(what.wheelhouse)
     names = code_files(ROOT)
 
-    def one(host: Host) -> bool:
+    def tried(act: Callable[[Host], Found], host: Host) -> Found | None:
         try:
-            say(f"{host.name}: {_installed(host, start, what, names, wheels)}")
+            return act(host)
         except LaunchError as error:
             say(f"{host.name}: {str(error).removeprefix(f'{host.name}: ')}")
-            return False
-        return True
+            return None
 
-    return together(one, hosts).count(False)
+    def one(found: tuple[Host, dict[str, Any]]) -> bool:
+        host, facts = found
+        said = tried(lambda host: _installed(host, start, what, (names, wheels), facts), host)
+        if said is not None:
+            say(f"{host.name}: {said}")
+        return said is not None
+
+    facts = together(
+        lambda host: tried(lambda host: _facts(host, start, what), host), hosts, len(hosts)
+    )
+    ready = [(host, one) for host, one in zip(hosts, facts, strict=True) if one is not None]
+    return len(hosts) - sum(together(one, ready))
 
 
 def code_files(root: Path) -> list[str]:
@@ -81,17 +96,22 @@ def _wheels(folder: Path | None) -> list[Path]:
 
 
 def _installed(
-    host: Host, start: Start, what: Installing, names: list[str], wheels: list[Path]
+    host: Host,
+    start: Start,
+    what: Installing,
+    sent: tuple[list[str], list[Path]],
+    facts: dict[str, Any],
 ) -> str:
-    """What was done, in words."""
-    facts = _facts(host, start, what)
-    on_gpu = _wants_gpu(facts)
+    """What was done, in words; `sent` are files of code and wheels."""
+    names, wheels = sent
     host = replace(host, tree=what.tree)
     moved = _pushed(push([in_tree(ROOT, name) for name in names], host, start, "", exact=True))
-    if wheels:
-        _pushed(push([contents(path, path.name) for path in wheels], host, start, _WHEELS))
     code = "the code was up to date" if not moved else f"{moved} files of code brought"
-    return f"{code}; {_environment(host, start, what, on_gpu=on_gpu, wheels=bool(wheels))}"
+    done = _environment(host, start, on_gpu=_wants_gpu(facts), wheels=bool(wheels))
+    if wheels and (done["say"] == "lacking" or done["code"]):
+        _pushed(push([contents(path, path.name) for path in wheels], host, start, _WHEELS))
+        done = _environment(host, start, on_gpu=_wants_gpu(facts), wheels=True, pushed=True)
+    return f"{code}; {_made(done, wheels=bool(wheels))}"
 
 
 def _pushed(moves: Pushing) -> int:
@@ -134,14 +154,29 @@ def _wants_gpu(facts: dict[str, Any]) -> bool:
     return bool(facts["gpus"])
 
 
-def _environment(host: Host, start: Start, what: Installing, *, on_gpu: bool, wheels: bool) -> str:
+def _environment(
+    host: Host, start: Start, *, on_gpu: bool, wheels: bool, pushed: bool = False
+) -> dict[str, Any]:
+    """What the host says of its environment; that wheels are lacking, if they are not `pushed`."""
     env = {"MXSCALE_GPU": "1"} if on_gpu else {}
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):
         env["PYTHON"] = folder.removeprefix(".venv-")
+    ask: dict[str, Any] = {"do": "environment", "tree": host.tree, "env": env, "who": who(host)}
+    ask |= {"folder": folder if folder.startswith(".venv") else ".venv", "lock": _lock()}
+    ask |= {"wheels": _WHEELS if wheels else "", "pushed": pushed}
     with closing(Talk(host, start, ("errors", "lease", "environment"))) as talk:
-        ask = {"do": "environment", "tree": what.tree, "env": env, "who": who(host)}
-        done = talk.ask({**ask, "wheels": _WHEELS if wheels else ""}, _SETUP_SECONDS)
+        return talk.ask(ask, _SETUP_SECONDS)
+
+
+def _lock() -> str:
+    """A digest of what an environment is made of."""
+    files = [path for path in sorted(ROOT.glob("requirements*.lock")) if path.is_file()]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _made(done: dict[str, Any], *, wheels: bool) -> str:
+    """The last line of what made an environment; LaunchError if it could not be made."""
     last = done["lines"][-1] if done["lines"] else ""
     if done["code"]:
         said = [line.strip() for line in done["lines"][:-1]]

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from launch.hosts import ROOT, this_machine
 from launch.install import Installing, code_files, install
 from launch.interpreter import facts
 from launch.practice.cluster import Cluster, down, up
+from launch.push import push
 from launch.transport import here
 
 SCRIPT = """echo "made with ${PIP_FIND_LINKS:-an index}" >&2
@@ -67,6 +70,82 @@ def test_wheels_are_pushed_where_hosts_have_no_index(checkout: Path, tmp_path: P
     (wheels / "x-1-py3-none-any.whl").write_bytes(b"x")
     _, said = installed(tmp_path, wheelhouse=wheels)
     assert said[0].endswith(f"made with {tmp_path}/there/.wheels")
+
+
+def small_wheel(folder: Path) -> None:
+    """A wheel of a package `small` that pip can install."""
+    about = "Metadata-Version: 2.1\nName: small\nVersion: 1\n"
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / "small-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("small.py", "")
+        wheel.writestr("small-1.dist-info/METADATA", about)
+        tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        wheel.writestr("small-1.dist-info/WHEEL", tags)
+        wheel.writestr("small-1.dist-info/RECORD", "")
+
+
+# As tools/environment.sh, with one package and the interpreter of the tests.
+PIP = f"""folder=$(dirname "$0")/../.venv
+[ "$(cat "$folder/lock-stamp" 2>/dev/null)" = "$(cksum < requirements.lock)" ] && exit 0
+mkdir -p "$folder" && "{sys.executable}" -m pip install -q --disable-pip-version-check --no-deps \\
+    --target "$folder/site" -r requirements.lock >&2 || exit 2
+cksum < requirements.lock > "$folder/lock-stamp"
+echo ready >&2
+"""
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("name", ["plain", "with a space", "100%20 odd", "two  spaces #1"])
+def test_wheels_serve_in_a_path_with_spaces_and_do_not_stay(
+    checkout: Path, tmp_path: Path, name: str
+) -> None:
+    (checkout / "tools" / "environment.sh").write_text(PIP)
+    (checkout / "requirements.lock").write_text("small==1\n")
+    small_wheel(tmp_path / "wheels")
+    there = tmp_path / name / "tree"
+    said: list[str] = []
+    what = Installing(tree=str(there), wheelhouse=tmp_path / "wheels")
+    assert install([this_machine()], here, what, said.append) == 0, said
+    assert (there / ".venv" / "site" / "small.py").is_file()
+    assert said[-1].endswith("ready")
+    assert not (there / ".wheels").exists()
+
+
+@pytest.mark.program
+def test_wheels_are_not_pushed_again_to_a_host_that_is_up_to_date(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout / "tools" / "environment.sh").write_text(PIP)
+    (checkout / "requirements.lock").write_text("small==1\n")
+    small_wheel(tmp_path / "wheels")
+    pushes: list[str] = []
+
+    def counted(pieces: Any, host: Any, start: Any, into: str, **how: Any) -> Any:
+        pushes.append(into)
+        return push(pieces, host, start, into, **how)
+
+    monkeypatch.setattr(launch.install, "push", counted)
+    for expected in (["", ".wheels"], [""]):
+        pushes.clear()
+        assert installed(tmp_path, wheelhouse=tmp_path / "wheels")[0] == 0
+        assert pushes == expected
+    (tmp_path / "there" / ".venv" / "lock-stamp").unlink()  # a new environment needs them
+    assert installed(tmp_path, wheelhouse=tmp_path / "wheels")[0] == 0
+    assert pushes[-1] == ".wheels"
+    assert not (tmp_path / "there" / ".wheels").exists()
+
+
+@pytest.mark.program
+def test_wheels_do_not_stay_if_the_environment_cannot_be_made(
+    checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / "tools" / "environment.sh").write_text(PIP)
+    (checkout / "requirements.lock").write_text("other==1\n")
+    small_wheel(tmp_path / "wheels")
+    failed, said = installed(tmp_path, wheelhouse=tmp_path / "wheels")
+    assert failed == 1
+    assert "ERROR: No matching distribution found for other==1" in said[0]
+    assert not (tmp_path / "there" / ".wheels").exists()
 
 
 @pytest.mark.program
