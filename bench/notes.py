@@ -76,6 +76,7 @@ class NoteKind(StrEnum):
     LOG_TOTAL = "log-total"
     LOG_SPEEDS = "log-speeds"
     LOG_OWN_TOTAL = "log-own-total"
+    LOG_TOTAL_SPEEDUP = "log-total-speedup"
     LOG_ROUNDED = "log-rounded"
     LOG_JOB_SPEED = "log-job-speed"
     LOG_COSTS = "log-costs"
@@ -252,6 +253,11 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
     ),
     NoteKind.LOG_SPEEDS: (
         "the log has the speed of one {speeds}; the others are assumed to be as fast",
+        "",
+    ),
+    NoteKind.LOG_TOTAL_SPEEDUP: (
+        "by the time that both logs give for {epochs:d} epochs: {speedup:.3g} times {baseline}, "
+        "{efficiency:.1%} of ideal",
         "",
     ),
     NoteKind.LOG_OWN_TOTAL: ("the log's own total is {rate:.6g} images/s", ""),

@@ -15,9 +15,11 @@ from results.speedup import (
     UNMEASURED,
     Against,
     Baseline,
+    Chosen,
     against,
     baselines,
     chosen_baseline,
+    named,
 )
 
 
@@ -165,10 +167,38 @@ def against_chosen(
             row,
             wanted=wanted,
             baseline=against(row, base) if (base := one.points.get("baseline")) else None,
-            notes=(*row.notes, *one.notes) if row.rate else row.notes,
+            notes=(*row.notes, *one.notes, *_by_total(row, one)) if row.rate else row.notes,
         )
         for row, one in zip(rows, chosen, strict=False)
     ]
+
+
+def _by_total(row: ScalingRow, chosen: Chosen[ScalingRow | _Point]) -> Iterator[Note]:
+    """What logs of whole jobs come to against the baseline's, if both say how long they took."""
+    base = chosen.points.get("baseline")
+    if not isinstance(base, ScalingRow) or base.trial.key == row.trial.key:
+        return
+    own, other = (_total(one) for one in (row, base))
+    if own and other and own[0] == other[0]:
+        speedup = other[1] / own[1]
+        figures = {
+            "epochs": own[0],
+            "baseline": str(named(base.trial)),
+            "speedup": speedup,
+            "efficiency": speedup * base.trial.devices / row.trial.devices,
+        }
+        yield Note(NoteKind.LOG_TOTAL_SPEEDUP, figures)
+
+
+def _total(row: ScalingRow) -> tuple[int, float] | None:
+    """The epochs of an imported job and the seconds that they took, if its log has both."""
+    for note in row.notes:
+        epochs, seconds = note.figures.get("epochs"), note.figures.get("seconds")
+        if note.kind is not NoteKind.LOG_TOTAL or not isinstance(epochs, int):
+            continue
+        if isinstance(seconds, int | float) and epochs > 0 and seconds > 0:
+            return epochs, float(seconds)
+    return None
 
 
 def _point(group: Sequence[Measured]) -> _Point:

@@ -100,7 +100,7 @@ def against(point: _Point, base: _Point) -> Against | None:
         return None
     devices = base.trial.devices / point.trial.devices
     return Against(
-        baseline=_named(base.trial),
+        baseline=named(base.trial),
         speedup=ratio(point.rate, base.rate),
         efficiency=ratio(point.rate, base.rate, devices),
     )
@@ -176,10 +176,10 @@ def _fitting(point: Kind, family: Sequence[Kind]) -> dict[str, list[Kind]]:
         one = trial.kvstore, trial.devices_per_worker
         fits["worker"] = lambda t: t.workers == 1 and (t.kvstore, t.devices) == one
     found = {name: [p for p in peers if fit(p.trial)] for name, fit in fits.items()}
-    if all(_named(p.trial) == _named(trial) for p in peers if p.rate):
+    if all(named(p.trial) == named(trial) for p in peers if p.rate):
         # Nothing else was measured: it would stand against itself alone.
         found = {
-            n: [p for p in some if _named(p.trial) != _named(trial)] for n, some in found.items()
+            n: [p for p in some if named(p.trial) != named(trial)] for n, some in found.items()
         }
     return {name: some for name, some in found.items() if some}
 
@@ -200,9 +200,9 @@ def _chosen(
             key=lambda p: (_has_servers(p), order.index(p.trial.kvstore), p.rate is None),
         )
         if name != "worker" and _has_servers(best) and not all(map(is_distributed, order)):
-            notes.append(_empty(name, _named(best.trial), NoteKind.BASELINE_OTHER_KIND))
+            notes.append(_empty(name, named(best.trial), NoteKind.BASELINE_OTHER_KIND))
         elif best.rate is None:
-            notes.append(_empty(name, _named(best.trial), _lacking(best), best.status))
+            notes.append(_empty(name, named(best.trial), _lacking(best), best.status))
         else:
             points[name] = best
     return Chosen(points=points, notes=tuple(notes))
@@ -211,7 +211,7 @@ def _chosen(
 def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> Chosen[Kind]:
     if point.trial.mode in _NOT_TRAINED:
         return Chosen(points={})
-    fitting = [p for p in _peers(point, family) if _named(p.trial) == wanted]
+    fitting = [p for p in _peers(point, family) if named(p.trial) == wanted]
     if not fitting:
         return Chosen(points={}, notes=(_empty("baseline", wanted, NoteKind.BASELINE_ABSENT),))
     best = min(fitting, key=lambda p: (p.rate is None, p.status == "unstable", p.emulated))
@@ -240,5 +240,6 @@ def _empty(column: str, baseline: Baseline, kind: NoteKind, status: str = "") ->
     return Note(kind, figures | ({"status": status} if status else {}))
 
 
-def _named(trial: Trial) -> Baseline:
+def named(trial: Trial) -> Baseline:
+    """The trial's point as a baseline."""
     return Baseline(kvstore=trial.kvstore, devices=trial.devices)

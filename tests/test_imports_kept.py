@@ -12,12 +12,13 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 import fabfile as _fabfile
+from bench.notes import NoteKind
 from plots.compare import remarks
 from plots.table import markdown
 from plots.words import paragraph
 from results.compare import compare
 from results.exports.exported import standing
-from results.run import load
+from results.run import load, with_baseline
 from results.store import Store, read, read_json
 from tests.test_imports import LOGS, SPEED
 
@@ -65,6 +66,19 @@ def test_points_of_several_logs_stand_in_one_table_as_not_ours(
     assert "not measured by mxscale: imported from horovod-64.log" in rows[1].remark
     told = " ".join(capsys.readouterr().out.split())
     assert "7000 steps in the 2685 s of the whole job are 42711 images/s" in told
+
+
+def test_the_horovod_logs_reach_98_5_percent_against_32_gpus(tmp_path: Path) -> None:
+    bring(LOGS / "horovod-32.log", tmp_path / "r", devices="32", hosts="4", **HOROVOD)
+    bring(LOGS / "horovod-64.log", tmp_path / "r", devices="64", hosts="8", **HOROVOD)
+    one, two = with_baseline(load(tmp_path / "r"), "horovod x32").rows
+    low, high = two.baseline.efficiency.low, two.baseline.efficiency.high
+    assert low < 0.985 < two.baseline.efficiency.value < high
+    (note,) = [note for note in two.notes if note.kind is NoteKind.LOG_TOTAL_SPEEDUP]
+    assert note.figures["epochs"] == 90
+    assert note.figures["efficiency"] == pytest.approx(0.985, abs=0.0005)
+    assert "90 epochs: 1.97 times horovod x32, 98.5 % of ideal" in two.remark
+    assert one.baseline.efficiency.value == 1.0
 
 
 def test_what_neither_log_nor_person_says_is_named_as_assumed(

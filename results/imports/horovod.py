@@ -1,7 +1,8 @@
 """Logs of AWS's Horovod training script: Step Epoch Speed Loss FinLoss LR."""
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number, rounding
@@ -10,18 +11,21 @@ _NUMBER = r"([-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf))"
 _ROW = re.compile(r"\s*(?:[-*]\s+)?(\d{1,12})" + rf"\s+{_NUMBER}" * 5 + r"\s*$")
 _BEGUN = re.compile(r"\s*(?:[-*]\s+)?\d+(?:\s+[-+.\deE]+){1,5}\s*$")
 _HEADER = re.compile(r"\bStep\s+Epoch\s+Speed\b")
+_MOST_EPOCHS = 1e6
 _FINISHED = re.compile(r"\bFinished in ([.\d]+)")
 
 
 def read(lines: Iterable[Line]) -> Log:
     """What such a log says; a speed is of the whole job. Rows before a header are another's."""
     reading = Reading()
+    rows: list[tuple[int, float]] = []
     for line in reading.over(lines):
         if _HEADER.search(line.text):
             reading.stretches, reading.spoilt = [], []
             continue
         row = _ROW.match(line.text)
         if row:
+            rows.append((int(row[1]), number(row[2])))
             reading.take(
                 Stretch(
                     worker=line.worker,
@@ -35,7 +39,22 @@ def read(lines: Iterable[Line]) -> Log:
             reading.spoilt.append(line.number)
         elif finished := _FINISHED.search(line.text):
             reading.said["elapsed_seconds"] = number(finished[1])
+            reading.said["epochs"] = _epochs(rows)
     return reading.log()
+
+
+def _epochs(rows: Sequence[tuple[int, float]]) -> int:
+    """How many epochs a finished job trained; 0 if its last rows do not say it.
+
+    It ended at a whole epoch, before the step of the row that would have been next.
+    """
+    if len(rows) < 2:
+        return 0
+    (before, _), (step, epoch) = rows[-2:]
+    if not (math.isfinite(epoch) and 0 < epoch < _MOST_EPOCHS):
+        return 0
+    whole = math.ceil(epoch)
+    return whole if (whole - epoch) * step / epoch <= step - before else 0
 
 
 FORMAT = Format(

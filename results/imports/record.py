@@ -209,7 +209,8 @@ def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> 
     if seconds > 0:
         steps = next(iter(found.values()))[-1].place[-1]
         rate = steps * point.global_batch / seconds
-        yield Note(NoteKind.LOG_TOTAL, {"steps": steps, "seconds": seconds, "rate": rate})
+        figures = {"steps": steps, "seconds": seconds, "rate": rate}
+        yield Note(NoteKind.LOG_TOTAL, figures | {"epochs": said.get("epochs", 0)})
 
 
 def _speeds(format_: Format, whose: Format, point: Trial) -> Iterator[Note]:
