@@ -74,11 +74,12 @@ def independent(rho: float, count: int) -> float:
     return max(count / float(inflation(rho, count)), min(count, _LEAST_ALIKE))
 
 
-def error_of_mean(values: Sequence[float] | Numbers) -> Error | None:
+def error_of_mean(values: Sequence[float] | Numbers, caution: float = 0.0) -> Error | None:
     """The error of the mean of a stationary series; None for fewer than two values.
 
     The series is taken for an AR(1): `count` values say as much as count / inflation independent
-    ones (Bayley and Hammersley 1946), never fewer than 3, less one degree of freedom.
+    ones (Bayley and Hammersley 1946), never fewer than 3, less one degree of freedom. `caution` is
+    by how many of its standard errors, 1 / sqrt(count), the correlation may be larger than found.
     """
     series = np.asarray(values, dtype=float)
     count = len(series)
@@ -88,6 +89,7 @@ def error_of_mean(values: Sequence[float] | Numbers) -> Error | None:
     squares = float(about @ about)
     if squares == 0:
         return Error(size=0.0, freedom=count - 1)
-    rho = correlation(float(about[1:] @ about[:-1]) / squares, count)
+    found = correlation(float(about[1:] @ about[:-1]) / squares, count)
+    rho = min(float(found) + caution / math.sqrt(count), _MOST_CORRELATION)
     alike = independent(rho, count)
     return Error(size=math.sqrt(squares / count / (alike - 1)), freedom=alike - 1)

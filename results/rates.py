@@ -14,6 +14,8 @@ from results.windows import JobWindows, common_slices, job_windows
 ASSUMED_SCATTER = 0.015
 # As uncertain as if ten processes had been measured: machines differ.
 _ASSUMED = Error(size=ASSUMED_SCATTER, freedom=9)
+# A process ends with windows that seem known well, so with those whose correlation seems small.
+_CAUTION = 1.0
 # Among a rank's facts, of imported speeds: half a unit of the last printed digit, as a fraction.
 ROUNDING = "rounding"
 
@@ -157,7 +159,8 @@ def _within(parts: Parts) -> Error | None:
     """Of all images over all seconds: that of a ratio of sums (Cochran 1977, chapter 6)."""
     mean = math.fsum(seconds for seconds, _ in parts.each) / len(parts.each)
     pooled = parts.pooled
-    return error_of_mean([(seconds - images / pooled) / mean for seconds, images in parts.each])
+    residuals = [(seconds - images / pooled) / mean for seconds, images in parts.each]
+    return error_of_mean(residuals, _CAUTION)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,10 +99,12 @@ def test_a_ratio_of_a_quiet_and_a_noisy_point_does_so_too() -> None:
     assert 0.93 <= np.mean([one.low <= 1 <= one.high for one in over]) <= 0.97
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.3])
-def test_one_repeat_covers_the_long_run_if_processes_scatter_as_assumed(rho: float) -> None:
+@pytest.mark.parametrize(("rho", "cov"), [(0.0, 0.01), (0.3, 0.01), (0.6, 0.03)])
+def test_one_repeat_covers_the_long_run_if_processes_scatter_as_assumed(
+    rho: float, cov: float
+) -> None:
     draw = np.random.default_rng(4)
-    single = measured(draw, 1000, (ASSUMED_SCATTER, rho, 0.01), repeats=1)
+    single = measured(draw, 1000, (ASSUMED_SCATTER, rho, cov), repeats=1)
     assert all(one.assumed for one in single)
     for coverage in coverages(single):
         assert coverage >= 0.93
