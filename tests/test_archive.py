@@ -84,9 +84,9 @@ def test_a_packed_run_can_be_shown_reported_and_checked_where_it_lies(
     pack(run, there / "a.zip")
     shutil.rmtree(run)
     named = str(there / "a.zip")
-    fabfile.report_show.body(None, run=named)
+    fabfile.report_show.body(Context(), run=named)
     assert "alexnet" in capsys.readouterr().out
-    fabfile.report_verify.body(None, run=named)
+    fabfile.report_verify.body(Context(), run=named)
     assert "all that was checked holds" in capsys.readouterr().out
     fabfile.report_build.body(Context(), run=named)
     assert f"{there}/a-report/results.csv" in capsys.readouterr().out

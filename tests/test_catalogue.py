@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.context import Context
 from invoke.exceptions import Exit
 
 import fabfile as _fabfile
@@ -189,10 +190,10 @@ def test_a_run_that_a_sweep_writes_is_not_removed(tmp_path: Path) -> None:
 def test_without_yes_nothing_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = run(tmp_path / "a"), run(tmp_path / "b")
     with pytest.raises(Exit) as caught:
-        fabfile.results_rm.body(None, runs=f"{one},{two}")
+        fabfile.results_rm.body(Context(), runs=f"{one},{two}")
     assert caught.value.code == 2
     assert [line[:14] for line in capsys.readouterr().out.splitlines()] == ["would remove /"] * 2
-    fabfile.results_rm.body(None, runs=f"{one},{two}", yes=True)
+    fabfile.results_rm.body(Context(), runs=f"{one},{two}", yes=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -210,7 +211,7 @@ def test_what_a_run_is_and_holds_is_shown(
     folder = run(tmp_path / "mine", description="a [bold] one")
     environment = {"description": "a [bold] one", "hosts": hosts}
     (folder / "environment.json").write_text(json.dumps(environment))
-    fabfile.results_show.body(None, run=str(folder))
+    fabfile.results_show.body(Context(), run=str(folder))
     text = capsys.readouterr().out
     for said in (
         "a [bold] one; REHEARSAL",

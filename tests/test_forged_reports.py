@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from invoke.context import Context
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
@@ -216,7 +217,7 @@ def test_a_report_of_another_format_is_not_checked_and_fails_with_a_digest(
     said = f"report not checked: built by format {number}; run fab report.build"
     assert said in capsys.readouterr().out.splitlines()
     assert verified(run, expected).wrong == []
-    fabfile.report_verify.body(None, run=str(run))
+    fabfile.report_verify.body(Context(), run=str(run))
     assert said in capsys.readouterr().out.splitlines()
 
 

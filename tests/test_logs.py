@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.context import Context
 
 import fabfile as _fabfile
 import launch.logs
@@ -164,7 +165,7 @@ def test_the_ends_of_all_hosts_logs_are_printed(
     run = str(tmp_path)
 
     def said(**options: str) -> list[str]:
-        fabfile.hosts_logs.body(None, run=run, **options)
+        fabfile.hosts_logs.body(Context(), run=run, **options)
         return [line for line in capsys.readouterr().out.splitlines() if line]
 
     lines = said(lines="2")
