@@ -29,10 +29,16 @@ def build(
     Another run is drawn behind this one. There is no figure where no point trains. Where reading
     alone was measured with several thread counts, threads.svg and .png show it.
 
-    A file that cannot be made by a bug of ours is left out and named in `failures`.
+    A file that cannot be made by a bug of ours is left out and named in `failures`; without
+    `failures` RuntimeError names it once the others are written.
     """
+    if failures is None:
+        failures = Failures()
+        paths = build(run, costs, over, failures)
+        if failures.lines:
+            raise RuntimeError("; ".join(failures.lines))
+        return paths
     folder = _folder(run)
-    failures = Failures() if failures is None else failures
     texts: dict[str, Callable[[], str]] = {
         "results.csv": lambda: frame(run.rows, costs, run.commit).to_csv(index=False),
         "report.md": lambda: document(run, costs, failures),

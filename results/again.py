@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ from results.record import Rank, Record
 
 UNREADABLE = (*store.UNREADABLE, AssertionError, LookupError)
 _SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
+
+
+class Without(StrEnum):
+    """Why a record cannot be derived from events, as it is printed."""
+
+    NOT_OURS = "not measured by mxscale"
+    LOGS = "without logs"
+    EVENTS = "without events (measured before they were kept, or taken away)"
+    OTHER_TRY = "whose logs are of another try"
 
 
 @dataclass(kw_only=True)
@@ -27,22 +37,22 @@ class Again:
     record: Record
     ranks: Mapping[str, Rank] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
-    without: str = ""
+    without: Without | None = None
 
 
 def derive(folder: Path, record: Record, where: str) -> Again:
     """The record from the events that the run folder has; `where` names it."""
     logs = folder / "logs" / record.identity.key / str(record.identity.repeat)
     files = events.said(logs)
-    without = ""
+    without = None
     if record.source:
-        without = "not measured by mxscale"
+        without = Without.NOT_OURS
     elif not logs.is_dir():
-        without = "without logs"
+        without = Without.LOGS
     elif not files:
-        without = "without events (measured before they were kept, or taken away)"
+        without = Without.EVENTS
     elif events.recorded(logs) != record.started:
-        without = "whose logs are of another try"
+        without = Without.OTHER_TRY
     if without:
         return Again(record=record, without=without)
     return _from(record, files, events.hosts_of(logs), where)
