@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
@@ -43,8 +45,6 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 ):
     """Push and pull a network's arrays, compute nothing: MB/s, and the share of raw TCP."""
     from launch.raw import raw_tcp
-    from plots.report import build
-    from results.run import load
     from results.store import remember
 
     hosts = cluster_of(asked, only_named=False)
@@ -75,20 +75,22 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     folder = new_folder(run or stamped("bandwidth"))
     place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
     with place as where:
-        before = raw_tcp(where.hosts, where.start)
-        unsteady = _measured(what, str(folder), where)
-        raw = (before + raw_tcp(where.hosts, where.start)) / 2
-    remember(folder, "raw_tcp_mb_per_second", round(raw))
-    build(load(folder))
-    _tell(str(folder), raw, alone=len(hosts) < 2)
+        moved = [raw_tcp(where.hosts, where.start)]
+
+        def measure_raw() -> None:
+            moved.append(raw_tcp(where.hosts, where.start))
+            remember(folder, "raw_tcp_mb_per_second", round(mean(moved)))
+
+        unsteady = _measured(what, str(folder), where, measure_raw)
+    _tell(str(folder), mean(moved), alone=len(hosts) < 2)
     if unsteady:
         raise unsteady
 
 
-def _measured(what: Sweep, folder: str, where: Where) -> Exit | None:
+def _measured(what: Sweep, folder: str, where: Where, finish: Callable[[], None]) -> Exit | None:
     """How it is to end where a rate is known, but is not steady."""
     try:
-        measure(what, folder, where)
+        measure(what, folder, where, finish=finish)
     except Exit as error:
         if error.code != UNSTEADY:
             raise

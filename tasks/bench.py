@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +38,17 @@ def measure_here(what: Sweep, run: str) -> None:
 
 
 def measure(
-    what: Sweep, run: str, where: Where, in_order: bool = False, baseline: str = ""
+    what: Sweep,
+    run: str,
+    where: Where,
+    in_order: bool = False,
+    baseline: str = "",
+    finish: Callable[[], None] | None = None,
 ) -> None:
-    """Runs what is left of a sweep, shuffled unless it is to be in order, and reports it."""
+    """Runs what is left of a sweep, shuffled unless it is to be in order, and reports it.
+
+    `finish` is called between the last point and the report.
+    """
     from launch.order import shuffled
     from launch.sweep import points, sweep
     from plots.screen import SweepScreen
@@ -59,6 +67,8 @@ def measure(
         store.close()
     if not left:
         print("all of it is measured already; with another --run it is measured again")
+    if finish is not None:
+        finish()
     build_report(store.folder, baseline=baseline)
 
 

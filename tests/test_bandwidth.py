@@ -1,5 +1,6 @@
 """What the store alone moves, and how it is told."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from plots.frame import frame
 from plots.table import cells
 from results.bandwidth import mb_per_second
 from results.scaling import scaling
+from tasks.verify import verified
 from tests.jobs import measured
 
 fabfile: Any = _fabfile
@@ -75,3 +77,7 @@ def test_the_task_sets_the_store_beside_raw_tcp(
     assert "one raw TCP connection within this machine moves" in said.out
     assert "MB/s" in said.err
     assert "images/s" not in said.err
+    found = re.findall(r"digest: (sha256:\w+)", said.out)
+    assert len(found) == 1
+    checked = verified(Path(run), found[0])
+    assert (checked.wrong, checked.lacking) == ([], [])
