@@ -154,7 +154,7 @@ def write(
     """Writes report/digests.json of a run as it is now; returns its digest. See `digests`."""
     found = replace(digests(folder, code, known), prices=prices, choice=choice or Choice())
     data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
-    text = json.dumps(data | {"check": _sha256(data)}, indent=1)
+    text = json.dumps(data | {"check": _check(data)}, indent=1)
     write_whole(folder / REPORT / NAME, text + "\n")
     return found.digest
 
@@ -167,7 +167,7 @@ def kept(folder: Path) -> Digests | None:
         return None
     if data.get("schema", SCHEMA) != SCHEMA and data.get("check"):
         raise StoreError(f"{where}: written by another version of mxscale; {BUILD_AGAIN}")
-    if data.pop("check", None) != _sha256(data):
+    if data.get("check") != _check(data):
         raise StoreError(f"{where}: was changed after it was written; {BUILD_AGAIN}")
     try:
         files, report = (
@@ -188,6 +188,11 @@ def kept(folder: Path) -> Digests | None:
         )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise StoreError(f"{where}: is not as it is written ({error}); {BUILD_AGAIN}") from error
+
+
+def _check(data: Mapping[str, Any]) -> str:
+    """What tells a changed file; the format, which decides what is compared, is not in it."""
+    return _sha256({n: one for n, one in data.items() if n not in {"check", "format"}})
 
 
 def _check_place(name: str, place: str | None) -> None:
