@@ -27,11 +27,15 @@ _OTHERS = {
     "a TensorFlow Estimator": re.compile(r"global_step/sec: [\d.]+"),
     "TensorFlow's official models": re.compile(r"BenchmarkMetric: \{|TimeHistory: [\d.]+ "),
     "Caffe": re.compile(r"Iteration \d+ \([\d.e-]+ iter/s"),
+    "BigDL": re.compile(r"Throughput is [\d.]+ records/second"),
+    "GluonCV's detectors": re.compile(r"\[Epoch \d+\]\[Batch \d+\].* Speed: [\d.]+ samples/sec"),
     "Keras": re.compile(r"\d+/\d+ \[[=>.]+\] - .*(?:ETA|loss):?"),
     "an evaluation of TensorFlow's Inception": re.compile(
         r"\[\d+ batches out of \d+\] \([\d.]+ examples/sec"
     ),
-    "MXNet's benchmark_score.py, which does not train": re.compile(r"batch size\s+\d+, image/sec:"),
+    "MXNet's benchmark_score.py, which does not train": re.compile(
+        r"batch size\s+\d+, (?:dtype \w+, )?images?/sec:"
+    ),
 }
 
 

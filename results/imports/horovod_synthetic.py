@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number, rounding
+from results.imports.log import BYTEPS, Format, Log, Reading, Stretch, number, rounding
 
 # What the benchmark times at once, unless it is told otherwise; its output does not say.
 _BATCHES = 10
@@ -43,7 +43,7 @@ def read(lines: Iterable[Line]) -> Log:
         else:
             reading.said.update(_header(line.text))
             if "byteps" in line.text.lower():  # its benchmark prints the same lines
-                reading.said["kvstore"] = "byteps"
+                reading.said["kvstore"] = BYTEPS
     return reading.log()
 
 

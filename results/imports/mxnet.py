@@ -8,7 +8,7 @@ from dataclasses import replace
 from bench.errors import SpecError
 from results.imports import mlperf
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number, rounding
+from results.imports.log import BYTEPS, Format, Log, Reading, Stretch, number, rounding
 
 _EPOCH = r"(?:Epoch|Iter(?:ation)?)\s?\[(?P<epoch>\d{1,12})\]"
 _SPEED = re.compile(
@@ -22,12 +22,15 @@ _ACCURACY = re.compile(
     r"(?:Node\[(?P<node>\d+)\]\s*)?Epoch\s?\[\d+\]\s*Validation-(?:top-?1-?acc\w*|accuracy)"
     r"\s*=\s*(?P<value>[-+.\w]+)"
 )
-_COST = re.compile(rf"{_EPOCH}\s*Time cost\s*=\s*(?P<seconds>[-+.\w]+)")
-_WORDS = ("Speed:", "speed:", "Epoch", "Iter", "Start training", ":::MLL")
+# Seconds with decimals; MXNet for Scala, and with it Clojure, prints whole milliseconds.
+_COST = re.compile(rf"{_EPOCH}\s*Time cost\s*=\s*(?P<time>[-+.\w]+)")
+_WORDS = ("Speed:", "speed:", "Epoch", "Iter", "Start training", ":::MLL", "BytePS", "byteps")
 # What Module's fit prints of the devices of a process.
 _DEVICES = re.compile(r"Start training with \[((?:[cg]pu\(\d+\)(?:, )?)+)\]")
 # Of translators such as Sockeye, which train with a Speedometer of sentences.
 _NO_IMAGES = re.compile(r"samples/sec\s+[\d.]+\s+tokens/sec")
+# A metric of text, in the line with the speed or in one of its own.
+_PERPLEXITY = re.compile(r"\b(?:perplexity|ppl)\b\s*[=:]?\s*\d", re.IGNORECASE)
 # Horovod's and GluonCV's Horovod scripts, after each epoch; some print no other speed.
 _EPOCH_SPEED = re.compile(rf"{_EPOCH}\s+Speed:\s*(?P<speed>[-+.\w]+)\s*samples/s(?:ec)?\b")
 _EPOCH_STEPS = re.compile(
@@ -73,6 +76,11 @@ class _Reader:
         found = list(_SPEED.finditer(line.text))
         if found and _NO_IMAGES.search(line.text):
             raise SpecError(f"line {line.number}: expected speeds of images, got those of tokens")
+        if _PERPLEXITY.search(line.text):
+            raise SpecError(
+                f"line {line.number}: expected speeds of images, got those of sentences "
+                f"(perplexity is a metric of text)"
+            )
         for one in found:
             stretch = _stretch(line, one)
             if self._metrics.is_new(stretch, one):
@@ -87,7 +95,8 @@ class _Reader:
         if ended := _EPOCH_STEPS.search(line.text):
             self._steps[ended["epoch"]] = int(ended["steps"])
         if cost := _COST.search(line.text):
-            self.reading.epochs.append((int(cost["epoch"]), number(cost["seconds"])))
+            unit = 0.001 if cost["time"].isdecimal() else 1.0
+            self.reading.epochs.append((int(cost["epoch"]), unit * number(cost["time"])))
         if whole := _WHOLE.search(line.text):
             self.reading.epochs.append((int(whole["epoch"]), number(whole["seconds"])))
             self._wholes.append(number(whole["speed"]))
@@ -99,6 +108,8 @@ class _Reader:
     def take_facts(self, line: Line) -> None:
         """What a line says of the point."""
         mlperf.header(self.reading, line.text)
+        if "byteps" in line.text.lower():  # which does without the store of the arguments
+            self.reading.said["kvstore"] = BYTEPS
         if devices := _DEVICES.search(line.text):
             self._listed.add(devices[1])
 

@@ -11,11 +11,10 @@ from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
 from bench.trial import Trial
 from bench.whole_trial import DEVICE_KINDS, MOST_DEVICES
-from results.imports.log import Format
+from results.imports.log import BYTEPS, HOROVOD, Format
 
 MODES = ("real", "synthetic")
 DEVICES = (*DEVICE_KINDS, "other")
-HOROVOD = "horovod"
 _KNOWN = {"inceptionv3": "inception-v3", "inception3": "inception-v3"}
 _LAYERED = re.compile(r"(resnet|vgg)[-_]?(\d+)")
 # Each as an option, and the names that what is needed may be said by.
@@ -91,7 +90,7 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
     hosts, full = point.hosts()
     workers = point.workers(max(hosts, ranks) if "worker" in format_.of else 1)
     devices = point.devices(workers)
-    if point.horovod and not asked.workers and not said.get("workers"):
+    if point.single and not asked.workers and not said.get("workers"):
         workers = devices  # a rank has one
     full = full or -(-devices // hosts)
     if devices % workers or -(-devices // full) != hosts:
@@ -138,9 +137,9 @@ class _Point:
     said: Mapping[str, Any]
 
     @property
-    def horovod(self) -> bool:
-        """Whether ranks exchange gradients by Horovod, where a rank has one device."""
-        return HOROVOD in {self.asked.kvstore, self.said.get("kvstore")}
+    def single(self) -> bool:
+        """Whether each rank has one device, as under Horovod and BytePS."""
+        return not {HOROVOD, BYTEPS}.isdisjoint({self.asked.kvstore, self.said.get("kvstore")})
 
     @property
     def _alone(self) -> int:
@@ -195,7 +194,7 @@ class _Point:
             if not any(getattr(self.asked, name, 0) or self.said.get(name) for name in names)
         ]
         devices = "--devices N"
-        if self.horovod and (self._stated_workers() or ranks > 1 or self.asked.workers):
+        if self.single and (self._stated_workers() or ranks > 1 or self.asked.workers):
             lacking = [option for option in lacking if option != devices]
         elif self._of_one_rank(ranks) and devices not in lacking:
             lacking.append(devices)
@@ -218,7 +217,7 @@ class _Point:
         if self._stated_workers():
             return False
         store = asked.kvstore or said.get("kvstore", "")
-        several = self.horovod or is_distributed(store) or said.get("shares") == 0
+        several = self.single or is_distributed(store) or said.get("shares") == 0
         return several and ranks <= 1
 
     def _ranks_by_batch(self) -> int:
@@ -229,7 +228,7 @@ class _Point:
     def _stated_workers(self) -> int:
         """Processes of the job, as the log has them; 0 if it does not say."""
         said, by_batch = self.said.get("workers", 0), self._ranks_by_batch()
-        if self.horovod and self.asked.devices in {said, by_batch} - {0}:
+        if self.single and self.asked.devices in {said, by_batch} - {0}:
             return self.asked.devices
         if said and by_batch and said != by_batch:
             raise SpecError(
@@ -266,7 +265,7 @@ class _Point:
 
     def devices(self, workers: int) -> int:
         """Of the whole job."""
-        each = self.said.get("devices_per_worker") or (1 if self.horovod else 0)
+        each = self.said.get("devices_per_worker") or (1 if self.single else 0)
         said = self.said.get("devices") or each * self._stated_workers()
         if said and self.asked.devices and said != self.asked.devices:
             self._differ("devices", said, self.asked.devices)
@@ -282,7 +281,7 @@ class _Point:
     def batches(self, devices: int, workers: int) -> tuple[int, int]:
         """Images a step on one device and 0, or 0 and those of a job that cannot share evenly."""
         each, own = self.said.get("devices_per_worker", 0), self.said.get("worker_batch", 0)
-        if each and own % each and not self.horovod:
+        if each and own % each and not self.single:
             asked = self.asked.batch_per_device
             if asked and asked not in {own // each, own // each + 1}:
                 self._differ("worker_batch", own, f"{asked} per device")

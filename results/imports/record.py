@@ -12,8 +12,8 @@ from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
 from results.imports import formats, windows
 from results.imports.clock import clock, images_per_step, near
-from results.imports.log import SPEEDS_OF, Format, Log
-from results.imports.point import HOROVOD, Asked, assumed, trial
+from results.imports.log import HOROVOD, SPEEDS_OF, Format, Log
+from results.imports.point import Asked, assumed, trial
 from results.rates import ROUNDING
 from results.record import Identity, Rank, Record, emit, parse
 
@@ -49,6 +49,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
     _check_all_there(where, len(found), point, whose)
     kept = windows.together(found, point.asynchronous)
     shares = 1 if asked.speeds_of else said.get("shares", 1) or point.workers
+    _check_shares(where, said.get("shares", 1), point)
     ranks = windows.ranks(kept, point, whose, shares)
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
@@ -130,6 +131,15 @@ def _check_all_there(where: str, found: int, point: Trial, format_: Format) -> N
         raise SpecError(
             f"{where}: expected speeds of {point.workers} workers, found those of {found}. Give "
             f"the logs of all of them, correct --workers, or add --speeds-of one-worker or job"
+        )
+
+
+def _check_shares(where: str, shares: int, point: Trial) -> None:
+    """Raises SpecError where each of `shares` processes would not have a device."""
+    if shares > point.devices:
+        raise SpecError(
+            f"{where}: its total is that of {shares} processes as fast as the one that prints its "
+            f"speed, which have at least {shares} devices, got {point.devices}. Check --devices"
         )
 
 
