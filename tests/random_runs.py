@@ -12,7 +12,7 @@ from bench.notes import Note, NoteKind
 from bench.trial import Trial, make
 from results.measured import measured
 from results.record import STATUSES, Record
-from results.run import Run
+from results.run import Run, with_baseline
 from results.scaling import scaling
 from results.store import UNREADABLE
 from tests.test_scaling import record
@@ -41,13 +41,14 @@ def run_at_random(random: Random) -> Run:
     environment: dict[str, Any] = {"date": "2026-01-02T03:04:05+00:00", "commit": "abcdef0"}
     hosts = {f"n{n}": {"cores": [0, 1], "mxnet": random.choice(["1.9.1", ""])} for n in range(2)}
     environment |= random.choice([{}, {"processor": "AMD EPYC", "cores": 2}, {"hosts": hosts}])
-    return Run(
+    whole = Run(
         folder=Path(random.choice(["study", "a b", "x$y_{z}"])),
         rows=scaling(found),
         environment=environment if random.random() < 0.8 else {},
         missing=tuple(f"tiny local x{n}" for n in range(random.choice([0, 0, 0, 1, 5]))),
         troubles=("records.jsonl line 3: torn",) * random.choice([0, 0, 0, 1, 9]),
     )
+    return with_baseline(whole, random.choice(["", "", "local x1", "dist_sync x2"]))
 
 
 def _is_readable(one: Record) -> bool:
@@ -120,7 +121,7 @@ def _repeats(random: Random, trial: Trial) -> list[Record]:
     found = []
     for number in range(random.choice([1, 1, 2, 3, 5])):
         status = random.choice(STATUSES) if bad else "ok"
-        seconds = 10 ** random.uniform(-5, 3) if spread > 1 else 1.0
+        seconds = 10 ** random.uniform(-7, 7) if spread > 1 else 1.0
         ranks = [_windows(random, trial, seconds, spread) for _ in range(min(trial.workers, 3))]
         one = record(ranks if status == "ok" else [], repeat=number, status=status, **fields)
         if source and random.random() < 0.5:
