@@ -34,8 +34,8 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
     """report.md, whole; parts that fail are named in it and in `failures`, or raise without."""
     part = partial(attempted, failures)
     parts = [
-        f"<!-- report-format {FORMAT} -->",
         f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
+        f"<!-- report-format {FORMAT} -->",
         plain(str(run.environment.get("description") or "")),
         part("machine", lambda: where(run)),
         part("settings", lambda: plain(settings_line(run.rows))),

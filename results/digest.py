@@ -40,7 +40,7 @@ _PIECE_BYTES = 1 << 20
 # Text has been seen to shrink to about so much of it.
 _PACKED = 0.05
 # Where page and text of a report have the number of their format.
-_NUMBER = re.compile(rb'report-format"? ?(?:content=")?(\d{1,9})')
+_NUMBER = re.compile(rb'<(?:meta name="report-format" content="|!-- report-format )(\d{1,9})')
 _START_BYTES = 1 << 12
 
 
