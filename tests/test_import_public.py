@@ -7,7 +7,7 @@ import pytest
 
 from bench.notes import NoteKind
 from results.rates import rate_of
-from tests.log_samples import speedometer, steps, upstream
+from tests.log_samples import mllog, namespace, speedometer, steps, timed_speedometer, upstream
 from tests.test_import_samples import MEANS, PS, SLOW, made, point, refused
 from tests.test_imports import kinds
 
@@ -70,6 +70,62 @@ def test_a_total_of_two_processes_is_not_booked_on_one_device(tmp_path: Path) ->
     asked: dict[str, Any] = {"network": "resnet-50", "batch_per_device": 32}
     assert "total is that of 2 processes" in refused(tmp_path, text, **asked, devices=1)
     assert rate_of(made(tmp_path, text, **asked, devices=2)) > 1.9 * MEANS[-1]
+
+
+def test_a_horovod_argument_is_the_store_and_the_batches_count_its_ranks(tmp_path: Path) -> None:
+    # Intel's MXNet of MLPerf v0.7: 32 ranks on CPUs, whose lines have no prefixes.
+    rank = namespace(
+        model="resnet50_v1b", horovod=True, amp=True, batch_size=128, num_gpus=0, use_rec=True
+    )
+    speeds = timed_speedometer((786.0, 784.7, 786.2, 787.8, 787.9), 4096).replace("Node[0] ", "")
+    texts = [f"[2019-06-18 18:15:30] {rank}"] * 32
+    whole = mllog(0, "global_batch_size", 4096)
+    record = made(tmp_path, *texts, whole, speeds)
+    assert point(record) == ("resnet50_v1b", "horovod", "bfloat16", 32, 128)
+    assert record.trial.device == "cpu"
+    assert rate_of(record) == pytest.approx(786.6, rel=0.002)
+    assert "add --devices N" in refused(tmp_path, *texts, speeds)
+    assert "the log says 32 (devices)" in refused(tmp_path, *texts, whole, speeds, devices=8)
+
+
+def test_metadata_in_single_quotes_are_read(tmp_path: Path) -> None:
+    # Intel's MXNet of MLPerf v0.7 prints a Python dictionary where others print JSON.
+    lines = [
+        mllog(0, "submission_benchmark", "resnet"),
+        mllog(0, "global_batch_size", 4096),
+        mllog(1, "train_samples", 1281167),
+        *(mllog(2 + 1700 * n, "epoch_start", epoch_num=n + 1) for n in range(3)),
+        *(mllog(1632 + 1700 * n, "epoch_stop", epoch_num=n + 1) for n in range(3)),
+    ]
+    texts = []
+    for line in lines:
+        head, name, metadata = line.partition('"metadata": ')
+        texts.append(head + name + metadata.replace('"', "'"))
+    record = made(tmp_path, *texts, devices=32)
+    assert point(record) == ("resnet-50", "unknown", "float32", 32, 128)
+    assert rate_of(record) == pytest.approx(1281167 / 1630)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_block_has_the_epochs_that_an_event_in_it_counts(tmp_path: Path, told: bool) -> None:
+    # TensorFlow's reference and Intel's of MLPerf v0.7: the start has a number of its own, and
+    # the count is an event. A block that does not say it cannot be taken for one epoch.
+    texts = [
+        mllog(0, "submission_benchmark", "resnet"),
+        mllog(0, "global_batch_size", 3264),
+        mllog(0, "train_samples", 1281167),
+    ]
+    for n in range(3):
+        texts.append(mllog(1 + 7000 * n, "block_start", n + 1))
+        texts.append(mllog(1 + 7000 * n, "first_epoch_num", 4 * n))
+        texts += [mllog(1 + 7000 * n, "epoch_count", 4)] * told
+        texts.append(mllog(6574 + 7000 * n, "block_stop", n + 1))
+        texts.append(mllog(6574 + 7000 * n, "eval_start"))
+        texts.append(mllog(6900 + 7000 * n, "eval_stop"))
+    if told:
+        assert rate_of(made(tmp_path, *texts, devices=8)) == pytest.approx(4 * 1281167 / 6573)
+    else:
+        assert "expected lines with a speed" in refused(tmp_path, *texts, devices=8)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ from typing import Any
 from bench.errors import SpecError, is_whole
 from results.imports.lines import Line
 
+# Stores of jobs in which each process has one device.
+HOROVOD = "horovod"
+BYTEPS = "byteps"
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|<[^>]*>|[^,()]+)")
 _NAMESPACE = "Namespace("
 # The part of a thousand ranks' lines that others may have written into.
@@ -96,6 +99,8 @@ def _alike(said: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
     """What the arguments of upstream's scripts, GluonCV's and their kin come to."""
     store = arguments.get("kv_store") or arguments.get("kvstore") or ""
+    if arguments.get("horovod") == "True":
+        store = HOROVOD
     if store not in {"", "None"}:
         yield "kvstore", store
     gluon = "model" in arguments and "network" not in arguments
@@ -103,8 +108,10 @@ def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
     yield from _batch(arguments, per_device=gluon)
     if dtype := _dtype(arguments):
         yield "dtype", dtype
-    if store != "horovod":  # there each rank has one of those that are listed
+    if store != HOROVOD:  # there each rank has one of those that are listed
         yield from _devices(arguments)
+    elif arguments.get("num_gpus") == "0":
+        yield "device", "cpu"
     elif arguments.get("gpus", "None") not in {"None", ""}:
         yield "device", "gpu"
     if "benchmark" in arguments:
@@ -141,7 +148,10 @@ def _dtype(arguments: dict[str, str]) -> str:
             return dtype
     if text not in {"", "none"}:
         return text
-    return "float16" if any(arguments.get(name) == "True" for name in _SWITCHES) else ""
+    if not any(arguments.get(name) == "True" for name in _SWITCHES):
+        return ""
+    # On CPUs, MXNet's mixed precision is of bfloat16.
+    return "bfloat16" if arguments.get("num_gpus") == "0" else "float16"
 
 
 def _devices(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable
 
+from results.imports.arguments import BYTEPS
 from results.imports.lines import Line
-from results.imports.log import BYTEPS, Format, Log, Reading, Stretch, number, rounding
+from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 # What the benchmark times at once, unless it is told otherwise; its output does not say.
 _BATCHES = 10

@@ -11,9 +11,6 @@ from bench.notes import Note
 from results.imports.arguments import Arguments
 from results.imports.lines import Line
 
-# Stores of jobs in which each process has one device.
-HOROVOD = "horovod"
-BYTEPS = "byteps"
 # Whose images a speed counts, in words.
 SPEEDS_OF = {
     "workers": "each worker prints the speed of its own images",

@@ -93,12 +93,20 @@ def _parsed(text: str) -> dict[str, Any] | None:
     if found is None:
         return None
     try:
-        event = json.loads(found["json"] or found["old"])
+        event = _loaded(found["json"] or found["old"])
         if found["key"]:
             event = {**event, "key": found["key"], "time_ms": 1000 * float(found["seconds"])}
     except (ValueError, TypeError, RecursionError):
         return None
     return event if isinstance(event, dict) and isinstance(event.get("key"), str) else None
+
+
+def _loaded(text: str) -> Any:
+    """Its JSON; Intel's MXNet prints the metadata as Python does, in single quotes."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return json.loads(text.replace("'", '"'))
 
 
 def _amount(value: object) -> float:
@@ -187,7 +195,7 @@ def _stretch(span: _Span, events: list[Event], samples: float) -> Stretch:
         max(0.0, min(end, after) - max(begin, before))
         for before, after in (one.times for one in _spans(events, "eval"))
     )
-    images = _images(span.start, span.stop, samples)
+    images = _images(span.start, span.stop, samples * _epochs(span, events))
     seconds = (end - begin - evaluated) / 1000
     return Stretch(
         place=(span.order,),
@@ -208,12 +216,28 @@ def _has_evaluation(spans: list[_Span], events: list[Event]) -> bool:
     return any(begin < at <= end + _MOMENT_MS for at in times for begin, end in ends)
 
 
-def _images(start: dict[str, Any], stop: dict[str, Any], samples: float) -> float:
-    """Images between the two: as they count them, else as many as their epochs have."""
+def _epochs(span: _Span, events: list[Event]) -> float:
+    """How many epochs a span has; NaN for a block that does not say, in its start or after it."""
+    told = _amount(_metadata(span.start).get("epoch_count"))
+    if told > 0 or span.start["key"] == "epoch_start":
+        return told if told > 0 else 1.0
+    begin, end = span.times
+    return next(
+        (
+            _amount(event.get("value"))
+            for _, event in events
+            if event["key"] == "epoch_count" and begin <= _amount(event.get("time_ms")) <= end
+        ),
+        math.nan,
+    )
+
+
+def _images(start: dict[str, Any], stop: dict[str, Any], images: float) -> float:
+    """Images between the two: as they count them, else those of their epochs."""
     begin, end = _metadata(start), _metadata(stop)
     if "samples_count" in begin and "samples_count" in end:
         return _amount(end["samples_count"]) - max(0.0, _amount(begin["samples_count"]))
-    return samples * _amount(begin.get("epoch_count", 1))
+    return images
 
 
 FORMAT = Format(

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from bench.errors import SpecError
 from results.imports import mlperf
+from results.imports.arguments import BYTEPS
 from results.imports.lines import Line
-from results.imports.log import BYTEPS, Format, Log, Reading, Stretch, number, rounding
+from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 _EPOCH = r"(?:Epoch|Iter(?:ation)?)\s?\[(?P<epoch>\d{1,12})\]"
 _SPEED = re.compile(

@@ -11,7 +11,8 @@ from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
 from bench.trial import Trial
 from bench.whole_trial import DEVICE_KINDS, MOST_DEVICES
-from results.imports.log import BYTEPS, HOROVOD, Format
+from results.imports.arguments import BYTEPS, HOROVOD
+from results.imports.log import Format
 
 MODES = ("real", "synthetic")
 DEVICES = (*DEVICE_KINDS, "other")
@@ -223,6 +224,7 @@ class _Point:
     def _ranks_by_batch(self) -> int:
         """How many ranks the batches of the job and of a rank come to; 0 if they do not say."""
         whole, own = self.said.get("global_batch", 0), self.said.get("worker_batch", 0)
+        own = own or (self.said.get("batch_per_device", 0) if self.single else 0)
         return int(whole // own) if own and whole % own == 0 else 0
 
     def _stated_workers(self) -> int:

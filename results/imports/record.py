@@ -11,8 +11,9 @@ from bench.errors import SpecError
 from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
 from results.imports import formats, windows
+from results.imports.arguments import HOROVOD
 from results.imports.clock import clock, images_per_step, near
-from results.imports.log import HOROVOD, SPEEDS_OF, Format, Log
+from results.imports.log import SPEEDS_OF, Format, Log
 from results.imports.point import Asked, assumed, trial
 from results.rates import ROUNDING
 from results.record import Identity, Rank, Record, emit, parse
