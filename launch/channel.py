@@ -13,7 +13,7 @@ _BEAT_SECONDS = 1.0
 _CLOSE_SECONDS = 8.0
 # Agents say something every second, however busy their hosts are.
 SILENCE_SECONDS = 6.0
-_MODULES = ("errors", "ports", "lease", "processes", "energy", "counters", "gpus", "agent")
+_MODULES = ("errors", "ports", "lease", "processes", "boot", "energy", "counters", "gpus", "agent")
 
 
 @dataclass(frozen=True, kw_only=True)

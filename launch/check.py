@@ -10,10 +10,10 @@ from launch.addresses import address_of, same_machine, sharing
 from launch.errors import LaunchError
 from launch.findings import Examined, Wanted, marked, notes, problems
 from launch.hosts import ROOT, Host, this_machine
-from launch.identity import own_versions
 from launch.talk import PROBE, Talk
 from launch.together import as_done, together
 from launch.transport import Start
+from launch.versions import own_versions
 
 # To import MXNet for the first time, from a cold disk, takes long.
 _LOOK_SECONDS, _SECONDS = 150.0, 20.0

@@ -7,31 +7,37 @@ from __future__ import annotations  # the syntax of the types below, on Python 3
 
 import hashlib
 import os
-from pathlib import Path
 
-_MEASURING = ("bench/**/*.py", "launch/**/*.py", "im2rec_tools/recordio.py", "requirements.lock")
+TYPE_CHECKING = False  # as in launch/lease.py
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FOLDERS, _FILES = ("bench", "launch"), ("im2rec_tools/recordio.py", "requirements.lock")
 
 
-def code_hash(root: Path) -> str:
+def code_hash(root: Path | str) -> str:
     """Twelve hex digits over every file of a checkout that decides a number.
 
     Raises OSError for a file or folder that cannot be read, whose absence would be another code.
     """
     digest = hashlib.sha256()
-    for folder in {pattern.split("/")[0] for pattern in _MEASURING if "**" in pattern}:
-        _check_readable(root / folder)
-    files = {file for pattern in _MEASURING for file in root.glob(pattern)}
-    for file in sorted(files):
-        digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    names = [name for folder in _FOLDERS for name in _below(str(root), folder)]
+    names += [name for name in _FILES if os.path.exists(os.path.join(root, name))]  # noqa: PTH110,PTH118
+    for name in sorted(names, key=lambda name: name.split("/")):
+        with open(os.path.join(root, name), "rb") as file:  # noqa: PTH118,PTH123
+            digest.update(name.encode() + b"\0" + file.read())
     return digest.hexdigest()[:12]
 
 
-def _check_readable(folder: Path) -> None:
-    """Raises OSError for a folder that cannot be listed, which glob takes for an empty one."""
+def _below(root: str, folder: str) -> list[str]:
+    """The modules below a folder, relative to the root; OSError if some cannot be listed."""
+    found = []
+    for path, _, names in os.walk(os.path.join(root, folder), onerror=_fail):  # noqa: PTH118
+        at = os.path.relpath(path, root)
+        found += [f"{at}/{name}" for name in names if name.endswith(".py")]
+    return found
 
-    def fail(error: OSError) -> None:
+
+def _fail(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # a checkout that is none has no such folder
         raise error
-
-    if folder.is_dir():
-        for _ in os.walk(folder, onerror=fail):
-            pass

@@ -11,17 +11,13 @@ import resource
 from pathlib import Path
 from typing import Any
 
+from launch.boot import boot_id
 from launch.energy import Rapl
 
 # Clocks are asked for seldom and of few cores: a kernel may take 10 ms to find one out.
 _SLOW_SECONDS, _MOST_CORES = 5.0, 4
 _CPUS = Path("/sys/devices/system/cpu")
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-
-
-def boot_id() -> str:
-    """The same for containers and namespaces of one machine."""
-    return _text(Path("/proc/sys/kernel/random/boot_id")).strip()
 
 
 class Counters:

@@ -1,31 +1,12 @@
 """What a measurement depends on besides its trial: the code, the data, the hosts."""
 
-import sys
 from collections.abc import Sequence
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 from bench.contents import lines, manifest
 from bench.trial import Trial
-from launch.code import code_hash
-from launch.hosts import ROOT, Host
+from launch.hosts import Host
+from launch.versions import own_code
 from results.record import Identity
-
-
-@cache
-def own_code() -> str:
-    """The hash of this checkout's code."""
-    return code_hash(ROOT)
-
-
-@cache
-def own_versions() -> dict[str, str]:
-    """The Python of this process and its MXNet, as hosts are compared by them."""
-    try:
-        mxnet = version("mxnet")
-    except PackageNotFoundError:
-        mxnet = "none"
-    return {"python": f"{sys.version_info.major}.{sys.version_info.minor}", "mxnet": mxnet}
 
 
 def data_manifest(trial: Trial) -> str:

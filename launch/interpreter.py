@@ -11,19 +11,23 @@ import os
 import pwd
 import re
 import subprocess
-from pathlib import Path
-from typing import Any
+import sys
 
 from launch.code import code_hash
+
+TYPE_CHECKING = False  # as in launch/lease.py
+if TYPE_CHECKING:
+    from typing import Any
 
 _SECONDS, _IMPORT_SECONDS, _CONTENTS_SECONDS = 10, 120, 100
 _VERIFY_SECONDS = 24 * 3600
 _WHICH = "command -v python3 && python3 -V"
+# Without importlib.util and json, which take as long as the Python itself.
 _FIND = (
-    "import importlib.util as u, json, sys; s = [u.find_spec(n) for n in ('mxnet', 'cv2')]; "
-    "print(json.dumps([sys.version.split()[0], *(one.origin if one else '' for one in s)]))"
+    "import sys, _frozen_importlib_external as f; "
+    "s = [f.PathFinder.find_spec(n) for n in ('mxnet', 'cv2')]; "
+    "print(sys.version.split()[0], *(one and one.origin or '' for one in s), 'end', sep='\\t')"
 )
-
 _ERROR = re.compile(r"\w*(Error|Exception)\b")
 
 
@@ -34,14 +38,14 @@ def facts(trees: list[str], python: str) -> dict[str, Any]:
     """
     found = [tree for tree in map(os.path.expanduser, trees) if os.path.isdir(tree)]  # noqa: PTH112
     ready = [tree for tree in found if os.access(os.path.join(tree, python), os.X_OK)]  # noqa: PTH118
-    stamp = Path(python).parent.parent / "lock-stamp"
-    whole = [tree for tree in ready if (Path(tree) / stamp).exists()]
+    stamp = os.path.join(os.path.dirname(os.path.dirname(python)), "lock-stamp")  # noqa: PTH118,PTH120
+    whole = [tree for tree in ready if os.path.exists(os.path.join(tree, stamp))]  # noqa: PTH110,PTH118
     tree = (whole or ready or found or [""])[0]
     told = {
         "tree": tree,
         **_code(tree),
         "commit": _commit(tree),
-        "shell": _said(["/bin/sh", "-c", _WHICH]),
+        "shell": _shell(),
         "login_shell": _said([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
     }
     nothing = {"python": "", "mxnet": "", "dist_kvstore": False, "cuda": False, "libraries": []}
@@ -63,10 +67,21 @@ def _set_there() -> str:
 def _code(tree: str) -> dict[str, str]:
     """The hash of the code of a checkout, or why it has none."""
     try:
-        return {"code": code_hash(Path(tree)) if tree else "", "code_problem": ""}
+        return {"code": code_hash(tree) if tree else "", "code_problem": ""}
     except OSError as error:
         name = error.filename if isinstance(error.filename, str) else tree
         return {"code": "", "code_problem": f"{name}: {error.strerror or error}"}
+
+
+def _shell() -> str:
+    """Path and version of the python3 that programs get; it may be the one that runs this."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder, "python3")  # noqa: PTH118
+        if os.access(path, os.X_OK) and os.path.isfile(path):  # noqa: PTH113
+            if os.path.realpath(path) == os.path.realpath(sys.executable):
+                return f"{path} {sys.version.split()[0]}"
+            break
+    return _said(["/bin/sh", "-c", _WHICH])
 
 
 def _said(command: list[str]) -> str:
@@ -88,7 +103,7 @@ def _said(command: list[str]) -> str:
 
 def _commit(tree: str) -> str:
     """Short commit of a checkout, with + where files differ from it; empty outside of git."""
-    if not tree or not (Path(tree) / ".git").exists():
+    if not tree or not os.path.exists(os.path.join(tree, ".git")):  # noqa: PTH110,PTH118
         return ""
     git = ["git", "-C", tree, "describe", "--always", "--dirty=+", "--exclude=*"]
     said = _said(git)
@@ -98,17 +113,26 @@ def _commit(tree: str) -> str:
 def _of_python(tree: str, python: str) -> dict[str, Any]:
     path = os.path.join(tree, python)  # noqa: PTH118
     try:
-        version, origin, opencv = json.loads(_run([path, "-c", _FIND], tree, _SECONDS, []))
+        line = _run([path, "-c", _FIND], tree, _SECONDS, [])
+        version, origin, opencv, _ = line.split("\t")
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         why = f"it does not answer as a Python does ({last_line(error)}){_set_there()}"
         return {"python_problem": why}
     if not origin:
         return {"python": version, "python_problem": "it has no mxnet"}
     # CUDA's, as wheels bring them; nothing else on the host is to find these.
-    folders = Path(origin).parent.parent.glob("nvidia/*/lib")
-    libraries = sorted(str(folder) for folder in folders)
+    packages = os.path.dirname(os.path.dirname(origin))  # noqa: PTH120
+    libraries = sorted(_wheels_libraries(os.path.join(packages, "nvidia")))  # noqa: PTH118
     told = _libraries(tree, path, [origin, opencv], libraries)
     return {"python": version, "libraries": libraries, **told}
+
+
+def _wheels_libraries(nvidia: str) -> list[str]:
+    """The folders of libraries of CUDA's wheels."""
+    if not os.path.isdir(nvidia):  # noqa: PTH112
+        return []
+    folders = [os.path.join(nvidia, name, "lib") for name in os.listdir(nvidia)]  # noqa: PTH118,PTH208
+    return [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
 
 
 def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -> dict[str, Any]:
@@ -118,14 +142,17 @@ def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -
     statuses = [os.stat(file) for file in files]  # noqa: PTH116
     sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
     name = hashlib.sha256(json.dumps([files, sizes]).encode()).hexdigest()[:16]
-    cache = Path.home() / ".cache" / "mxscale" / f"libraries-{name}.json"
+    folder = os.path.expanduser("~/.cache/mxscale")  # noqa: PTH111
+    cache = os.path.join(folder, f"libraries-{name}.json")  # noqa: PTH118
     try:
-        told: dict[str, Any] = json.loads(cache.read_text(encoding="utf-8"))
+        with open(cache, encoding="utf-8") as file:  # noqa: PTH123
+            told: dict[str, Any] = json.load(file)
     except (OSError, ValueError):
         told = json.loads(_run([path, "-m", "bench.libraries"], tree, _IMPORT_SECONDS, libraries))
         try:
-            cache.parent.mkdir(parents=True, exist_ok=True)
-            cache.write_text(json.dumps(told), encoding="utf-8")
+            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+            with open(cache, "w", encoding="utf-8") as file:  # noqa: PTH123
+                json.dump(told, file)
         except OSError:
             pass  # a home that cannot be written costs time, no more
     return told

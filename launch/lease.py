@@ -14,9 +14,13 @@ import socket
 import struct
 import threading
 import time
-from typing import Any
 
 from launch.errors import LaunchError
+
+# What a probe does not need is not loaded: to start one is most of the time that it takes.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _TRIES, _TRY_SECONDS = 4, 0.05
 _ANSWER_SECONDS, _MOST_BYTES = 1.0, 65536

@@ -5,19 +5,19 @@ Standard library only and Python 3.8 or newer: it is sent to hosts.
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
-import ctypes
+import errno
 import fcntl
-import getpass
 import os
-import platform
-import shutil
+import pwd
 import socket
 import struct
 import subprocess
-import tempfile
-from typing import Any
 
-from launch.counters import boot_id
+from launch.boot import boot_id
+
+TYPE_CHECKING = False  # as in launch/lease.py
+if TYPE_CHECKING:
+    from typing import Any
 
 _SIOCGIFADDR = 0x8915
 _ASKED = "index,name,memory.total,memory.used,compute_cap,mig.mode.current,driver_version"
@@ -27,13 +27,13 @@ _PROBE_BYTES = 1 << 20
 
 def facts(folder: str) -> dict[str, Any]:
     """Of this machine, with the disk of a folder that is there or could be made."""
-    memory = _memory()
+    memory, system = _memory(), os.uname()
     return {
         "hostname": socket.gethostname(),
-        "user": getpass.getuser(),
+        "user": user(),
         "machine": boot_id(),
-        "system": f"{platform.system()} {platform.release()}",
-        "architecture": platform.machine(),
+        "system": f"{system.sysname} {system.release}",
+        "architecture": system.machine,
         "processor": _processor(),
         "cores": sorted(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
@@ -47,6 +47,14 @@ def facts(folder: str) -> dict[str, Any]:
     }
 
 
+def user() -> str:
+    """The user's name, or number if it has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
 def variables(starts: list[str]) -> dict[str, str]:
     """The variables of this process whose names start so; of others nothing is told."""
     found = sorted(os.environ.items())
@@ -56,7 +64,7 @@ def variables(starts: list[str]) -> dict[str, str]:
 def _processor() -> str:
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    return names[0] if names else os.uname().machine
 
 
 def _memory() -> dict[str, int]:
@@ -96,16 +104,31 @@ def _disk(folder: str) -> dict[str, Any]:
     place = os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100,PTH111
     while not os.path.isdir(place):  # noqa: PTH112
         place = os.path.dirname(place)  # noqa: PTH120
-    told: dict[str, Any] = {"disk": place, "free_bytes": shutil.disk_usage(place).free}
+    disk = os.statvfs(place)
+    told: dict[str, Any] = {"disk": place, "free_bytes": disk.f_bavail * disk.f_frsize}
     try:
-        # Without fsync a full disk takes what is written.
-        with tempfile.TemporaryFile(dir=place) as file:
-            file.write(bytes(_PROBE_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
+        descriptor = _nameless(place)
+        try:
+            os.write(descriptor, bytes(_PROBE_BYTES))
+            os.fsync(descriptor)  # without it a full disk takes what is written
+        finally:
+            os.close(descriptor)
     except OSError as error:
         return {**told, "disk_problem": error.strerror or str(error)}
     return {**told, "disk_problem": ""}
+
+
+def _nameless(folder: str) -> int:
+    """A new file that is gone when it is closed."""
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
+            raise
+    name = os.path.join(folder, f".mxscale-{os.getpid()}-{os.urandom(8).hex()}")  # noqa: PTH118
+    descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    os.unlink(name)  # noqa: PTH108
+    return descriptor
 
 
 def gpus() -> dict[str, Any]:
@@ -127,6 +150,8 @@ def gpus() -> dict[str, Any]:
 
 def _cuda_driver() -> str:
     """The CUDA that the driver can run, as 12.4; empty where it does not say."""
+    import ctypes  # noqa: PLC0415 - few hosts need it
+
     number = ctypes.c_int(0)
     try:
         ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))

@@ -15,18 +15,22 @@ Each answer has the number `n` of its question. `broken` is for what no answer w
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
+import errno
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from launch import interpreter, lease, machine
+
+TYPE_CHECKING = False  # as in launch/lease.py
+if TYPE_CHECKING:
+    from typing import Any
 
 _REACH_SECONDS, _BLOCK, _ROUNDS = 3.0, 1 << 20, 20
 _MEASURE_SECONDS = 1.0
@@ -34,17 +38,14 @@ _ECHO, _SINK = b"e", b"s"
 
 
 def _look(asked: dict[str, Any]) -> dict[str, Any]:
-    with ThreadPoolExecutor(1) as pool:  # the other's programs take their time
-        code = pool.submit(interpreter.facts, asked["trees"], asked["python"])
-        found = machine.facts(asked["folder"])
-        return {
-            "say": "facts",
-            **found,
-            **code.result(),
-            "variables": machine.variables(asked.get("variables", [])),
-            "holder": lease.holder(),
-            "time": time.time(),
-        }
+    return {
+        "say": "facts",
+        **machine.facts(asked["folder"]),
+        **interpreter.facts(asked["trees"], asked["python"]),
+        "variables": machine.variables(asked.get("variables", [])),
+        "holder": lease.holder(),
+        "time": time.time(),
+    }
 
 
 def _where(_: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _contents(asked: dict[str, Any]) -> dict[str, Any]:
 def _listen(asked: dict[str, Any]) -> dict[str, Any]:
     """Takes connections on a random port, as the servers and workers of a job do."""
     try:
-        server = socket.create_server((asked["address"], 0), backlog=256)
+        server = socket.create_server((asked["address"], 0), backlog=1024)
     except OSError as error:
         return {"say": "failed", "why": error.strerror or str(error)}
     threading.Thread(target=_serve, args=(server,), daemon=True).start()
@@ -70,9 +71,19 @@ def _listen(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _serve(server: socket.socket) -> None:
+    """Gives a thread to those that have something to say; most close at once."""
+    waiting: dict[int, socket.socket] = {}
+    poll = select.poll()
+    poll.register(server, select.POLLIN)
     while True:
-        connection, _ = server.accept()
-        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+        for fd, _ in poll.poll():
+            if fd == server.fileno():
+                connection, _ = server.accept()
+                waiting[connection.fileno()] = connection
+                poll.register(connection, select.POLLIN)
+            else:
+                poll.unregister(fd)
+                threading.Thread(target=_answer, args=(waiting.pop(fd),), daemon=True).start()
 
 
 def _answer(connection: socket.socket) -> None:
@@ -86,20 +97,36 @@ def _answer(connection: socket.socket) -> None:
 
 
 def _reach(asked: dict[str, Any]) -> dict[str, Any]:
-    targets = asked["targets"]
-    with ThreadPoolExecutor(max(1, min(32, len(targets)))) as pool:
-        whys = dict(zip(targets, pool.map(_why_not, targets.values())))  # noqa: B905 - Python 3.8
-    return {"say": "reached", "failed": {name: why for name, why in whys.items() if why}}
+    return {"say": "reached", "failed": _unreached(asked["targets"])}
 
 
-def _why_not(target: list[Any]) -> str:
-    try:
-        with socket.create_connection((target[0], target[1]), _REACH_SECONDS):
-            return ""
-    except TimeoutError:
-        return f"no answer within {_REACH_SECONDS:.0f} s"
-    except OSError as error:
-        return error.strerror or str(error)
+def _unreached(targets: dict[str, list[Any]]) -> dict[str, str]:
+    """Why some of these cannot be connected to; all are tried at once."""
+    failed, trying = {}, {}
+    poll = select.poll()
+    for name, (address, port) in targets.items():
+        one = socket.socket()
+        one.setblocking(False)
+        number = one.connect_ex((address, port))
+        if number in (0, errno.EINPROGRESS):
+            trying[one.fileno()] = (name, one)
+            poll.register(one, select.POLLOUT)
+        else:
+            failed[name] = os.strerror(number)
+            one.close()
+    deadline = time.monotonic() + _REACH_SECONDS
+    while trying and (left := deadline - time.monotonic()) > 0:
+        for fd, _ in poll.poll(1e3 * left):
+            poll.unregister(fd)
+            name, one = trying.pop(fd)
+            number = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            one.close()
+            if number:
+                failed[name] = os.strerror(number)
+    for name, one in trying.values():
+        failed[name] = f"no answer within {_REACH_SECONDS:.0f} s"
+        one.close()
+    return {name: failed[name] for name in targets if name in failed}
 
 
 def _measure(asked: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from launch.transport import Start, clean, said
 
 _CLOSE_SECONDS, _ABANDON_SECONDS = 2.0, 0.5
 # The modules of `probe`, the program that looks at a host.
-PROBE = ("errors", "lease", "code", "energy", "counters", "machine", "interpreter", "probe")
+PROBE = ("errors", "lease", "code", "boot", "machine", "interpreter", "probe")
 
 
 class Talk:

@@ -17,7 +17,8 @@ from launch.hosts import Host
 # What a host is asked to run: one line without quotes of its own, whatever the shell there.
 LOADER = "exec(__import__('sys').stdin.buffer.raw.readline())"
 # Isolated: a start-up file's PYTHONHOME or PYTHONPATH, or a json.py in the home, is not for it.
-FLAGS = ("-I", "-u")
+# Without site: nothing that is installed there is needed, and looking for it takes time.
+FLAGS = ("-I", "-S", "-u")
 # Reads length and sources from the line itself: nothing has to be installed there. The mark comes
 # after all that a shell's start-up files print; it is turned round here, for such a file may print
 # its own input.

@@ -3,8 +3,6 @@
 import math
 from functools import lru_cache
 
-from scipy.special import stdtr
-
 from bench.interval import CONFIDENCE, student
 from bench.trial import Trial
 from results.windows import JobWindows
@@ -41,6 +39,8 @@ def reach(freedom: float, bound: float) -> float:
     """
     if bound <= 0:
         return student(freedom)
+    from scipy.special import stdtr  # noqa: PLC0415 - it takes longer to load than most tasks run
+
     low, high = 0.0, student(freedom)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -33,12 +33,11 @@ def hosts_check(
     verify: bool = False,
 ) -> None:
     """Look at hosts side by side, or at this machine where none is listed; exit 3: problems."""
-    from launch.data import described
     from launch.findings import Wanted
     from launch.found_table import reported, show
     from launch.hosts import this_machine
-    from launch.identity import own_code
     from launch.transport import here
+    from launch.versions import own_code
 
     if verify and not data:
         raise LaunchError("--verify: expected --data DIR, found none; name the shards to read")
@@ -55,6 +54,8 @@ def hosts_check(
         start = ssh.start if hosts else here
         found = reported(hosts or [this_machine()], start, wanted)
         if data and not any(one.problems for one in found):
+            from launch.data import described
+
             held = described(data, [one.host for one in found], start, verify=verify)
     if json:
         print(_as_json(found))

@@ -74,8 +74,8 @@ def on_hosts(
     from launch.data import manifests
     from launch.findings import Wanted
     from launch.found_table import reported
-    from launch.identity import own_code
     from launch.sweep import Where
+    from launch.versions import own_code
 
     wanted = Wanted(
         tree=asked.tree,

@@ -9,8 +9,8 @@ import pytest
 
 from launch.findings import Wanted
 from launch.hosts import Login
-from launch.identity import own_code
 from launch.practice.cluster import Cluster, cut, inside, mend
+from launch.versions import own_code
 from tests.clusters import FAKE, listed, looked_at
 
 pytestmark = pytest.mark.cluster

@@ -1,5 +1,7 @@
 """What keeps a host from a job, by what was found there; and in what hosts differ."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from launch.findings import Examined, Wanted, marked, no_code, notes, problems
 from launch.found_table import lines, show
 from launch.hosts import Host
+from launch.talk import PROBE
+from launch.transport import FLAGS, LOADER, sources
 
 FIT: dict[str, Any] = {
     "tree": "/home/bench/mxscale",
@@ -144,3 +148,15 @@ def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1.8.0*" in text
     assert "gone: no [way]" in text
     assert text.splitlines()[-1] == "2 of 4 hosts are ready"
+
+
+def test_a_probe_loads_no_more_than_it_needs() -> None:
+    """To start one is most of the time that a check takes on a host."""
+    program = sources(PROBE).replace(b"m.main()", b"print(*sys.modules)")
+    done = subprocess.run(
+        [sys.executable, *FLAGS, "-c", LOADER], input=program, capture_output=True, check=True
+    )
+    loaded = set(done.stdout.decode().split())
+    assert {"launch.probe", "launch.machine", "launch.interpreter"} <= loaded
+    slow = {"asyncio", "concurrent.futures", "ctypes", "logging", "pathlib", "random", "shutil"}
+    assert loaded & (slow | {"site", "tempfile", "typing", "urllib.parse"}) == set()
