@@ -18,7 +18,7 @@ import numpy as np
 from bench.interval import Numbers
 from bench.series import Budget, ending, looks_at
 from bench.trial import make
-from results.rates import Rate, rate
+from results.rates import Rate, rate, ratio
 from results.record import Identity, Rank, Record
 
 WINDOWS = 60
@@ -94,12 +94,14 @@ class Found:
     bias      of the throughput of a process, as a fraction
     held      how often the interval holds the truth, by the number of repeats
     width     half of the interval over the throughput, the median, by the number of repeats
+    ratio     how often the interval of one point over the next holds 1, by the number of repeats
     """
 
     windows: float
     bias: float
     held: Mapping[int, float]
     width: Mapping[int, float]
+    ratio: Mapping[int, float]
 
 
 def measured(seconds: Numbers, precision: float = _PRECISION) -> Record:
@@ -127,8 +129,9 @@ def simulate(
     return Found(
         windows=float(np.mean([len(one.ranks[0].seconds) - 1 for one in records])),
         bias=1 / float(np.mean([_BATCH / one.images_per_second for one in alone])) - 1,
-        held={n: float(np.mean([_holds(one) for one in rates])) for n, rates in points.items()},
+        held={n: _held(rates) for n, rates in points.items()},
         width={n: float(np.median([_half(one) for one in rates])) for n, rates in points.items()},
+        ratio={n: _ratios_hold(rates) for n, rates in points.items()},
     )
 
 
@@ -136,10 +139,17 @@ def _grouped(records: Sequence[Record], size: int) -> list[Sequence[Record]]:
     return [records[n : n + size] for n in range(0, len(records) - size + 1, size)]
 
 
-def _holds(found: Rate) -> bool:
-    assert found.low is not None
-    assert found.high is not None
-    return found.low <= _BATCH <= found.high
+def _held(rates: Sequence[Rate]) -> float:
+    return float(np.mean([_within(one.low, _BATCH, one.high) for one in rates]))
+
+
+def _ratios_hold(rates: Sequence[Rate]) -> float:
+    over = [ratio(a, b) for a, b in zip(rates, [*rates[1:], rates[0]], strict=True)]
+    return float(np.mean([_within(one.low, 1.0, one.high) for one in over]))
+
+
+def _within(low: float | None, truth: float, high: float | None) -> bool:
+    return low is not None and high is not None and low <= truth <= high
 
 
 def _half(found: Rate) -> float:
@@ -176,15 +186,17 @@ def _record(seconds: Sequence[float], precision: float) -> Record:
 def main() -> None:
     """Parses the command line, simulates and prints a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=7500)
+    parser.add_argument("--processes", type=int, default=6000)
     parser.add_argument("--between", type=float, default=_BETWEEN)
     parser.add_argument("--precision", type=float, default=_PRECISION)
     given = parser.parse_args()
-    print("| windows of a process | taken | bias | n = 3 | half-width | n = 5 | half-width |")
-    print("|---|---|---|---|---|---|---|")
+    print("| windows | taken | bias | n = 3 | half-width | ratio | n = 5 | half-width | ratio |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, draw in KINDS.items():
         found = simulate(draw, given.processes, between=given.between, precision=given.precision)
-        cells = [f"{found.held[n]:.1%} | {found.width[n]:.1%}" for n in _REPEATS]
+        cells = [
+            f"{found.held[n]:.1%} | {found.width[n]:.1%} | {found.ratio[n]:.1%}" for n in _REPEATS
+        ]
         line = f"| {name} | {found.windows:.1f} | {found.bias:+.2%} | {' | '.join(cells)} |"
         print(line.replace("%", " %").replace("  %", " %"), flush=True)
 
