@@ -5,7 +5,8 @@
 the repeats of a point. docs/measuring.md has the table.
 
 The truth is the throughput of an indefinitely repeated process that measures its whole budget: all
-images over all seconds. With a drift that is the mean over all windows of the budget.
+images over all seconds. With a drift that is the mean over all windows of the budget; of a start
+that fades it is the level in the end.
 """
 
 import argparse
@@ -68,6 +69,22 @@ def pareto(scatter: float, alpha: float) -> Draw:
     return draw
 
 
+def rare(scatter: float, share: float) -> Draw:
+    """Normal windows, so many of which take half as long again; their mean is 1."""
+
+    def draw(random: np.random.Generator, count: int) -> Numbers:
+        values = normal(scatter)(random, count)
+        return (values + 0.5 * (random.random(values.shape) < share)) / (1 + 0.5 * share)
+
+    return draw
+
+
+def fading(scatter: float, start: float, windows: float) -> Draw:
+    """Normal windows that begin slower by `start`, which fades with that time constant; to 1."""
+    fade = 1 + start * np.exp(-np.arange(WINDOWS) / windows)
+    return lambda random, count: normal(scatter)(random, count) * fade
+
+
 KINDS: Mapping[str, Draw] = {
     "normal 1 %": normal(0.01),
     "normal 3 %": normal(0.03),
@@ -83,6 +100,10 @@ KINDS: Mapping[str, Draw] = {
     "lognormal s = 1, 10 %": lognormal(0.1, 1.0),
     "lognormal s = 1.5, 5 %": lognormal(0.05, 1.5),
     "Pareto 2.5, 5 %": pareto(0.05, 2.5),
+    "normal 1 %, 2 % of the windows 1.5 times as long": rare(0.01, 0.02),
+    "normal 1 %, a start 30 % slower fades over 5 windows": fading(0.01, 0.3, 5),
+    "normal 1 %, a start 20 % slower fades over 10 windows": fading(0.01, 0.2, 10),
+    "normal 3 %, a start 20 % slower fades over 10 windows": fading(0.03, 0.2, 10),
 }
 
 
