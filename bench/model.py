@@ -15,20 +15,23 @@ from bench.options import Options
 class NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
     """Network and loss as one graph, so that one cached operator runs both.
 
-    With `scored` it gives the scores of each image too, for the training accuracy.
+    With `counted` it gives too whether each image's best score is its label's: the accuracy.
     """
 
-    def __init__(self, net: Any, *, scored: bool = False) -> None:
+    def __init__(self, net: Any, *, counted: bool = False) -> None:
         super().__init__()
         self.net = net
-        self.scored = scored
+        self.counted = counted
         self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
     def hybrid_forward(self, F: Any, data: Any, label: Any) -> Any:  # noqa: N803 - Gluon's name
-        """The loss of each image, and its scores if these are asked for."""
+        """The loss of each image, and 1 or 0 for a right or wrong guess if these are counted."""
         scores = self.net(data)
         loss = self.loss(scores, label)
-        return [loss, F.BlockGrad(F.cast(scores, "float32"))] if self.scored else loss
+        if not self.counted:
+            return loss
+        guessed = F.argmax(F.cast(F.BlockGrad(scores), "float32"), axis=1)
+        return [loss, F.broadcast_equal(guessed, F.cast(label, "float32"))]
 
 
 def network(options: Options, devices: list[Any]) -> Any:

@@ -55,7 +55,7 @@ def build(options: Options) -> Worker:
     options, part = batches.own(options, rank, num_workers)
     net = network(options, contexts(options))
     counted = not options.benchmark or options.costs == "upstream"
-    loss_of = NetWithLoss(net, scored=counted)
+    loss_of = NetWithLoss(net, counted=counted)
     loss_of.hybridize(static_alloc=True, static_shape=True)
     # Every rank has drawn the same weights; what is random from here on differs, dropout for one.
     mx.random.seed(options.seed * 1000 + rank + 1)
@@ -122,8 +122,8 @@ def gradients(worker: Worker, batch: inputs.Batch) -> list[Any]:
     with mx.autograd.record():
         losses = [worker.loss_of(data, label) for data, label in zip(*batch, strict=True)]
     if worker.accuracy:
-        losses, scores = map(list, zip(*losses, strict=True))
-        worker.accuracy.keep(batch[1], scores)
+        losses, hits = map(list, zip(*losses, strict=True))
+        worker.accuracy.count(hits)
     scale = loss_scale(worker.options)
     heads = [mx.nd.full(loss.shape, scale, loss.context, loss.dtype) for loss in losses]
     mx.autograd.backward(losses, heads if scale != 1 else None)
@@ -141,7 +141,5 @@ def update(worker: Worker) -> None:
     """Lets the gradients move the weights; with servers, the arrays of gradients are used up."""
     # The servers add up every worker's gradients: the mean is over the global batch.
     worker.trainer.step(worker.part.whole * loss_scale(worker.options))
-    if worker.accuracy:
-        worker.accuracy.count()
-        if worker.options.costs == "upstream":
-            worker.accuracy.read()  # upstream's metric waits for the scores in each step
+    if worker.accuracy and worker.options.costs == "upstream":
+        worker.accuracy.read()  # upstream's metric waits for the scores in each step

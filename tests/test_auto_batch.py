@@ -167,6 +167,16 @@ def test_a_try_has_windows_as_long_as_training_has(
     assert _length(Tried(command=("python", "-m", "x", *words), gpu=gpu)) == length
 
 
+@pytest.mark.program
+@pytest.mark.usefixtures("free")
+def test_a_try_that_stands_still_near_its_limit_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(auto_batch, "_STUCK_SECONDS", 0.5)
+    take = "x = bytearray(600_000_000); import time; time.sleep(60)"
+    assert find(dying("", take), most=4) == 1
+
+
 # What `ulimit -v` does: the process's own address space, from its start.
 LIMITED = """
 import resource, sys
@@ -295,6 +305,32 @@ def test_training_finds_its_batch_says_it_and_trains_with_it(tmp_path: Path) -> 
     assert f"{found} images a device: --batch-size {found}" in done.stderr
     assert f"worker batch {found}" in done.stdout
     assert len(list(tmp_path.glob("m-*.params"))) == 1
+
+
+@pytest.mark.mxnet
+@pytest.mark.slow
+@pytest.mark.parametrize("kib", [1750000, 1900000, 2100000, 2400000, 2700000, 3200000])
+def test_under_ulimit_v_the_batch_found_trains_and_twice_that_does_not(kib: int) -> None:
+    network = "--network=tiny --num-classes=10 --image-shape=3,1800,1800 --kv-store=local"
+
+    def run(module: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", f"bench.{module}", *network.split(), "--benchmark=1", *words],
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (kib * 1024, kib * 1024)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = run("auto_batch")
+    if "not even a batch of 1" in done.stderr:
+        assert run("train_imagenet", "--windows=4", "--batch-size=1").returncode
+        return
+    found = int(done.stdout.split()[0])
+    assert run("train_imagenet", "--windows=4", f"--batch-size={found}").returncode == 0
+    assert run("train_imagenet", "--windows=4", f"--batch-size={2 * found}").returncode
 
 
 @pytest.mark.program

@@ -10,6 +10,7 @@ import pytest
 from bench import accuracy, training
 from bench.mxnet_import import mx
 from bench.notes import NoteKind
+from bench.worker import gradients
 from tests.workers import SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
@@ -43,13 +44,13 @@ def test_each_epoch_prints_upstreams_line_of_its_training_accuracy(
     photographs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[Any] = []
-    keep = accuracy.Accuracy.keep
 
-    def kept(self: Any, labels: Any, scores: Any) -> None:
-        counted.append((np.argmax(scores[0].asnumpy(), axis=1) == labels[0].asnumpy()).mean())
-        keep(self, labels, scores)
+    def scored(worker: Any, batch: Any) -> Any:
+        guessed = np.argmax(worker.net(batch[0][0]).asnumpy(), axis=1)
+        counted.append((guessed == batch[1][0].asnumpy()).mean())
+        return gradients(worker, batch)
 
-    monkeypatch.setattr(accuracy.Accuracy, "keep", kept)
+    monkeypatch.setattr(training, "gradients", scored)
     trained(*photos(photographs), "--num-epochs=2", "--lr=0.01")
     text = capsys.readouterr().err
     found = re.findall(r"rank 0 Epoch\[(\d+)\] Train-accuracy=(\d\.\d{6})\n", text)
@@ -72,6 +73,24 @@ def test_accuracy_is_read_at_the_edges_of_windows_alone(
     del happened[:]
     trained(*SYNTHETIC, "--windows=2")
     assert happened == ["measure", "measured"] * 3
+
+
+def test_hits_of_steps_are_kept_until_they_are_read() -> None:
+    from bench.inputs import synthetic  # noqa: PLC0415
+    from bench.options import parse  # noqa: PLC0415
+    from bench.worker import build  # noqa: PLC0415
+
+    # Batches of one right and one wrong label: no step's hits may overwrite the last step's.
+    options = parse([*SYNTHETIC, "--windows=1", "--costs=upstream"])
+    worker = build(options)
+    assert worker.accuracy
+    (images,), _ = next(synthetic(options, worker.contexts, 0))
+    right = worker.net(images).argmax(axis=1)
+    wrong = (right + 1) % 10
+    for labels in (right, wrong, right, wrong, wrong):
+        gradients(worker, ([images], [labels]))
+    assert worker.accuracy.read() == (8, 20)
+    assert worker.accuracy.read() == (0, 0)
 
 
 def noted(happened: list[str], name: str, function: Any) -> Any:
