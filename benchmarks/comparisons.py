@@ -136,7 +136,7 @@ def main() -> None:
             shares = [
                 float(np.mean([any(one) for one in false])),
                 *(
-                    found_of(comparisons(draw, noise, both, factors, given.count // 4), factors)
+                    found_of(comparisons(draw, noise, both, factors, given.count), factors)
                     for factors in (some, all_)
                 ),
             ]
