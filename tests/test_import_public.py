@@ -88,6 +88,20 @@ def test_a_horovod_argument_is_the_store_and_the_batches_count_its_ranks(tmp_pat
     assert "the log says 32 (devices)" in refused(tmp_path, *texts, whole, speeds, devices=8)
 
 
+def test_sagemakers_prefix_names_the_rank(tmp_path: Path) -> None:
+    # SageMaker rewrites the prefix of mpirun.
+    head = "\n".join(f"[1,mpirank:{n},algo-{1 + n // 2}]<stdout>:{upstream()}" for n in range(4))
+    lines = [
+        f"[1,mpirank:{n},algo-{1 + n // 2}]<stderr>:{line}"
+        for line in speedometer(SLOW).split("\n")
+        for n in range(4)
+    ]
+    text = "\n".join([head, *lines]).replace("kv_store='device'", "kv_store='dist_sync'")
+    record = made(tmp_path, text)
+    assert point(record) == ("resnet-50", "dist_sync", "float32", 4, 64)
+    assert len(record.ranks) == 4
+
+
 def test_metadata_in_single_quotes_are_read(tmp_path: Path) -> None:
     # Intel's MXNet of MLPerf v0.7 prints a Python dictionary where others print JSON.
     lines = [

@@ -17,9 +17,11 @@ _HEAD = 1 << 16
 # Of a line; what is longer comes in pieces, so that no file needs more memory than this.
 _LONGEST = 1 << 14
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# mpirun and horovodrun, with the time where asked, ours (launch.launch), srun --label.
+# mpirun and horovodrun, with the time where asked, SageMaker's "[1,mpirank:0,algo-1]<stderr>:",
+# ours (launch.launch), srun --label.
 _PREFIX = re.compile(
-    r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?\[(?:\d+,)?(?P<mpi>\d+)\]<std(?:out|err)>:\s?"
+    r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?\[(?:\d+,)?(?:mpirank:)?(?P<mpi>\d+)(?:,[\w.-]+)?\]"
+    r"<std(?:out|err)>:\s?"
     r"|\[(?P<ours>\S+ worker \d+)\]\s?"
     r"|\s*(?P<srun>\d+): "
 )
