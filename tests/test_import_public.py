@@ -51,12 +51,13 @@ def test_bytepss_processes_have_a_device_each_and_not_the_store_they_print(tmp_p
     assert rate_of(both) == pytest.approx(1.99 * rate_of(asked), rel=0.01)
 
 
-def test_the_prefix_of_kubeflows_launcher_hides_no_arguments(tmp_path: Path) -> None:
-    # tf-operator's benchmark image: each line of a worker begins "INFO|time|file|27| ".
-    text = "\n".join(
-        f"INFO|2018-01-30T16:01:05|/opt/launcher.py|27| {line}"
-        for line in f"{PS}\n{steps(MEANS, 2 * MEANS[-1])}".split("\n")
-    )
+@pytest.mark.parametrize(
+    "prefix", ["INFO|2018-01-30T16:01:05|/opt/launcher.py|27| ", "2018-09-04T11:27:29.624841024Z "]
+)
+def test_the_prefixes_of_kubernetes_hide_no_arguments(tmp_path: Path, prefix: str) -> None:
+    # The launcher in Kubeflow's image of tf_cnn_benchmarks, and kubectl logs --timestamps.
+    lines = f"{PS}\n{steps(MEANS, 2 * MEANS[-1])}".split("\n")
+    text = "\n".join(f"{prefix}{line}" for line in lines)
     assert "add --devices N" in refused(tmp_path, text)
     assert point(made(tmp_path, text, devices=2)) == (
         *("inception-v3", "parameter_server", "float32"),

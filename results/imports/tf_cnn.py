@@ -15,10 +15,11 @@ _STEP = re.compile(r"(?<![\w.])(\d{1,12})\s+images/sec: ([-+.\w]+)\s+\+/-")
 _BEGUN = re.compile(r"(?<![\w.])\d+\s+images/")
 _TOTAL = re.compile(r"total images/sec: ([-+.\w]+)")
 # Some collections of logs have lost the blanks in front of "per device". In front of a line
-# stand "... benchmark_cnn.py:99] " and "INFO|2018-01-30T16:01:05|/opt/launcher.py|27| ".
-_GLOBAL = re.compile(r"(?:^|\] |\| )\s*Batch size:\s+(\d{1,12})(?:\.0*)? global")
-_PER_DEVICE = re.compile(r"(?:^|\]|\|)\s*(\d{1,12})(?:\.0*)? per device")
-_FIELD = re.compile(r"(?:^|\] |\| )\s*(Model|Dataset|Mode|Variables|Devices):\s+(.+)$")
+# stand "... benchmark_cnn.py:99] ", "INFO|2018-01-30T16:01:05|/opt/launcher.py|27| " and the
+# "2018-09-04T11:27:29.624841024Z " of kubectl.
+_GLOBAL = re.compile(r"(?:^|\] |\| |\dZ )\s*Batch size:\s+(\d{1,12})(?:\.0*)? global")
+_PER_DEVICE = re.compile(r"(?:^|\]|\||\dZ )\s*(\d{1,12})(?:\.0*)? per device")
+_FIELD = re.compile(r"(?:^|\] |\| |\dZ )\s*(Model|Dataset|Mode|Variables|Devices):\s+(.+)$")
 _DEVICE = re.compile(r"[cg]pu:\d+", re.IGNORECASE)
 _HOROVOD = "horovod"
 
