@@ -89,6 +89,7 @@ function lineTrace(line, points, id, drawing) {
   const colour = over ? "#8a8f94" : visibleColour(line.colour);
   const kept = withGaps(line, points.filter((point) => valueOf(point, id)), drawing);
   const values = kept.map((point) => valueOf(point, id) ?? [null]);
+  const ringed = kept.map((point) => isRinged(point, over));
   return {
     x: kept.map((point) => point.x),
     y: values.map(([value]) => value),
@@ -105,12 +106,11 @@ function lineTrace(line, points, id, drawing) {
     line: { color: colour, width: 1.8, dash: over ? "dash" : line.dash },
     marker: {
       symbol: line.marker,
-      size: kept.map((point) => (isRinged(point, over) ? 13 : over ? 6 : 8)),
+      size: ringed.some(Boolean) ? ringed.map((is) => (is ? 13 : 8)) : over ? 6 : 8,
       color: kept.map(({ cells }) => (cells.emulated === "True" ? paper : colour)),
-      line: {
-        color: kept.map((point) => (isRinged(point, over) ? bad : colour)),
-        width: kept.map((point) => (isRinged(point, over) ? 2.8 : 1.8)),
-      },
+      line: ringed.some(Boolean)
+        ? { color: ringed.map((is) => (is ? bad : colour)), width: ringed.map((is) => (is ? 2.8 : 1.8)) }
+        : { color: colour, width: 1.8 },
       opacity: 1,
     },
     hoverinfo: "text",
