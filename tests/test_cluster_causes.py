@@ -10,7 +10,7 @@ import pytest
 from launch.findings import Examined, Wanted
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster, inside
-from tests.clusters import listed, looked_at
+from tests.clusters import listed, looked_at, processes
 
 pytestmark = pytest.mark.cluster
 
@@ -29,6 +29,8 @@ def start_up(cluster: Cluster, text: str, *more: str) -> Iterator[None]:
         yield
     finally:
         inside(cluster, first, ["sh", "-c", "rm -rf ~/.bashrc ~/evil"])
+        for line in processes(cluster, first):  # a shell that its start-up file holds is not ours
+            inside(cluster, first, ["kill", "-9", line.partition(" ")[0]])
 
 
 def first_of(cluster: Cluster) -> tuple[Examined, float]:
