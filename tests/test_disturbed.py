@@ -171,6 +171,7 @@ def test_a_busy_loop_beside_a_job_is_told_in_its_record_and_in_the_summary(tmp_p
     assert parse(emit(record)) == record
     run = load(tmp_path)
     assert f"{NoteKind.OTHER_PROGRAMS.headline}: tiny local x1" in paragraph(run)
-    assert "| ok !" in markdown(run.rows)
+    # Beside busy loops it may not become steady; it is marked either way.
+    assert any(f"| {status} !" in markdown(run.rows) for status in ("ok", "unstable"))
     assert "other programs used " in markdown(run.rows)
     assert drawing(run)["ringed"]
