@@ -299,7 +299,8 @@ def test_training_finds_its_batch_says_it_and_trains_with_it(tmp_path: Path) -> 
     words = ("--image-shape=3,1800,1800", f"--model-prefix={tmp_path}/m")
     done = limited("--auto-batch", "9", *words)
     assert done.returncode == 0, done.stderr
-    tried = {int(line.split()[0]): "not" in line for line in done.stderr.splitlines()[:-1]}
+    tries, _, _ = done.stderr.partition(" images a device: --batch-size ")
+    tried = {int(line.split()[0]): "not" in line for line in tries.splitlines()[:-1]}
     found = max(batch for batch, full in tried.items() if not full)
     assert tried[found + 1] is True
     assert f"{found} images a device: --batch-size {found}" in done.stderr
