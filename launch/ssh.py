@@ -61,7 +61,7 @@ class Ssh:
         self._lock = threading.Lock()
         self._gates: dict[str, threading.Lock] = {}
         self._open: dict[str, Connection] = {}
-        self._closed = False
+        self._closings = 0
 
     def connection(self, login: Login, through: tuple[str, ...] = ()) -> Connection:
         """The open connection to a host; LaunchError in a sentence where there is none.
@@ -73,6 +73,7 @@ class Ssh:
                 f"ProxyJump leads in a circle: {' through '.join([*through, login.host])}; "
                 f"write 'ProxyJump none' for {login.host}"
             )
+        closings = self._closings
         with self._gate(str(login)):
             found = self._open.get(str(login))
             if found is not None and found.is_connected:
@@ -86,7 +87,7 @@ class Ssh:
                 self._limits.give()
                 raise LaunchError(f"{login.target}: {sentence(error, made)}") from error
             self._open[str(login)] = made
-            if self._closed:  # while it was made
+            if self._closings > closings:  # while it was made
                 made.client.close()
                 raise LaunchError(f"{login.target}: interrupted")
             return made
@@ -116,7 +117,7 @@ class Ssh:
 
     def close(self) -> None:
         """Closes every connection, those to gateways last; one that is being made closes itself."""
-        self._closed = True
+        self._closings += 1
         for connection in reversed(list(self._open.values())):
             with contextlib.suppress(Exception):
                 connection.close()

@@ -116,8 +116,8 @@ def test_labels_of_linear_devices_do_not_touch_and_a_zoom_brings_more(
 
 def test_the_ideal_rate_ends_where_its_network_does(browser: Browser, tmp_path: Path) -> None:
     short = [
-        record([[1, 2.0, 2.0]] * devices, network="tiny", devices=devices, kvstore="dist_sync")
-        for devices in (1, 2)
+        record([[1, 2.0, 2.0]] * devices, network="tiny", devices=devices, kvstore=kvstore)
+        for devices, kvstore in ((1, "local"), (2, "dist_sync"))
     ]
     failed = record([[1, 2.0]], status="failed", network="tiny", devices=8, kvstore="dist_sync")
     code = "document.getElementById('rate').data.filter(one => one.line?.dash === 'dot')"
