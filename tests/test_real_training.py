@@ -99,7 +99,7 @@ def test_checkpoints_load_in_mxnets_own_programs(tmp_path: Path, photographs: Pa
     assert summary.accuracy is not None
     symbol, args, auxiliary = mx.model.load_checkpoint(str(prefix), 2)
     module = mx.mod.Module(symbol)  # whose label is upstream's: softmax_label
-    module.bind([("data", (2, 3, 32, 32))], for_training=False)
+    module.bind([("data", (2, 3, 32, 32))], [("softmax_label", (2,))], for_training=False)
     module.set_params(args, auxiliary)
     image = mx.nd.ones((2, 3, 32, 32))
     module.forward(mx.io.DataBatch([image]), is_train=False)
