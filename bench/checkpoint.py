@@ -177,6 +177,11 @@ def load(net: Any, prefix: str, epoch: int) -> None:
                 f"{where}: expected scales of normalizations that are fixed as upstream's are, got "
                 f"trained ones; bench.fine_tune and bench.score can read it"
             )
+    if names is None and len(saved) == len(list(wanted)):
+        raise SpecError(
+            f"{where}: expected {len(saved)} arrays of this network's shapes, got "
+            f"others; give its --network, --num-classes and --image-shape"
+        )
     if names is None:
         name = min(set(saved) ^ set(wanted))
         how = "lacks" if name in wanted else "has"

@@ -321,7 +321,10 @@ def of_json(value: Any) -> Note:
     kind, figures, scope = (value.get(name) for name in ("kind", "figures", "scope"))
     if not (isinstance(kind, str) and isinstance(figures, Mapping) and isinstance(scope, Mapping)):
         raise ValueError(f"note: expected kind, figures and scope, got {value!r:.60}")  # noqa: TRY004
-    return Note(NoteKind(kind), dict(figures), dict(scope))
+    found = NoteKind(kind)
+    if found is NoteKind.TEXT and "text" not in figures:
+        figures = {"text": f"{kind}, a kind of note that this version does not know"}
+    return Note(found, dict(figures), dict(scope))
 
 
 def merged(repeats: Sequence[Iterable[Note]]) -> list[Note]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+# Upstream's metrics add it to each probability.
+_EPSILON = 1e-12
 _LEAST = 1e-30
 
 
@@ -47,7 +49,7 @@ def score(scores: Any, labels: Any, k: int) -> Score:
         total=len(labels),
         correct=int(hits[:, 0].sum()),
         in_top_k=int(hits.any(axis=1).sum()) if k else 0,
-        loss=float(-logs[rows, labels].sum()),
+        loss=float(-np.log(np.exp(logs[rows, labels]) + _EPSILON).sum()),
     )
 
 

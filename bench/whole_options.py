@@ -36,7 +36,10 @@ def check(options: "Options") -> None:
     _check_batch(options)
     _check_training(options)
     if options.costs != "none" and (not options.benchmark or options.bandwidth):
-        raise SpecError(f"--costs {options.costs}: expected training on --benchmark 1; add that")
+        raise SpecError(
+            f"--costs {options.costs}: expected training on synthetic images; give --benchmark 1 "
+            f"and leave out --bandwidth"
+        )
     if options.bandwidth and not is_distributed(options.kv_store):
         raise SpecError(
             f"--bandwidth 1 needs a store with servers (dist_...), got {options.kv_store!r}"

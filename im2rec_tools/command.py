@@ -111,6 +111,9 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
 
 def ended(work: Callable[[], None]) -> int:
     """Does the work of a program; says in a line what a person has to mend."""
+    if sys.stdout is None:
+        print("error: standard output is closed: expected a place to print to", file=sys.stderr)
+        return 2
     try:
         work()
         sys.stdout.flush()

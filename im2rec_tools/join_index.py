@@ -14,8 +14,10 @@ from im2rec_tools.shards import recs
 
 def _plan(path: Path, index: Path) -> Plan:
     shards = recs(path)
-    if index.resolve() in {rec.with_suffix(".idx").resolve() for rec in shards}:
-        raise DataError(f"{index}: is the index of one shard; choose another name")
+    if index.suffix != ".idx":
+        raise DataError(f"INDEX: expected a name that ends in .idx, got {str(index)!r}")
+    if index.exists():
+        raise DataError(f"{index}: is there already; move it away, or choose another name")
 
     def work() -> Iterator[Update]:
         joined, keys = 0, set[int]()

@@ -48,8 +48,11 @@ def parse(line: str, where: str) -> Entry:
     except ValueError:
         raise DataError(f"{where}: expected 'index<TAB>label<TAB>path', got {line!r}") from None
     fits = all(abs(label) < _LARGEST_LABEL for label in labels)  # which NaN is not
-    if not (0 <= entry.index < 2**64 and fits and "\0" not in path):
-        raise DataError(f"{where}: expected index and labels that a record holds, got {line!r}")
+    if not (0 <= entry.index < 2**64 and fits and path and "\0" not in path):
+        raise DataError(
+            f"{where}: expected index 0 to 2^64 - 1, labels of 32-bit floats and a path, "
+            f"got {line!r}"
+        )
     return entry
 
 

@@ -38,15 +38,8 @@ def pack_lists(work: Work, max_bad: float) -> Iterator[Update]:
     """
     totals: dict[Path, int] = {}
     for lst in work.lists:  # all of them before anything is written
-        checked = listing.check(lst)
-        if not checked.entries:
-            raise DataError(f"{lst}: expected images, found none")
-        if checked.twice:
-            yield (
-                f"note: {lst}: {checked.twice} ids occur again, the first of them "
-                f"{checked.first}; reading by key finds one record of each"
-            )
-        totals[lst] = checked.entries
+        totals[lst], note = checked(lst)
+        yield from note
     with held(work.folder):
         left = unfinished(work)
         if len(left) < len(totals):
@@ -54,6 +47,22 @@ def pack_lists(work: Work, max_bad: float) -> Iterator[Update]:
         if left:
             yield from packed(work, left, totals)
     yield from _totals(work, sum(totals.values()), max_bad)
+
+
+def checked(lst: Path) -> tuple[int, list[str]]:
+    """How many images a list has, and what to know of it; DataError unless all lines are entries.
+
+    One without any is refused too.
+    """
+    found = listing.check(lst)
+    if not found.entries:
+        raise DataError(f"{lst}: expected images, found none")
+    if not found.twice:
+        return found.entries, []
+    return found.entries, [
+        f"note: {lst}: {found.twice} ids occur again, the first of them {found.first}; reading "
+        f"by key finds one record of each"
+    ]
 
 
 def _totals(work: Work, total: int, max_bad: float) -> Iterator[str]:
@@ -147,7 +156,9 @@ def _plan(
     def says() -> Iterator[str]:
         known = Work(lists=lists, source=root, folder=folder, recipe=recipe)
         left = unfinished(known)
-        count = sum(listing.count(lst) for lst in left)
+        found = [checked(lst) for lst in left]
+        count = sum(images for images, _ in found)
+        yield from (note for _, notes in found for note in notes)
         there = f"{len(lists) - len(left)} are there already; {told(recipe)}"
         if lists:
             yield f"would pack {count} images of {root}: {len(left)} shards in {folder}; {there}"

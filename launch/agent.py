@@ -170,7 +170,10 @@ class Agent:
         try:
             self.lease, other = lease.take(who)
         except OSError as error:
-            self.over = f"its lease cannot be taken ({error.strerror})"
+            self.over = (
+                f"its lease cannot be taken ({error.strerror}): a program there holds the socket "
+                f"@{lease.name()[1:]} and does not answer; 'ss -xlp' there finds it"
+            )
             return
         if self.lease is None:
             self.over = f"another master has this host: {lease.described(other)}"

@@ -140,7 +140,10 @@ def _user(uid: int) -> str:
 def described(who: dict[str, Any]) -> str:
     """Whose lease it is, in words."""
     if "user" not in who and who.get("user_there"):
-        return f"{who['user_there']} there (process {who['pid'] or 'unknown'} of that host)"
+        return (
+            f"a program of user {who['user_there']} there (process {who['pid'] or 'unknown'} of "
+            f"that host), which does not answer as ours do"
+        )
     return (
         f"{who.get('user', 'somebody')} on {who.get('master', 'some machine')} (process "
         f"{who.get('process', 'unknown')}) since {who.get('since', 'some time')}"

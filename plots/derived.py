@@ -23,6 +23,8 @@ from results.run import Run
 
 _MOST_NAMED = 3
 # Another machine's mathematics may differ in the last digit.
+# As results.csv writes numbers; Python reads more, such as 1_0, which other readers do not.
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 _ALIKE = 1e-9
 # Digits of a number that was computed and not rounded.
 _DIGITS = 8
@@ -193,10 +195,9 @@ def _rows(text: str) -> list[list[str]]:
 def _alike(cell: str, other: str) -> bool:
     if cell == other:
         return True
-    try:
-        return math.isclose(float(cell), float(other), rel_tol=_ALIKE)
-    except ValueError:
+    if not (_NUMBER.fullmatch(cell) and _NUMBER.fullmatch(other)):
         return False
+    return math.isclose(float(cell), float(other), rel_tol=_ALIKE)
 
 
 def _shown(cell: str) -> str:

@@ -60,7 +60,7 @@ def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
         name for name in names if not any(row.device for row in rows if network(row) == name)
     ]
     if without and len(without) < len(names):
-        yield f"a base on one device for {_named(without)}"
+        yield f"a one-device speed-up baseline for {_named(without)}"
 
 
 def _counted(count: int, noun: str) -> str:

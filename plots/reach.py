@@ -38,7 +38,7 @@ def scales(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
     tops = [_top(good, name) for name in dict.fromkeys(map(network, good))]
     yield f"{'As scripted, on' if scripted else 'On'} {_most(tops, rows)}: {_told(tops, good)}."
     if not any(row.shown for row in good) and len({row.trial.devices for row in good}) > 1:
-        yield f"How far that scales cannot be said: no point {_place(good[0])} has a number."
+        yield "How far that scales cannot be said: no point has a baseline to be compared with."
 
 
 def _claims(rows: Sequence[ScalingRow]) -> list[ScalingRow]:

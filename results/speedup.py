@@ -13,7 +13,7 @@ from results.rates import Rate, Ratio, ratio
 
 # What baselines are chosen for of themselves, in the order of the table; each is a field of a row.
 COLUMNS = ("device", "host", "worker")
-_CHOICE = re.compile(r"\s*(\S+)\s+x(\d+)\s*")
+_CHOICE = re.compile(r" *(\S+) +x([0-9]{1,9}) *")
 # Fields in which a point may differ from its baseline.
 _SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
 _WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")

@@ -32,6 +32,8 @@ def check_place(c: Context) -> None:
             "-H runs a task once on each host; these tasks run once, on the master, and start "
             "what they need on the hosts. Leave -H out"
         )
+    if sys.stdout is None:
+        raise LaunchError("standard output is closed: expected a place to print to, or >/dev/null")
     if Path.cwd() != ROOT:
         raise LaunchError(f"paths are relative to the checkout: run fab in {ROOT}")
 

@@ -99,13 +99,15 @@ def verified(
     Costs are at these prices, or else at those that its report was built with; `over` names the run
     that the report was built over.
     """
-    from results.digest import FORMAT, digests, report_format
+    from results.digest import FORMAT, REPORT, digests, report_format
     from results.verify import derived
 
     now = digests(folder)
     again, result = derived(folder)
     result.digest = now.digest
     result.unchecked += _strangers(folder)
+    if (folder / REPORT / _EXPORTS).is_dir():
+        result.unchecked.append(f"report/{_EXPORTS}, which results.export wrote")
     was = _kept(folder, result)
     result.wrong[:0] = _files(folder, now, was, expected)
     number = report_format(folder, was)

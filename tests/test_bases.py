@@ -211,3 +211,11 @@ def test_reports_are_built_against_a_baseline_of_ones_choice(tmp_path: Path) -> 
     assert "vs dist_device_sync x64" in shown.stdout
     wrong = fab("report.build", *run, "--speedup-baseline", "dist_device_sync")
     assert (wrong.returncode, "expected 'KVSTORE xN'" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["local x" + "9" * 5000, "local x\u0662", "local\nx2", "x2", ""])
+def test_a_baseline_that_is_no_store_and_count_is_one_line(text: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        choice(text)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200

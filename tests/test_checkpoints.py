@@ -268,3 +268,12 @@ def test_arrays_of_other_shapes_are_another_network_whatever_their_names(tmp_pat
     with pytest.raises(SpecError, match=r"theirs-0001\.params: is of another network") as error:
         build(parse(words))
     assert "\n" not in str(error.value)
+
+
+def test_another_number_of_classes_is_named_also_under_upstreams_names(tmp_path: Path) -> None:
+    train(parse(synthetic("--network=tiny", tmp_path / "own")))
+    upstreams_names(str(tmp_path / "own"), str(tmp_path / "theirs"), 1)
+    words = synthetic("--network=tiny", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
+    words = [word for word in words if not word.startswith("--num-classes")]
+    with pytest.raises(SpecError, match="give its --network, --num-classes and --image-shape"):
+        build(parse([*words, "--num-classes=12"]))

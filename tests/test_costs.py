@@ -35,7 +35,10 @@ def test_a_trial_with_upstreams_costs_is_another_point_and_others_keep_their_key
 
 @pytest.mark.parametrize("words", ["--data-train=x.rec", "--benchmark=1 --windows=1 --bandwidth=1"])
 def test_costs_are_of_training_on_synthetic_data(words: str) -> None:
-    with pytest.raises(SpecError, match="--costs upstream: expected training on --benchmark 1"):
+    with pytest.raises(
+        SpecError,
+        match="--costs upstream: expected training on synthetic images; give --benchmark 1",
+    ):
         parse(["--kv-store=dist_sync", COSTS, *words.split()])
 
 

@@ -168,3 +168,19 @@ def test_a_packed_run_is_unpacked_by_its_name(
     assert (tmp_path / "gc" / "records.jsonl").read_text() == "{}\n"
     with pytest.raises(Exit, match="is there already; unpack it by another name with --run NAME"):
         TASKS["results.unpack"].body(Context(), "gc")
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("command", ["fab results.list", "python -m im2rec_tools.info data"])
+def test_a_closed_standard_output_is_one_line(command: str) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{FAB.parent}/{command} >&-"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: standard output is closed")
+    assert done.stderr.count("\n") == 1

@@ -114,3 +114,8 @@ def test_a_record_that_has_only_a_message_loads_and_shows_its_text() -> None:
     read = parse(json.dumps(old))
     assert read is not None
     assert texts(notes_of(read)) == ["noisy; hot"]
+
+
+def test_a_kind_of_a_later_version_is_named() -> None:
+    note = of_json({"kind": "martian", "figures": {}, "scope": {}})
+    assert "martian" in sentence(note)

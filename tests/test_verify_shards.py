@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from im2rec_tools.errors import DataError
+from im2rec_tools.join_index import COMMAND as JOIN
 from im2rec_tools.pack import COMMAND as PACK
 from im2rec_tools.verify import COMMAND as VERIFY
 from tests.trees import lines, tree
@@ -37,3 +38,26 @@ def test_a_single_bad_shard_is_one_line(tmp_path: Path) -> None:
         lines(VERIFY.planned({"path": str(rec)}))
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(str(rec))
+
+
+def test_a_joined_index_replaces_no_file(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 4})
+    lines(PACK.planned({"prefix": str(tmp_path / "s" / "x"), "root": str(root), "chunks": "2"}))
+    names = ("x_0.rec", "x_0.json", "x_0.idx", "x_0.lst")
+    before = {name: (tmp_path / "s" / name).read_bytes() for name in names}
+    for name in names:
+        given = {"path": str(tmp_path / "s"), "index": str(tmp_path / "s" / name)}
+        with pytest.raises(DataError, match=r"ends in \.idx|is there already"):
+            lines(JOIN.planned(given))
+    assert {name: (tmp_path / "s" / name).read_bytes() for name in names} == before
+
+
+def test_a_dry_run_refuses_an_empty_list_and_notes_ids_that_occur_again(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 3})
+    given = {"prefix": str(tmp_path / "x"), "root": str(root)}
+    (tmp_path / "x.lst").write_text("0\t0\tcat/0.jpg\n0\t0\tcat/1.jpg\n")
+    assert any("1 ids occur again" in line for line in PACK.planned(given).says)
+    for text in ("", "0\t0\t\n"):
+        (tmp_path / "x.lst").write_text(text)
+        with pytest.raises(DataError, match=r"x\.lst"):
+            list(PACK.planned(given).says)
