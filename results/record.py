@@ -15,8 +15,9 @@ import numpy as np
 from bench.notes import Note, text_note
 from bench.trial import Trial
 
-# 1: first. 2: a record says where its figures come from (source).
-SCHEMA = 2
+# 1: first. 2: a record says where its figures come from (source). 3: notes are data; the message of
+# a good record is empty.
+SCHEMA = 3
 # Counts of anything real are below these.
 _MOST, _MOST_DEVICES = 10**15, 10**7
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 1e9
