@@ -322,7 +322,7 @@ def of_json(value: Any) -> Note:
     if not (isinstance(kind, str) and isinstance(figures, Mapping) and isinstance(scope, Mapping)):
         raise ValueError(f"note: expected kind, figures and scope, got {value!r:.60}")  # noqa: TRY004
     found = NoteKind(kind)
-    if found is NoteKind.TEXT and "text" not in figures:
+    if found is NoteKind.TEXT and kind != str(found) and "text" not in figures:
         figures = {"text": f"{kind}, a kind of note that this version does not know"}
     return Note(found, dict(figures), dict(scope))
 
