@@ -16,20 +16,20 @@ def _plan(path: Path, index: Path) -> Plan:
     shards = recs(path)
     if index.suffix != ".idx":
         raise DataError(f"INDEX: expected a name that ends in .idx, got {str(index)!r}")
-    if index.exists():
-        raise DataError(f"{index}: is there already; move it away, or choose another name")
 
     def work() -> Iterator[Update]:
-        joined, keys = 0, set[int]()
-        with whole(index) as file:
-            for line, key in _lines(shards):
-                file.write(line)
-                joined += 1
-                keys.add(key)
-        if len(keys) < joined:
-            yield f"note: {joined - len(keys)} keys occur again; readers by offset do not mind"
+        found = list(_lines(shards))
+        text = b"".join(line for line, _ in found)
+        if not index.exists():
+            with whole(index) as file:
+                file.write(text)
+        elif not index.is_file() or index.read_bytes() != text:
+            raise DataError(f"{index}: is there already; move it away, or choose another name")
+        twice = len(found) - len({key for _, key in found})
+        if twice:
+            yield f"note: {twice} keys occur again; readers by offset do not mind"
         yield ";".join(map(str, shards))
-        yield f"{joined} records of {len(shards)} shards in {index}, in the order above"
+        yield f"{len(found)} records of {len(shards)} shards in {index}, in the order above"
 
     return Plan(says=[f"would write one index of {len(shards)} shards to {index}"], work=work)
 
