@@ -96,10 +96,6 @@ def _reached(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bo
     return f"{text} ({percent(shown.efficiency)}{of})"
 
 
-def _place(row: ScalingRow) -> str:
-    return str(row.wanted or "on one device")
-
-
 def _which(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
     """' (dist_sync)': what tells its line from others of its network, where there are any."""
     own = lines([one for one in rows if network(one) == network(row)])
