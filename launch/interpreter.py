@@ -136,12 +136,13 @@ def _wheels_libraries(nvidia: str) -> list[str]:
 
 
 def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -> dict[str, Any]:
-    """What is learned by importing them, from a cache keyed by MXNet's library and OpenCV's."""
+    """What is learned by importing them, from a cache keyed by their files and PYTHONPATH."""
     folder = os.path.dirname(origins[0])  # noqa: PTH120
     files = [os.path.join(folder, "libmxnet.so"), *filter(None, origins[1:])]  # noqa: PTH118
     statuses = [os.stat(file) for file in files]  # noqa: PTH116
     sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
-    name = hashlib.sha256(json.dumps([files, sizes]).encode()).hexdigest()[:16]
+    searched = _searched()
+    name = hashlib.sha256(json.dumps([files, sizes, searched]).encode()).hexdigest()[:16]
     folder = os.path.expanduser("~/.cache/mxscale")  # noqa: PTH111
     cache = os.path.join(folder, f"libraries-{name}.json")  # noqa: PTH118
     try:
@@ -156,6 +157,13 @@ def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -
         except OSError:
             pass  # a home that cannot be written costs time, no more
     return told
+
+
+def _searched() -> list[list[Any]]:
+    """The folders of PYTHONPATH, each with its time: a module put there may replace an import."""
+    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    present = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
+    return [[folder, os.stat(folder).st_mtime_ns] for folder in present]  # noqa: PTH116
 
 
 def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) -> str:

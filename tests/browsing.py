@@ -9,7 +9,7 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Dialog, Page, Request
+from playwright.sync_api import Browser, Dialog, Page, Request, TimeoutError
 
 from plots.report import build
 from results.record import Record
@@ -50,6 +50,23 @@ def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iter
     yield tab
     context.close()
     assert trouble == []
+
+
+def double_click(tab: Page, figure: str, until: str) -> None:
+    """Double-clicks a figure until this expression holds.
+
+    More than once on a busy machine, where the two clicks come too far apart to be one double
+    click for Plotly.
+    """
+    for _ in range(10):
+        tab.wait_for_timeout(400)  # else it is a click more of the one before
+        tab.locator(f"#{figure} .nsewdrag").first.dblclick()
+        try:
+            tab.wait_for_function(until, timeout=5_000)
+        except TimeoutError:
+            continue
+        return
+    raise AssertionError(f"no double click of #{figure} made true: {until}")
 
 
 def reported(folder: Path) -> Path:

@@ -48,6 +48,7 @@ def test_a_bad_pythonhome_of_a_start_up_file_is_no_missing_python(practice: Clus
 
 
 def test_a_module_on_pythonpath_does_not_replace_ours(practice: Cluster) -> None:
+    first_of(practice)  # the host remembers what its libraries are
     evil = "mkdir ~/evil; echo 'raise SystemExit(\"evil json\")' > ~/evil/json.py"
     with start_up(practice, "export PYTHONPATH=$HOME/evil", evil):
         found, _ = first_of(practice)

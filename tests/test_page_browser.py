@@ -12,6 +12,7 @@ from tests import browsing
 from tests.browsing import (
     PANELS,
     axis,
+    double_click,
     drawn_rows,
     hover,
     made,
@@ -170,10 +171,8 @@ def test_a_double_click_shows_the_whole_of_the_axes_that_are_chosen_now(opened: 
     opened.get_by_role("button", name="Logarithmic").click()
     before = [axis(opened, "rate", one)["range"] for one in ("xaxis", "yaxis")]
     opened.evaluate("Plotly.relayout('rate', {'xaxis.range': [0, 2], 'yaxis.range': [0, 9]})")
-    opened.locator("#rate .nsewdrag").first.dblclick()
-    opened.wait_for_function(
-        f"document.getElementById('rate')._fullLayout.xaxis.range[1] === {before[0][1]}"
-    )
+    end = "document.getElementById('rate')._fullLayout.xaxis.range[1]"
+    double_click(opened, "rate", f"{end} === {before[0][1]}")
     assert [axis(opened, "rate", one)["range"] for one in ("xaxis", "yaxis")] == before
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from plots.page.page import page
 from results.run import load
-from tests.browsing import PANELS, hover, made, rows_of_csv, visit
+from tests.browsing import PANELS, double_click, hover, made, rows_of_csv, visit
 from tests.test_page import HOSTILE, hostile, run_of
 from tests.test_scaling import record
 
@@ -42,11 +42,8 @@ def test_long_windows_that_do_not_count_lie_above_the_figure(
         said = tab.locator("#series-said")
         assert "1 grey one lies above the figure, at 300 s" in said.inner_text()
         assert 2.2 < tab.evaluate(end) < 3
-        tab.locator("#series .nsewdrag").first.dblclick()
-        tab.wait_for_function(f"{end} > 300")
-        tab.wait_for_timeout(400)  # else it is a click more of the first
-        tab.locator("#series .nsewdrag").first.dblclick()
-        tab.wait_for_function(f"{end} < 3")
+        double_click(tab, "series", f"{end} > 300")
+        double_click(tab, "series", f"{end} < 3")
         tab.locator("#which").select_option("alexnet local x2")
         assert tab.evaluate(end) > 5
         assert said.inner_text() == ""
