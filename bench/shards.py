@@ -4,8 +4,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bench.errors import SpecError
 from im2rec_tools.errors import DataError
 from im2rec_tools.recordio import offsets_of
@@ -77,6 +75,8 @@ def count_images(paths: tuple[Path, ...]) -> int:
 
 def places(paths: tuple[Path, ...]) -> Any:
     """Where each image lies: int64 of (images, 3), the place of its file, its offset, its bytes."""
+    import numpy as np
+
     tables = []
     for number, path in enumerate(paths):
         offsets = np.array(_offsets(path), np.int64)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from im2rec_tools.bars import Bars
 from im2rec_tools.errors import DataError
 from im2rec_tools.progress import Plan, Progress
 
@@ -82,6 +81,8 @@ def _follow(plan: Plan, dry_run: bool) -> None:
     if dry_run:
         print(*plan.says, sep="\n")
         return
+    from im2rec_tools.bars import Bars
+
     with Bars() as bars:
         for update in plan.work():
             if isinstance(update, Progress):

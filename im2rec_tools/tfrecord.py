@@ -7,10 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError
-from google.protobuf.message_factory import GetMessageClass
 from google_crc32c import value
 
 from im2rec_tools.errors import DataError
@@ -18,11 +14,6 @@ from im2rec_tools.errors import DataError
 _MASK = 0xA282EAD8
 _LABEL = "image/class/label"
 _LARGEST_LABEL = 2**24  # beyond it a 32-bit float, which a record has, skips whole numbers
-_TYPES = {
-    "bytes": FieldDescriptorProto.TYPE_BYTES,
-    "float": FieldDescriptorProto.TYPE_FLOAT,
-    "int64": FieldDescriptorProto.TYPE_INT64,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +67,17 @@ def records(path: Path) -> Iterator[bytes]:
 @cache
 def _message() -> Any:
     """TensorFlow's Example, from its published definition (example.proto, feature.proto)."""
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    types = {
+        "bytes": FieldDescriptorProto.TYPE_BYTES,
+        "float": FieldDescriptorProto.TYPE_FLOAT,
+        "int64": FieldDescriptorProto.TYPE_INT64,
+    }
     file = FileDescriptorProto(name="example.proto", package="tensorflow", syntax="proto3")
-    for kind, number in _TYPES.items():
+    for kind, number in types.items():
         message = file.message_type.add(name=f"{kind.capitalize()}List")
         message.field.add(name="value", number=1, type=number, label=3)
     feature = file.message_type.add(name="Feature")
@@ -137,6 +137,8 @@ def emit(example: Example) -> bytes:
 
 def parse(data: bytes, where: str) -> Example:
     """The Example of a record; DataError naming `where` for one that is not of an image."""
+    from google.protobuf.message import DecodeError
+
     message = _message()()
     try:
         message.ParseFromString(data)

@@ -1,21 +1,26 @@
 """results.export: a run in the formats of other people's tools."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.errors import SpecError
-from bench.trial import chosen
 from launch.hosts import ROOT
 from results.errors import StoreError
-from results.run import Run, load
 from tasks.door import door, task
 from tasks.report import run_folder
 
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.run import Run
+
+    Exporter = Callable[[Run, Path], list[Path]]
+
 TARGETS = ("mllog", "tensorboard", "mlflow", "junit", "prometheus", "badge")
 OURS = ("bench", "im2rec_tools", "results")
-Exporter = Callable[[Run, Path], list[Path]]
 
 
 @task(
@@ -29,6 +34,8 @@ Exporter = Callable[[Run, Path], list[Path]]
 @door
 def results_export(c, target, run="", to="", point=""):  # type: ignore[no-untyped-def]
     """Write a run for MLPerf's tools, TensorBoard, MLflow, JUnit, Prometheus or as a badge."""
+    from results.run import load
+
     exporters = {name: _exporter(name) for name in _targets(target)}
     wanted = load(run_folder(run))
     if point:
@@ -82,5 +89,7 @@ def _exporter(target: str) -> Exporter:
 
 def _only(run: Run, words: str) -> Run:
     """The run with the points of these words alone."""
+    from bench.trial import chosen
+
     keys = {trial.key for trial in chosen([row.trial for row in run.rows], words)}
     return replace(run, rows=[row for row in run.rows if row.trial.key in keys], missing=())

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.arguments import MOST_BATCH
-from bench.auto_batch import Tried, find, narrowed
 from bench.errors import SpecError
-from bench.shares import all_of
-from bench.sweep import Sweep
-from bench.trial import Trial
 from results.errors import StoreError
-from results.store import write_whole
 from tasks.door import whole
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from bench.auto_batch import Tried
+    from bench.sweep import Sweep
+    from bench.trial import Trial
     from launch.hosts import Host
     from launch.sweep import Where
 
@@ -98,6 +96,8 @@ def _alike(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 def _found(trials: Sequence[Trial], where: Where, most: int, name: str) -> int:
     """The largest batch that fits every one of these trials; the fullest is tried first."""
+    from bench.auto_batch import find, narrowed
+
     layouts = {_layout(trial): trial for trial in trials}
     done: list[Layout] = []
     batch = 0
@@ -112,6 +112,8 @@ def _found(trials: Sequence[Trial], where: Where, most: int, name: str) -> int:
 
 def _images(trial: Trial) -> int:
     """The largest batch a device that each worker's share of its data has images for."""
+    from bench.shares import all_of
+
     return max(1, all_of(trial.data_train).total // trial.workers // trial.devices_per_worker)
 
 
@@ -128,6 +130,7 @@ def _layout(trial: Trial) -> Layout:
 
 
 def _tried(trial: Trial, layout: Layout, where: Where, name: str) -> Tried:
+    from bench.auto_batch import Tried
     from launch.plan import plan
 
     alone = replace(
@@ -161,6 +164,8 @@ def _kept(folder: Path) -> dict[str, int]:
 
 
 def _keep(folder: Path, kept: dict[str, int]) -> None:
+    from results.store import write_whole
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -3,16 +3,16 @@
 import os
 from collections import deque
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launch.errors import LaunchError
 from launch.hosts import ROOT
-from launch.logs import files_of, lines_of
 from results.errors import StoreError
-from results.events import HOSTS, hosts_of
-from results.record import Identity
-from results.run import identities
 from tasks.door import reader, task, whole
 from tasks.report import RUNS, run_folder
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.record import Identity
 
 
 @task(
@@ -29,6 +29,9 @@ def hosts_logs(  # type: ignore[no-untyped-def]
     c, run="", point="", repeat="", lines="20", process=""
 ):
     """Print the ends of the logs of a trial's processes, each with its host."""
+    from launch.logs import files_of, lines_of
+    from results.events import hosts_of
+
     count = whole("--lines", lines)
     folder = run_folder(run) if run else _newest_run()
     name, logs = _trial(folder, point, whole("--repeat", repeat) if repeat else None)
@@ -46,8 +49,11 @@ def hosts_logs(  # type: ignore[no-untyped-def]
             print("".join(c if c.isprintable() or c == "\t" else " " for c in line))
 
 
-def _trial(folder: Path, words: str, repeat: int | None) -> tuple[Identity, Path]:
+def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":
     """The trial that was chosen, of those whose logs the run has, and where these are."""
+    from results.events import HOSTS
+    from results.run import identities
+
     names = {(name.key, str(name.repeat)): name for name in identities(folder)}
     found = {
         path.parent: names[path.parts[-3], path.parts[-2]]
@@ -70,6 +76,8 @@ def _trial(folder: Path, words: str, repeat: int | None) -> tuple[Identity, Path
 
 
 def _newest_run() -> Path:
+    from results.events import HOSTS
+
     found = list(RUNS.glob(f"*/logs/*/*/{HOSTS}"))
     if not found:
         raise StoreError(f"{RUNS}: no run has logs yet; 'fab bench.sweep' makes one")

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from results.archive import SUFFIX, unpack
-
 
 def is_packed(name: str) -> bool:
     """Whether what --run was given is a .zip."""
+    from results.archive import SUFFIX
+
     return name.endswith(SUFFIX)
 
 
 def unpacked(archive: Path) -> Path:
     """The run of a .zip, in a folder of its own that goes when the program ends."""
+    from results.archive import unpack
+
     folder = tempfile.mkdtemp(prefix="mxscale-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return unpack(archive, Path(folder))
