@@ -81,7 +81,7 @@ def _follow(plan: Plan, dry_run: bool) -> None:
     if dry_run:
         print(*plan.says, sep="\n")
         return
-    from im2rec_tools.bars import Bars
+    from im2rec_tools.bars import Bars  # noqa: PLC0415 - takes long to load
 
     with Bars() as bars:
         for update in plan.work():

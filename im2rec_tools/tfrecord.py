@@ -1,5 +1,7 @@
 """TFRecord files of ImageNet's Examples: framing with CRC-32C, and the fields in them."""
 
+# ruff: noqa: PLC0415 - protobuf takes long to load, and few commands need it
+
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -17,6 +17,7 @@ from launch.code import code_hash
 
 TYPE_CHECKING = False  # as in launch/lease.py
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _SECONDS, _IMPORT_SECONDS, _CONTENTS_SECONDS = 10, 120, 100
@@ -26,7 +27,7 @@ _WHICH = "command -v python3 && python3 -V"
 _FIND = (
     "import sys, _frozen_importlib_external as f; "
     "s = [f.PathFinder.find_spec(n) for n in ('mxnet', 'cv2')]; "
-    "print(sys.version.split()[0], *(one and one.origin or '' for one in s), 'end', sep='\\t')"
+    "print(sys.version.split()[0], *(one and one.origin or '' for one in s), *sys.path, sep='\\t')"
 )
 _ERROR = re.compile(r"\w*(Error|Exception)\b")
 
@@ -113,8 +114,7 @@ def _commit(tree: str) -> str:
 def _of_python(tree: str, python: str) -> dict[str, Any]:
     path = os.path.join(tree, python)  # noqa: PTH118
     try:
-        line = _run([path, "-c", _FIND], tree, _SECONDS, [])
-        version, origin, opencv, _ = line.split("\t")
+        version, origin, opencv = _answer(tree, path)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         why = f"it does not answer as a Python does ({last_line(error)}){_set_there()}"
         return {"python_problem": why}
@@ -125,6 +125,39 @@ def _of_python(tree: str, python: str) -> dict[str, Any]:
     libraries = sorted(_wheels_libraries(os.path.join(packages, "nvidia")))  # noqa: PTH118
     told = _libraries(tree, path, [origin, opencv], libraries)
     return {"python": version, "libraries": libraries, **told}
+
+
+def _answer(tree: str, path: str) -> list[str]:
+    """A Python's version and the files of its MXNet and OpenCV.
+
+    Kept as long as the Python, the folders that it searches and the variables that change it are
+    the same: to start one takes longer than all else that a probe does.
+    """
+    variables = sorted(one for one in os.environ.items() if one[0].startswith(("PYTHON", "LD_")))
+    cache = _cache("python", [tree, path, variables])
+    kept = _kept(cache)
+    answer: Any = kept.get("found")
+    files: Any = kept.get("files")
+    whole = isinstance(answer, list) and len(answer) == 3 and isinstance(files, dict)
+    if whole and files == _statuses(files):
+        return list(answer)
+    *found, folders = _run([path, "-c", _FIND], tree, _SECONDS, []).split("\t", 3)
+    searched = folders.split("\t")
+    above = [os.path.dirname(folder) for folder in searched]  # noqa: PTH120 - libpython, if shared
+    _keep(cache, {"found": found, "files": _statuses([path, *searched, *above, *found[1:]])})
+    return found
+
+
+def _statuses(files: Iterable[str]) -> dict[str, list[int]]:
+    """What changes if a file does, or what a folder holds; empty for one that is not there."""
+    found: dict[str, list[int]] = {}
+    for file in files:
+        try:
+            one = os.stat(file)  # noqa: PTH116
+            found[file] = [one.st_ino, one.st_size, one.st_mtime_ns]
+        except OSError:
+            found[file] = []
+    return found
 
 
 def _wheels_libraries(nvidia: str) -> list[str]:
@@ -142,21 +175,36 @@ def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -
     statuses = [os.stat(file) for file in files]  # noqa: PTH116
     sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
     searched = _searched()
-    name = hashlib.sha256(json.dumps([files, sizes, searched]).encode()).hexdigest()[:16]
-    folder = os.path.expanduser("~/.cache/mxscale")  # noqa: PTH111
-    cache = os.path.join(folder, f"libraries-{name}.json")  # noqa: PTH118
+    cache = _cache("libraries", [files, sizes, searched])
+    told = _kept(cache)
+    if not told:
+        told = json.loads(_run([path, "-m", "bench.libraries"], tree, _IMPORT_SECONDS, libraries))
+        _keep(cache, told)
+    return told
+
+
+def _cache(kind: str, key: list[Any]) -> str:
+    """The file of what is kept of a host from one probe to the next."""
+    name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
+    return os.path.expanduser(f"~/.cache/mxscale/{kind}-{name}.json")  # noqa: PTH111
+
+
+def _kept(cache: str) -> dict[str, Any]:
     try:
         with open(cache, encoding="utf-8") as file:  # noqa: PTH123
-            told: dict[str, Any] = json.load(file)
+            kept = json.load(file)
     except (OSError, ValueError):
-        told = json.loads(_run([path, "-m", "bench.libraries"], tree, _IMPORT_SECONDS, libraries))
-        try:
-            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-            with open(cache, "w", encoding="utf-8") as file:  # noqa: PTH123
-                json.dump(told, file)
-        except OSError:
-            pass  # a home that cannot be written costs time, no more
-    return told
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _keep(cache: str, told: dict[str, Any]) -> None:
+    try:
+        os.makedirs(os.path.dirname(cache), exist_ok=True)  # noqa: PTH103,PTH120
+        with open(cache, "w", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump(told, file)
+    except OSError:
+        pass  # a home that cannot be written costs time, no more
 
 
 def _searched() -> list[list[Any]]:

@@ -9,6 +9,7 @@ import pytest
 
 from bench.environment import VARIABLES
 from bench.sweep import Sweep
+from launch import interpreter
 from launch.builds import look
 from launch.hosts import ROOT, this_machine
 from launch.machine import variables
@@ -39,6 +40,63 @@ def test_a_host_tells_its_libraries_and_their_builds() -> None:
     assert set(found["opencv"]) >= {"version", "digest", "JPEG", "Parallel framework"}
     assert len(json.dumps(found["opencv"])) < 1000
     assert isinstance(found["variables"], dict)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose Python counts its starts in a file, and has an MXNet that says its parts."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("bin/python", "site/mxnet/__init__.py", "site/mxnet/libmxnet.so"):
+        path = tmp_path / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    site = tmp_path / "tree" / "site"
+    python = tmp_path / "tree" / "bin" / "python"
+    python.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = -m ]; then echo \'{"mxnet": "1.9.1"}\'; exit; fi\n'
+        f"echo . >> {tmp_path}/starts\n"
+        '[ -z "$PYTHONHOME" ] || { echo "no stdlib" >&2; exit 1; }\n'
+        f"printf '3.11.7\\t{site}/mxnet/__init__.py\\t\\t{site}\\n'\n"
+    )
+    python.chmod(0o755)
+    return tmp_path / "tree"
+
+
+def starts(tree: Path) -> int:
+    """How often its Python was started to say what it has; checks that it is usable each time."""
+    assert interpreter.facts([str(tree)], "bin/python")["python_problem"] == ""
+    return len((tree.parent / "starts").read_text().splitlines())
+
+
+def test_a_python_that_answered_is_not_started_again_until_its_files_change(tree: Path) -> None:
+    assert starts(tree) == 1
+    assert starts(tree) == 1
+    (tree / "site" / "another").mkdir()
+    assert starts(tree) == 2
+    python = tree / "bin" / "python"
+    python.write_text(python.read_text() + "# another\n")
+    assert starts(tree) == 3
+    assert starts(tree) == 3
+
+
+def test_a_python_that_a_variable_breaks_is_started_and_found_broken(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert starts(tree) == 1
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    for _ in range(2):
+        assert "no stdlib" in interpreter.facts([str(tree)], "bin/python")["python_problem"]
+    monkeypatch.delenv("PYTHONHOME")
+    assert starts(tree) == 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"found": 3}', '{"found": ["a"], "files": 1}'])
+def test_what_is_kept_of_a_python_may_be_damaged(tree: Path, text: str) -> None:
+    assert starts(tree) == 1
+    for path in (tree.parent / ".cache" / "mxscale").glob("python-*.json"):
+        path.write_text(text)
+    assert starts(tree) == 2
 
 
 @pytest.mark.mxnet
