@@ -1,5 +1,6 @@
 """Files that are there whole or not at all, and whether they will fit."""
 
+import ctypes
 import fcntl
 import os
 import shutil
@@ -12,15 +13,62 @@ from im2rec_tools.errors import DataError
 
 
 def part_of(path: Path) -> Path:
-    """Where a file is written until it is whole."""
+    """Where a file or folder is written until it is whole."""
     return path.with_name(f".{path.name}.part")
+
+
+def create(path: Path, mode: int = 0o666) -> IO[bytes]:
+    """Create a file to write. What had its name, such as a link, is removed and not followed."""
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, mode), "wb")
+
+
+def create_folder(path: Path) -> None:
+    """Create an empty folder. What had its name is removed; a link is not followed."""
+    remove(path)
+    path.mkdir(parents=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all that is in it, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def flush(file: IO[bytes]) -> None:
+    """Wait until what was written to a file is on disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_disk(folder: Path) -> None:
+    """Wait until all of a folder's file system is on disk: of thousands of files this is quick."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, that takes its name when the block ends well and vanishes otherwise.
 
-    A device or a pipe, such as /dev/stdout, is written to and not replaced.
+    It is on disk then. A device or a pipe, such as /dev/stdout, is written to and not replaced.
     """
     sibling = part_of(path)  # one that was left over is written anew
     try:
@@ -29,16 +77,45 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
             with path.open("wb") as file:
                 yield file
             return
-        with sibling.open("wb") as file:
+        with _removed_on_error(sibling), create(sibling) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        sibling.replace(path)
+            flush(file)
+            sibling.replace(path)
+            flush_folder(path.parent)
     except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror})") from error
-    finally:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            sibling.unlink()
+        raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """An empty folder, that takes the name `path` when the block ends well and vanishes otherwise.
+
+    It is on disk then, with all that is in it.
+    """
+    sibling = part_of(path)
+    with _removed_on_error(sibling):
+        create_folder(sibling)
+        yield sibling
+        _flush_disk(sibling)
+        sibling.replace(path)
+        flush_folder(path.parent)
+
+
+@contextmanager
+def _removed_on_error(part: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # also what another user put there
+            remove(part)
+        raise
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file, on disk when this returns. What had its name is removed and not followed."""
+    with source.open("rb") as given, create(target) as file:
+        shutil.copyfileobj(given, file, 1 << 20)
+        flush(file)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -23,15 +23,16 @@ _GLIMPSE_SECONDS = 1.0
 
 
 def run(
-    watch: Watch, agents: Agents, logs: Path, log_budget: int = BUDGET_BYTES
+    watch: Watch, agents: Agents, logs: Path, log_budget: int = BUDGET_BYTES, started: str = ""
 ) -> Generator[Event | Glimpse, None, Verdict]:
     """Starts the processes of a watch, yields what they say as they say it; returns the verdict.
 
     Once a second it yields a glimpse of the job. `log_budget` is how many bytes of what each
-    process prints are kept. Whatever happens, every process is gone when this generator ends or is
-    closed. Raises LaunchError where the log folder cannot be written.
+    process prints are kept; `started` says of which record they are. Whatever happens, every
+    process is gone when this generator ends or is closed. Raises LaunchError where the log folder
+    cannot be written.
     """
-    writer = Logs(logs, watch.processes, log_budget)
+    writer = Logs(logs, watch.processes, log_budget, started)
     try:
         try:
             agents.begin_job(process.host for process in watch.processes)

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from im2rec_tools import files
 from launch.channel import Message
 from launch.errors import LaunchError
 from launch.plan import Process
@@ -67,17 +68,26 @@ class _Log:
 class Logs:
     """The logs of one job in a folder of their own; those of an attempt before are removed."""
 
-    def __init__(self, folder: Path, processes: Sequence[Process], budget: int) -> None:
-        """Makes the folder; `budget` is in bytes a process. LaunchError where it cannot be made."""
+    def __init__(
+        self, folder: Path, processes: Sequence[Process], budget: int, started: str = ""
+    ) -> None:
+        """Makes the folder; `budget` is in bytes a process. LaunchError where it cannot be made.
+
+        `started` says of which record the logs are. As long as there is none, they count for none.
+        """
         self._folder, self._most = folder, budget // 2
         self._logs: dict[str, _Log] = {}
         self._events: dict[str, int] = {}
         hosts = {process.id: process.host.name for process in processes}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for left in [*folder.glob("*.log*"), *folder.glob(f"*{EVENTS}*"), folder / RECORDED]:
+            # Whose they are goes first and comes last: half of them are of nobody.
+            for left in [folder / RECORDED, *folder.glob("*.log*"), *folder.glob(f"*{EVENTS}*")]:
                 left.unlink(missing_ok=True)
             (folder / HOSTS).write_text(json.dumps(hosts), encoding="utf-8")
+            if started:
+                text = json.dumps({"started": started}) + "\n"
+                (folder / RECORDED).write_text(text, encoding="utf-8")
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -127,24 +137,30 @@ class Logs:
 def compress(folder: Path) -> None:
     """Compresses the large logs of a job that is over; one that cannot be is left as it is."""
     for path in [*folder.glob("*.log"), *folder.glob("*.log.1"), *folder.glob(f"*{EVENTS}")]:
-        part = path.with_name(path.name + ".part")
+        part = files.part_of(path)
         try:
             if path.stat().st_size > _COMPRESS_ABOVE:
-                with path.open("rb") as raw, gzip.open(part, "wb", compresslevel=1) as packed:
-                    shutil.copyfileobj(raw, packed, 1 << 20)
-                part.replace(path.with_name(path.name + ".gz"))
+                with path.open("rb") as raw, files.create(part) as file:
+                    with gzip.open(file, "wb", compresslevel=1) as packed:
+                        shutil.copyfileobj(raw, packed, 1 << 20)
+                    part.replace(path.with_name(path.name + ".gz"))
                 path.unlink()
         except OSError:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
-def seal(folder: Path, started: str) -> None:
-    """Says which record the folder is of; without that it is of an attempt that made none.
-
-    One that says so already is of an attempt before: this one came to no logs.
-    """
-    with contextlib.suppress(OSError), (folder / RECORDED).open("x", encoding="utf-8") as file:
-        file.write(json.dumps({"started": started}) + "\n")
+def compress_again(logs: Path) -> None:
+    """Compresses what was being compressed when a sweep was ended, in every folder of a run."""
+    for folder in logs.glob("*/*/"):
+        names = {path.name for path in folder.iterdir()}
+        packed = {f"{name}.gz" for name in names} & names
+        left = packed | {name for name in names if name.endswith(".part")}
+        if left and RECORDED in names:
+            with contextlib.suppress(OSError):
+                for name in left:
+                    (folder / name).unlink()
+                compress(folder)
 
 
 def files_of(folder: Path, name: str) -> list[Path]:

@@ -20,7 +20,7 @@ from launch.errors import LaunchError, StoppedError
 from launch.hosts import ROOT, Host
 from launch.identity import data_manifest, identity
 from launch.judge import accuracy, judge
-from launch.logs import BUDGET_BYTES, compress, seal
+from launch.logs import BUDGET_BYTES, compress, compress_again
 from launch.order import Point
 from launch.plan import Process, command_line, emulated, plan
 from launch.ports import free_port
@@ -105,6 +105,7 @@ def sweep(
     asked = [
         asdict(name) | ({} if name.repeat else {"trial": asdict(trial)}) for trial, name in wanted
     ]
+    compress_again(store.folder / "logs")
     store.write("asked.json", json.dumps(asked) + "\n")
     done = store.done()
     before = sum(name in done for _, name in wanted)
@@ -115,9 +116,10 @@ def sweep(
         environment = _environment(what, where) | {"order": _said(order)}
         data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
         environment |= {"data": data} if data else {}
+        environment |= {"command": list(what.command)} if what.command else {}
         store.write("environment.json", json.dumps(environment, indent=1) + "\n")
-    if what.command:
-        remember(store.folder, "command", list(what.command))
+    elif what.command:
+        remember(store.folder, command=list(what.command))
     with closing(Agents(where.start)) as agents:
         if left:
             agents.begin_job(host for host in where.hosts if host.login is not None)
@@ -165,7 +167,7 @@ def _point(
 ) -> Iterator[Event | Glimpse | Record]:
     logs = store.folder / "logs" / trial.key / str(name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    watch, verdict = yield from _job(trial, name.repeat, where, agents, logs)
+    watch, verdict = yield from _job((trial, name), where, agents, logs, started)
     if verdict.status == "ok":
         verdict = judge(trial, watch.workers, watch.idle, watch.machines)
     record = Record(
@@ -184,25 +186,25 @@ def _point(
     )
     store.append(record)
     compress(logs)
-    seal(logs, started)
     yield record
     if verdict.stopped:
         raise StoppedError("ended by 'fab hosts.stop'; what is finished is kept")
 
 
 def _job(
-    trial: Trial, repeat: int, where: Where, agents: Agents, logs: Path
+    point: Point, where: Where, agents: Agents, logs: Path, started: str
 ) -> Generator[Event | Glimpse, None, tuple[Watch, Verdict]]:
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
+    trial, name = point
     windows = trial.warmup_windows + trial.windows if trial.windows else 0
     root = where.scheduler or where.hosts[0]
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)
-        processes = _told(repeat, plan(trial, where.hosts, port, where.scheduler))
+        processes = _told(name.repeat, plan(trial, where.hosts, port, where.scheduler))
         watch = Watch(processes, where.deadlines, time.monotonic(), windows)
         if why_not:
             return watch, Verdict(status="lost", message=why_not)
-        verdict = yield from job.run(watch, agents, logs, where.log_budget)
+        verdict = yield from job.run(watch, agents, logs, where.log_budget, started)
         if not (watch.scheduler_failed() and _port(agents, root, port)[1]):
             return watch, verdict
     taken = f"port {port} on {root.address} was taken before the scheduler listened"

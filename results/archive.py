@@ -10,10 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
-from im2rec_tools.files import check_space, part_of, size
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import check_space, size, whole, whole_folder
 from results.catalogue import is_run
 from results.errors import StoreError
-from results.store import writer
+from results.store import check_name, writer
 
 SUFFIX = ".zip"
 # The largest store that is meant has some 2 GB of records, and logs of as much.
@@ -32,24 +33,24 @@ def pack(folder: Path, to: Path) -> int:
 
     Raises StoreError where a sweep writes there, `to` is there already or cannot be written.
     """
+    check_name(folder)
     if not is_run(folder):
         raise StoreError(f"{folder}: is no run: it has neither records.jsonl nor asked.json")
     if process := writer(folder):
         raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
     if to.exists():
         raise StoreError(f"{to}: is there already; choose another with --to FILE.zip")
-    part, count = part_of(to), 0
+    count = 0
     try:
-        with ZipFile(part, "w", ZIP_DEFLATED, strict_timestamps=False) as packed:
+        with whole(to) as file, ZipFile(file, "w", ZIP_DEFLATED, strict_timestamps=False) as packed:
             for count, path in enumerate(_files(folder), 1):  # noqa: B007 - the last is their count
                 name = f"{folder.resolve().name}/{path.relative_to(folder).as_posix()}"
                 kind = ZIP_STORED if path.suffix in {".gz", ".png"} else ZIP_DEFLATED
                 packed.write(path, name, kind)
-        part.replace(to)
-    except (OSError, ValueError) as error:
+    except DataError as error:
+        raise StoreError(str(error)) from error
+    except ValueError as error:
         raise StoreError(f"{to}: cannot be packed ({error})") from error
-    finally:
-        part.unlink(missing_ok=True)
     return count
 
 
@@ -67,18 +68,13 @@ def unpack(archive: Path, into: Path, name: str = "") -> Path:
     with _read(archive) as packed:
         inside, files = _checked(archive, packed)
         run = into / (name or inside.name or archive.stem)
+        check_name(run)
         if run.exists():
             raise StoreError(f"{run}: is there already; unpack it by another name with --run NAME")
         check_space(into, sum(one.file_size for one in files), "unpack it on another disk")
-        part = part_of(run)
-        try:
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
+        with whole_folder(run) as part:
             for one in files:
                 _extract(packed, one, part / PurePosixPath(one.filename).relative_to(inside))
-            part.replace(run)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
     return run
 
 

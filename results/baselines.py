@@ -3,11 +3,11 @@
 import json
 import re
 import shutil
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.errors import unknown
+from im2rec_tools.files import copy, whole_folder
 from results.errors import StoreError
 from results.references import known as references
 from results.references import reference
@@ -23,7 +23,7 @@ _KINDS = ("run", "baseline", "reference")
 
 def names(folder: Path) -> list[str]:
     """The baselines that are kept."""
-    return sorted(path.parent.name for path in folder.glob("*/records.jsonl"))
+    return sorted(path.parent.name for path in folder.glob("[!.]*/records.jsonl"))
 
 
 def keep(name: str, run: Run, folder: Path) -> Path:
@@ -41,16 +41,12 @@ def keep(name: str, run: Run, folder: Path) -> Path:
         raise StoreError(f"{target}: is there already; 'fab report.baseline {name} --remove' first")
     origin = {"run": run.name, "kept": datetime.now(UTC).isoformat(timespec="seconds")}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         # Whole or not at all: a name that is there can be compared with.
-        with tempfile.TemporaryDirectory(prefix=".", dir=folder) as scratch:
-            made = Path(scratch) / name
-            made.mkdir()
+        with whole_folder(target) as made:
             for file in KEPT:
                 if (run.folder / file).exists():
-                    shutil.copyfile(run.folder / file, made / file)
+                    copy(run.folder / file, made / file)
             write_whole(made / _ORIGIN, json.dumps(origin, indent=1) + "\n")
-            made.replace(target)
     except OSError as error:
         raise StoreError(f"{target}: cannot be written ({error.strerror})") from error
     return target
@@ -106,7 +102,7 @@ def _there(kind: str, runs: Path, folder: Path) -> list[str]:
         return references()
     if kind == "baseline":
         return names(folder)
-    return sorted(path.parent.name for path in runs.glob("*/records.jsonl"))
+    return sorted(path.parent.name for path in runs.glob("[!.]*/records.jsonl"))
 
 
 def _opened(kind: str, name: str, runs: Path, folder: Path) -> Run:

@@ -48,8 +48,12 @@ class Entry:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is a run's: it holds records, or what was asked for."""
-    return any((folder / name).is_file() for name in ("records.jsonl", "asked.json"))
+    """Whether a folder is a run's: it holds records, or what was asked for.
+
+    A folder whose name begins with a dot is part of a run: unpacking it was ended.
+    """
+    there = any((folder / name).is_file() for name in ("records.jsonl", "asked.json"))
+    return there and not folder.name.startswith(".")
 
 
 def catalogue(folder: Path, index: Path) -> list[Entry]:

@@ -20,7 +20,7 @@ from results.errors import StoreError
 from results.events import opened
 from results.prices import Prices, again
 from results.run import ELSEWHERE
-from results.store import BUFFER, read_json, write_whole
+from results.store import BUFFER, TORN, read_json, write_whole
 
 # 1: first.
 SCHEMA = 1
@@ -31,7 +31,7 @@ NAME = "digests.json"
 REPORT = "report"
 BUILD_AGAIN = "'fab report.build' writes it anew, for the files as they are now"
 _COVERED = ("records.jsonl", "asked.json", "environment.json", "sweep.toml", "batches.json")
-_OWN = (".lock", "baseline.json", f"{REPORT}/{NAME}")
+_OWN = (".lock", "baseline.json", f"records.jsonl{TORN}", f"{REPORT}/{NAME}")
 # Folders of what is made from the report.
 _MADE = (f"{REPORT}/upstream/", f"{REPORT}/exports/")
 # Marks of one file; more lines than these share them.

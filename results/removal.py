@@ -1,16 +1,18 @@
 """Takes a run away, and nothing that is not of a run."""
 
-import shutil
 from contextlib import closing
 from pathlib import Path
 
+from im2rec_tools import files
 from results.catalogue import is_run
 from results.errors import StoreError
-from results.store import held
+from results.store import TORN, check_name, held
 
 _FOLDERS = {"logs", "report"}
 _FILES = {".lock"}
-_SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv"}
+_SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv", TORN, ".part"}
+# While one of these is there, it is a run and can be removed; an empty folder can be, too.
+_LAST = ("asked.json", "records.jsonl", ".lock")
 
 
 def check_removable(folder: Path) -> None:
@@ -21,7 +23,8 @@ def check_removable(folder: Path) -> None:
         raise StoreError(f"{folder}: is a link to {folder.resolve()}; name the run itself")
     if not folder.is_dir():
         raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
-    if not is_run(folder):
+    check_name(folder)
+    if not is_run(folder) and not _is_nearly_gone(folder):
         raise StoreError(
             f"{folder}: is no run: it has neither records.jsonl nor asked.json; nothing is removed"
         )
@@ -41,6 +44,11 @@ def _is_ours(path: Path) -> bool:
     return path.name in _FILES or path.suffix in _SUFFIXES
 
 
+def _is_nearly_gone(folder: Path) -> bool:
+    """Whether nothing is left of what was there, as where its removal was ended."""
+    return all(path.name == ".lock" for path in folder.iterdir())
+
+
 def remove(folder: Path) -> None:
     """Removes a run; links in it are removed, and not what they lead to.
 
@@ -49,6 +57,9 @@ def remove(folder: Path) -> None:
     check_removable(folder)
     try:
         with closing(held(folder / ".lock")):
-            shutil.rmtree(folder)
+            rest = [path for path in folder.iterdir() if path.name not in _LAST]
+            for path in (*rest, *(folder / name for name in _LAST)):
+                files.remove(path)
+            folder.rmdir()
     except OSError as error:
         raise StoreError(f"{folder}: cannot be removed ({error.strerror})") from error

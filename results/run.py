@@ -131,8 +131,11 @@ def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
 def _matters(one: Unread, found: Iterable[Identity], asked: Sequence[Identity]) -> bool:
     """Whether a line that cannot be read may have held what the run lacks.
 
-    Not where it is the beginning of a record that was made again, or that nobody asks for.
+    Not where it is the beginning of a record that was made again, or that nobody asks for, nor
+    where it is torn and the run has a record of all that was asked for.
     """
+    if one.torn and asked and all(name in found for name in asked):
+        return False
     if one.began is None:
         return True
     known, wanted = ({(name.key, name.repeat) for name in names} for names in (found, asked))

@@ -2,9 +2,11 @@
 
 import fcntl
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +19,7 @@ from results import record as records
 from results.errors import StoreError
 from results.record import Identity, Record
 
+_LOG = logging.getLogger(__name__)
 Kind = TypeVar("Kind")
 UNREADABLE = (
     ArithmeticError,
@@ -31,6 +34,8 @@ _CUT = "not whole, as where writing was cut off; the sweep's command measures th
 _BEGAN = re.compile(rb'"key": ?"(\w+)", ?"repeat": ?(\d{1,9})\b')
 # A record of many ranks is a line of megabytes; this was the quickest size to read lines with.
 BUFFER = 1 << 18
+# Behind the name of a log: its lines that were cut off.
+TORN = ".torn"
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
 
 
@@ -53,20 +58,31 @@ class Unread:
         return f"{self.log}:{self.line}: {what}{self.reason}"
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file whole, so that a reader sees the old one or the new; StoreError where not."""
+@contextmanager
+def whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, of which a reader sees the old one or the new; StoreError where not."""
     try:
-        files.write_whole(path, text)
+        with files.whole(path) as file:
+            yield file
     except DataError as error:
         raise StoreError(
             f"{error}; make room or choose another place. Nothing recorded before is lost"
         ) from error
 
 
-def remember(folder: Path, name: str, value: object) -> None:
-    """Puts a fact into the environment of a run that is measured."""
-    known: dict[str, Any] = read_json(folder, "environment.json", {})
-    write_whole(folder / "environment.json", json.dumps(known | {name: value}, indent=1) + "\n")
+def write_whole(path: Path, text: str) -> None:
+    """Writes a text file whole; see `whole`."""
+    with whole(path) as file:
+        file.write(text.encode(errors="backslashreplace"))
+
+
+def remember(folder: Path, **facts: object) -> None:
+    """Puts facts into the environment of a run, all or none of them."""
+    try:
+        known: dict[str, Any] = read_json(folder, "environment.json", {})
+    except StoreError as error:
+        raise StoreError(f"{error}; move it elsewhere and run the same command again") from error
+    write_whole(folder / "environment.json", json.dumps(known | facts, indent=1) + "\n")
 
 
 class Store:
@@ -74,6 +90,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         """Opens or makes the folder for writing; StoreError where that cannot be."""
+        check_name(folder)
         self.folder = folder
         self._log = folder / "records.jsonl"
         try:
@@ -82,7 +99,7 @@ class Store:
         except OSError as error:
             raise self._unwritable(error) from error
         try:
-            _end_torn_line(self._log)
+            _set_torn_aside(self._log)
         except OSError as error:
             self._lock.close()
             raise self._unwritable(error) from error
@@ -92,11 +109,21 @@ class Store:
 
     def append(self, record: Record) -> None:
         """Adds a record and returns once it is on disk."""
+        line = memoryview((records.emit(record) + "\n").encode())
         try:
-            with self._log.open("a", encoding="utf-8") as file:
-                file.write(records.emit(record) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+            is_new = not self._log.exists()
+            with self._log.open("ab", buffering=0) as file:
+                size = file.tell()
+                try:
+                    while line:  # a disk that is nearly full takes a part
+                        line = line[file.write(line) :]
+                    os.fsync(file.fileno())
+                except OSError:
+                    with suppress(OSError):
+                        file.truncate(size)
+                    raise
+            if is_new:
+                files.flush_folder(self.folder)
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -115,7 +142,7 @@ class Store:
 
 def held(path: Path) -> IO[str]:
     """The lock file, locked by this process and naming it; StoreError where another has it."""
-    lock = path.open("a+", encoding="utf-8")
+    lock = open(path, "a+", encoding="utf-8", opener=_unlinked)  # noqa: SIM115 - an opener
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -145,16 +172,54 @@ def writer(folder: Path) -> str:
     return ""
 
 
-def _end_torn_line(log: Path) -> None:
-    """Ends a last line that was cut off, so that the next record begins on a line of its own."""
+def _set_torn_aside(log: Path) -> None:
+    """Moves a last line that was cut off to NAME.torn, with a warning."""
     if not log.exists():
         return
     with log.open("rb+") as file:
-        if file.seek(0, os.SEEK_END) == 0:
+        begin = _last_line(file)
+        file.seek(begin)
+        line = file.read()
+        if not line:
             return
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) != b"\n":
+        if _is_whole(line):  # only its end of line is missing
             file.write(b"\n")
+            files.flush(file)
+            return
+        with open(f"{log}{TORN}", "ab", opener=_unlinked) as torn:
+            torn.write(line + b"\n")
+            files.flush(torn)
+        file.truncate(begin)
+        files.flush(file)
+    _LOG.warning(
+        "%s: its last line was cut off; moved its %d bytes to %s%s", log, len(line), log.name, TORN
+    )
+
+
+def _last_line(file: IO[bytes]) -> int:
+    """Where the last line begins; the end of the file where that line is ended."""
+    at = file.seek(0, os.SEEK_END)
+    while at > 0:
+        begin = max(0, at - BUFFER)
+        file.seek(begin)
+        end = file.read(at - begin).rfind(b"\n")
+        if end >= 0:
+            return begin + end + 1
+        at = begin
+    return 0
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line holds all of a record, even of one that this version does not read."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _unlinked(path: str, flags: int) -> int:
+    """Opens a file as `open` does, but not where its name is a link."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def read(folder: Path) -> list[Record]:
@@ -173,8 +238,18 @@ def _good(folder: Path) -> Iterator[Record]:
             raise StoreError(str(one))
 
 
+def check_name(folder: Path) -> None:
+    """Raises StoreError where a folder's name begins with a dot: it is part of a run, or none."""
+    if folder.name.startswith("."):
+        raise StoreError(
+            f"{folder}: expected a name that does not begin with '.', which parts of runs have. "
+            f"Choose another name; what was left over can be removed with rm -r"
+        )
+
+
 def log_of(folder: Path) -> Path:
     """Where the records of a run folder are; StoreError where there is no such folder."""
+    check_name(folder)
     try:
         there = folder.is_dir()
     except OSError as error:  # such as a name that is too long

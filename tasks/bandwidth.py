@@ -79,7 +79,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 
         def measure_raw() -> None:
             moved.append(raw_tcp(where.hosts, where.start))
-            remember(folder, "raw_tcp_mb_per_second", round(mean(moved)))
+            remember(folder, raw_tcp_mb_per_second=round(mean(moved)))
 
         unsteady = _measured(what, str(folder), where, measure_raw)
     _tell(str(folder), mean(moved), alone=len(hosts) < 2)

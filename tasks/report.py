@@ -16,6 +16,7 @@ from invoke.exceptions import Exit
 from bench.errors import SpecError
 from launch.hosts import ROOT
 from results.errors import StoreError
+from results.store import check_name
 from tasks.door import door, reader, task
 from tasks.packed import is_packed, report_beside, unpacked
 
@@ -46,8 +47,10 @@ def run_folder(name: str) -> Path:
     if is_packed(name):
         return unpacked(archive_of(name))
     if name:
-        return Path(name) if os.sep in name else RUNS / name
-    runs = sorted(RUNS.glob("*/records.jsonl"), key=lambda path: path.stat().st_mtime)
+        folder = Path(name) if os.sep in name else RUNS / name
+        check_name(folder)
+        return folder
+    runs = sorted(RUNS.glob("[!.]*/records.jsonl"), key=lambda path: path.stat().st_mtime)
     if not runs:
         raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
     return runs[-1].parent

@@ -163,6 +163,7 @@ def test_a_run_is_removed_and_what_its_links_lead_to_is_not(tmp_path: Path) -> N
 
 def test_only_runs_are_removed(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "notes.md").touch()
     stranger = run(tmp_path / "stranger")
     (stranger / "thesis").mkdir()
     (tmp_path / "link").symlink_to(run(tmp_path / "a"))

@@ -17,7 +17,7 @@ import launch.logs
 from launch.agents import Agents
 from launch.hosts import rehearse, this_machine
 from launch.job import run
-from launch.logs import Logs, compress, files_of, lines_of, seal
+from launch.logs import Logs, compress, compress_again, files_of, lines_of
 from launch.plan import Process
 from launch.watch import Deadlines, Watch
 from results import events
@@ -123,13 +123,27 @@ def test_events_are_kept_as_they_were_said_up_to_a_bound(
     assert text == b'{"event": "reached"}\ntorn {?\n'
 
 
-def test_logs_stay_those_of_the_attempt_that_wrote_them(tmp_path: Path) -> None:
-    seal(tmp_path, "yesterday")
-    seal(tmp_path, "today, when no process was started")
+def test_logs_say_from_the_beginning_which_record_they_are_of(tmp_path: Path) -> None:
+    Logs(tmp_path, [process()], 2000, "yesterday").close()
     assert events.recorded(tmp_path) == "yesterday"
-    Logs(tmp_path, [process()], 2000).close()
-    seal(tmp_path, "now")
+    Logs(tmp_path, [process()], 2000, "now").close()
     assert events.recorded(tmp_path) == "now"
+
+
+def test_logs_half_compressed_when_a_sweep_was_ended_are_compressed_again(tmp_path: Path) -> None:
+    folder = tmp_path / "key" / "0"
+    logs = Logs(folder, [process(), process(index=1)], 400_000, "now")
+    lines = [str(random.getrandbits(64)) for _ in range(5_000)]
+    for name in ("worker-0", "worker-1"):
+        logs.write(name, lines)
+    logs.close()
+    (folder / "worker-0.log.gz").write_bytes(b"half of it")  # both forms of one log
+    for part in (".worker-1.log.part", "worker-1.log.part"):
+        (folder / part).write_bytes(b"half of it")
+    compress_again(tmp_path)
+    names = {"hosts.json", "recorded.json", "worker-0.log.gz", "worker-1.log.gz"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert list(lines_of(folder, "worker-0")) == list(lines_of(folder, "worker-1")) == lines
 
 
 @pytest.mark.program

@@ -1,12 +1,12 @@
 """Puts what was imported into a run folder."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from im2rec_tools.files import copy, create_folder, flush_folder
 from results.errors import StoreError
 from results.imports.record import Imported
 from results.record import Record
@@ -27,8 +27,9 @@ def keep(folder: Path, new: Imported, description: str = "") -> Record:
         known = read(folder)
         record = _numbered(folder, new.record, known)
         _copy(folder / "logs" / record.identity.key / str(record.identity.repeat), new.paths)
-        store.append(record)
+        # The record last: until it is there, the same command does all of this again.
         _remember(folder, [*known, record], description)
+        store.append(record)
     finally:
         store.close()
     return record
@@ -37,12 +38,14 @@ def keep(folder: Path, new: Imported, description: str = "") -> Record:
 def _remember(folder: Path, records: Sequence[Record], description: str) -> None:
     sources = dict.fromkeys(one.source.removeprefix("imported from ") for one in records)
     environment: dict[str, Any] = read_json(folder, "environment.json", {})
-    told = f"{description} ({_NOT_OURS})" if description else _NOT_OURS
+    facts = {
+        # Not "date": that is of measuring.
+        "imported_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "imported": ", ".join(sources),
+    }
     if description or "description" not in environment:
-        remember(folder, "description", told)
-    # Not "date": that is of measuring.
-    remember(folder, "imported_at", datetime.now(UTC).isoformat(timespec="seconds"))
-    remember(folder, "imported", ", ".join(sources))
+        facts["description"] = f"{description} ({_NOT_OURS})" if description else _NOT_OURS
+    remember(folder, **facts)
 
 
 def _check_imported(folder: Path) -> None:
@@ -65,12 +68,13 @@ def _numbered(folder: Path, record: Record, known: Sequence[Record]) -> Record:
 
 
 def _copy(folder: Path, paths: Sequence[Path]) -> None:
-    """The logs as they are; those of one name get a number."""
+    """The logs as they are, in an empty folder; those of one name get a number."""
     names = [path.name for path in paths]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        create_folder(folder)
         for number, path in enumerate(paths):
             alike = names.count(path.name) > 1
-            shutil.copyfile(path, folder / (f"{number}-{path.name}" if alike else path.name))
+            copy(path, folder / (f"{number}-{path.name}" if alike else path.name))
+        flush_folder(folder)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
