@@ -11,6 +11,7 @@ from typing import Any
 
 from im2rec_tools.errors import DataError
 from im2rec_tools.progress import Plan, Progress
+from im2rec_tools.signals import exit_code, interruptible
 
 Parse = Callable[[str, str], Any]
 
@@ -92,7 +93,7 @@ def _follow(plan: Plan, dry_run: bool) -> None:
 
 
 def main(command: Command, argv: Sequence[str] | None = None) -> int:
-    """Runs a command as a program; the exit code is 0, 2 for bad input, 130 for an interrupt."""
+    """Runs a command as a program; the exit code is 0, 2 for bad input, 128 + n for signal n."""
     parser = argparse.ArgumentParser(
         prog=f"python -m im2rec_tools.{command.name.replace('-', '_')}",
         description=command.help,
@@ -115,6 +116,7 @@ def ended(work: Callable[[], None]) -> int:
     if sys.stdout is None:
         print("error: standard output is closed: expected a place to print to", file=sys.stderr)
         return 2
+    caught = interruptible()
     try:
         work()
         sys.stdout.flush()
@@ -126,7 +128,7 @@ def ended(work: Callable[[], None]) -> int:
         return 141
     except KeyboardInterrupt:
         print("interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
-        return 130
+        return exit_code(caught)
     return 0
 
 

@@ -100,7 +100,7 @@ class Encoder:
         if self._open is None or self._open[0] != path:
             if self._open is not None:
                 os.close(self._open[1])
-            self._open = (path, os.open(path, os.O_WRONLY))
+            self._open = (path, os.open(path, os.O_WRONLY | os.O_NOFOLLOW))
         return self._open[1]
 
 

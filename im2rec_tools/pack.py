@@ -78,6 +78,8 @@ def _totals(work: Work, total: int, max_bad: float) -> Iterator[str]:
         write_whole(place, "".join(row(name, why) for name, why in work.refused.items()))
         yield f"{len(work.refused)} members of {work.source} are refused: {place}"
         total, bad = total + len(work.refused), bad + len(work.refused)
+    elif work.place:
+        refused_of(work).unlink(missing_ok=True)
     text = (
         f"{total - bad} images in {len(shards)} shards, {size(sum(one.bytes for one in made))}, "
         f"{bad} bad: {work.folder}"

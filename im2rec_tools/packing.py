@@ -11,7 +11,7 @@ from typing import IO
 from im2rec_tools import listing, manifest
 from im2rec_tools.checksum import joined
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space, part_of, row, write_whole
+from im2rec_tools.files import check_space, create, flush_folder, part_of, row, write_whole
 from im2rec_tools.manifest import Manifest
 from im2rec_tools.messages import Answer, Block, Done, Encoded, Sync, Write
 from im2rec_tools.pool import Pool
@@ -119,11 +119,16 @@ class _Line:
 
     def _begun(self, lst: Path, total: int) -> _Shard:
         rec = shard_of(lst, self._work.folder)
-        with _writing(rec):
+        with _writing(rec), contextlib.ExitStack() as undone:
             rec.parent.mkdir(parents=True, exist_ok=True)
-            part_of(rec).write_bytes(b"")
-            index = part_of(rec.with_suffix(".idx")).open("wb")
-            bad_list = part_of(bad_of(rec)).open("wb")
+            files = []
+            for name in (rec, rec.with_suffix(".idx"), bad_of(rec)):
+                files.append(create(part_of(name)))
+                undone.callback(part_of(name).unlink)
+                undone.callback(files[-1].close)
+            undone.pop_all()
+        empty, index, bad_list = files
+        empty.close()
         return _Shard(lst=lst, rec=rec, total=total, index=index, bad_list=bad_list)
 
     def take(self, answer: Answer) -> None:
@@ -201,11 +206,13 @@ class _Line:
                 file.flush()
                 os.fsync(file.fileno())
                 file.close()
-            if not bad:
+            if not bad:  # one of an attempt before names images that are in this shard
                 part_of(bad_of(shard.rec)).unlink()
+                bad_of(shard.rec).unlink(missing_ok=True)
             for part, name in shard.parts.items():
                 if bad or name != bad_of(shard.rec):
                     part.replace(name)
+            flush_folder(shard.rec.parent)
 
     def check_end(self) -> None:
         """DataError where a shard is not whole: its list changed while it was packed."""

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from im2rec_tools.command import Command, Option, main, path, path_or_none, percent
 from im2rec_tools.errors import DamagedTarError, DataError
-from im2rec_tools.files import check_space, existing, held, row, size, write_whole
+from im2rec_tools.files import check_space, create, existing, held, remove, row, size, write_whole
 from im2rec_tools.progress import Plan, Progress, Update
 from im2rec_tools.tars import TWICE, Member, Refused, check_names, members, read_at
 
@@ -91,7 +91,7 @@ def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterato
     target = _target(root, member)
     work = scratch / f".{root.name}-{target.name}.part"
     try:
-        _remove(work)
+        remove(work)
         work.parent.mkdir(parents=True, exist_ok=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         before = len(count.bad)
@@ -101,7 +101,8 @@ def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterato
                 yield from _unpack_class(file.fileno(), member, work, count)
                 count.classes += 1
             else:
-                work.write_bytes(read_at(file.fileno(), member.offset, member.size))
+                with create(work) as made:
+                    made.write(read_at(file.fileno(), member.offset, member.size))
                 count.files += 1
                 count.bytes += member.size
         if len(count.bad) > before:
@@ -114,7 +115,7 @@ def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterato
     except OSError as error:
         raise DataError(f"{target}: cannot be written ({error.strerror})") from error
     finally:
-        _remove(work)
+        remove(work)
     if count.files % _SAY_EVERY == 0 or member.is_class:
         yield count.progress
 
@@ -145,15 +146,9 @@ def _settle(work: Path, target: Path) -> None:
         work.rename(target)
         return
     near = target.with_name(f".{target.name}.part")
-    _remove(near)
+    remove(near)
     shutil.move(work, near)
     near.rename(target)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    path.unlink(missing_ok=True)
 
 
 def _known(root: Path) -> dict[str, str]:
@@ -171,6 +166,7 @@ def _write_bad(root: Path, count: _Count) -> None:
 def _totals(root: Path, count: _Count, max_bad: float) -> Iterator[str]:
     text = f"{count.files} files, {count.classes} classes unpacked to {root}"
     if not count.bad:
+        bad_of(root).unlink(missing_ok=True)
         yield f"{text}, none refused"
         return
     _write_bad(root, count)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
+from im2rec_tools.signals import exit_code, interruptible
 from launch.addresses import located
 from launch.agents import Agents
 from launch.channel import Message
@@ -24,15 +24,13 @@ from launch.tracker import Ending, processes, run
 if TYPE_CHECKING:
     from launch.ssh import Ssh
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a job; returns 0, the exit code of the first process that failed, or one of these:
 
     1 for a host that was lost, 2 for what cannot be done as asked, 128 + n for signal n.
     """
-    caught = _interruptible()
+    caught = interruptible()
     try:
         ending = _launched(asked(sys.argv[1:] if argv is None else argv, os.environ))
     except LaunchError as error:
@@ -41,26 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         ending = Ending(code=128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         name = signal.Signals(caught[0]).name
-        ending = Ending(code=128 + caught[0], message=f"{name}: every process was ended")
+        ending = Ending(code=exit_code(caught), message=f"{name}: every process was ended")
     if ending.message:
         print(f"error: {ending.message}", file=sys.stderr)
     return ending.code
-
-
-def _interruptible() -> list[int]:
-    """Lets the signals that end a program interrupt this one; the list will hold which did."""
-    caught: list[int] = []
-
-    def interrupt(number: int, _: FrameType | None) -> None:
-        for one in _SIGNALS:  # a second one has nothing left to end
-            signal.signal(one, signal.SIG_IGN)
-        caught.append(number)
-        raise KeyboardInterrupt
-
-    for one in _SIGNALS:
-        if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN:  # that is nohup
-            signal.signal(one, interrupt)
-    return caught
 
 
 def _launched(wanted: Asked) -> Ending:

@@ -18,6 +18,7 @@ from plots.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
 from plots.picture import Picture, picture
 from results.run import Run
 from results.scaling import ScalingRow
+from results.store import whole
 
 _TITLE_WIDTH = 100
 _FOOTER_WIDTH = 190
@@ -147,7 +148,9 @@ def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
     """Writes NAME.svg and NAME.png into the folder; the same figure gives the same bytes."""
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
     with mpl.rc_context(STYLE):
-        figure.savefig(paths[0], metadata={"Date": None})
+        with whole(paths[0]) as file:
+            figure.savefig(file, format="svg", metadata={"Date": None})
         figure.set_layout_engine("none")  # it is laid out
-        figure.savefig(paths[1], dpi=144, metadata={"Software": None})
+        with whole(paths[1]) as file:
+            figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
     return paths

@@ -11,6 +11,7 @@ from plots.costs import columns, values
 from results.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.scaling import ScalingRow
+from results.store import whole
 
 COLUMNS = (
     *("network", "mode", "kvstore", "dtype", "devices", "hosts", "devices_per_host"),
@@ -114,15 +115,10 @@ def _kept(value: object) -> object:
 
 def parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:
     """Writes the data frame as Parquet, whole; StoreError where that cannot be."""
-    sibling = path.with_name(f".{path.name}.new")
     try:
-        frame(rows, costs, commit).to_parquet(sibling, engine="pyarrow", index=False)
-        sibling.replace(path)
+        with whole(path) as file:
+            frame(rows, costs, commit).to_parquet(file, engine="pyarrow", index=False)
     except ImportError as error:
         raise StoreError(
             f"{path}: --parquet needs pyarrow, which is not installed; 'make exports' adds it"
         ) from error
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
-    finally:
-        sibling.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from results.run import Run
 from results.store import write_whole
 
 # Those that draw: with other versions pages and figures differ.
+_PICTURES = ("scaling.svg", "scaling.png", "threads.svg", "threads.png")
 _LIBRARIES = ("jinja2", "matplotlib", "pillow", "plotly")
 
 
@@ -47,11 +48,14 @@ def build(
     written = []
     try:
         for name, make in texts.items():
-            (folder / name).unlink(missing_ok=True)  # of records that were others then
             if text := failures.attempt(name, make, ""):
                 write_whole(folder / name, text)
                 written.append(folder / name)
-        return [*written, *_images(run, over, folder, failures)]
+        written += _images(run, over, folder, failures)
+        for name in (*texts, *_PICTURES):
+            if folder / name not in written:
+                (folder / name).unlink(missing_ok=True)  # of records that were others then
+        return written  # noqa: TRY300 - all of it is one attempt
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
 
@@ -59,9 +63,6 @@ def build(
 def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> list[Path]:
     rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
     title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
-    for name in ("scaling", "threads"):
-        for kind in ("svg", "png"):
-            (folder / f"{name}.{kind}").unlink(missing_ok=True)  # of records that were others then
 
     def scaling() -> list[Path]:
         if not is_drawn(run.rows):

@@ -5,7 +5,6 @@ import functools
 import inspect
 import math
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from invoke.exceptions import Exit
 
 from bench.errors import SpecError, is_whole
 from im2rec_tools.errors import DataError
+from im2rec_tools.signals import exit_code, interruptible
 from launch.errors import LaunchError, PreflightError, StoppedError
 from launch.hosts import ROOT
 from results.errors import StoreError
@@ -46,6 +46,8 @@ task = functools.partial(invoke.tasks.task, auto_shortflags=False)
 def door(body: Body) -> Body:
     """Turns what a person has to fix into one line and exit code 2, an interrupt into 130.
 
+    SIGTERM and SIGHUP interrupt as Ctrl-C does; the codes are 143 and 129.
+
     fab's own --dry is refused before anything happens, unless the task has an option `dry_run`,
     which is then set, or is a `reader`.
     """
@@ -72,7 +74,7 @@ def _dry_run_or_refused(c: Context, body: Body) -> dict[str, bool]:
 def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
     @functools.wraps(body)
     def wrapped(c: Context, *args: Any, **kwargs: Any) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        caught = interruptible()
         try:
             check_place(c)
             body(c, *args, **{**kwargs, **dry(c, body)})
@@ -88,9 +90,8 @@ def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise Exit(code=141) from None
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one has nothing left to end
             raise Exit(
-                "interrupted; what is finished is kept, run it again to go on", 130
+                "interrupted; what is finished is kept, run it again to go on", exit_code(caught)
             ) from None
 
     return wrapped

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from launch.errors import LaunchError
 from launch.hosts import Host
 from launch.push import Moved
 from launch.transport import Start
 from tasks.cluster import NOT_ASKED, hosts_task
+from tasks.scratch import scratch
 from tasks.where import found_hosts
 
 
@@ -65,8 +65,8 @@ def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str, *, ve
 def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
     from tasks.shares import hand_out, parcels
 
-    with TemporaryDirectory() as labels:
-        given = parcels(source, len(hosts), Path(labels))
+    with scratch() as labels:
+        given = parcels(source, len(hosts), labels)
         last = show(hand_out(given, hosts, start, into, verify=verify))
     for one, host in zip(given, hosts, strict=True):
         moved, size = last[host.name], sum(piece.size for piece in one.pieces)

@@ -16,7 +16,6 @@ from invoke.exceptions import Exit
 from bench.errors import SpecError
 from launch.hosts import ROOT
 from results.errors import StoreError
-from results.store import check_name
 from tasks.door import door, reader, task
 from tasks.packed import is_packed, report_beside, unpacked
 
@@ -48,6 +47,8 @@ def run_folder(name: str) -> Path:
         return unpacked(archive_of(name))
     if name:
         folder = Path(name) if os.sep in name else RUNS / name
+        from results.store import check_name
+
         check_name(folder)
         return folder
     runs = sorted(RUNS.glob("[!.]*/records.jsonl"), key=lambda path: path.stat().st_mtime)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
@@ -15,6 +14,7 @@ from bench.errors import SpecError
 from results.errors import StoreError
 from tasks.door import reader, task
 from tasks.report import costs_of, drawn_behind, prices_of, run_folder
+from tasks.scratch import scratch
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.cost import Costs
@@ -266,8 +266,8 @@ def _made(again: Run, costs: Costs, folder: Path, built: Built, result: Verified
     from results.digest import NAME, REPORT
 
     there = _below(folder / REPORT)
-    with TemporaryDirectory() as scratch:
-        run = replace(again, folder=Path(scratch) / again.name)
+    with scratch() as place:
+        run = replace(again, folder=place / again.name)
         build(run, costs, built.behind, Failures())
         for name, where in _EXTRA.items():
             if any(one.startswith(where) for one in there):

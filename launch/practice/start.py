@@ -6,7 +6,6 @@ import select
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from im2rec_tools.files import create_folder, remove
 from launch.errors import LaunchError
 from launch.hosts import ROOT
 from launch.practice import network
 from launch.practice.needs import environment, program
-from launch.practice.state import Cluster, Node, forget, runs, save, started
+from launch.practice.state import KEYS, Cluster, Node, forget, runs, save, started
 from launch.practice.view import View, view
 from launch.practice.world import APART
 
@@ -72,8 +72,11 @@ def start(wanted: Wanted, check: Callable[[Cluster], None]) -> Cluster:
 
 
 def _keys(count: int, within: Path) -> list[Key]:
-    with tempfile.TemporaryDirectory(dir=within) as folder:
-        paths = [Path(folder, str(number)) for number in range(count)]
+    folder = within / KEYS
+    try:
+        create_folder(folder)
+        folder.chmod(0o700)
+        paths = [folder / str(number) for number in range(count)]
         for path in paths:
             network.run(
                 *["ssh-keygen", "-q", "-t", "ed25519", "-N"], "", "-C", "practice", "-f", str(path)
@@ -82,6 +85,8 @@ def _keys(count: int, within: Path) -> list[Key]:
             Key(private=path.read_text(), public=path.with_suffix(".pub").read_text())
             for path in paths
         ]
+    finally:
+        remove(folder)
 
 
 @contextmanager

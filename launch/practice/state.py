@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import create, remove, write_whole
 from launch.errors import LaunchError
 
 _STATE, _HOSTFILE, _CONFIG, _KNOWN, _KEY = (
@@ -17,7 +19,10 @@ _STATE, _HOSTFILE, _CONFIG, _KNOWN, _KEY = (
     "known_hosts",
     "id_ed25519",
 )
+# The state first and away last: it says that the folder is a practice cluster's.
 _ALL = (_STATE, _HOSTFILE, _CONFIG, _KNOWN, _KEY)
+# Where the keys of hosts are made; it is there while a cluster starts.
+KEYS = ".practice-keys"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +84,8 @@ def runs(one: Cluster | Node) -> bool:
 def room(folder: Path) -> Iterator[None]:
     """Holds the folder, made where there is none, and empties it of a cluster that has ended.
 
-    Raises LaunchError where one runs or starts, or where files are in the way.
+    Raises LaunchError where one runs or starts, where files are in the way, and for what cannot be
+    written in the block.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,6 +99,11 @@ def room(folder: Path) -> Iterator[None]:
             raise LaunchError(f"{folder}: another practice.up is at work there") from None
         _clear(folder)
         yield
+    except (OSError, DataError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise LaunchError(
+            f"{folder}: no cluster can be started ({why}); make room, or name another --dir"
+        ) from error
     finally:
         os.close(held)
 
@@ -114,17 +125,15 @@ def _clear(folder: Path) -> None:
 def save(cluster: Cluster, slots: int, host_keys: dict[str, str], client_key: str) -> None:
     """Writes everything that is needed to use a cluster; keys are text as ssh-keygen writes it."""
     folder = cluster.folder
-    (folder / _KEY).touch(0o600)
-    (folder / _KEY).write_text(client_key)
+    state = json.dumps(asdict(cluster) | {"folder": str(folder)}, indent=1)
+    write_whole(folder / _STATE, state)
+    with create(folder / _KEY, 0o600) as file:
+        file.write(client_key.encode())
     known = [f"{node.name},{node.address} {host_keys[node.name]}" for node in cluster.nodes]
     (folder / _KNOWN).write_text("".join(known))
     lines = [f"{node.name} slots={slots}\n" for node in cluster.nodes]
     (folder / _HOSTFILE).write_text("".join(lines))
     (folder / _CONFIG).write_text("\n".join(_config(folder, node) for node in cluster.nodes))
-    state = folder / _STATE
-    whole = state.with_suffix(".new")
-    whole.write_text(json.dumps(asdict(cluster) | {"folder": str(folder)}, indent=1))
-    whole.replace(state)
 
 
 def _config(folder: Path, node: Node) -> str:
@@ -153,5 +162,5 @@ def read(folder: Path) -> Cluster | None:
 
 def forget(folder: Path) -> None:
     """Removes what was needed to use a cluster; its logs stay."""
-    for name in reversed(_ALL):
-        (folder / name).unlink(missing_ok=True)
+    for name in (KEYS, *reversed(_ALL)):
+        remove(folder / name)
