@@ -16,7 +16,7 @@ BELOW: dict[str, set[str]] = {
     "im2rec_tools": set(),
     "bench": {"im2rec_tools"},
     "results": {"bench", "im2rec_tools"},
-    "launch": {"bench", "results"},
+    "launch": {"bench", "im2rec_tools", "results"},
     "plots": {"bench", "im2rec_tools", "results"},
     "tasks": {"bench", "im2rec_tools", "launch", "plots", "results"},
 }
