@@ -26,6 +26,7 @@ from bench.errors import SmallShareError, SpecError
 from bench.kvstores import is_distributed
 from bench.memory import oom_kills, told
 from bench.options import Options, parse
+from im2rec_tools.terminal import echo, echo_error, guard
 
 _SECONDS = 600.0
 _LIBC = ctypes.CDLL(None)
@@ -205,11 +206,7 @@ def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, in
             f"{tried.name}a batch of {batch} a device fails for another reason: "
             f"{_reason(end, errors)}"
         )
-    print(
-        f"{tried.name}{batch} a device {'does not fit' if full else 'fits'}",
-        file=sys.stderr,
-        flush=True,
-    )
+    echo(f"{tried.name}{batch} a device {'does not fit' if full else 'fits'}", err=True)
     return not full, end.taken
 
 
@@ -333,7 +330,7 @@ def sized(options: Options, argv: Sequence[str]) -> Sequence[str]:
         return argv
     device = found(options, argv)
     worker = device * options.devices
-    print(f"{device} images a device: --batch-size {worker}", file=sys.stderr, flush=True)
+    echo(f"{device} images a device: --batch-size {worker}", err=True)
     return [*_without_batch(argv), f"--batch-size={worker}"]
 
 
@@ -341,18 +338,19 @@ def main() -> None:
     """Prints the largest batch a device; exits 2 where none fits or the options are wrong."""
     taker = empty("auto_batch", "Finds the largest batch a device; takes train_imagenet's options.")
     taker.add_argument("--workers", type=int, default=1, help="that share a machine's memory")
+    guard()
     try:
         typed, argv = taker.parse_known_args(sys.argv[1:])
         data = () if any(word.startswith("--data-train") for word in argv) else ("--benchmark=1",)
         options = parse([*argv, *data, "--windows=1"])
         device = found(options, argv, typed.workers)
     except SpecError as error:
-        print(f"error: {error}", file=sys.stderr)
+        echo_error(error)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        echo("interrupted", err=True)
         sys.exit(130)
-    print(f"{device} images a device: --batch-size {device * options.devices}")
+    echo(f"{device} images a device: --batch-size {device * options.devices}")
 
 
 if __name__ == "__main__":

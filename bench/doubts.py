@@ -1,13 +1,13 @@
 """What a person should know of a job that runs as it was asked to."""
 
 import math
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.kvstores import is_distributed
 from bench.notes import Note, NoteKind, texts
 from bench.options import Options
+from im2rec_tools.terminal import echo
 
 # A link of 1 Gbit/s carries as much; on a faster one servers' copies take their part.
 _MANY_BYTES_A_SECOND = 125e6
@@ -47,4 +47,4 @@ def of_loss(classes: int, windows: Sequence[Mapping[str, Any]]) -> Iterator[Note
 def show(notes: Iterable[Note]) -> None:
     """Prints each on stderr."""
     for line in texts(notes):
-        print(f"note: {line}", file=sys.stderr, flush=True)
+        echo(f"note: {line}", err=True)

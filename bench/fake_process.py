@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from bench.events import Event, say
 from bench.noise import Noise, factors, shared_factors
+from im2rec_tools.terminal import echo
 
 # What a slow worker's computing is multiplied by, and what a worker computes of a window.
 _SLOW, _OWN_SHARE, _PROBES = 1.2, 0.7, 8
@@ -156,7 +157,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         if probes and index >= script["warmup_windows"]:
             window["own_seconds"] = probes.pop()
         say(Event(kind="window", rank=rank, values=window))
-        print(f"rank {rank} window {index}", file=sys.stderr, flush=True)
+        echo(f"rank {rank} window {index}", err=True)
         ended = _ended(script, seconds[: index + 1])
         if ended:
             break
@@ -189,7 +190,7 @@ def main() -> None:
 
 def _leave(error: Exception) -> NoReturn:
     say(Event(kind="failed", rank=-1, values={"message": str(error)}))
-    print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    echo(f"{type(error).__name__}: {error}", err=True)
     os._exit(1)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bench.mxnet_import import mx
+from im2rec_tools.terminal import echo
 
 if TYPE_CHECKING:
     from bench.worker import Worker
@@ -20,7 +21,7 @@ def look(worker: "Worker", batch: Any, number: int) -> None:
     if not every or number % every:
         return
     for name, value in _seen(worker, batch):
-        print(f"rank {worker.rank} batch {number} {name}: {_size(value):.6g}", file=sys.stderr)
+        echo(f"rank {worker.rank} batch {number} {name}: {_size(value):.6g}", err=True)
     sys.stderr.flush()
 
 

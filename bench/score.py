@@ -12,6 +12,7 @@ from typing import Any
 from bench.arguments import empty
 from bench.errors import SpecError, is_whole
 from bench.options import parse
+from im2rec_tools.terminal import echo, echo_error, guard
 
 _READ = ("rgb_mean", "rgb_std", "image_shape", "data_nthreads", "gpus")
 
@@ -95,16 +96,17 @@ def _value(any_one: Any, sums: dict[int, Any], k: int) -> float:
 
 def main() -> None:
     """Prints a line a metric; exits 2 where the options, the model or the data are wrong."""
+    guard()
     try:
         found = score(sys.argv[1:])
     except (SpecError, ValueError, FloatingPointError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        echo_error(error)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        echo("interrupted", err=True)
         sys.exit(130)
     for name, value in found.items():
-        print(f"{name} {value:.4f}")
+        echo(f"{name} {value:.4f}")
 
 
 if __name__ == "__main__":

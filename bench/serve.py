@@ -6,6 +6,7 @@ MXNet serves the job while it is imported and ends the process when the job is o
 import sys
 
 from bench.rendezvous import announce
+from im2rec_tools.terminal import echo
 
 
 def main() -> None:
@@ -13,7 +14,7 @@ def main() -> None:
     announce()
     import bench.mxnet_import  # noqa: F401, PLC0415
 
-    print("DMLC_ROLE: expected server or scheduler; 'fab bench.sweep' sets it", file=sys.stderr)
+    echo("DMLC_ROLE: expected server or scheduler; 'fab bench.sweep' sets it", err=True)
     sys.exit(2)
 
 

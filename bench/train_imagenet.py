@@ -25,6 +25,7 @@ from bench.options import Options, parse
 from bench.processor import prepare
 from bench.rendezvous import announce
 from bench.series import alike, precision_of
+from im2rec_tools.terminal import echo, echo_error, guard
 
 if TYPE_CHECKING:
     from bench.training import Summary
@@ -123,7 +124,7 @@ def _explain(error: Exception, options: Options) -> NoReturn:
     if ran_out(error):
         error = MemoryError(advice(options.global_batch or options.batch_size, options.devices))
     if isinstance(error, MemoryError | FloatingPointError):
-        print(f"error: {error}", file=sys.stderr)
+        echo_error(error)
     else:
         traceback.print_exception(error)
     _fail(error, 1)
@@ -131,6 +132,7 @@ def _explain(error: Exception, options: Options) -> NoReturn:
 
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
+    guard()
     try:
         options = read(sys.argv[1:])
         if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():
@@ -140,17 +142,17 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
         summary = _run(options)
         _say_done(summary)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        echo("interrupted", err=True)
         _fail(RuntimeError("interrupted"), 130)
     except SpecError as error:
-        print(f"error: {error}", file=sys.stderr)
+        echo_error(error)
         _fail(error, 2)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         _fail(RuntimeError(f"sys.exit({error.code!r})"), code)
     except Exception as error:  # noqa: BLE001 - the outermost door
         _explain(error, options)
-    print(summary_text(options, summary), flush=True)
+    echo(*summary_text(options, summary).splitlines())
 
 
 if __name__ == "__main__":

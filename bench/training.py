@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from bench.stopwatch import Stopwatch
 from bench.store_client import any_votes
 from bench.tf32 import rounds_to_tf32
 from bench.worker import Worker, build, gradients, update
+from im2rec_tools.terminal import echo
 
 _SAY_SECONDS = 5.0
 
@@ -202,7 +202,7 @@ def _end_of_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
     _say(worker, "epoch", values)
     said = validation.text(found, k=options.top_k, loss=options.loss)
     who = f"rank {worker.rank} " if worker.num_workers > 1 else ""
-    print(f"{who}epoch {epoch}: {said}", file=sys.stderr, flush=True)
+    echo(f"{who}epoch {epoch}: {said}", err=True)
     accuracy = found.correct / found.total
     if options.stop_accuracy >= 1:
         return accuracy, False
@@ -233,14 +233,14 @@ def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]], sh
     since = windows[max(shown, worker.options.warmup_windows) :] or windows[shown:]
     rate = sum(one["images"] for one in since) / sum(one["seconds"] for one in since)
     line = f"rank {worker.rank} epoch {epoch} batch {batches}: {rate:.2f} images/s on this worker"
-    print(f"{line}, loss {last['loss']:.3f}", file=sys.stderr, flush=True)
+    echo(f"{line}, loss {last['loss']:.3f}", err=True)
     return len(windows)
 
 
 def _show_accuracy(worker: Worker, epoch: int, correct: int, images: int) -> None:
     """Print upstream's line of an epoch's training accuracy, on the images of this rank."""
     line = f"rank {worker.rank} Epoch[{epoch}] Train-accuracy={correct / images:.6f}"
-    print(line, file=sys.stderr, flush=True)
+    echo(line, err=True)
 
 
 def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], whole: int) -> None:
@@ -251,14 +251,14 @@ def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], w
     rate = schedule(done * schedule.updates) if schedule else worker.options.lr
     loss = sum(one["loss"] * one["steps"] for one in windows) / steps
     line = f"rank {worker.rank} epoch {epoch}: {steps} batches in {seconds:.1f} s"
-    print(f"{line}, learning rate {rate:.4g} at its end, loss {loss:.3f}", file=sys.stderr)
+    echo(f"{line}, learning rate {rate:.4g} at its end, loss {loss:.3f}", err=True)
 
 
 def _save(worker: Worker, epoch: int) -> None:
     options = worker.options
     if options.model_prefix and worker.rank == 0:
         checkpoint.save(worker.net, options.model_prefix, epoch + 1)
-        print(f"saved {options.model_prefix}-{epoch + 1:04d}.params", file=sys.stderr, flush=True)
+        echo(f"saved {options.model_prefix}-{epoch + 1:04d}.params", err=True)
 
 
 def _say(worker: Worker, kind: str, values: dict[str, Any]) -> None:

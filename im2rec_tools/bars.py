@@ -5,12 +5,13 @@ import sys
 import time
 from types import TracebackType
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
+from im2rec_tools.console import Screen, line
 from im2rec_tools.progress import Progress
+from im2rec_tools.terminal import echo
 
 _LINE_SECONDS = 10.0
 
@@ -19,7 +20,7 @@ class Bars:
     """Named bars that advance; without a terminal, a line now and then of those that take long."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = Screen(err=True)
         self._progress = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -80,14 +81,14 @@ class Bars:
         else:
             self._begun.add(name)
             self._said[name] = now
-        print(line, file=sys.stderr, flush=True)
+        echo(line, err=True)
 
     def say(self, text: str) -> None:
         """Says a line that is a result: on the output proper."""
         if self._console.is_terminal and sys.stdout.isatty():
-            self._progress.console.print(escape(text), soft_wrap=True, highlight=False)
+            self._progress.console.print(line(text), soft_wrap=True, highlight=False)
         else:
-            print(text, flush=True)
+            echo(text)
 
 
 class Pace:

@@ -12,6 +12,7 @@ from typing import Any
 from im2rec_tools.errors import DataError
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.signals import exit_code, interruptible
+from im2rec_tools.terminal import echo, echo_error, guard
 
 Parse = Callable[[str, str], Any]
 
@@ -80,7 +81,7 @@ def follow(make: Callable[[], Plan], *, dry_run: bool) -> None:
 
 def _follow(plan: Plan, dry_run: bool) -> None:
     if dry_run:
-        print(*plan.says, sep="\n")
+        echo(*plan.says)
         return
     from im2rec_tools.bars import Bars  # noqa: PLC0415 - takes long to load
 
@@ -113,21 +114,22 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
 
 def ended(work: Callable[[], None]) -> int:
     """Does the work of a program; says in a line what a person has to mend."""
+    guard()
     if sys.stdout is None:
-        print("error: standard output is closed: expected a place to print to", file=sys.stderr)
+        echo("error: standard output is closed: expected a place to print to", err=True)
         return 2
     caught = interruptible()
     try:
         work()
         sys.stdout.flush()
     except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
+        echo_error(error)
         return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except KeyboardInterrupt:
-        print("interrupted; what is finished is kept, run it again to go on", file=sys.stderr)
+        echo("interrupted; what is finished is kept, run it again to go on", err=True)
         return exit_code(caught)
     return 0
 

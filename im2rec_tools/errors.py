@@ -2,7 +2,15 @@
 
 
 class DataError(Exception):
-    """Something is wrong with the data or the folders given; its text is one line."""
+    """Something is wrong with the data or the folders given; a line, or several arguments."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The first says what is wrong, each of the others where."""
+        return tuple(map(str, self.args))
+
+    def __str__(self) -> str:
+        return "\n  ".join(self.lines)
 
 
 class DamagedTarError(DataError):

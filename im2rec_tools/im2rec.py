@@ -19,6 +19,7 @@ from im2rec_tools.listing import Images
 from im2rec_tools.pack import pack_lists
 from im2rec_tools.progress import Plan, Update
 from im2rec_tools.recipe import Recipe
+from im2rec_tools.terminal import echo
 from im2rec_tools.tree import walk
 from im2rec_tools.work import Work
 
@@ -113,7 +114,7 @@ def _labelled(root: Path, given: argparse.Namespace) -> Images:
         for file in files:
             images.add(label, file if name == "." else f"{name}/{file}")
         if given.recursive:
-            print(name, label)
+            echo(f"{name} {label}")
     return images
 
 

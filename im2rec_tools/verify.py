@@ -46,8 +46,8 @@ def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Co
             on = sum(min(at, counts[number]) for number, at in pool.positions if number >= 0)
             yield Progress(step="reading back", done=done + on, total=total)
     if wrong:
-        more = f"{len(wrong)} of {len(shards)} shards are wrong:\n  " if len(shards) > 1 else ""
-        raise DataError(more + "\n  ".join(wrong[number] for number in sorted(wrong)))
+        more = [f"{len(wrong)} of {len(shards)} shards are wrong:"] if len(shards) > 1 else []
+        raise DataError(*more, *(wrong[number] for number in sorted(wrong)))
 
 
 def _plan(path: Path, *, processes: int) -> Plan:

@@ -38,7 +38,7 @@ def _asked(
     found = together(lambda host: _contents(host, start, wanted, verify), hosts, len(hosts))
     if wrong := [one for one in found if isinstance(one, str)]:
         lack = "have missing or damaged data" if verify else "lack data"
-        raise PreflightError("\n  ".join([f"{len(wrong)} hosts {lack}:", *wrong]))
+        raise PreflightError(f"{len(wrong)} hosts {lack}:", *wrong)
     names = [host.name for host in hosts]
     return {n: one for n, one in zip(names, found, strict=True) if not isinstance(one, str)}
 

@@ -8,6 +8,14 @@ class LaunchError(Exception):
 class PreflightError(LaunchError):
     """Hosts were looked at and are not fit for the job; nothing was started."""
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The first says what is wrong, each of the others where."""
+        return tuple(map(str, self.args))
+
+    def __str__(self) -> str:
+        return "\n  ".join(self.lines)
+
 
 class StoppedError(LaunchError):
     """A person has ended what runs on the hosts."""

@@ -1,14 +1,13 @@
 """Hosts that were looked at, as a table: a column a host would not fit, so a row a host."""
 
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import closing
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from im2rec_tools.console import Screen, cell, line
+from im2rec_tools.terminal import echo
 from launch.check import examine
 from launch.findings import Examined, Wanted, value
 from launch.hosts import Host
@@ -63,8 +62,7 @@ class Progress:
             self._print()
 
     def _print(self) -> None:
-        for line in self._held:
-            print(line, file=sys.stderr, flush=True)
+        echo(*self._held, err=True)
         self._held.clear()
 
 
@@ -74,17 +72,17 @@ def reported(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examin
         return examine(hosts, start, wanted, progress.report)
 
 
-def show(found: Sequence[Examined], console: Console | None = None) -> None:
+def show(found: Sequence[Examined], console: Screen | None = None) -> None:
     """Prints the table, then what is wrong and what should be known, a line each."""
-    console = console or Console(highlight=False)
+    console = console or Screen(highlight=False)
     table = Table(box=None, pad_edge=False)
     for name, side in _COLUMNS.items():
         table.add_column(name, justify="right" if side else "left", overflow="fold")
     for one in found:
-        table.add_row(*map(escape, _row(one)))
+        table.add_row(*map(cell, _row(one)))
     console.print(table)
-    for line in lines(found):
-        console.print(escape(line), soft_wrap=True)
+    for text in lines(found):
+        console.print(line(text), soft_wrap=True)
 
 
 def _row(one: Examined) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from im2rec_tools.signals import exit_code, interruptible
+from im2rec_tools.terminal import echo, guard, printable
 from launch.addresses import located
 from launch.agents import Agents
 from launch.channel import Message
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     1 for a host that was lost, 2 for what cannot be done as asked, 128 + n for signal n.
     """
+    guard()
     caught = interruptible()
     try:
         ending = _launched(asked(sys.argv[1:] if argv is None else argv, os.environ))
@@ -41,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = signal.Signals(caught[0]).name
         ending = Ending(code=exit_code(caught), message=f"{name}: every process was ended")
     if ending.message:
-        print(f"error: {ending.message}", file=sys.stderr)
+        echo(f"error: {ending.message}", err=True)
     return ending.code
 
 
@@ -99,11 +101,12 @@ def _sync(ssh: "Ssh", hosts: Sequence[Host]) -> None:
 
 
 def _show(message: Message) -> None:
-    """Prints what a process printed, each line after who says it."""
+    """Print what a process printed, each line after its name; to a terminal without controls."""
     if message.say != "output":
         return
     who = f"[{message.host.name} {message.values['id'].replace('-', ' ')}] "
-    text = "".join(f"{who}{line}\n" for line in message.values["lines"])
+    shown = printable if os.isatty(1) else str
+    text = "".join(f"{who}{shown(line)}\n" for line in message.values["lines"])
     data = text.encode("utf-8", "replace")
     try:
         while data:

@@ -140,13 +140,13 @@ def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
     )
 
 
-def describe(processes: Sequence[Process]) -> str:
-    """The plan as text: a block a process, whose last line can be pasted into a shell there."""
-    blocks = []
+def describe(processes: Sequence[Process]) -> list[str]:
+    """Two lines per process: its host and name, and its command, which a shell there takes."""
+    lines = []
     for process in processes:
         pinned = f" cores {','.join(map(str, process.cores))}" if process.cores else ""
-        blocks.append(f"{process.host.name} {process.id}{pinned}\n    {command_line(process)}")
-    return "\n".join(blocks)
+        lines += [f"{process.host.name} {process.id}{pinned}", f"    {command_line(process)}"]
+    return lines
 
 
 def command_line(process: Process) -> str:

@@ -5,12 +5,13 @@ import io
 from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from tabulate import tabulate
 
 from bench.notes import Note, NoteKind, sentence
+from im2rec_tools.console import Screen, cell
+from im2rec_tools.terminal import printable
 from plots.apart import apart
 from plots.marks import in_cell, in_line
 from plots.numbers import significant
@@ -207,7 +208,7 @@ def _model(found: Comparison) -> list[str]:
 def show(found: Comparison) -> None:
     """Prints the comparison; wide enough to be read later where there is no terminal."""
     table = Table(
-        title=Text(f"{found.b.name} (B) against {found.a.name} (A), images/s"),
+        title=cell(f"{found.b.name} (B) against {found.a.name} (A), images/s"),
         title_justify="left",
         caption_justify="left",
         box=SIMPLE_HEAD,
@@ -216,12 +217,11 @@ def show(found: Comparison) -> None:
         table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
     for name, change in _named(found):
         # Texts of people and of failed processes are shown as they are, brackets included.
-        row = (Text(cell) for cell in cells(name, change))
-        table.add_row(*row, style=_STYLES.get(change.verdict, ""))
-    table.caption = Text("\n".join([summary(found) + ".", *remarks(found)]))
-    console = Console()
+        table.add_row(*map(cell, cells(name, change)), style=_STYLES.get(change.verdict, ""))
+    table.caption = Text("\n".join(map(printable, [summary(found) + ".", *remarks(found)])))
+    console = Screen()
     if not console.is_terminal:
-        console = Console(width=max(140, Console(width=1000).measure(table).maximum))
+        console = Screen(width=max(140, Screen(width=1000).measure(table).maximum))
     console.print(table)
 
 

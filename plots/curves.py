@@ -12,6 +12,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from im2rec_tools.terminal import echo, guard
+
 _LINE = re.compile(r"^(?:rank 0 )?epoch (\d+): validation accuracy (\d\.\d+)", re.MULTILINE)
 _STYLE: Any = {"svg.hashsalt": "mxscale", "axes.grid": True, "grid.color": "#dddddd"}
 
@@ -46,6 +48,7 @@ def write(stem: Path, curves: dict[str, list[tuple[int, float]]]) -> None:
 
 def main() -> None:
     """Writes what the command line names; exits 2 where a log has no accuracy."""
+    guard()
     stem, *named = sys.argv[1:] or ("",)
     curves = {}
     for word in named:
@@ -53,14 +56,14 @@ def main() -> None:
         try:
             curves[name] = accuracies(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
-            print(f"error: {path}: {error.strerror}", file=sys.stderr)
+            echo(f"error: {path}: {error.strerror}", err=True)
             sys.exit(2)
     empty = [name for name, points in curves.items() if not points]
     if not curves or empty:
-        print(
+        echo(
             f"error: expected STEM NAME=LOG ..., logs with lines 'epoch N: validation accuracy', "
             f"got {' '.join(empty) or 'none'}",
-            file=sys.stderr,
+            err=True,
         )
         sys.exit(2)
     write(Path(stem), curves)

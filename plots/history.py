@@ -8,10 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.bar import Bar
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from im2rec_tools.console import Screen, cell
+from im2rec_tools.terminal import printable
 from plots.figure import STYLE
 from plots.labels import plain
 from plots.numbers import bars, significant
@@ -54,19 +55,19 @@ def show(entries: Sequence[Entry]) -> None:
         rate = one.row.rate
         value = rate.images_per_second / size if rate else 0.0
         table.add_row(
-            one.date[:16].replace("T", " "),
-            Text(one.run.name + (f" [{number}]" if one.changed else "")),
-            Text(str(one.run.environment.get("commit", ""))),
+            cell(one.date[:16].replace("T", " ")),
+            cell(one.run.name + (f" [{number}]" if one.changed else "")),
+            cell(one.run.environment.get("commit", "")),
             significant(value, 4) if rate else one.row.status,
             _interval(one, size),
             str(rate.repeats) if rate else "",
             Bar(max(rates), 0, value, width=_BAR) if rate else "",
             style="" if rate else "red",
         )
-    table.caption = Text("\n".join(remarks(entries)))
-    console = Console()
+    table.caption = Text("\n".join(map(printable, remarks(entries))))
+    console = Screen()
     if not console.is_terminal:
-        console = Console(width=max(140, Console(width=1000).measure(table).maximum))
+        console = Screen(width=max(140, Screen(width=1000).measure(table).maximum))
     console.print(table)
 
 

@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 from scipy.optimize import isotonic_regression
 
+from im2rec_tools.terminal import printable
+
 _SIZE = 7.5
 _LINE_INCHES = 1.3 * _SIZE / 72
 _WIDTH = 24
@@ -27,8 +29,8 @@ class End:
 
 
 def plain(text: str) -> str:
-    """Text that Matplotlib does not take for mathematics."""
-    return text.replace("$", r"\$")
+    """Text that Matplotlib can draw and does not take for mathematics."""
+    return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")
 
 
 def balanced(text: str, width: int) -> str:

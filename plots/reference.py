@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from im2rec_tools.console import Screen
 from plots.numbers import significant
 from results.references import Reference, differing, known, published, reference
 from results.scaling import ScalingRow
@@ -19,7 +19,7 @@ _Cell = Callable[[ScalingRow], str]
 def show(name: str) -> None:
     """Prints the published table of that name; SpecError with the known ones where none is."""
     table, run = published(name), reference(name)
-    console = Console(soft_wrap=True)
+    console = Screen(soft_wrap=True)
     console.print(Text(f"{name}: {table.description}", style="bold"))
     about = (table.source, f"{table.instances}, {table.gpu}, {table.software}".rstrip(", "))
     for line in (*about, f"kvstore {table.kvstore}"):

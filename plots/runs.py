@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.files import size
 from results.catalogue import Entry, size_of
 from results.front import Point
@@ -20,25 +19,25 @@ _COLUMNS = ("run", "date (UTC)", "commit", "points", "hosts", "networks", "size"
 _RIGHT = {"hosts", "size"}
 
 
-def _console() -> Console:
+def _console() -> Screen:
     """As wide as the terminal, or wide enough to be read later where there is none."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDE)
+    console = Screen(highlight=False)
+    return console if console.is_terminal else Screen(highlight=False, width=_WIDE)
 
 
 def show(entries: Sequence[Entry], where: str) -> None:
     """Prints the runs of a folder, a row each, and why some cannot be read."""
     console = _console()
-    table = Table(box=SIMPLE_HEAD, title=Text(f"runs in {where}"), title_justify="left")
+    table = Table(box=SIMPLE_HEAD, title=cell(f"runs in {where}"), title_justify="left")
     for name in _COLUMNS:
         table.add_column(name, justify="right" if name in _RIGHT else "left", overflow="fold")
     for one in entries:
         style = "red" if one.problem or one.failed else "yellow" if one.missing else ""
-        table.add_row(*map(Text, _cells(one)), style=style)
+        table.add_row(*map(cell, _cells(one)), style=style)
     console.print(table)
     for one in entries:
         if one.problem:
-            console.print(Text(f"{one.name}: {_trouble(one)}"), soft_wrap=True)
+            console.print(line(f"{one.name}: {_trouble(one)}"), soft_wrap=True)
 
 
 def _cells(one: Entry) -> tuple[str, ...]:
@@ -81,8 +80,8 @@ def describe(
     `more` is what else there is to say of it, by names: machine, digest.
     """
     console = _console()
-    for line in _lines(folder, entry, environment, more):
-        console.print(Text(line), soft_wrap=True)
+    for text in _lines(folder, entry, environment, more):
+        console.print(line(text), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD)
     for name in ("point", "status", "repeats", "logs", "why"):
         table.add_column(name, overflow="fold")
@@ -90,10 +89,10 @@ def describe(
         style = "" if one.status == "ok" else "yellow" if one.status == "missing" else "red"
         logs = f"logs/{one.key}/" if (folder / "logs" / one.key).is_dir() else "none"
         cells = (one.name, one.status, f"{one.good} of {one.repeats}", logs, one.message)
-        table.add_row(*map(Text, cells), style=style)
+        table.add_row(*map(cell, cells), style=style)
     console.print(table)
-    for line in [*_files(folder), *_hosts(environment)]:
-        console.print(Text(line), soft_wrap=True)
+    for text in [*_files(folder), *_hosts(environment)]:
+        console.print(line(text), soft_wrap=True)
 
 
 def _lines(

@@ -1,15 +1,15 @@
 """What a person sees while a sweep goes on."""
 
-import sys
 import time
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.events import Event
+from im2rec_tools.console import Screen, line
+from im2rec_tools.terminal import echo
 from plots.numbers import significant
 from plots.standings import met, standings
 from plots.table import unit
@@ -29,7 +29,7 @@ class SweepScreen:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or Screen(err=True)
         self._bar = Progress(
             TextColumn("runs {task.completed:.0f}/{task.total:.0f}"),
             BarColumn(),
@@ -124,9 +124,9 @@ class SweepScreen:
         assert self._started is not None
         text = f"{self._started.trial.name}: {text}"
         if self._live is None:
-            print(text, file=sys.stderr, flush=True)
+            echo(text, err=True)
         else:
-            self._console.print(escape(text))
+            self._console.print(line(text))
 
     def _epoch(self, event: Event) -> None:
         """Says the accuracy over all ranks' shares, once the last has told its own."""

@@ -7,6 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.trial import Trial
+from im2rec_tools.console import cell
+from im2rec_tools.terminal import printable
 from plots.numbers import significant
 from plots.table import unit
 from results.glimpse import Glimpse, Standing
@@ -36,7 +38,7 @@ def standings(trial: Trial, glimpse: Glimpse, rows: int = MOST_ROWS) -> Renderab
         used = [_percent(one.cpu), *[_percent(one.gpu)] * has_gpus]
         rank = f"worker {one.worker}" if one.rank is None else str(one.rank)
         cells = (rank, hosts[one.host], _window(trial, one), rate, *used, one.last_word)
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(cell, cells))
     lines = [_line(_summary(trial, rest))] if rest else []
     return Group(_line(title(trial, glimpse)), table, *lines)
 
@@ -72,7 +74,7 @@ def _short(hosts: Sequence[str]) -> dict[str, str]:
 
 
 def _line(text: str) -> Text:
-    return Text(text, no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), no_wrap=True, overflow="ellipsis")
 
 
 def _divided(

@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, JustifyMethod
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 from tabulate import tabulate
 
 from bench.kvstores import is_distributed
 from bench.trial import Trial
+from im2rec_tools.console import Screen, cell, line
+from im2rec_tools.terminal import printable
 from plots import costs as money
 from plots import settings
 from plots.apart import apart
@@ -245,13 +247,13 @@ def terminal(
 
 def _caption(lines: Sequence[str], without: Sequence[str]) -> Text:
     left_out = f"Left out for want of width, and in report.md: {', '.join(without)}."
-    return Text("\n".join([*([left_out] if without else []), *lines]))
+    return Text("\n".join(map(printable, [*([left_out] if without else []), *lines])))
 
 
 def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs: Costs) -> Table:
     """The table without the lines below it."""
     # Texts of people and of failed processes are shown as they are, brackets included.
-    grid = Table(title=Text(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
+    grid = Table(title=cell(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
     names = header(costs, rows)
     shown = [name for name in names if name not in without]
     for name in shown:
@@ -262,7 +264,7 @@ def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs:
     for row, texts in zip(rows, table(rows, costs), strict=True):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(names, texts, strict=True))
-        grid.add_row(*(Text(named[name]) for name in shown), style=style)
+        grid.add_row(*(cell(named[name]) for name in shown), style=style)
     return grid
 
 
@@ -274,7 +276,7 @@ def told(troubles: Sequence[str]) -> list[str]:
 
 def _width(table: Table) -> int:
     # Without a height a dumb terminal is taken for 80 columns wide whatever the width.
-    return Console(width=1000, height=25).measure(table).maximum
+    return Screen(width=1000, height=25).measure(table).maximum
 
 
 def markdown(
@@ -309,9 +311,9 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
-    grid, console = _grid(run.rows, title, (), costs), Console()
+    grid, console = _grid(run.rows, title, (), costs), Screen()
     if not console.is_terminal:
-        console = Console(width=max(140, _width(grid)))
+        console = Screen(width=max(140, _width(grid)))
     all_ok = all(row.status == "ok" and not row.marks for row in run.rows)
     spare = (*_SPARE, *(["status"] if all_ok else []), *money.headers(costs))
     left_out = 0
@@ -323,5 +325,5 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     words = attempted(failures, "summary", lambda: paragraph(run))
     machine = attempted(failures, "machine", lambda: where(run))
     shared = attempted(failures, "settings", lambda: settings_line(run.rows))
-    before = [Text(line) for line in (words, machine, shared) if line]
-    console.print(*before, grid, *map(Text, told(run.troubles)), sep="\n")
+    before = [line(text) for text in (words, machine, shared) if text]
+    console.print(*before, grid, *map(line, told(run.troubles)), sep="\n")

@@ -14,6 +14,7 @@ from bench.errors import SpecError
 from bench.settings import changed
 from bench.sweep import Sweep
 from bench.trial import Trial, chosen
+from im2rec_tools.terminal import echo
 from tasks.bench import spread_over
 from tasks.cluster import NOT_ASKED, hosts_task
 from tasks.door import whole
@@ -80,8 +81,8 @@ def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
     a, b = what.trials
     wanted = identified(runs(a, b, blocks), where)
     with closing(Store(new_folder(run))) as store:
-        print(what.description)
-        print(sees(good(store, wanted), blocks), flush=True)
+        echo(what.description)
+        echo(sees(good(store, wanted), blocks))
         for part in (wanted[: len(BLOCK)], wanted):
             before = good(store, part)
             _measure(what, wanted, where, store, part)
@@ -89,13 +90,13 @@ def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
             if len(records) < len(part):
                 raise Exit(_broken(store, part), code=5)
             if len(before) < len(part):
-                print(sees(records, blocks), flush=True)
+                echo(sees(records, blocks))
         ran = sides(records)
         lines = [sentence(effect([rate_of(one) for one in records])), sees(records, blocks), *ran]
         for line in [*remarks(records), *ran, lines[0]]:
-            print(line)
+            echo(line)
         for path in write(store.folder, [what.description, *lines], records):
-            print(path)
+            echo(path)
 
 
 def sees(records: Sequence[Record], blocks: int) -> str:

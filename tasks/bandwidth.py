@@ -13,6 +13,7 @@ from bench.kvstores import is_distributed
 from bench.networks import named
 from bench.sweep import Sweep
 from bench.trial import make
+from im2rec_tools.terminal import echo
 from tasks.bench import measure
 from tasks.cluster import NOT_ASKED, hosts_task
 from tasks.door import whole
@@ -106,7 +107,7 @@ def _tell(run: str, raw: float, *, alone: bool) -> None:
     if row.rate is not None:
         share = mb_per_second(row.trial, row.rate) / raw
         where = "within this machine" if alone else "from the first host to the last"
-        print(
+        echo(
             f"one raw TCP connection {where} moves {raw:.0f} MB/s, before and after: a worker "
             f"moves {share:.0%} of that each way"
         )

@@ -13,6 +13,7 @@ from bench.faults import KINDS
 from bench.rehearsal import with_fault
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep
 from bench.trial import chosen
+from im2rec_tools.terminal import echo
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
 from tasks.door import number, reader, whole
 from tasks.fitting import check_fitting, fitting
@@ -66,7 +67,7 @@ def measure(
     finally:
         store.close()
     if not left:
-        print("all of it is measured already; with another --run it is measured again")
+        echo("all of it is measured already; with another --run it is measured again")
     if finish is not None:
         finish()
     build_report(store.folder, baseline=baseline)
@@ -110,18 +111,19 @@ def bench_plan(  # type: ignore[no-untyped-def]
         hosts = tuple(addressed(host) for host in hosts)
     elif most.hosts > 1 or most.device == "gpu":
         hosts = pretend(most.hosts, most.devices_per_host)
-        print(f"# no --hostfile: {len(hosts)} made-up hosts of {most.devices_per_host} devices")
+        echo(f"# no --hostfile: {len(hosts)} made-up hosts of {most.devices_per_host} devices")
     else:
         hosts = (this_machine(),)
     if hosts[0].login:
-        print("# hosts by the names they were listed with; a sweep finds their numeric addresses")
+        echo("# hosts by the names they were listed with; a sweep finds their numeric addresses")
     for trial in chosen(what.trials, point):
-        print(
-            f"\n# {trial.name}: {trial.hosts} host(s), {trial.workers} worker(s), batch "
+        echo(
+            "",
+            f"# {trial.name}: {trial.hosts} host(s), {trial.workers} worker(s), batch "
             f"{trial.device_batch} a device, {trial.worker_batch} a worker, "
-            f"{trial.global_batch} in all"
+            f"{trial.global_batch} in all",
         )
-        print(describe(plan(trial, hosts, whole("--port", port, most=65535))))
+        echo(*describe(plan(trial, hosts, whole("--port", port, most=65535))))
 
 
 @hosts_task(

@@ -2,13 +2,13 @@
 
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from invoke.tasks import Task
 
+from im2rec_tools.terminal import echo
 from launch.errors import LaunchError
 from tasks.door import Body, door, task, whole
 
@@ -110,17 +110,17 @@ def listed_hosts(asked: Asked) -> "tuple[Host, ...]":
     listed = hostfile.find(asked.hostfile, asked.hosts, asked.hosts_format, os.environ)
     if listed and not (asked.hostfile or asked.hosts):
         names = ", ".join(one.target for one in listed[:3])
-        print(
+        echo(
             f"note: {len(listed)} host(s) from what the environment says: {names}"
             f"{' ...' if len(listed) > 3 else ''}; --hostfile or --hosts name others",
-            file=sys.stderr,
+            err=True,
         )
     devices = asked.devices_per_node
     count = whole("--devices-per-node", devices) if devices else None
     if listed and (count is not None or any(one.slots is not None for one in listed)):
         listed, notes = hostfile.with_devices(listed, count)
         for note in notes:
-            print(f"note: {note}", file=sys.stderr)
+            echo(f"note: {note}", err=True)
     return tuple(
         Host(
             name=one.target if one.port is None else f"{one.target}:{one.port}",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError
+from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks import report
@@ -42,13 +43,13 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
 
     found = compare(named_run(a), named_run(b), like if across else same)
     if found.forbidding and not across:
-        print("\n".join(plot.differences(found)), flush=True)
+        echo(*plot.differences(found))
         raise StoreError(refusal(found))
     plot.show(found)
     for path, text in ((csv, plot.table), (markdown, plot.markdown)):
         if path:
             write_whole(Path(path), text(found))
-            print(path)
+            echo(path)
     if share is not None:
         gate(found, share, fail_on)
 
@@ -77,7 +78,7 @@ def gate(found: Comparison, share: float, asked: str) -> None:
     from results.compare import blind, worse
 
     if unseen := blind(found, share):
-        print(
+        echo(
             f"{len(unseen)} of {len(found.changes)} points could have lost {asked} unseen; more "
             f"repeats see more"
         )
@@ -106,12 +107,12 @@ def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-d
     if not remove:
         folder = keep(name, load(run_folder(run)), report.BASELINES)
         shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-        print(f"{shown}; 'git add' keeps it with the code")
+        echo(f"{shown}; 'git add' keeps it with the code")
     elif run:
         raise SpecError("--remove: expected the name of a baseline, and no --run")
     else:
         remove_baseline(name, report.BASELINES)
-        print(f"removed {name}")
+        echo(f"removed {name}")
 
 
 @task
@@ -121,9 +122,9 @@ def report_baselines(c):  # type: ignore[no-untyped-def]
     from results.baselines import names, told
 
     for name in names(report.BASELINES):
-        print(told(name, report.BASELINES))
+        echo(told(name, report.BASELINES))
     if not names(report.BASELINES):
-        print("none is kept yet; 'fab report.baseline NAME --run RUN' keeps one")
+        echo("none is kept yet; 'fab report.baseline NAME --run RUN' keeps one")
 
 
 @task(
@@ -157,7 +158,7 @@ def drawn(entries: list[Entry], path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for made in save(draw(entries), path.parent, path.name):
-            print(made)
+            echo(made)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
 
@@ -173,7 +174,7 @@ def readable(names: str) -> list[Run]:
         try:
             found.append(named_run(name) if isinstance(name, str) else load(name))
         except StoreError as error:
-            print(f"skipped: {error}")
+            echo(f"skipped: {error}")
     if not found:
         raise StoreError(
             f"{names or report.RUNS}: no run that can be read; 'fab bench.sweep' makes one"

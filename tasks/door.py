@@ -18,6 +18,7 @@ from invoke.exceptions import Exit
 from bench.errors import SpecError, is_whole
 from im2rec_tools.errors import DataError
 from im2rec_tools.signals import exit_code, interruptible
+from im2rec_tools.terminal import printable, said, short
 from launch.errors import LaunchError, PreflightError, StoppedError
 from launch.hosts import ROOT
 from results.errors import StoreError
@@ -79,12 +80,14 @@ def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
             check_place(c)
             body(c, *args, **{**kwargs, **dry(c, body)})
             sys.stdout.flush()
+        except Exit as error:
+            raise Exit(error.message and short(printable(error.message)), error.code) from error
         except StoppedError as error:
-            raise Exit(str(error), code=130) from error
+            raise Exit(said(error), code=130) from error
         except PreflightError as error:
-            raise Exit(f"error: {error}", code=3) from error
+            raise Exit(f"error: {said(error)}", code=3) from error
         except (SpecError, DataError, LaunchError, StoreError) as error:
-            raise Exit(f"error: {error}", code=2) from error
+            raise Exit(f"error: {said(error)}", code=2) from error
         except BrokenPipeError:
             # The reader, such as head, has seen enough; nothing is left to say it to.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import SpecError
+from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.door import door, task
@@ -55,10 +56,10 @@ def export(run: Run, exporters: dict[str, Exporter], folder: Path) -> None:
             at = error.filename or folder
             raise StoreError(f"{at}: cannot be written ({error.strerror or error})") from error
         if not paths:
-            print(f"{name}: nothing to write, no training point has a number")
+            echo(f"{name}: nothing to write, no training point has a number")
         written += paths
     for path in written:
-        print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+        echo(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
     if not written:
         raise StoreError(f"{run.folder}: no training point has a number; nothing was exported")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.arguments import MOST_BATCH
 from bench.errors import SpecError
+from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from tasks.door import whole
 
@@ -76,11 +77,11 @@ def fitting(what: Sweep, where: Where, folder: Path, most: Any) -> Sweep:
         key = json.dumps([limit, *(asdict(alike[0])[field] for field in _ALIKE), *layouts])
         told = f"{name}: {{}} images a device"
         if key in kept:
-            print(f"{told.format(kept[key])}, as found before for this run", flush=True)
+            echo(f"{told.format(kept[key])}, as found before for this run")
         else:
             kept[key] = _found(alike, where, limit, name)
             _keep(folder, kept)
-            print(told.format(kept[key]), flush=True)
+            echo(told.format(kept[key]))
         trials += [replace(trial, batch_per_device=kept[key]) for trial in alike]
     order = {replace(trial, batch_per_device=0): n for n, trial in enumerate(what.trials)}
     trials.sort(key=lambda trial: order[replace(trial, batch_per_device=0)])

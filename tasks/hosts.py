@@ -8,6 +8,7 @@ from typing import Any
 
 from invoke.exceptions import Exit
 
+from im2rec_tools.terminal import echo
 from launch.errors import LaunchError
 from tasks.cluster import Asked, hosts_task, listed_hosts, needed_hosts, ssh_of
 
@@ -58,10 +59,10 @@ def hosts_check(
 
             held = described(data, [one.host for one in found], start, verify=verify)
     if json:
-        print(_as_json(found))
+        echo(*_as_json(found).splitlines())
     else:
         show(found)
-        print("\n".join(held), end="\n" if held else "")
+        echo(*held)
     if any(one.problems for one in found):
         raise Exit(code=_PROBLEMS)
 
@@ -77,7 +78,7 @@ def hosts_install(c: Any, asked: Asked, wheelhouse: str = "") -> None:
     folder = Path(wheelhouse) if wheelhouse else None
     what = Installing(tree=asked.tree or "~/mxscale", wheelhouse=folder)
     with closing(ssh_of(asked)) as ssh:
-        if install(hosts, ssh.start, what, print):
+        if install(hosts, ssh.start, what, echo):
             raise Exit(code=_PROBLEMS)
 
 
@@ -90,10 +91,10 @@ def hosts_stop(c: Any, asked: Asked) -> None:
 
     hosts = listed_hosts(asked)
     if not hosts:
-        failed = stop([this_machine()], here, print)
+        failed = stop([this_machine()], here, echo)
     else:
         with closing(ssh_of(asked)) as ssh:
-            failed = stop(hosts, ssh.start, print)
+            failed = stop(hosts, ssh.start, echo)
     if failed:
         raise Exit(code=_PROBLEMS)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bench.errors import SpecError
+from im2rec_tools.terminal import echo
 from tasks.door import door, task, whole
 from tasks.report import run_folder
 
@@ -81,15 +82,15 @@ def results_import(  # type: ignore[no-untyped-def]
     )
     record = keep(run_folder(run), new, description)
     repeat = record.identity.repeat + 1
-    print(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
+    echo(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
     total = f"; the log's own total: {significant(new.total, 4)} images/s" if new.total else ""
-    print(f"{significant(rate_of(record), 4)} images/s{total}")
+    echo(f"{significant(rate_of(record), 4)} images/s{total}")
     if count := record.trial.warmup_windows:
         first = "the first window" if count == 1 else f"the first {count} windows"
-        print(f"  {first} of each worker {'does' if count == 1 else 'do'} not count (warm-up)")
+        echo(f"  {first} of each worker {'does' if count == 1 else 'do'} not count (warm-up)")
     for text in (*texts(discarded(record)), *texts(record.notes)):
-        print(f"  {text}")
-    print(f"'fab report.build --run {run}' reports the run")
+        echo(f"  {text}")
+    echo(f"'fab report.build --run {run}' reports the run")
 
 
 def files(name: str) -> list[Path]:

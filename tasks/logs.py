@@ -5,6 +5,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from im2rec_tools.terminal import echo
 from launch.errors import LaunchError
 from launch.hosts import ROOT
 from results.errors import StoreError
@@ -41,12 +42,11 @@ def hosts_logs(  # type: ignore[no-untyped-def]
             f"--process: expected one of the job's {len(hosts)} processes, such as "
             f"{next(reversed(hosts), 'worker-0')}, got {process!r}"
         )
-    print(f"# {name.name}, repeat {name.repeat + 1}: {_shown(logs)}")
+    echo(f"# {name.name}, repeat {name.repeat + 1}: {_shown(logs)}")
     for one in [process] if process else hosts:
         files = " ".join(path.name for path in files_of(logs, one))
-        print(f"\n# {hosts[one]} {one}: {files or 'printed nothing'}")
-        for line in deque(lines_of(logs, one), maxlen=count):
-            print("".join(c if c.isprintable() or c == "\t" else " " for c in line))
+        echo("", f"# {hosts[one]} {one}: {files or 'printed nothing'}")
+        echo(*deque(lines_of(logs, one), maxlen=count))
 
 
 def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from tasks.door import door, reader, task, whole
 
@@ -41,14 +42,14 @@ def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-
     )
     given = f" --dir {dir}" if dir else ""
     first = cluster.nodes[0].name
-    print(f"{len(cluster.nodes)} hosts; to them this machine is {cluster.address}\n")
-    print(f"hostfile    {_shown(cluster.hostfile)}")
-    print(f"ssh config  {_shown(cluster.ssh_config)}\n")
-    print(f"ssh -F {_shown(cluster.ssh_config)} {first} hostname")
-    print(f"fab practice.show{given}")
-    print(f"fab practice.cut {first}{given}     then mend, or rate 200mbit, or kill {first}")
-    print(f"fab practice.down{given}\n")
-    print(f"It ends with this terminal (process {owner})." if owner else "It stays until then.")
+    echo(f"{len(cluster.nodes)} hosts; to them this machine is {cluster.address}", "")
+    echo(f"hostfile    {_shown(cluster.hostfile)}")
+    echo(f"ssh config  {_shown(cluster.ssh_config)}", "")
+    echo(f"ssh -F {_shown(cluster.ssh_config)} {first} hostname")
+    echo(f"fab practice.show{given}")
+    echo(f"fab practice.cut {first}{given}     then mend, or rate 200mbit, or kill {first}")
+    echo(f"fab practice.down{given}", "")
+    echo(f"It ends with this terminal (process {owner})." if owner else "It stays until then.")
 
 
 def _shown(path: Path) -> Path:
@@ -98,7 +99,7 @@ def practice_down(c, dir=""):  # type: ignore[no-untyped-def]
     from launch.practice.cluster import down
 
     if not down(_folder(dir)):
-        print("no practice cluster runs here")
+        echo("no practice cluster runs here")
 
 
 @task(help=_DIR)
@@ -111,8 +112,9 @@ def practice_show(c, dir=""):  # type: ignore[no-untyped-def]
     cluster = load(_folder(dir))
     now = links(cluster)
     for node in cluster.nodes:
-        print(f"{node.name}  {node.address:15}  {_state(now.get(node.name)):22}  pid {node.pid}")
-    print(f"master  {cluster.address}\nssh -F {_shown(cluster.ssh_config)} {cluster.nodes[0].name}")
+        echo(f"{node.name}  {node.address:15}  {_state(now.get(node.name)):22}  pid {node.pid}")
+    echo(f"master  {cluster.address}")
+    echo(f"ssh -F {_shown(cluster.ssh_config)} {cluster.nodes[0].name}")
 
 
 def _state(link: "Link | None") -> str:

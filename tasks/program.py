@@ -12,6 +12,8 @@ import fabric.main
 from fabric.main import Fab
 from invoke.exceptions import Exit, ParseError
 
+from im2rec_tools.terminal import guard, printable
+
 _HELP = {"-h", "--help"}
 
 
@@ -20,6 +22,7 @@ class Program(Fab):
 
     def parse_tasks(self) -> None:
         """Parse the words after fab's own options; `-h` behind a task asks for its help."""
+        guard()
         words: list[str] = self.core.unparsed
         name = _helped(words)
         if name is not None:
@@ -51,7 +54,7 @@ def _usage_errors() -> Iterator[None]:
         told = str(error).rstrip("!")
         where = f"{name}: " if name and name not in told else ""
         fix = f"'fab --help {name}' lists its options" if name else "'fab --list' lists the tasks"
-        raise Exit(f"error: {where}{told}. {fix}.", code=2) from error
+        raise Exit(f"error: {printable(f'{where}{told}. {fix}.')}", code=2) from error
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise Exit(code=141) from None

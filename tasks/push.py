@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from im2rec_tools.terminal import echo
 from launch.errors import LaunchError
 from launch.hosts import Host
 from launch.push import Moved
@@ -52,14 +53,14 @@ def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str, *, ve
     pieces = everything(source)
     wrong = not_seen(pieces, hosts, start, into, verify=verify)
     for line in wrong:
-        print(line)
+        echo(line)
     if wrong:
         raise LaunchError(
             f"{len(wrong)} of {len(hosts)} hosts have other files in {into}; leave --shared out to "
             f"give each host its share"
         )
     read = ", every byte compared" if verify else ""
-    print(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
+    echo(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
 
 
 def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
@@ -71,8 +72,8 @@ def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verif
     for one, host in zip(given, hosts, strict=True):
         moved, size = last[host.name], sum(piece.size for piece in one.pieces)
         for name in moved.other:
-            print(f"{host.name}: {into}/{name} differed from the file here; copied again")
-        print(
+            echo(f"{host.name}: {into}/{name} differed from the file here; copied again")
+        echo(
             f"{host.name}: {one.share.said}, {size / 1e6:.1f} MB in {into}; copied "
             f"{moved.files} of {len(one.pieces)} files, {moved.total / 1e6:.1f} MB"
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError
+from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.door import door, reader, task
@@ -139,7 +140,7 @@ def build_report(
         for name in extra:
             _say(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
     built = choice(run, baseline, over)
-    print(f"digest: {digest.write(folder, own_code(), files.result(), given, built)}")
+    echo(f"digest: {digest.write(folder, own_code(), files.result(), given, built)}")
     _end(run, failures)
 
 
@@ -171,7 +172,7 @@ def _end(run: Run, failures: Failures) -> None:
 
 def _say(paths: Sequence[Path]) -> None:
     for path in map(Path.resolve, paths):
-        print(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+        echo(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 @task(

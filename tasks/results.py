@@ -6,6 +6,7 @@ from pathlib import Path
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError
+from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from tasks.door import door, reader, task
 from tasks.report import RUNS, archive_of, run_folder
@@ -80,11 +81,11 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
         told = f"{folder} ({size(size_of(folder))})"
         if yes and not dry_run:
             remove(folder)
-            print(f"removed {told}")
+            echo(f"removed {told}")
         elif process := writer(folder):
-            print(f"would not remove {told}: a sweep (process {process}) is writing there")
+            echo(f"would not remove {told}: a sweep (process {process}) is writing there")
         else:
-            print(f"would remove {told}")
+            echo(f"would remove {told}")
     if not (yes or dry_run):
         raise Exit("nothing is removed yet; --yes removes them", code=2)
 
@@ -101,7 +102,7 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     if target.suffix != SUFFIX:
         raise SpecError(f"--to: expected a name that ends in {SUFFIX}, got {to!r}")
     count = pack(folder, target)
-    print(f"{target}: {count} files, {size(target.stat().st_size)}")
+    echo(f"{target}: {count} files, {size(target.stat().st_size)}")
 
 
 @task(
@@ -118,7 +119,7 @@ def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
     named = archive if archive.endswith(SUFFIX) else f"{archive}{SUFFIX}"
     packed = Path(archive) if Path(archive).is_file() else archive_of(named)
     folder = _named(run) if run else RUNS
-    print(unpack(packed, folder.parent, folder.name) if run else unpack(packed, RUNS))
+    echo(unpack(packed, folder.parent, folder.name) if run else unpack(packed, RUNS))
 
 
 def _named(name: str) -> Path:

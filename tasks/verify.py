@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError
+from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from tasks.door import reader, task
 from tasks.report import costs_of, drawn_behind, prices_of, run_folder
@@ -67,20 +68,20 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
         raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
     result = verified(folder, expected, given, over)
     for line in result.wrong[:_MOST_LINES]:
-        print(f"WRONG: {line}")
+        echo(f"WRONG: {line}")
     if len(result.wrong) > _MOST_LINES:
-        print(f"WRONG: {len(result.wrong) - _MOST_LINES} more places")
+        echo(f"WRONG: {len(result.wrong) - _MOST_LINES} more places")
     for line in result.unchecked:
-        print(f"not checked: {line}")
+        echo(f"not checked: {line}")
     for line in result.lacking:
-        print(line)
-    print(f"digest: {result.digest}")
-    print(
+        echo(line)
+    echo(f"digest: {result.digest}")
+    echo(
         f"derived again: {result.windows} windows of {result.ranks} ranks from their events, "
         f"{result.rows} rows of results.csv"
     )
     if not expected:
-        print(
+        echo(
             "without a --digest from elsewhere this finds accidents: somebody could have changed "
             "all of it and built the report again"
         )
@@ -88,7 +89,7 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
         raise Exit(f"error: {folder}: is not as it has to be, the lines above say where", code=2)
     if result.lacking and expected:
         raise Exit(f"error: {folder}: not all of its report was checked, see above", code=2)
-    print("all that was checked holds")
+    echo("all that was checked holds")
 
 
 def verified(

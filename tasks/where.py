@@ -113,7 +113,7 @@ def check(found: list[Examined]) -> None:
     said = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
     if said:
         bad = sum(bool(one.problems) for one in found)
-        raise PreflightError("\n  ".join([f"{bad} of {len(found)} hosts are not ready:", *said]))
+        raise PreflightError(f"{bad} of {len(found)} hosts are not ready:", *said)
 
 
 def addressed(host: Host) -> Host:

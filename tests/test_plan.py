@@ -99,7 +99,7 @@ def test_gpus_belong_to_workers_alone() -> None:
 def test_a_printed_plan_is_stable() -> None:
     fields = {"network": "resnet", "num_layers": 18, "batch_per_device": 4, "windows": 3}
     trial = make(fields | {"kvstore": "dist_sync", "devices": 2})
-    text = describe(plan(trial, [TWO_CORES], 9091)) + "\n"
+    text = "\n".join(describe(plan(trial, [TWO_CORES], 9091))) + "\n"
     assert text == (GOLDEN / "plan.txt").read_text()
 
 
