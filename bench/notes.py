@@ -76,6 +76,7 @@ class NoteKind(StrEnum):
     LOG_TOTAL = "log-total"
     LOG_SPEEDS = "log-speeds"
     LOG_OWN_TOTAL = "log-own-total"
+    LOG_WHOLE_JOB = "log-whole-job"
     LOG_TOTAL_SPEEDUP = "log-total-speedup"
     LOG_ROUNDED = "log-rounded"
     LOG_JOB_SPEED = "log-job-speed"
@@ -249,6 +250,11 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
     NoteKind.LOG_LEFT_OUT: ("{count:d} stretches that not all workers report are left out", ""),
     NoteKind.LOG_TOTAL: (
         "{steps:d} steps in the {seconds:.0f} s of the whole job are {rate:.0f} images/s",
+        "",
+    ),
+    NoteKind.LOG_WHOLE_JOB: (
+        "its throughput is that of the whole job, by its own time; the log prints the speeds of "
+        "{share:.0%} of its steps, {rate:.0f} images/s",
         "",
     ),
     NoteKind.LOG_SPEEDS: (

@@ -181,7 +181,10 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
             f"95 % interval, which holds the baseline's errors too."
         )
     elif any(row.rate and row.trial.mode in TRAINING for row in rows):
-        lines.append("speed-up, efficiency: not told, for no point on one device has a number.")
+        lines.append(
+            "speed-up, efficiency: not available, because no two points have the same settings and "
+            "one of them a number on one device."
+        )
     bases = sorted({row.host.base for row in rows if row.host})
     if bases:
         lines.append(f"of host: efficiency against one full host ({', '.join(bases)}).")

@@ -18,6 +18,8 @@ _ASSUMED = Error(size=ASSUMED_SCATTER, freedom=9)
 _CAUTION = 1.0
 # Among a rank's facts, of imported speeds: half a unit of the last printed digit, as a fraction.
 ROUNDING = "rounding"
+# Among a rank's facts: its one window is a whole job of many steps, not a sample of them.
+WHOLE = "whole_job"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +68,14 @@ class Parts:
 
     rounding    by how much the rate can be off because speeds were printed rounded, as a fraction
     slowdown    as in Rate
+    whole       whether they are all of a long job, so that only processes scatter
     """
 
     each: tuple[tuple[float, float], ...]
     windows: int
     rounding: float = 0.0
     slowdown: float = 0.0
+    whole: bool = False
 
     @property
     def pooled(self) -> float:
@@ -90,6 +94,7 @@ def parts(record: BareRecord, job: JobWindows) -> Parts:
         windows=len(job.counting),
         rounding=rounding,
         slowdown=slowdown.hidden(record.trial, job),
+        whole=any(rank.facts.get(WHOLE) is True for rank in record.ranks),
     )
 
 
@@ -149,6 +154,8 @@ def _of_one(parts: Parts) -> Error | None:
 
     Of few windows whose spread is hardly known, the sum would seem to be known better than they.
     """
+    if parts.whole:
+        return _ASSUMED
     within = _within(parts)
     return within and max(
         within, error_of_sum(within, _ASSUMED), key=lambda error: error.half_width

@@ -1,8 +1,8 @@
 """Speed-up baselines: which point a row of a run stands against, and why a cell is empty."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from bench.errors import SpecError
@@ -31,6 +31,12 @@ _CELLS = {
     "host": "efficiency vs 1 host",
     "worker": "efficiency vs 1 worker",
     "baseline": "speed-up vs the chosen baseline",
+}
+# What is missing if no point of the run could be the baseline.
+_SOUGHT = {
+    "device": "on 1 device",
+    "host": "on 1 full host",
+    "worker": "with 1 worker and this store",
 }
 
 
@@ -120,7 +126,9 @@ def baselines(points: Sequence[Kind]) -> list[Chosen[Kind]]:
         for name, some in one.items():
             ordered = sorted((other.trial.kvstore for other in some), key=is_distributed)
             stores.setdefault(_size(name, some), {}).update(dict.fromkeys(ordered))
-    return [_chosen(point, one, stores) for point, one in zip(points, fitting, strict=True)]
+    chosen = [_chosen(point, one, stores) for point, one in zip(points, fitting, strict=True)]
+    filled = {name for one in chosen for name in one.points}
+    return [_with_absent(*pair, filled) for pair in zip(points, chosen, strict=True)]
 
 
 def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
@@ -162,12 +170,10 @@ def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:
     ]
 
 
-def _fitting(point: Kind, family: Sequence[Kind]) -> dict[str, list[Kind]]:
-    """By column, the points that could be its baseline; without columns that do not apply."""
-    trial = point.trial
+def _fits(trial: Trial) -> dict[str, Callable[[Trial], bool]]:
+    """Which trials could be its baseline, by column; without columns that do not apply."""
     if trial.mode in _NOT_TRAINED:
         return {}
-    peers = _peers(point, family)
     full = trial.devices_per_host
     fits: dict[str, Callable[[Trial], bool]] = {"device": lambda t: t.devices == 1}
     if trial.devices >= full:
@@ -175,7 +181,14 @@ def _fitting(point: Kind, family: Sequence[Kind]) -> dict[str, list[Kind]]:
     if is_distributed(trial.kvstore):
         one = trial.kvstore, trial.devices_per_worker
         fits["worker"] = lambda t: t.workers == 1 and (t.kvstore, t.devices) == one
-    found = {name: [p for p in peers if fit(p.trial)] for name, fit in fits.items()}
+    return fits
+
+
+def _fitting(point: Kind, family: Sequence[Kind]) -> dict[str, list[Kind]]:
+    """By column, the points that could be its baseline; without columns that none could fill."""
+    trial = point.trial
+    peers = _peers(point, family)
+    found = {name: [p for p in peers if fit(p.trial)] for name, fit in _fits(trial).items()}
     if all(named(p.trial) == named(trial) for p in peers if p.rate):
         # Nothing else was measured: it would stand against itself alone.
         found = {
@@ -206,6 +219,24 @@ def _chosen(
         else:
             points[name] = best
     return Chosen(points=points, notes=tuple(notes))
+
+
+def _with_absent(point: Kind, chosen: Chosen[Kind], filled: Collection[str]) -> Chosen[Kind]:
+    """With notes on the columns that are `filled` for other points, and that nothing fills here."""
+    explained = {*chosen.points, *(note.figures["column"] for note in chosen.notes)}
+    notes = [
+        Note(
+            NoteKind.BASELINE_ABSENT,
+            {
+                "column": name,
+                "cell": _CELLS[name],
+                "baseline": "of another size" if fit(point.trial) else _SOUGHT[name],
+            },
+        )
+        for name, fit in _fits(point.trial).items()
+        if name in filled and name not in explained
+    ]
+    return replace(chosen, notes=(*chosen.notes, *notes))
 
 
 def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> Chosen[Kind]:

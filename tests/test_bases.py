@@ -101,7 +101,8 @@ def test_a_failed_baseline_leaves_cells_empty_with_the_reason() -> None:
     for row in rows[2:]:
         assert row.host is None or row.trial.devices < 2
         assert row.device.base == "local on 1 device"
-    (note,) = rows[-1].notes
+    note, worker = rows[-1].notes
+    assert (worker.figures["column"], worker.kind) == ("worker", NoteKind.BASELINE_ABSENT)
     assert (note.figures["column"], note.kind) == ("host", NoteKind.BASELINE_FAILED)
     assert "no efficiency vs 1 host: local x2 has no number (failed)" in rows[-1].remark
 
@@ -219,3 +220,24 @@ def test_a_baseline_that_is_no_store_and_count_is_one_line(text: str) -> None:
         choice(text)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+def test_a_network_measured_at_one_size_gets_a_reason_for_each_empty_cell() -> None:
+    large = point("dist_sync", 4, 2.0, network="tiny")
+    small = point("dist_sync", 1, 2.0, network="inception-v3")
+    rows = scaling([*sweep(), large, small])
+    assert [row.notes for row in rows[:5]] == [()] * 5
+    assert {note.figures["column"] for note in rows[5].notes} == {"device", "host", "worker"}
+    assert rows[5].remark == (
+        "no speed-up vs 1 device: no point on 1 device has the same settings; no efficiency vs "
+        "1 host: no point on 1 full host has the same settings; no efficiency vs 1 worker: no "
+        "point with 1 worker and this store has the same settings"
+    )
+    assert rows[6].remark == (
+        "no speed-up vs 1 device: no point of another size has the same settings; no efficiency "
+        "vs 1 worker: no point of another size has the same settings"
+    )
+
+
+def test_a_column_that_is_empty_for_all_points_needs_no_note_on_each() -> None:
+    assert scaling([point("dist_sync", 4, 2.0)])[0].notes == ()

@@ -19,6 +19,7 @@ def read(lines: Iterable[Line]) -> Log:
     """What such a log says; a speed is of the whole job. Rows before a header are another's."""
     reading = Reading()
     rows: list[tuple[int, float]] = []
+    rounded = 0.0
     for line in reading.over(lines):
         if _HEADER.search(line.text):
             reading.stretches, reading.spoilt = [], []
@@ -26,6 +27,7 @@ def read(lines: Iterable[Line]) -> Log:
         row = _ROW.match(line.text)
         if row:
             rows.append((int(row[1]), number(row[2])))
+            rounded = rounding(row[2])
             reading.take(
                 Stretch(
                     worker=line.worker,
@@ -39,7 +41,11 @@ def read(lines: Iterable[Line]) -> Log:
             reading.spoilt.append(line.number)
         elif finished := _FINISHED.search(line.text):
             reading.said["elapsed_seconds"] = number(finished[1])
-            reading.said["epochs"] = _epochs(rows)
+            reading.said["epochs"] = epochs = _epochs(rows)
+            if epochs:
+                step, epoch = rows[-1]
+                reading.said["steps"] = round(epochs * step / epoch)
+                reading.said["steps_rounding"] = rounded
     return reading.log()
 
 

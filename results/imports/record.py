@@ -15,11 +15,13 @@ from results.imports.arguments import HOROVOD
 from results.imports.clock import clock, images_per_step, near
 from results.imports.log import SPEEDS_OF, Format, Log
 from results.imports.point import Asked, assumed, trial
-from results.rates import ROUNDING
+from results.rates import ROUNDING, WHOLE, rate
 from results.record import Identity, Rank, Record, emit, parse
 
 # A rounding of speeds that is worth a note, as a part of them.
 _COARSE = 0.001
+# A log that prints the speeds of fewer of its steps has a sample of them.
+_SAMPLE = 0.5
 # What a log says of itself alone.
 _OF_A_FILE = {"elapsed_seconds", "also_network", "sixteen"}
 
@@ -80,6 +82,8 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
         accuracy=next((log.accuracy for log in logs.values() if log.accuracy is not None), None),
         source=f"imported from {_files(paths)} ({format_.name})",
     )
+    if asked.warmup is None:
+        record = _by_total(record, said, kept, paths)
     _check_stored(where, record)
     total = own or sum(note.figures["rate"] for note in finished)
     return Imported(record=record, paths=tuple(paths), format=whose, total=total)
@@ -218,10 +222,49 @@ def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> 
     """What the whole job comes to by its own account of its time."""
     seconds = said.get("elapsed_seconds", 0.0)
     if seconds > 0:
-        steps = next(iter(found.values()))[-1].place[-1]
-        rate = steps * point.global_batch / seconds
-        figures = {"steps": steps, "seconds": seconds, "rate": rate}
+        steps = said.get("steps", 0) or next(iter(found.values()))[-1].place[-1]
+        figures = {
+            "steps": steps,
+            "seconds": seconds,
+            "rate": steps * point.global_batch / seconds,
+        }
         yield Note(NoteKind.LOG_TOTAL, figures | {"epochs": said.get("epochs", 0)})
+
+
+def _by_total(
+    record: Record, said: Mapping[str, Any], found: windows.Workers, paths: Sequence[Path]
+) -> Record:
+    """The record with the whole job as its one window, if the log has the speeds of few steps.
+
+    A job that says how long all of its steps took is known better than by a sample of them. The
+    sample has to agree; if it does not, something else is in the time, and the speeds count.
+    """
+    steps, seconds = said.get("steps", 0), said.get("elapsed_seconds", 0.0)
+    printed = sum(one.steps for one in next(iter(found.values())))
+    if not (steps and seconds > 0 and printed < _SAMPLE * steps):
+        return record
+    by_lines, images = rate([record]), steps * record.trial.global_batch
+    low, high = by_lines.low, by_lines.high
+    if low is None or high is None or not low <= images / seconds <= high:
+        return record
+    point = replace(record.trial, warmup_windows=0, windows=1)
+    facts = {ROUNDING: said["steps_rounding"], WHOLE: True}
+    rank = replace(
+        record.ranks[0], seconds=(seconds,), ends=(seconds,), images=(images,), facts=facts
+    )
+    figures = {"rate": by_lines.images_per_second, "share": printed / steps}
+    of_speeds = {NoteKind.LOG_ROUNDED, NoteKind.LOG_TIMES_UNKNOWN}
+    kept = (note for note in record.notes if note.kind not in of_speeds)
+    notes = (Note(NoteKind.LOG_WHOLE_JOB, figures), *kept)
+    return replace(
+        record,
+        trial=point,
+        identity=_identity(point, paths),
+        notes=notes,
+        message="; ".join(texts(notes)),
+        ranks=(rank,),
+        elapsed_seconds=seconds,
+    )
 
 
 def _speeds(format_: Format, whose: Format, point: Trial) -> Iterator[Note]:
