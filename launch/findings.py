@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from launch.hosts import Host
 from launch.lease import described
+from launch.transport import STARTUP
 
 # Windows of asynchronous jobs are compared by the hosts' clocks.
 _SKEW_SECONDS = 1.0
@@ -122,9 +123,9 @@ def _of_code(facts: dict[str, Any], wanted: Wanted) -> list[str]:
             f"({wanted.code}); {_INSTALL}"
         ]
     if facts["python_problem"] and wanted.mxnet:
-        return [
-            f"the Python of {facts['tree']} cannot be used ({facts['python_problem']}); {_INSTALL}"
-        ]
+        names = " and ".join(facts.get("python_variables", []))
+        fix = f"take {names} out of the start-up file ({STARTUP})" if names else _INSTALL
+        return [f"the Python of {facts['tree']} cannot be used ({facts['python_problem']}); {fix}"]
     return []
 
 

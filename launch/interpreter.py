@@ -55,14 +55,15 @@ def facts(trees: list[str], python: str) -> dict[str, Any]:
     try:
         return {**told, **nothing, "python_problem": "", **_of_python(tree, python)}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return {**told, **nothing, "python_problem": last_line(error) + _set_there()}
+        return {**told, **nothing, **_broken(last_line(error))}
 
 
-def _set_there() -> str:
-    """The variables that change what every Python is, if a start-up file sets them."""
+def _broken(why: str) -> dict[str, Any]:
+    """Why a Python cannot be used, with the variables there that change what every Python is."""
     names = [name for name in ("PYTHONHOME", "PYTHONPATH") if os.environ.get(name)]
     listed = " and ".join(f"{name}={os.environ[name]}" for name in names)
-    return f"; {listed} there, which a start-up file such as ~/.bashrc may set" if names else ""
+    may = f"; {listed} there, which a start-up file such as ~/.bashrc may set" if names else ""
+    return {"python_problem": why + may, "python_variables": names}
 
 
 def _code(tree: str) -> dict[str, str]:
@@ -116,8 +117,7 @@ def _of_python(tree: str, python: str) -> dict[str, Any]:
     try:
         version, origin, opencv = _answer(tree, path)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        why = f"it does not answer as a Python does ({last_line(error)}){_set_there()}"
-        return {"python_problem": why}
+        return _broken(f"it does not answer as a Python does ({last_line(error)})")
     if not origin:
         return {"python": version, "python_problem": "it has no mxnet"}
     # CUDA's, as wheels bring them; nothing else on the host is to find these.

@@ -12,22 +12,21 @@ from paramiko.channel import Channel
 from paramiko.ssh_exception import SSHException
 
 from launch.sockets import CONNECT_SECONDS
-from launch.transport import FLAGS, LOADER, clean, new_mark, sources
+from launch.transport import FLAGS, LOADER, STARTUP, clean, new_mark, sources
 
 _END_SECONDS = 1.0
 _NOISE_BYTES = 1 << 20
 # Run by the login shell, whatever it is. The first mark comes once its start-up files are done.
 _REMOTE = (
-    "printf '\\n%s\\n' '{mark}'; "
+    "printf '\\n%s\\n' '{mark}' || { echo 'its standard output is closed' >&2; exit 1; }; "
     # To print its version a Python does not have to begin, which would take ten times as long.
     'for p in python3 python /usr/local/bin/python3; do p=$(command -v "$p") && '
     'v=$("$p" -V 2>/dev/null) && v=${v#Python 3.} && [ "${v%%[!0-9]*}" -ge 8 ] 2>/dev/null && '
     f'exec "$p" {" ".join(FLAGS)} -c "{LOADER}"; done; '
-    'echo "there is no Python 3.8 or newer on its PATH; install one" >&2; exit 127'
-)
-_STARTUP = (
-    "a start-up file of its login shell (~/.bashrc for bash, ~/.zshenv for zsh, or ~/.ssh/rc)"
-)
+    'echo "there is no Python 3.8 or newer on its PATH; install one, or correct the PATH that a '
+    'start-up file sets ({startup}): $PATH" >&2; exit 127'
+).replace("{startup}", STARTUP)
+_STARTUP = f"a start-up file of its login shell ({STARTUP})"
 
 
 def _session(connection: Connection) -> Channel:
@@ -134,12 +133,13 @@ def _not_begun(line: SshLine, marks: int, seconds: float, *, ended: bool) -> str
             f"that waits: let it return at once if the shell is not interactive"
         )
     code, said = line.exit_code(), line.last_words() or line.printed()
+    how = f"ended with exit code {code}" if code >= 0 else "was killed, or its connection closed,"
     if marks == 1 and (code or said):
-        return said or f"its Python ended with exit code {code} before it began"
+        return said or f"its Python {how} before it began"
     if marks == 1:
         return f"its Python read no program; the likely cause is {_STARTUP} that reads its input"
     return (
-        f"its login shell ended with exit code {code} before it ran anything"
-        f"{f' (it printed {said!r})' if said else ''}; the likely cause is {_STARTUP} that exits: "
-        f"let it return at once if the shell is not interactive"
+        f"its login shell {how} before it ran anything"
+        f"{f' (it printed {said!r})' if said else ''}; the likely cause is {_STARTUP} that exits "
+        f"or closes its output: let it return at once if the shell is not interactive"
     )

@@ -33,6 +33,8 @@ _BOOT = (
     "    exec(compile(source, 'mxscale ' + name, 'exec'), m.__dict__)\n"
     "m.main()"
 )
+# What a login shell reads before it runs a program of ours.
+STARTUP = "~/.bashrc for bash, ~/.zshenv for zsh, or ~/.ssh/rc"
 _HERE = Path(__file__).parent
 # What a terminal takes for a command: CSI, OSC and the short ones.
 _ESCAPE = re.compile(

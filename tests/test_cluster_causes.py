@@ -42,7 +42,10 @@ def first_of(cluster: Cluster) -> tuple[Examined, float]:
 def test_a_bad_pythonhome_of_a_start_up_file_is_no_missing_python(practice: Cluster) -> None:
     with start_up(practice, "export PYTHONHOME=/nowhere"):
         found, _ = first_of(practice)
+        asked = looked_at(practice, Wanted(), listed(practice)[:1])[practice.nodes[0].name]
     assert found.problems == ()  # our own programs do not use it
+    assert "; take PYTHONHOME out of the start-up file (~/.bashrc for" in asked.problems[0]
+    assert "hosts.install" not in asked.problems[0]
     assert "PYTHONHOME=/nowhere there, which a start-up file" in found.facts["python_problem"]
     assert "encodings" in found.facts["python_problem"]
 
@@ -70,6 +73,9 @@ def test_a_module_in_the_home_does_not_replace_ours(practice: Cluster) -> None:
         ("exit 7", "its login shell ended with exit code 7 before it ran anything; the likely"),
         ("echo 'no guests'; exit 1", "exit code 1 before it ran anything (it printed 'no guests')"),
         ("exec cat", "its login shell ran nothing within 15 s; the likely cause is a start-up"),
+        ("kill -9 $$", "its login shell was killed, or its connection closed, before it ran any"),
+        ("exec 1>&-", "before it ran anything (it printed 'its standard output is closed'); the"),
+        ("PATH=/nonexistent", "correct the PATH that a start-up file sets (~/.bashrc for bash, ~"),
         ("read one_line", "its Python read no program; the likely cause is a start-up file"),
     ],
 )

@@ -47,6 +47,10 @@ def test_a_host_that_is_fit_has_no_problem() -> None:
     [
         ({"tree": ""}, "has no checkout at ~/mxscale; 'fab hosts.install'"),
         ({"code": "other"}, "has other code (other) than this machine (c0de)"),
+        (
+            {"python_problem": "no encodings", "python_variables": ["PYTHONHOME"]},
+            "cannot be used (no encodings); take PYTHONHOME out of the start-up file (~/.bashrc",
+        ),
         ({"python_problem": "there is none"}, "cannot be used (there is none); 'fab hosts.install"),
         ({"dist_kvstore": False}, "built without DIST_KVSTORE"),
         ({"disk_problem": "No space left"}, "cannot write to /home/bench (No space left)"),
