@@ -5,31 +5,41 @@ positional one, and ends with 1 for an unknown task or option, which is the code
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import fabric.main
 from fabric.main import Fab
 from invoke.exceptions import Exit, ParseError
+from invoke.parser.context import ParserContext
 
 from im2rec_tools.terminal import guard, printable
 
 _HELP = {"-h", "--help"}
+_DRY = {"-R", "--dry"}
 
 
 class Program(Fab):
     """Fabric's program with the exit codes and the help of this project."""
 
     def parse_tasks(self) -> None:
-        """Parse the words after fab's own options; `-h` behind a task asks for its help."""
+        """Parse the words after fab's own options; `-h` and `-R` count behind a task too.
+
+        Invoke would take them for the value of an argument that has none yet.
+        """
         guard()
         words: list[str] = self.core.unparsed
-        name = _helped(words)
+        own = words[: words.index("--")] if "--" in words else words[:]
+        if _DRY & set(own):
+            self.core[0].args["dry"].value = True
+            words[: len(own)] = own = [word for word in own if word not in _DRY]
+        name = _helped(own)
         if name is not None:
             self.core[0].args["help"].value = name
             words.clear()
         with _usage_errors():
             super().parse_tasks()
+            _check_values(self.tasks)
 
     def parse_cleanup(self) -> None:
         """Print help or the list of tasks where they are asked for."""
@@ -39,9 +49,16 @@ class Program(Fab):
 
 def _helped(words: list[str]) -> str | None:
     """The task whose help is asked for by `-h` or `--help` behind it; None if none is."""
-    before = words[: words.index("--")] if "--" in words else words
-    place = next((n for n, word in enumerate(before) if word in _HELP), 0)
-    return before[0] if place else None
+    place = next((n for n, word in enumerate(words) if word in _HELP), 0)
+    return words[0] if place else None
+
+
+def _check_values(tasks: Iterable[ParserContext]) -> None:
+    """Raises ParseError for an unknown option that Invoke took for the value of an argument."""
+    for task in tasks:
+        for one in task.positional_args:
+            if isinstance(one.value, str) and one.value.startswith("-"):
+                raise ParseError(f"No idea what {one.value!r} is!", task)
 
 
 @contextmanager

@@ -103,6 +103,19 @@ def test_a_dry_run_is_refused_wherever_the_option_stands(words: tuple[str, ...])
 
 
 @pytest.mark.program
+@pytest.mark.parametrize("option", ["-R", "--dry"])
+def test_a_dry_run_between_a_task_and_its_arguments_is_no_argument(
+    tmp_path: Path, option: str
+) -> None:
+    done = fab("data.sample", option, str(tmp_path / "made"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"would make {tmp_path}")
+    assert fab("data.sample", option).returncode == 2  # not a folder of that name
+    assert not (ROOT / option).exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.program
 @pytest.mark.parametrize(
     "words",
     [
@@ -143,6 +156,8 @@ def test_no_task_makes_short_options_of_long_ones() -> None:
         ("--list", "nosuch"),
         ("report.show", "--nosuch"),
         ("report.show", "nosuch"),
+        ("data.sample", "-q"),
+        ("results.rm", "--nosuch"),
         ("bench.sweep",),
         ("bench.io", "data", "--threads"),
     ],
