@@ -54,7 +54,8 @@ class Ssh:
     def __init__(self, settings: Settings) -> None:
         # What paramiko prints of errors is told in sentences.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
-        self._config = Config(ssh_config=ssh_config.read(settings.config))
+        self._ssh_config = ssh_config.read(settings.config)
+        self._configs: dict[tuple[str, int | None], Config] = {}
         self._accept_new = settings.accept_new
         self._known_hosts = KnownHosts()
         self._limits = Limits()
@@ -127,10 +128,19 @@ class Ssh:
         with self._lock:
             return self._gates.setdefault(name, threading.Lock())
 
+    def _config(self, user: str, port: int | None) -> Config:
+        """Fabric's configuration for what is given beside a host's name."""
+        with self._lock:
+            if (user, port) not in self._configs:
+                given = self._ssh_config.given(user, port)
+                self._configs[user, port] = Config(ssh_config=given)
+            return self._configs[user, port]
+
     def _made(self, login: Login, through: tuple[str, ...]) -> Connection:
         """A connection that is not open yet, through its gateway's, which is."""
         # As ssh, which goes to the last of several gateways by -J, through those before it.
-        jump = login.jump or self._config.base_ssh_config.lookup(login.host).get("proxyjump", "")
+        config = self._config(login.user, login.port)
+        jump = login.jump or config.base_ssh_config.lookup(login.host).get("proxyjump", "")
         gateway: Connection | None = None
         if jump:
             *before, last = jump.split(",")
@@ -143,7 +153,7 @@ class Ssh:
             login.host,
             user=login.user or None,
             port=login.port,
-            config=self._config,
+            config=config,
             gateway=gateway,
             connect_timeout=CONNECT_SECONDS,
             connect_kwargs={"banner_timeout": BANNER_SECONDS, "auth_timeout": CONNECT_SECONDS},

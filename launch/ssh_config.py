@@ -4,6 +4,7 @@ import getpass
 import glob
 import os
 import re
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ _TOKENS = {
 }
 _PATHS = ("identityfile", "userknownhostsfile", "globalknownhostsfile")
 _EXEC_TOKENS = "%dhikLlnpru"
+_CANONICAL = {"yes", "always"}
 
 
 def read(path: str) -> "Configuration":
@@ -146,11 +148,19 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
     that includes it does, neither of which paramiko knows.
     """
 
-    def __init__(self, files: Sequence[tuple[_Directive, ...]] = ()) -> None:
+    def __init__(
+        self, files: Sequence[tuple[_Directive, ...]] = (), user: str = "", port: int | None = None
+    ) -> None:
         super().__init__()
         self._files = files
+        given = {"user": user, "port": "" if port is None else str(port)}
+        self._given = {name: (value,) for name, value in given.items() if value}
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, Any]] = {}
+
+    def given(self, user: str, port: int | None) -> "Configuration":
+        """The same where the command line names a user or a port: those of the files give way."""
+        return Configuration(self._files, user, port) if user or port is not None else self
 
     def lookup(self, hostname: str) -> SSHConfigDict:
         """The options of a host, the names in small letters, tokens expanded."""
@@ -166,11 +176,12 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
             )
 
     def _asked(self, hostname: str) -> dict[str, Any]:
-        found = _Found(host=hostname, original=hostname)
+        found = _Found(host=hostname, original=hostname, options=dict(self._given))
         for directives in self._files:
             _apply(directives, found, active=True, never=False)
         canonical = self._canonical(hostname, found)
-        if canonical or found.wants_final:  # all again, for the name that has been found
+        # All again, for the name that has been found.
+        if found.wants_final or found.first("canonicalizehostname") in _CANONICAL:
             found.host, found.final = canonical or _hostname(found), True
             found.options["hostname"] = (found.host.replace("%", "%%"),)
             for directives in self._files:
@@ -182,7 +193,7 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
         given = {name: " ".join(words) for name, words in found.options.items()}
         domains = given.get("canonicaldomains", "").split()
         dots = given.get("canonicalizemaxdots", "1")
-        if given.get("canonicalizehostname") not in {"yes", "always"} or not is_whole(dots):
+        if given.get("canonicalizehostname") not in _CANONICAL or not is_whole(dots):
             return ""
         if not domains or hostname.count(".") > int(dots):
             return ""
@@ -212,13 +223,24 @@ def _take(one: _Directive, found: _Found) -> None:
     if keyword == "identityfile":
         new = tuple(word for word in one.words[:1] if word not in options.get(keyword, ()))
         options[keyword] = (*options.get(keyword, ()), *new)
-    elif keyword == "port" and not is_whole(one.words[0]):
-        raise LaunchError(f"{one.where}: expected a port, got {one.words[0][:60]!r}")
-    elif keyword in {"proxyjump", "proxycommand"}:  # whichever is first
-        if not {"proxyjump", "proxycommand"} & options.keys():
-            options[keyword] = one.words
-    else:
+    elif keyword == "port":
+        options.setdefault(keyword, (_port(one),))
+    elif not (
+        # Of these two, whichever is first.
+        (keyword == "proxyjump" and "proxycommand" in options)
+        or (keyword == "proxycommand" and found.first("proxyjump").lower() not in {"", "none"})
+    ):
         options.setdefault(keyword, one.words)
+
+
+def _port(one: _Directive) -> str:
+    word = one.words[0]
+    if is_whole(word) and 1 <= int(word) <= 65535:
+        return str(int(word))
+    try:
+        return str(socket.getservbyname(word, "tcp"))
+    except (OSError, ValueError):  # ValueError: a null character
+        raise LaunchError(f"{one.where}: expected a port, got {word[:60]!r}") from None
 
 
 def _names(patterns: Sequence[str], host: str) -> bool:
@@ -298,6 +320,9 @@ def _values(found: _Found) -> dict[str, Any]:
     values["hostname"] = [hostname]
     for name in values.keys() - set(_PATHS):
         values[name] = " ".join(values[name])
+    if "proxyjump" in values:
+        gateways = values["proxyjump"].split(",")
+        values["proxyjump"] = ",".join(one.strip().removeprefix("ssh://") for one in gateways)
     for name in ("proxyjump", "proxycommand"):
         if values.get(name, "").lower() == "none":
             del values[name]

@@ -95,6 +95,15 @@ TABLE: dict[str, tuple[str, ...]] = {
     ),
     "a jump before a command": ("Host a\n ProxyJump j1,j2:22\nHost *\n ProxyCommand nc %h %p\n",),
     "a command before a jump": ("Host a\n ProxyCommand nc %h %p\nHost *\n ProxyJump j\n",),
+    "no jump before a command": ("Host a\n ProxyJump none\nHost *\n ProxyCommand nc %h %p\n",),
+    "no jump before a command and a jump": (
+        "Host a\n ProxyJump none\nHost *\n ProxyCommand nc %h %p\n ProxyJump gate\n",
+    ),
+    "a jump as an address": ("Host a\n ProxyJump ssh://me@gate:2222\n",),
+    "Match canonical of a name that stays": (
+        "CanonicalizeHostname yes\nMatch canonical\n Port 34\nMatch final\n User f\n",
+    ),
+    "a port by its name": ("Host a\n Port ssh\nHost *\n Port 07\n",),
     "no jump": ("Host a\n ProxyJump none\nHost *\n ProxyJump gate\n",),
     "no command": ("Host a\n ProxyCommand none\nHost *\n ProxyCommand nc %h %p\n",),
     "carriage returns": ("Host a\r\n Port 32\r\n User cr\r\n",),
@@ -158,6 +167,24 @@ def test_options_are_what_ssh_says(tmp_path: Path, name: str) -> None:
         check(config, host)
 
 
+def test_a_user_and_a_port_given_with_the_host_count_as_they_do_for_ssh(tmp_path: Path) -> None:
+    if shutil.which("ssh") is None:
+        pytest.skip("needs ssh: apt-get install openssh-client")
+    config = tmp_path / "config"
+    config.write_text(
+        f"Match user eve\n UserKnownHostsFile {tmp_path}/eve\nHost *\n User bob\n Port 41\n"
+        " HostName %h.net\n IdentityFile ~/k/%r@%h\n ProxyCommand nc %r %p\n"
+    )
+    words = ["ssh", "-G", "-F", config, "-p", "42", "eve@a"]
+    theirs = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    ours = read(str(config)).given("eve", 42).lookup("a")
+    for name in ("user", "port", "hostname"):
+        assert f"{name} {ours[name]}\n" in theirs
+    assert f"userknownhostsfile {ours['userknownhostsfile'][0]}\n" in theirs
+    assert ours["identityfile"] == [str(Path.home() / "k/eve@a.net")]
+    assert ours["proxycommand"] == "nc eve 42"
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_options_of_random_configurations_are_what_ssh_says(tmp_path: Path, seed: int) -> None:
     if shutil.which("ssh") is None:
@@ -181,6 +208,7 @@ def test_options_of_random_configurations_are_what_ssh_says(tmp_path: Path, seed
         "HostName %h{n}",
         "ProxyJump j{n}",
     )
+    values += ("ProxyJump none", "ProxyCommand none")
     values += ("IdentityFile k{n}", "ProxyCommand c {n} %h", "UserKnownHostsFile /k{n} ~/l")
 
     def lines(deeper: list[int]) -> str:
@@ -198,6 +226,7 @@ def test_options_of_random_configurations_are_what_ssh_says(tmp_path: Path, seed
     [
         ('Host "a\n', 'config0:1: expected a closing ", found none'),
         ("Host a\n Port ten\n", "config0:2: expected a port, got 'ten'"),
+        ("Port 70000\n", "config0:1: expected a port, got '70000'"),
         ("Match host\n", "config0:1: expected a value after 'host', found none"),
         ("Include {0}\n", "Include leads in a circle"),
         ("?\n", "config0:1: expected an option of ssh_config, got '?'"),
