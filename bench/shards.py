@@ -62,6 +62,10 @@ def shards(data: str) -> tuple[Path, ...]:
         if not path.is_file():
             found_there = "is no regular file" if path.exists() else "no such file"
             raise SpecError(f"{path}: {found_there}; expected a .rec made by 'fab data.prepare'")
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise SpecError(f"{path}: cannot be read ({error.strerror})") from error
     twice = [path for path, count in Counter(path.resolve() for path in found).items() if count > 1]
     if twice:
         raise SpecError(f"{data}: names {twice[0]} more than once; name each file once")

@@ -56,7 +56,7 @@ def is_run(folder: Path) -> bool:
     return there and not folder.name.startswith(".")
 
 
-def catalogue(folder: Path, index: Path) -> list[Entry]:
+def catalogue(folder: Path, index: Path, *, keep: bool = True) -> list[Entry]:
     """The runs of a folder, newest first; what is found is kept in `index`, where that can be."""
     try:
         runs = sorted(path for path in folder.iterdir() if path.is_dir() and is_run(path))
@@ -64,7 +64,7 @@ def catalogue(folder: Path, index: Path) -> list[Entry]:
         raise StoreError(f"{folder}: cannot be read ({error.strerror})") from error
     known = _known(index)
     found = {str(path.resolve()): _entry(path, known) for path in runs}
-    if any(known.get(name) != kept for name, kept in found.items()):
+    if keep and any(known.get(name) != kept for name, kept in found.items()):
         with suppress(StoreError):
             data = {"schema": _INDEX_SCHEMA, "runs": known | found}
             write_whole(index, json.dumps(data) + "\n")

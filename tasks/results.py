@@ -21,13 +21,13 @@ def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     from plots.runs import show
     from results.catalogue import INDEX, catalogue
 
-    index = RUNS / INDEX
+    index, keep = RUNS / INDEX, not c.config.run.dry
     if RUNS.is_dir():
-        show(catalogue(RUNS, index), "results/runs")
+        show(catalogue(RUNS, index, keep=keep), "results/runs")
     elif not in_:
         raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
     if in_:
-        show(catalogue(Path(in_), index), in_)
+        show(catalogue(Path(in_), index, keep=keep), in_)
 
 
 @task(help={"run": _RUN})

@@ -79,6 +79,19 @@ def test_a_dry_run_of_results_rm_removes_nothing(
     assert not run.exists()
 
 
+def test_a_dry_run_of_results_list_keeps_no_catalogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(results, "RUNS", tmp_path)
+    (tmp_path / "nan").mkdir()
+    (tmp_path / "nan" / "records.jsonl").write_text("")
+    TASKS["results.list"].body(dry())
+    assert [one.name for one in tmp_path.iterdir()] == ["nan"]
+    TASKS["results.list"].body(Context())
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_dry_run_of_data_prepare_moves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """Shards as a job reads them, and what is refused."""
 
+import errno
 import json
 import os
 import subprocess
@@ -85,6 +86,17 @@ def test_data_that_is_not_there_is_refused(tmp_path: Path, data: str, said: str)
         count_images(shards(str(tmp_path / data)))
     assert data in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_may_not_be_read_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(SpecError, match=r"train_0\.rec: cannot be read \(Permission denied\)"):
+        shards(str(folder))
 
 
 def test_a_file_named_twice_is_refused(folder: Path) -> None:
