@@ -175,7 +175,7 @@ def test_a_user_and_a_port_given_with_the_host_count_as_they_do_for_ssh(tmp_path
         f"Match user eve\n UserKnownHostsFile {tmp_path}/eve\nHost *\n User bob\n Port 41\n"
         " HostName %h.net\n IdentityFile ~/k/%r@%h\n ProxyCommand nc %r %p\n"
     )
-    words = ["ssh", "-G", "-F", config, "-p", "42", "eve@a"]
+    words = ["ssh", "-G", "-F", str(config), "-p", "42", "eve@a"]
     theirs = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
     ours = read(str(config)).given("eve", 42).lookup("a")
     for name in ("user", "port", "hostname"):
