@@ -161,17 +161,18 @@ def _epochs(
     """
     options, accuracy, reached = worker.options, None, False
     windows: list[dict[str, Any]] = []
-    ended, shown = "", 0
+    ended = ""
     # Asynchronous workers run on their own clocks and stop by them.
     store = None if is_async(options.kv_store) else worker.kvstore
     steps_of_epoch, feed = window_steps(worker), batches_of(worker)
     _say(worker, "ready", _facts(worker) | found)
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
         before, seen = len(windows), (0, 0)
+        shown = before
         for steps in steps_of_epoch:
             windows.append(_window(worker, feed, steps, len(windows)))
             _say(worker, "window", windows[-1])
-            shown = _show_progress(worker, epoch, windows, shown)
+            shown = _show_progress(worker, epoch, windows, before, shown)
             if worker.accuracy:
                 correct, images = worker.accuracy.read()
                 seen = seen[0] + correct, seen[1] + images
@@ -221,13 +222,16 @@ def _facts(worker: Worker) -> dict[str, Any]:
     }
 
 
-def _show_progress(worker: Worker, epoch: int, windows: list[dict[str, Any]], shown: int) -> int:
+def _show_progress(
+    worker: Worker, epoch: int, windows: list[dict[str, Any]], before: int, shown: int
+) -> int:
     """Print the throughput since the last line, if one is due; how many windows lines are about.
 
-    Warm-up windows are left out, as Speedometer leaves out an epoch's first batch.
+    Batches are those of the epoch, which `before` windows precede, as Speedometer counts them.
+    Warm-up windows are left out, as it leaves out an epoch's first batch.
     """
     last, every = windows[-1], worker.options.disp_batches
-    batches = sum(window["steps"] for window in windows)
+    batches = sum(window["steps"] for window in windows[before:])
     if batches // every == (batches - last["steps"]) // every:
         return shown
     since = windows[max(shown, worker.options.warmup_windows) :] or windows[shown:]

@@ -40,6 +40,23 @@ def test_a_line_has_the_mean_throughput_since_the_last_one(
     assert [float(rate) for _, _, rate in found] == pytest.approx(wanted, abs=0.01)
 
 
+def test_batches_are_counted_from_the_beginning_of_each_epoch(
+    photographs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timed(monkeypatch, [1.0] * 7 + [5.0, 1.0] * 20)
+    words = [*photos(photographs), "--num-epochs=2", "--steps-per-window=1", "--disp-batches=4"]
+    summary = trained(*words)
+    found = re.findall(LINE, capsys.readouterr().err)
+    each = len(summary.windows) // 2
+    assert each % 4, "an epoch's last batches have no line, and belong to none of the next"
+    due = [(epoch, batch) for epoch in (0, 1) for batch in range(4, each + 1, 4)]
+    assert [(int(epoch), int(batch)) for epoch, batch, _ in found] == due
+    size = summary.windows[0]["images"]
+    last = sum(one["seconds"] for one in summary.windows[each : each + 4])
+    first = float(next(rate for epoch, _, rate in found if epoch == "1"))
+    assert first == pytest.approx(4 * size / last, abs=0.01)
+
+
 def test_each_epoch_prints_upstreams_line_of_its_training_accuracy(
     photographs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
