@@ -10,14 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 STREAM_VARIABLE = "MXSCALE_EVENTS"
-KINDS = frozenset({"reached", "ready", "window", "validating", "epoch", "done", "failed"})
+KINDS = frozenset(
+    {
+        *("reached", "registered", "refused"),
+        *("ready", "window", "validating", "epoch", "done", "failed"),
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One thing a process said; all but the first kind are a worker's.
+    """One thing a process said; all but the first three kinds are a worker's.
 
     kind    reached     the scheduler answers it, or it is the scheduler and listens; rank -1
+            registered  a server or worker has its place in the job; rank -1
+            refused     a server: count, of the commands that it has refused so far; rank -1
             ready       after rendezvous: num_workers, worker_batch, ... as the job really uses them
             window      index, seconds, cpu_seconds, images, steps, loss
             validating  total so far; now and then, so that a long validation is no silence

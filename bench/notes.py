@@ -38,6 +38,7 @@ class NoteKind(StrEnum):
     # The job.
     BUSY_BASELINE = "busy-baseline"
     IDLE_DEVICE = "idle-device"
+    REFUSED_COMMANDS = "refused-commands"
     SLOW_RANK = "slow-rank"
     INSPECTED = "inspected"
     BRIEF = "brief"
@@ -155,6 +156,11 @@ _TABLE: Mapping[NoteKind, tuple[str, str]] = {
         "other programs used the GPUs meanwhile",
     ),
     NoteKind.BUSY_BASELINE: (_BUSY, "one-device baseline measured on a busy machine"),
+    NoteKind.REFUSED_COMMANDS: (
+        "servers refused commands without the job's signature: {count:d}. Another program reaches "
+        "their ports and may have sent gradients too, which MXNet does not check",
+        "other programs sent commands to servers",
+    ),
     NoteKind.IDLE_DEVICE: ("idle while others work", "some devices were idle"),
     NoteKind.SLOW_RANK: (
         "computes {excess:.0%} slower than the other ranks",

@@ -4,6 +4,7 @@ MXNet says nothing until all have met, and then only to workers: without this no
 which of a hundred processes the others are waiting for.
 """
 
+import ctypes
 import os
 import socket
 import threading
@@ -12,15 +13,19 @@ import time
 from bench.events import STREAM_VARIABLE, Event, say
 
 _KNOCK_SECONDS = 0.2
+# MXNet sets this variable in C when the scheduler has given the process its place in the job.
+_PLACE_VARIABLE = b"DMLC_RANK"
 
 
 def announce() -> None:
     """Says `reached` as soon as the scheduler answers this process; returns at once.
 
-    The scheduler itself says so once it listens.
+    The scheduler itself says so once it listens. A server or worker says `registered` as soon as
+    it has its place in the job.
     """
     if STREAM_VARIABLE in os.environ and "DMLC_PS_ROOT_URI" in os.environ:
-        threading.Thread(target=_knock, daemon=True).start()
+        role = os.environ.get("DMLC_ROLE", "")
+        threading.Thread(target=_follow, args=(role,), daemon=True).start()
 
 
 def _connect() -> None:
@@ -33,7 +38,7 @@ def _connect() -> None:
     socket.create_connection(address, timeout=_KNOCK_SECONDS).close()
 
 
-def _knock() -> None:
+def _follow(role: str) -> None:
     while True:
         try:
             _connect()
@@ -41,4 +46,14 @@ def _knock() -> None:
             time.sleep(_KNOCK_SECONDS)
         else:
             say(Event(kind="reached", rank=-1))
-            return
+            break
+    if role != "scheduler":
+        _wait_for_place()
+        say(Event(kind="registered", rank=-1))
+
+
+def _wait_for_place() -> None:
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    while getenv(_PLACE_VARIABLE) is None:
+        time.sleep(_KNOCK_SECONDS)

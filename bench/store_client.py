@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bench import commands
 from bench.compression import compress
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
@@ -11,6 +12,8 @@ from bench.options import Options
 # Above every parameter's key: the ballots of `any_votes`, and what the first worker says.
 _FIRST_BALLOT, _FIRST_WORD = 1_000_000_000, 1_500_000_000
 _LOUD = 1e30
+# What MXNet calls kController and kSetMultiPrecision.
+_OPTIMIZER, _MULTI_PRECISION = 0, 1
 
 
 def open_kvstore(options: Options) -> Any | None:
@@ -32,7 +35,20 @@ def open_kvstore(options: Options) -> Any | None:
         )
     if options.gc_type != "none":
         compress(store, options.gc_type, options.gc_threshold)
+    sign(store)
     return store
+
+
+def sign(store: Any) -> None:
+    """Have a distributed store sign the optimizer that it sends, as servers of ours expect."""
+
+    def set_optimizer(optimizer: Any) -> None:
+        body = commands.signed(optimizer, commands.secret())
+        store._send_command_to_servers(_OPTIMIZER, body)
+        if optimizer.multi_precision:
+            store._send_command_to_servers(_MULTI_PRECISION, "")
+
+    store.set_optimizer = set_optimizer
 
 
 def any_votes(store: Any | None, *, ballot: int, vote: bool) -> bool:

@@ -136,7 +136,8 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     try:
         options = read(sys.argv[1:])
         if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():
-            serve.main()  # as a launcher that starts one program everywhere means it
+            # As a launcher that starts one program everywhere means it.
+            serve.main(profiled=bool(options.profile_server_suffix))
         options = read(sized(options, sys.argv[1:])) if options.auto_batch else options
         _check_role(options)
         summary = _run(options)

@@ -3,7 +3,7 @@
 Standard library only and Python 3.8 or newer: it is sent over the channel and run before anything
 of ours is installed there. It speaks lines of JSON, both ways.
 
-    to it    {"do": "start", "id", "argv", "env", "cwd", "cores", "gpus"} | {"do": "beat"}
+    to it    {"do": "start", "id", "argv", "env", "bare", "cwd", "cores", "gpus"} | {"do": "beat"}
              | {"do": "stop"} | {"do": "lease", "who"} | {"do": "port", "address", "wanted"}
     from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu machine | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code

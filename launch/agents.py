@@ -4,6 +4,7 @@ import queue
 import time
 from collections.abc import Callable, Iterable
 
+from bench.commands import SECRET_VARIABLE
 from launch import ports
 from launch.channel import SILENCE_SECONDS, Channel, Message
 from launch.errors import LaunchError, PreflightError
@@ -83,13 +84,14 @@ class Agents:
         """Sends a command to the host's agent."""
         self._channels[host.name].send(message)
 
-    def start(self, process: Process) -> None:
-        """Has the agent of its host start a process."""
+    def start(self, process: Process, secret: str) -> None:
+        """Has the agent of its host start a process of the job with this secret."""
         message: dict[str, object] = {
             "do": "start",
             "id": process.id,
             "argv": list(process.argv),
-            "env": process.env,
+            "env": {**process.env, SECRET_VARIABLE: secret},
+            "bare": process.bare,
             "cwd": process.host.tree,
             "cores": list(process.cores),
             "gpus": list(process.gpus),

@@ -1,5 +1,6 @@
 """Runs the processes of one job on their hosts' agents and watches them to the end."""
 
+import secrets
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -38,8 +39,9 @@ def run(
             agents.begin_job(process.host for process in watch.processes)
         except LaunchError as error:
             return Verdict(status="lost", message=str(error))
+        secret = secrets.token_hex(32)  # in no plan: records, reports and logs have plans
         for process in watch.processes:
-            agents.start(process)
+            agents.start(process, secret)
         verdict = yield from _follow(watch, agents, writer)
         for name in verdict.silent:
             agents.give_up(name)

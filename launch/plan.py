@@ -17,6 +17,7 @@ class Process:
     """One process of a job; `env` is what it gets beside its host's own environment.
 
     cores and gpus are those of its host that it uses, empty where it is free to use any or none.
+    A bare one does not inherit variables whose names are those of secrets.
     """
 
     host: Host
@@ -26,6 +27,7 @@ class Process:
     env: dict[str, str] = field(default_factory=dict)
     cores: tuple[int, ...] = ()
     gpus: tuple[int, ...] = ()
+    bare: bool = False
 
     @property
     def id(self) -> str:
@@ -87,6 +89,7 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
         env=env,
         cores=_cores(trial, host, role, index),
         gpus=gpus,
+        bare=role != "worker",
     )
 
 

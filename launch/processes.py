@@ -18,6 +18,8 @@ _PIECES, _PIECE_BYTES, _LINE_BYTES = 2, 65536, 1 << 20
 _EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
 # ps-lite reads these from the environment: one left over there would join another job.
 _FOREIGN = ("DMLC_", "PS_")
+# Parts of names of variables that servers and schedulers have no use for.
+_SECRETS = ("TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL")
 
 # Its own time and that of its children that have ended, user and system: /proc/PID/stat, proc(5).
 _CPU, _TICKS = slice(11, 15), os.sysconf("SC_CLK_TCK")
@@ -83,7 +85,7 @@ class Child:
 
 
 def start(wanted: dict[str, Any]) -> Child:
-    """Starts a process: id, argv, env, cwd, cores, gpus; OSError or SubprocessError where not."""
+    """Start a process: id, argv, env, bare, cwd, cores, gpus; OSError, SubprocessError if not."""
     output, output_end = os.pipe()
     events, events_end = os.pipe()
     try:
@@ -111,6 +113,8 @@ def start(wanted: dict[str, Any]) -> Child:
 def _environment(wanted: dict[str, Any], events_fd: int) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     # PORT would move ps-lite's own ports; a safe path would hide the tree from `python -m`.
+    if wanted.get("bare"):
+        env = {n: v for n, v in env.items() if not any(part in n.upper() for part in _SECRETS)}
     for name in ("PORT", "PYTHONSAFEPATH"):
         env.pop(name, None)
     env["PYTHONPATH"] = os.pathsep.join(

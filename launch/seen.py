@@ -17,6 +17,8 @@ class Seen:
 
     process: Process
     reached: bool = False
+    registered: bool = False
+    refused: int = 0
     stopped: bool = False
     validating: bool = False
     rank: int | None = None

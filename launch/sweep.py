@@ -175,7 +175,7 @@ def _point(
         identity=name,
         status=verdict.status,
         message=verdict.message,
-        notes=verdict.notes,
+        notes=(*verdict.notes, *watch.refusals),
         ranks=tuple(_rank(worker) for worker in watch.workers if worker.rank is not None),
         emulated=emulated(trial, where.hosts),
         started=started,

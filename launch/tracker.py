@@ -1,6 +1,7 @@
 """The tracker of a job of any script that reads DMLC_*: its processes, followed to the end."""
 
 import contextlib
+import secrets
 import signal
 import time
 from collections.abc import Sequence
@@ -68,8 +69,9 @@ def run(job: Sequence[Process], agents: Agents, show: Take) -> Ending:
     """
     try:
         agents.begin_job(process.host for process in job)
+        secret = secrets.token_hex(32)  # only scripts of ours read it
         for process in job:
-            agents.start(process)
+            agents.start(process, secret)
         return _follow(_Running(job, time.monotonic()), agents, show)
     finally:
         agents.end_job(_quietly(show))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bench.events import Event
-from bench.notes import Note
+from bench.notes import Note, NoteKind
 from launch.channel import SILENCE_SECONDS
 from launch.disturbed import Counted, Span
 from launch.plan import Process
@@ -17,6 +17,8 @@ EARLY = frozenset({"precision", "seconds", "epochs"})
 # Messages of different hosts come in any order.
 _ORDER_SECONDS = 5.0
 _AGENT_SECONDS = SILENCE_SECONDS
+# The scheduler gives all processes their places at once; busy hosts take them later.
+_PLACE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,10 @@ class Verdict:
     stopped: bool = False
 
 
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
 class Watch:
     """Takes what agents say about one job and gives a verdict as soon as there is one.
 
@@ -64,10 +70,17 @@ class Watch:
         self.agents = {process.host.name: now for process in processes}
         self.began = now
         self.met = 0.0
+        self.placed = 0.0  # when the first process got its place in the job
         self.windows = windows
         self.idle: tuple[Note, ...] = ()
         self.failed: list[Seen] = []  # in the order heard: what fails first brings others down
         self.machines: dict[str, Span] = {}
+
+    @property
+    def refusals(self) -> tuple[Note, ...]:
+        """A note if servers have refused commands."""
+        count = sum(one.refused for one in self.seen.values())
+        return (Note(NoteKind.REFUSED_COMMANDS, {"count": count}),) if count else ()
 
     @property
     def workers(self) -> list[Seen]:
@@ -110,6 +123,10 @@ class Watch:
         one.validating = event.kind == "validating"
         if event.kind == "reached":
             one.reached = True
+        elif event.kind == "registered":
+            one.registered, self.placed = True, self.placed or now
+        elif event.kind == "refused":
+            one.refused = _count(event.values.get("count"))
         elif event.kind == "ready":
             one.rank, one.facts = event.rank, event.values
             if all(worker.rank is not None for worker in self.workers):
@@ -150,11 +167,12 @@ class Watch:
 
     def late(self, now: float) -> Verdict | None:
         """How the job has ended by what was not said in time, or None."""
+        verdict = self._silent(now) or self._displaced(now, _PLACE_SECONDS)
+        if verdict:
+            return verdict
         if self._trained():
-            return self._silent(now) or self._ending(now)
-        if not self.met:
-            return self._silent(now) or self._meeting(now)
-        return self._silent(now) or self._hung(now)
+            return self._ending(now)
+        return self._hung(now) if self.met else self._meeting(now)
 
     def _broken(self, now: float) -> Verdict | None:
         if self.failed:
@@ -214,9 +232,28 @@ class Watch:
         stopped = [one for one in self.seen.values() if one.stopped and not one.exit]
         return ", ".join(one.who for one in stopped or suspects)
 
+    def _displaced(self, now: float, seconds: float) -> Verdict | None:
+        """If some have had their places for so long, and others of the job have none."""
+        if not self.placed or now - self.placed <= seconds:
+            return None
+        joined = [one for one in self.seen.values() if one.process.role != "scheduler"]
+        left = [one for one in joined if not one.registered and one.rank is None and not one.exit]
+        if not left or any(one.stopped for one in self.seen.values()):
+            return None
+        env = left[0].process.env
+        scheduler = f"{env['DMLC_PS_ROOT_URI']}:{env['DMLC_PS_ROOT_PORT']}"
+        return Verdict(
+            status="failed",
+            message=f"{', '.join(one.who for one in left)}: expected a place in the job from the "
+            f"scheduler at {scheduler}, got none although the job is complete. Another program has "
+            f"joined it, for MXNet has no authentication; use a network and hosts of your own",
+        )
+
     def _meeting(self, now: float) -> Verdict | None:
         if now - self.began <= self.deadlines.rendezvous:
             return None
+        if displaced := self._displaced(now, 0.0):
+            return displaced
         within = f"not all processes met within {self.deadlines.rendezvous:.0f} s"
         everyone = self.seen.values()
         scheduler = [one for one in everyone if one.process.role == "scheduler"]
@@ -235,6 +272,8 @@ class Watch:
         left = [one for one in self.seen.values() if not one.exit]
         if not left or now - last <= self.deadlines.ending:
             return None
+        if displaced := self._displaced(now, 0.0):
+            return displaced
         return Verdict(
             status="hung",
             message=f"training was done, but did not end within {self.deadlines.ending:.0f} s: "

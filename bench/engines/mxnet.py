@@ -1,12 +1,15 @@
 """The programs of a job on MXNet's parameter server."""
 
+from bench.serve import PROFILED
 from bench.trial import Trial
 
 
 def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     """Module and options of one process; workers get what a person would type."""
     if role != "worker":
-        return ("-m", "bench.serve")
+        given = [one.partition("=") for one in trial.options]
+        profiled = any(name == "--profile-server-suffix" and file for name, _, file in given)
+        return ("-m", "bench.serve", *([PROFILED] if profiled else []))
     return (
         "-m",
         "bench.train_imagenet",
