@@ -47,8 +47,7 @@ class Seen:
     def how(self, code: int | None, number: int | None) -> str:
         """Its end in words, by exit code or by signal; 'ok' if all is as it should be."""
         if number is not None:
-            hint = " (out of memory?)" if number == signal.SIGKILL else ""
-            return f"was killed by {signal_name(number)}{hint}"
+            return f"was killed by {signal_name(number)}{self._cause(number)}"
         if code != 0:
             return f"exited with code {code}"
         if self.process.role != "worker" or self.done is not None:
@@ -56,6 +55,15 @@ class Seen:
         if self.rank is None:
             return "ended without having reported"
         return f"returned early, after {len(self.windows)} windows"
+
+    def _cause(self, number: int) -> str:
+        """The likely reason for a signal."""
+        if number == signal.SIGKILL:
+            return " (out of memory?)"
+        # MXNet's servers and schedulers abort on bytes that are no message of theirs.
+        if self.process.role != "worker" and number in {signal.SIGABRT, signal.SIGSEGV}:
+            return " (a malformed message from another program?)"
+        return ""
 
     @property
     def last_words(self) -> str:

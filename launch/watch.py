@@ -184,9 +184,8 @@ class Watch:
             return Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
         for one in self.seen.values():
             if self._deserted(one, now):
-                return Verdict(
-                    status="failed", message=f"{one.who} ended before the workers were done"
-                )
+                message = f"{one.who} ended before the workers were done"
+                return self._displaced(now, 0.0) or Verdict(status="failed", message=message)
         return None
 
     def _deserted(self, one: Seen, now: float) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.events import Event
+from bench.notes import Note, NoteKind
 from launch.hosts import pretend
 from launch.plan import plan
 from launch.watch import Deadlines, Verdict, Watch
@@ -172,3 +173,78 @@ def test_who_fails_first_is_named_and_not_who_that_brings_down() -> None:
     verdict = at(watch, 2.6)
     assert verdict is not None
     assert verdict.message == "worker 1 (rank 1) on host02 failed: it was done after 0 of 8 windows"
+
+
+def placed(watch: Watch, now: float, *names: str) -> Watch:
+    for name in watch.seen:
+        say(watch, name, "reached", now)
+    for name in names:
+        say(watch, name, "registered", now)
+    return watch
+
+
+def test_a_worker_without_a_place_in_a_complete_job_ends_it_and_the_cause_is_named() -> None:
+    watch = placed(watching(), 5.0, "server-0", "server-1", "worker-0")
+    assert at(watch, 25.0) is None
+    verdict = at(watch, 25.1)
+    assert verdict is not None
+    assert verdict.status == "failed"
+    assert verdict.message.startswith("worker 1 on host02: expected a place in the job from the ")
+    assert "Another program has joined it" in verdict.message
+
+
+def test_a_place_given_late_or_not_told_is_a_place() -> None:
+    watch = placed(watching(), 5.0, "server-0", "server-1", "worker-0")
+    say(watch, "worker-1", "ready", 24.0)
+    assert at(watch, 25.1) is None
+    assert at(placed(watching(), 5.0), 25.1) is None
+
+
+def test_the_cause_is_named_at_the_deadline_of_the_rendezvous_too() -> None:
+    watch = placed(watching(), 119.0, "server-0", "server-1", "worker-0")
+    assert at(watch, 120.0) is None
+    verdict = at(watch, 120.1)
+    assert verdict is not None
+    assert "Another program has joined it" in verdict.message
+
+
+def test_a_stopped_process_is_named_before_a_foreign_one_is_suspected() -> None:
+    watch = placed(watching(), 5.0, "server-0", "server-1", "worker-0")
+    watch.held("host02", ["worker-1"])
+    assert at(watch, 100.0) is None
+    verdict = at(watch, 120.1)
+    assert verdict is not None
+    assert verdict.message.endswith("missing: worker 1 on host02, which is stopped (SIGSTOP)")
+
+
+def test_a_server_without_a_place_is_named_when_a_foreign_one_has_served_the_job() -> None:
+    watch = met(placed(watching(), 5.0, "server-1", *WORKERS), 5.0)
+    for name in WORKERS:
+        say(watch, name, "done", 6.0)
+    for name in ("scheduler-0", "server-1", *WORKERS):
+        watch.exited(name, 0, None, 7.0)
+    assert at(watch, 22.0) is None
+    verdict = at(watch, 22.1)
+    assert verdict is not None
+    assert verdict.status == "failed"
+    assert verdict.message.startswith("server 0 on host01: expected a place in the job ")
+
+
+def test_refused_commands_of_all_servers_are_one_note() -> None:
+    watch = watching()
+    assert watch.refusals == ()
+    for name, count in (("server-0", 1), ("server-0", 3), ("server-1", 2), ("worker-0", "x")):
+        say(watch, name, "refused", 1.0, count=count)
+    assert watch.refusals == (Note(NoteKind.REFUSED_COMMANDS, {"count": 5}),)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("scheduler-0", " (a malformed message from another program?)"), ("worker-0", "")],
+)
+def test_the_likely_cause_of_an_abort_is_a_message(name: str, cause: str) -> None:
+    watch = watching()
+    watch.exited(name, None, 6, 1.0)
+    verdict = at(watch, 1.0)
+    assert verdict is not None
+    assert verdict.message.endswith(f" was killed by SIGABRT{cause}")
