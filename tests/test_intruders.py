@@ -64,7 +64,8 @@ def attacked(folder: Path, attack: Callable[[], object], **fields: Any) -> Recor
 
 def test_a_server_runs_nothing_that_other_programs_send(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    secrets, commands = [], []
+    secrets: list[str] = []
+    commands: list[bytes] = []
 
     def attack() -> None:
         server = pid_of("server")
@@ -119,9 +120,8 @@ def test_a_foreign_worker_ends_the_point_in_one_line(
 
     def join() -> None:
         worker = held("worker")
-        scheduler = lambda: listening(pid_of("scheduler"))  # noqa: E731
-        assert until(lambda: can(scheduler), 60)
-        with foreign_worker(scheduler(), stays=stays):
+        assert until(lambda: can(lambda: listening(pid_of("scheduler"))), 60)
+        with foreign_worker(listening(pid_of("scheduler")), stays=stays):
             os.kill(worker, signal.SIGCONT)
             over.wait(60)
 

@@ -232,7 +232,7 @@ def test_a_server_without_a_place_is_named_when_a_foreign_one_has_served_the_job
 
 def test_refused_commands_of_all_servers_are_one_note() -> None:
     watch = watching()
-    assert watch.refusals == ()
+    assert not watch.refusals
     for name, count in (("server-0", 1), ("server-0", 3), ("server-1", 2), ("worker-0", "x")):
         say(watch, name, "refused", 1.0, count=count)
     assert watch.refusals == (Note(NoteKind.REFUSED_COMMANDS, {"count": 5}),)
