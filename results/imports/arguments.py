@@ -13,6 +13,8 @@ HOROVOD = "horovod"
 BYTEPS = "byteps"
 _ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|<[^>]*>|[^,()]+)")
 _NAMESPACE = "Namespace("
+# Pixels or classes.
+_MOST = 1_000_000
 # The part of a thousand ranks' lines that others may have written into.
 _TORN = 0.05
 _NODE = re.compile(r"\bNode\[(\d+)\]|\bRank\[(\d+)\]")
@@ -118,6 +120,26 @@ def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
         yield "mode", "synthetic" if arguments["benchmark"] in {"1", "True"} else "real"
     elif arguments.get("data_train", "None") not in {"None", ""}:
         yield "mode", "real"
+    yield from _work(arguments)
+
+
+def _work(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
+    """What else decides how much there is to compute and to send."""
+    shape = [_size(one.strip()) for one in arguments.get("image_shape", "").split(",")]
+    side = _size(arguments.get("input_size") or arguments.get("data_shape") or "")
+    if len(shape) == 3 and all(shape):
+        yield "image_shape", tuple(shape)
+    elif side:
+        yield "image_shape", (3, side, side)
+    if classes := _size(arguments.get("num_classes", "")):
+        yield "num_classes", classes
+    if (compression := arguments.get("gc_type", "none")) not in {"none", "None", ""}:
+        yield "gc_type", compression
+
+
+def _size(text: str) -> int:
+    """A whole number that can be one of pixels or classes; 0 for anything else."""
+    return int(text) if is_whole(text) and int(text) <= _MOST else 0
 
 
 def _network(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:

@@ -101,12 +101,15 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
         )
     own = 1 if format_.single else devices // workers
     batch, fixed = point.batches(devices, workers)
+    usual = NETWORKS[family].image_shape if family in NETWORKS else _SHAPE
     return Trial(
         engine=f"{IMPORTED}{format_.name}",
         mode=point.one_of("mode", MODES) or format_.mode,
         network=family,
         num_layers=layers,
-        image_shape=NETWORKS[family].image_shape if family in NETWORKS else _SHAPE,
+        image_shape=said.get("image_shape", usual),
+        num_classes=said.get("num_classes", 1000),
+        gc_type=point.printable("gc_type", said.get("gc_type", "none")),
         kvstore=point.either("kvstore") or format_.kvstore,
         device=point.one_of("device", DEVICES) or "gpu",
         dtype=point.one_of("dtype", DTYPES) or "float32",
@@ -154,7 +157,7 @@ class _Point:
         asked, said = getattr(self.asked, name), self.said.get(name)
         if asked and said and asked != said:
             self._differ(name, said, asked)
-        return self._printable(name, asked or said)
+        return self.printable(name, asked or said)
 
     def network(self) -> str:
         """Its name as the log has it, or as the person does if it is one of the log's."""
@@ -163,9 +166,9 @@ class _Point:
         known = [network(name) for name in names]
         if asked and known and network(asked) not in known:
             self._differ("network", said, asked)
-        return str(self._printable("network", asked or said))
+        return str(self.printable("network", asked or said))
 
-    def _printable(self, name: str, found: Any) -> Any:
+    def printable(self, name: str, found: Any) -> Any:
         if isinstance(found, str) and not found.isprintable():
             raise SpecError(
                 f"{self.where}: {name}: expected printable characters, got {found!r:.60}"

@@ -152,7 +152,8 @@ def _field(name: str, value: str) -> dict[str, object]:
     if name == "Model":
         return {"network": value}
     if name == "Dataset":
-        return {"mode": "synthetic" if "synthetic" in value else "real"}
+        shape = {"image_shape": (3, 32, 32), "num_classes": 10} if "cifar10" in value else {}
+        return {"mode": "synthetic" if "synthetic" in value else "real", **shape}
     if name == "Variables":
         return {"kvstore": value}
     if name == "Devices":
