@@ -22,9 +22,9 @@ from results.cost import Costs
 from results.run import Run
 
 _MOST_NAMED = 3
-# Another machine's mathematics may differ in the last digit.
 # As results.csv writes numbers; Python reads more, such as 1_0, which other readers do not.
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
+_CELL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
+# Another machine's mathematics may differ in the last digit.
 _ALIKE = 1e-9
 # Digits of a number that was computed and not rounded.
 _DIGITS = 8
@@ -32,7 +32,7 @@ _DIGITS = 8
 _PIXELS = 2e-6
 # Of 255: what a last digit can change in the color of a pixel.
 _SHADES = 2
-_NUMBER = re.compile(r"(\d+\.\d+(?:e[-+]?\d+)?)")
+_NUMBER = re.compile(r"([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
 _DETAILS = re.compile(r'<script type="text/plain" id="details">([^<]*)</script>')
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MOST_BYTES = 1 << 28
@@ -195,7 +195,7 @@ def _rows(text: str) -> list[list[str]]:
 def _alike(cell: str, other: str) -> bool:
     if cell == other:
         return True
-    if not (_NUMBER.fullmatch(cell) and _NUMBER.fullmatch(other)):
+    if not (_CELL.fullmatch(cell) and _CELL.fullmatch(other)):
         return False
     return math.isclose(float(cell), float(other), rel_tol=_ALIKE)
 

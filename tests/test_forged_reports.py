@@ -185,6 +185,19 @@ def test_the_last_digit_of_a_computed_number_is_no_forgery(run: Path) -> None:
     assert verified(run, expected).wrong == []
 
 
+@pytest.mark.parametrize("name", ["results.csv", "index.html"])
+def test_a_number_in_digits_that_only_python_reads_is_a_forgery(run: Path, name: str) -> None:
+    path = run / "report" / name
+    text = path.read_text()
+    found = re.search(r"\d{2}\.\d{9,}", text)
+    assert found is not None
+    other = "".join(chr(0xFF10 + int(one)) if one.isdigit() else one for one in found[0])
+    assert float(other) == float(found[0])
+    path.write_text(text.replace(found[0], other, 1))
+    digest.write(run, "code", choice=choice(load(run)))
+    assert verified(run).wrong
+
+
 def test_a_file_that_is_of_no_report_fails_with_a_digest(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
