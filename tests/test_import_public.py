@@ -7,7 +7,15 @@ import pytest
 
 from bench.notes import NoteKind
 from results.rates import rate_of
-from tests.log_samples import mllog, namespace, speedometer, steps, timed_speedometer, upstream
+from tests.log_samples import (
+    mllog,
+    namespace,
+    speedometer,
+    steps,
+    tf_cnn,
+    timed_speedometer,
+    upstream,
+)
 from tests.test_import_samples import MEANS, PS, SLOW, made, point, refused
 from tests.test_imports import kinds
 
@@ -153,3 +161,31 @@ def test_a_block_has_the_epochs_that_an_event_in_it_counts(tmp_path: Path, told:
 )
 def test_more_logs_of_other_tools_are_refused_by_name(tmp_path: Path, text: str, tool: str) -> None:
     assert tool in refused(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shape", "classes", "compression"),
+    [
+        ({"image_shape": "3,128,128", "num_classes": 10}, (3, 128, 128), 10, "none"),
+        ({"network": "lenet", "image_shape": "1, 28, 28"}, (1, 28, 28), 1000, "none"),
+        ({"input_size": 299, "gc_type": "2bit"}, (3, 299, 299), 1000, "2bit"),
+        ({"data_shape": "160", "image_shape": "x,y"}, (3, 160, 160), 1000, "none"),
+        ({"image_shape": "3,224", "num_classes": 10**30}, (3, 224, 224), 1000, "none"),
+    ],
+)
+def test_arguments_say_image_shape_classes_and_compression(
+    tmp_path: Path,
+    arguments: dict[str, Any],
+    shape: tuple[int, ...],
+    classes: int,
+    compression: str,
+) -> None:
+    trial = made(tmp_path, upstream(**arguments), speedometer(SLOW)).trial
+    assert (trial.image_shape, trial.num_classes) == (shape, classes)
+    assert trial.gc_type == compression
+
+
+def test_cifar10s_images_have_32_pixels(tmp_path: Path) -> None:
+    text = tf_cnn(model="resnet20").replace("imagenet", "cifar10")
+    trial = made(tmp_path, text, steps(MEANS, 628.5)).trial
+    assert (trial.image_shape, trial.num_classes) == ((3, 32, 32), 10)

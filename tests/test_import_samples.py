@@ -208,34 +208,6 @@ def test_gluons_example_without_gpus_trains_on_one_cpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shape", "classes", "compression"),
-    [
-        ({"image_shape": "3,128,128", "num_classes": 10}, (3, 128, 128), 10, "none"),
-        ({"network": "lenet", "image_shape": "1, 28, 28"}, (1, 28, 28), 1000, "none"),
-        ({"input_size": 299, "gc_type": "2bit"}, (3, 299, 299), 1000, "2bit"),
-        ({"data_shape": "160", "image_shape": "x,y"}, (3, 160, 160), 1000, "none"),
-        ({"image_shape": "3,224", "num_classes": 10**30}, (3, 224, 224), 1000, "none"),
-    ],
-)
-def test_arguments_say_image_shape_classes_and_compression(
-    tmp_path: Path,
-    arguments: dict[str, Any],
-    shape: tuple[int, ...],
-    classes: int,
-    compression: str,
-) -> None:
-    trial = made(tmp_path, upstream(**arguments), speedometer(SLOW)).trial
-    assert (trial.image_shape, trial.num_classes) == (shape, classes)
-    assert trial.gc_type == compression
-
-
-def test_cifar10s_images_have_32_pixels(tmp_path: Path) -> None:
-    text = tf_cnn(model="resnet20").replace("imagenet", "cifar10")
-    trial = made(tmp_path, text, steps(MEANS, 628.5)).trial
-    assert (trial.image_shape, trial.num_classes) == ((3, 32, 32), 10)
-
-
-@pytest.mark.parametrize(
     ("dtype", "known"),
     [
         ("float16", "float16"),
