@@ -8,9 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bench.secrets import NAMES, masked
+
 _PACKAGES = ("mxnet", "numpy", "opencv-python-headless", "simplejpeg", "fabric")
-# What a job reads; of other variables, which may be nobody's business, nothing is kept.
-VARIABLES = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_", "CUDA_", "DMLC_", "PS_")
+# What a job reads and gets; of other variables, which may be nobody's business, nothing is kept.
+VARIABLES = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_", "CUDA_")
 # What changes how fast a worker computes; where servers are is for each process to know.
 _COMPUTING = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_")
 
@@ -36,7 +38,8 @@ def describe(root: Path) -> dict[str, Any]:
 
 
 def _named(starts: tuple[str, ...]) -> dict[str, str]:
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(starts)}
+    found = {name: value for name, value in sorted(os.environ.items()) if name.startswith(starts)}
+    return masked(found, os.environ.get(NAMES, "").split(","))
 
 
 def _version(package: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any, get_args, get_origin
 
 from bench.errors import SpecError, unknown
 from bench.networks import named
+from bench.secrets import masked_word
 from bench.trial import FIELDS, Trial, make
 
 # A comma or a space ends a setting where another begins, so that image_shape=3,64,64 is one.
@@ -34,7 +35,12 @@ def changed(trial: Trial, text: str) -> Trial:
     try:
         return make(fields)
     except SpecError as error:
-        raise SpecError(f"{text!r}: {error}") from error
+        raise SpecError(f"{shown(text)!r}: {error}") from error
+
+
+def shown(text: str) -> str:
+    """The settings as they were typed, secrets masked."""
+    return " ".join(map(masked_word, _BETWEEN.split(text.strip())))
 
 
 def _given(trial: Trial) -> dict[str, Any]:
@@ -48,7 +54,7 @@ def _given(trial: Trial) -> dict[str, Any]:
 
 
 def _with_variable(env: tuple[str, ...], name: str, value: str) -> tuple[str, ...]:
-    others = (one for one in env if not one.startswith(f"{name}="))
+    others = (one for one in env if one.partition("=")[0] != name)
     return (*others, f"{name}={value}")
 
 

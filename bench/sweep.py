@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import rehearsal
+from bench import rehearsal, secrets
 from bench import trial as trials
 from bench.engines import ENGINES
 from bench.errors import SpecError, is_whole, unknown
@@ -59,7 +59,8 @@ def load_sweep(
 ) -> Sweep:
     """The sweep of a name or path; raises SpecError naming file, field, expected and found.
 
-    `engine` and `fields` replace what the file says for all points. With `hosts`, of
+    `engine` and `fields` replace what the file says for all points; fields["env"] is added to what
+    it says, and wins. With `hosts`, of
     fields["devices_per_host"] devices each, points that name device counts get those of such a
     cluster (`spread`).
     """
@@ -78,7 +79,9 @@ def load_sweep(
     try:
         if hosts:
             data = spread(data, hosts, (fields or {})["devices_per_host"])
-        return _sweep(path, text, _for_all(data, fields or {}))
+        given = dict(fields or {})
+        more = given.pop("env", [])
+        return _sweep(path, text, _for_all(data, given), more)
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from error
 
@@ -96,7 +99,7 @@ def _for_all(data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
     return data | fields | {"points": kept}
 
 
-def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
+def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep:
     repeats = data.get("repeats", 3)
     if (
         not isinstance(repeats, int)
@@ -114,7 +117,7 @@ def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
     for number, point in enumerate(points, 1):
         try:
             _check_names(point)
-            for trial in _expand(shared | point):
+            for trial in _expand(shared | point, env):
                 played = rehearsal.played(trial, rates)
                 found[played.key] = played
         except SpecError as error:
@@ -124,7 +127,7 @@ def _sweep(path: Path, text: str, data: dict[str, Any]) -> Sweep:
         description=str(data.get("description", "")),
         repeats=repeats,
         trials=tuple(found.values()),
-        text=text,
+        text=secrets.masked_toml(text),
     )
 
 
@@ -137,7 +140,7 @@ def _check_names(fields: dict[str, Any]) -> None:
         raise unknown("engine", engine, ENGINES)
 
 
-def _expand(fields: dict[str, Any]) -> Iterator[Trial]:
+def _expand(fields: dict[str, Any], env: list[str]) -> Iterator[Trial]:
     axes = [
         series(fields[name]) if name == "devices" else _listed(fields[name])
         for name in _PRODUCT
@@ -150,7 +153,10 @@ def _expand(fields: dict[str, Any]) -> Iterator[Trial]:
     if "devices" in names and "devices_per_host" not in fields:
         fields = fields | {"devices_per_host": max(axes[names.index("devices")])}
     for values in itertools.product(*axes):
-        yield trials.make(_of_network(fields | dict(zip(names, values, strict=True))))
+        made = _of_network(fields | dict(zip(names, values, strict=True)))
+        if env and isinstance(kept := made.get("env", []), list):
+            made["env"] = secrets.added(kept, env)
+        yield trials.make(made)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from bench import secrets
 from bench.errors import SpecError
 from bench.faults import Fault, fault
 from bench.kvstores import checked_kvstore, is_async, is_distributed
@@ -26,7 +27,8 @@ class Trial:
     servers_per_host    server processes of a host; 0: one beside each worker
     server_hosts        hosts, after those of the workers, that run the servers alone
     emulate             more workers than a host has GPUs may share them
-    env                 "NAME=VALUE" of every process of the job
+    env                 "NAME=VALUE" of every process of the job; "NAME": its value here. Secret and
+                        passed values stand beside the text (bench.secrets)
     batch_per_device    images a step on one device; worker and global batch follow from it
     global_batch_fixed  images a step of the whole job, whatever its devices (strong scaling), and
                         batch_per_device is 0 then; 0: batch_per_device decides
@@ -202,8 +204,18 @@ class Trial:
         for name in ("python", "costs"):  # of later: what was measured without it keeps its key
             if fields[name] == FIELDS[name].default:
                 del fields[name]
+        fields["env"] = secrets.identified(self.env)
         text = json.dumps(fields, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def masked(self) -> "Trial":
+        """The trial as it may be shown, with the key of what was measured."""
+        env = tuple(map(secrets.masked_word, self.env))
+        if env == self.env:
+            return self
+        made = dataclasses.replace(self, env=env)
+        made.__dict__["key"] = self.key
+        return made
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Trial)}
@@ -227,6 +239,7 @@ def make(fields: dict[str, Any]) -> Trial:
         given.setdefault("batch_per_device", 0)
     if "batch_per_device" not in given:
         raise SpecError("batch_per_device: expected a number of images, it is missing")
+    given["env"] = tuple(map(secrets.setting, given.get("env", ())))
     trial = Trial(**given)
     check(trial)
     return trial

@@ -18,7 +18,7 @@ def checked(name: str, kind: Any, value: Any) -> Any:
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         if isinstance(value, list | tuple) and all(_is_a(item, part) for part in value):
-            return tuple(item(part) for part in value)
+            return tuple(part if isinstance(part, item) else item(part) for part in value)
         raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {value!r}")
     plain = get_args(kind)[0] if get_args(kind) else kind
     if value is None and kind != plain:

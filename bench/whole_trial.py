@@ -7,6 +7,7 @@ from bench.errors import SpecError
 from bench.kvstores import check_bandwidth, check_compression, is_distributed
 from bench.networks.catalogue import check_images
 from bench.options import parse
+from bench.secrets import Hidden
 
 if TYPE_CHECKING:
     from bench.trial import Trial
@@ -114,8 +115,10 @@ def _check_arithmetic(trial: "Trial") -> None:
 
 def _check_setting(text: str) -> None:
     name, equals, _ = text.partition("=")
-    if not equals or not name.isidentifier() or "\0" in text:
-        raise SpecError(f"env: expected NAME=VALUE, got {text!r}")
+    value = text.value or "" if isinstance(text, Hidden) else text
+    if not (name.isascii() and name.isidentifier()) or "\0" in value:
+        shown = repr(str(text)) if equals else "a word that is neither"
+        raise SpecError(f"env: expected NAME=VALUE or NAME, got {shown}")
     if name.startswith("DMLC_") and name != "DMLC_LOCAL":
         raise SpecError(f"env: {name} is set by what starts the job; leave it out")
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from bench.commands import SECRET_VARIABLE
+from bench.secrets import revealed
 from launch import ports
 from launch.channel import SILENCE_SECONDS, Channel, Message
 from launch.errors import LaunchError, PreflightError
@@ -90,7 +91,7 @@ class Agents:
             "do": "start",
             "id": process.id,
             "argv": list(process.argv),
-            "env": {**process.env, SECRET_VARIABLE: secret},
+            "env": {**revealed(process.env), SECRET_VARIABLE: secret},
             "bare": process.bare,
             "cwd": process.host.tree,
             "cores": list(process.cores),

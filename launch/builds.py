@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from bench.environment import VARIABLES
+from bench.secrets import masked
 from bench.trial import Trial
 from launch.errors import LaunchError
 from launch.hosts import Host
@@ -34,7 +35,8 @@ def look(python: str, start: Start, host: Host) -> dict[str, Any]:
     ask = {"do": "look", "trees": [host.tree], "python": python, "folder": host.tree}
     ask |= {"variables": list(VARIABLES)}
     with closing(Talk(host, start, PROBE)) as probe:
-        return probe.ask(ask, _SECONDS)
+        facts = probe.ask(ask, _SECONDS)
+    return {**facts, "variables": masked(facts["variables"])}
 
 
 def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench.environment import VARIABLES
+from bench.secrets import masked
 from launch.addresses import address_of, same_machine, sharing
 from launch.errors import LaunchError
 from launch.findings import Examined, Wanted, marked, notes, problems
@@ -114,6 +115,7 @@ class _Probe:
             self._fail(error)
             return
         facts["clock_skew"] = _skew(began, facts["time"], time.time())
+        facts["variables"] = masked(facts["variables"])
         self._facts = facts
         self._problems += problems(facts, self._wanted)
         self.host = replace(

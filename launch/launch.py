@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.secrets import masked_text
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import echo, guard, printable
 from launch.addresses import located
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = signal.Signals(caught[0]).name
         ending = Ending(code=exit_code(caught), message=f"{name}: every process was ended")
     if ending.message:
-        echo(f"error: {ending.message}", err=True)
+        echo(f"error: {masked_text(ending.message)}", err=True)
     return ending.code
 
 

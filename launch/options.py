@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.errors import is_whole
+from bench.secrets import MASK, is_secret
 from launch.errors import LaunchError
 
 _OPTIONS = (
@@ -175,10 +176,16 @@ def _env(given: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, dic
     return env | {"all": forwarded | env["all"]}
 
 
+def _shown(word: str) -> str:
+    """What was given as a variable, a secret masked."""
+    name = re.split("[=:]", word)[0]
+    return f"{name}={MASK}" if name != word and is_secret(name) else word
+
+
 def _variable(word: str, environ: Mapping[str, str]) -> tuple[str, str]:
     found = _VARIABLE.fullmatch(word)
     if found is None:
-        raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {word!r}")
+        raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {_shown(word)!r}")
     name, value = found[1], found[2]
     if value is None and name not in environ:
         raise LaunchError(f"--env {name}: expected a variable that is set here; give {name}=VALUE")

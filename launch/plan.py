@@ -1,11 +1,11 @@
 """The plan of a job: every process with its host, role, environment and command. Pure."""
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bench import secrets
 from bench.engines import ENGINES
 from bench.trial import Trial
 from launch.errors import LaunchError
@@ -60,10 +60,10 @@ def plan(
 
 
 def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: int) -> Process:
-    env = {}
+    env: dict[str, str] = {}
     if trial.device == "cpu" and trial.mode != "test-io":
         env["OMP_NUM_THREADS"] = "1"
-    env |= dict(setting.split("=", 1) for setting in trial.env)
+    env |= secrets.variables(trial.env)
     if trial.servers:
         env |= {
             "DMLC_ROLE": role,
@@ -154,6 +154,6 @@ def describe(processes: Sequence[Process]) -> list[str]:
 
 def command_line(process: Process) -> str:
     """What a person would type on its host to start it: environment, cores, command."""
-    env = [f"{name}={shlex.quote(value)}" for name, value in process.env.items()]
+    env = [secrets.assignment(name, value) for name, value in process.env.items()]
     taskset = ["taskset", "-c", ",".join(map(str, process.cores))] if process.cores else []
-    return " ".join([*env, *taskset, shlex.join(process.argv)])
+    return " ".join([*env, *taskset, secrets.command_line(process.argv)])

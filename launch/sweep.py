@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench import secrets
 from bench.environment import describe
 from bench.events import Event
 from bench.sweep import Sweep
@@ -77,6 +78,7 @@ def identified(runs: Sequence[tuple[Trial, int]], where: Where) -> list[Point]:
     """These repeats of trials, each with what a record of it depends on; checked as by `points`."""
     trials = {trial.key: trial for trial, _ in runs}
     for trial in trials.values():
+        secrets.check(trial.env)
         check_devices(trial, where)
         plan(trial, where.hosts, where.port or 0)
     if where.hosts[0].login is None:
@@ -132,10 +134,16 @@ def sweep(
 
 def _environment(what: Sweep, where: Where) -> dict[str, Any]:
     master = {"description": what.description, **describe(ROOT)}
+    hidden = {name for trial in what.trials for name in secrets.names(trial.env)}
+    # Processes on hosts get the variables of these.
+    variables = {} if where.hosts[0].login else master.pop("variables")
+    master["variables"] = secrets.masked(variables, hidden)
     hosts = {
         name: {fact: value for fact, value in found.items() if fact not in _PASSING}
         for name, found in where.facts.items()
     }
+    for facts in hosts.values():
+        facts["variables"] = secrets.masked(facts.get("variables", {}), hidden)
     return master | ({"hosts": hosts} if hosts else {})
 
 
@@ -174,7 +182,7 @@ def _point(
         trial=trial,
         identity=name,
         status=verdict.status,
-        message=verdict.message,
+        message=secrets.masked_text(verdict.message),
         notes=(*verdict.notes, *watch.refusals),
         ranks=tuple(_rank(worker) for worker in watch.workers if worker.rank is not None),
         emulated=emulated(trial, where.hosts),

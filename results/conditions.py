@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from bench.secrets import masked
 from results.record import BareRecord
 
 
@@ -9,7 +10,7 @@ def conditions(record: BareRecord) -> dict[str, str]:
     """What the first rank said of them, by name."""
     facts = record.ranks[0].facts if record.ranks else {}
     variables = facts.get("variables")
-    told = dict(variables) if isinstance(variables, dict) else {}
+    told = masked(variables) if isinstance(variables, dict) else {}
     if facts.get("instructions"):
         told["instructions"] = facts["instructions"]
     return {name: str(value) for name, value in told.items()}

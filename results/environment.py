@@ -1,10 +1,10 @@
 """The environment of a run as it is read: facts of its machines, of the kinds that tables need."""
 
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.secrets import command_line, masked, masked_word
 from results.errors import StoreError
 from results.store import read_json
 
@@ -31,13 +31,24 @@ def environment_of(folder: Path) -> dict[str, Any]:
         for fact, fits in _OF_HOST.items():
             if fact in facts and not fits(facts[fact]):
                 raise _odd(folder, f"hosts: {host!r:.40}: {fact}", facts[fact])
+        _mask(facts)
+    _mask(found)
+    if "command" in found:
+        found["command"] = list(map(masked_word, found["command"]))
     return found
+
+
+def _mask(facts: dict[str, Any]) -> None:
+    """Masks secrets among the variables of a machine, which earlier versions recorded."""
+    variables = facts.get("variables")
+    if isinstance(variables, dict):
+        facts["variables"] = masked(variables)
 
 
 def shown(environment: Mapping[str, Any]) -> dict[str, Any]:
     """What a report shows of it besides the hosts; the command as one line."""
     found = {name: value for name, value in environment.items() if name not in _HIDDEN}
-    return found | ({"command": shlex.join(found["command"])} if found.get("command") else {})
+    return found | ({"command": command_line(found["command"])} if found.get("command") else {})
 
 
 def _check(folder: Path, name: str, value: object, kind: type) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.notes import Note, NoteKind
+from bench.secrets import masked_text
 from bench.trial import Trial
 from results.conditions import conditions
 from results.ledger import slow_ranks
@@ -97,7 +98,7 @@ def measured(record: BareRecord) -> Measured:
         "elapsed_seconds": record.elapsed_seconds,
         "accuracy": record.accuracy,
         "source": record.source,
-        "commands": record.commands,
+        "commands": {name: masked_text(text) for name, text in record.commands.items()},
         "machines": record.machines,
         "conditions": conditions(record),
         "facts": record.ranks[0].facts if record.ranks else {},

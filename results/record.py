@@ -165,7 +165,8 @@ def _checked(record: Kind | None) -> Kind | None:
     _check_layout(record.trial)
     if record.status == "ok":
         _check(record)
-    return record
+    trial = record.trial.masked()
+    return record if trial is record.trial else dataclasses.replace(record, trial=trial)
 
 
 def identity_of(data: Any) -> Identity:

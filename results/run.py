@@ -168,7 +168,7 @@ def wanted_trials(folder: Path) -> list[Trial]:
     asked: list[Any] = read_json(folder, "asked.json", [])
     try:
         found = [one["trial"] for one in asked if isinstance(one, dict) and "trial" in one]
-        return [msgspec.convert(one, Trial) for one in found]
+        return [msgspec.convert(one, Trial).masked() for one in found]
     except msgspec.ValidationError as error:
         raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
 

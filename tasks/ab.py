@@ -11,7 +11,7 @@ from invoke.exceptions import Exit
 
 from bench.engines import ENGINES
 from bench.errors import SpecError
-from bench.settings import changed
+from bench.settings import changed, shown
 from bench.sweep import Sweep
 from bench.trial import Trial, chosen
 from im2rec_tools.terminal import echo
@@ -51,11 +51,17 @@ def bench_ab(  # type: ignore[no-untyped-def]
     what = spread_over(hosts, sweep, fields, engine)
     base = only(what, point)
     both = changed(base, a), changed(base, b)
-    what = replace(what, trials=both, description=f"A: {a or base.name}; B: {b or base.name}")
+    what = replace(what, trials=both, description=described(a, b, base))
     count = whole("--blocks", blocks, least=2, most=500)
     place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
     with place as where:
         compare(what, run or f"ab-{what.name}-{both[0].key[:6]}-{both[1].key[:6]}", where, count)
+
+
+def described(a: str, b: str, base: Trial) -> str:
+    """The two settings as they were typed, without secrets."""
+    first, second = (shown(text) or base.name for text in (a, b))
+    return f"A: {first}; B: {second}"
 
 
 def only(what: Sweep, point: str) -> Trial:

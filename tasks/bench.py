@@ -11,6 +11,7 @@ from bench.engines import ENGINES
 from bench.errors import SpecError
 from bench.faults import KINDS
 from bench.rehearsal import with_fault
+from bench.secrets import masked_word
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep
 from bench.trial import chosen
 from im2rec_tools.terminal import echo
@@ -83,7 +84,7 @@ def measure(
         "server_hosts": "how many of the hosts run servers alone",
         "precision": "measure a rate to so much of it (half its 95 % interval); 0: all windows",
         "budget": "seconds that the windows of a run may take in all; 0: any",
-        "x": "NAME=VALUE in the environment of every process",
+        "x": "NAME=VALUE for every process; NAME: its value here, which is not recorded",
     },
     iterable=["x"],
 )
@@ -143,7 +144,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
         "scheduler": "where it runs: first (host) or master",
         "precision": "measure a rate to so much of it (half its 95 % interval); 0: all windows",
         "budget": "seconds that the windows of a run may take in all; 0: any",
-        "x": "NAME=VALUE in the environment of every process",
+        "x": "NAME=VALUE for every process; NAME: its value here, which is not recorded",
         "log_budget": "MiB of what each process prints that are kept, the last of it",
         "in_order": "measure in the file's order, not in one of chance within each repeat",
         "speedup_baseline": SPEEDUP_BASELINE,
@@ -185,7 +186,8 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     if auto_batch:
         fields |= {"batch_per_device": 1}
     what = spread_over(hosts, sweep, fields, engine)
-    what = replace(what, command=("fab", "bench.sweep", *asked.words))
+    command = ("fab", "bench.sweep", *map(masked_word, asked.words))
+    what = replace(what, command=command)
     if auto_batch:
         check_fitting(what, hosts)
     if point:

@@ -16,6 +16,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, is_whole
+from bench.secrets import masked_text
 from im2rec_tools.errors import DataError
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import printable, said, short
@@ -85,9 +86,9 @@ def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
         except StoppedError as error:
             raise Exit(said(error), code=130) from error
         except PreflightError as error:
-            raise Exit(f"error: {said(error)}", code=3) from error
+            raise Exit(f"error: {masked_text(said(error))}", code=3) from error
         except (SpecError, DataError, LaunchError, StoreError) as error:
-            raise Exit(f"error: {said(error)}", code=2) from error
+            raise Exit(f"error: {masked_text(said(error))}", code=2) from error
         except BrokenPipeError:
             # The reader, such as head, has seen enough; nothing is left to say it to.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

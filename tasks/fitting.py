@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.arguments import MOST_BATCH
 from bench.errors import SpecError
+from bench.secrets import revealed
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from tasks.door import whole
@@ -150,7 +151,7 @@ def _tried(trial: Trial, layout: Layout, where: Where, name: str) -> Tried:
         gpu=trial.device == "gpu",
         workers=layout.workers,
         servers=layout.servers,
-        env=process.env,
+        env=revealed(process.env),
         name=f"{name}: ",
     )
 

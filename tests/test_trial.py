@@ -40,7 +40,7 @@ def test_networks_bring_their_own_image_shape() -> None:
 def test_the_key_changes_with_every_field(field: str) -> None:
     trial = make(BASE)
     value = getattr(trial, field)
-    other: Any = {bool: True, int: 1, float: 0.5, str: "x", tuple: (1,), type(None): 18}[
+    other: Any = {bool: True, int: 1, float: 0.5, str: "x", tuple: ("1",), type(None): 18}[
         type(value)
     ]
     if value is not None:

@@ -1,8 +1,8 @@
 """How a point is run again: by the harness, and process by process."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
+from bench.secrets import MASK, command_line, names
 from bench.trial import is_called
 from results.run import ELSEWHERE, Run
 from results.scaling import ScalingRow
@@ -20,14 +20,24 @@ def command(run: Run, row: ScalingRow) -> str:
         return ""
     sweep = f"{run.location}/sweep.toml"
     words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
-    return shlex.join([*words, *_options(run, row), "--run", f"{run.name}-again"])
+    given = list(map(_without_mask, _options(run, row)))
+    for name in names(row.trial.env):
+        given += [] if name in given else ["-x", name]
+    return command_line([*words, *given, "--run", f"{run.name}-again"])
+
+
+def _without_mask(word: str) -> str:
+    """The word, of a secret's NAME=*** only the name: `-x NAME` passes its value."""
+    return word.removesuffix(f"={MASK}")
 
 
 def title(run: Run) -> str:
     """What the command is, and what has to be put into it."""
     lacking = "" if _kept(run) else ", without the options that it was given then"
     put = f"; put this run's folder for {ELSEWHERE}" if run.location == ELSEWHERE else ""
-    return f"All of the point, in the checkout{lacking}{put}"
+    secret = dict.fromkeys(name for row in run.rows for name in names(row.trial.env))
+    values = f"; set {', '.join(secret)} first, whose values are not kept" if secret else ""
+    return f"All of the point, in the checkout{lacking}{put}{values}"
 
 
 def _kept(run: Run) -> Sequence[str]:
