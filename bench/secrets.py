@@ -171,9 +171,10 @@ def masked_toml(text: str) -> str:
 
 
 def added(env: Sequence[str], more: Sequence[str]) -> list[str]:
-    """The settings of a sweep and those of a command line, which win."""
-    given = {_name(one) for one in more}
-    return [*(one for one in env if _name(one) not in given), *more]
+    """The settings of a sweep, in their places, and those of a command line, which win."""
+    given = {_name(one): one for one in more}
+    kept = [given.pop(_name(one), one) for one in env]
+    return [*kept, *(one for one in more if _name(one) in given)]
 
 
 def check(env: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """Puts this checkout and its environment on hosts."""
 
 import hashlib
+import os
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -21,6 +22,7 @@ _LOOK_SECONDS, _SETUP_SECONDS = 150.0, 3600.0
 # An environment's size: with MXNet for CPUs, and for GPUs with the CUDA libraries.
 _CPU_BYTES, _GPU_BYTES = 3 << 29, 8 << 30
 _WHEELS = ".wheels"
+_MOST_NAMED = 6
 Found = TypeVar("Found")
 _LEFT_OUT = {".git", ".venv", "data", "runs", "__pycache__", ".mypy_cache", ".ruff_cache"}
 
@@ -42,6 +44,8 @@ def install(
     """
     wheels = _wheels(what.wheelhouse)
     names = code_files(ROOT)
+    if left := untracked(ROOT):
+        say(left)
 
     def tried(act: Callable[[Host], Found], host: Host) -> Found | None:
         try:
@@ -65,21 +69,44 @@ def install(
 
 
 def code_files(root: Path) -> list[str]:
-    """What a checkout is made of: what git would keep, or without git all but what was made."""
+    """What a checkout is made of: files that git tracks, or without git all but what was made.
+
+    LaunchError for a link that leads out of the checkout, whose content would be sent.
+    """
+    names = _listed(root, "-c")
+    if names is None:
+        found = (path.relative_to(root) for path in root.rglob("*"))
+        names = [str(one) for one in found if not _LEFT_OUT & set(one.parts)]
+        names = [name for name in names if not Path(name).name.startswith(".env")]
+    inside = root.resolve()
+    for name in names:
+        if not (root / name).resolve().is_relative_to(inside):
+            raise LaunchError(
+                f"{root / name}: expected a link within the checkout, and it leads out of it; "
+                f"remove it, or replace it by the file"
+            )
+    return [name for name in sorted(set(names)) if (root / name).is_file()]
+
+
+def untracked(root: Path) -> str:
+    """A line that names files of a checkout that are not sent; '' if there are none."""
+    names = sorted(_listed(root, "-o") or [])
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"left out, for git does not track them: {', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def _listed(root: Path, which: str) -> list[str] | None:
+    """Files that git tracks (-c), or neither tracks nor ignores (-o); None without git."""
     listed = subprocess.run(
-        ["git", "-C", str(root), "ls-files", "-z", "-co", "--exclude-standard"],
+        ["git", "-C", str(root), "ls-files", "-z", which, "--exclude-standard"],
         capture_output=True,
         check=False,
     )
-    if listed.returncode == 0:
-        names = {name.decode("utf-8", "surrogateescape") for name in listed.stdout.split(b"\0")}
-    else:
-        names = {
-            str(path.relative_to(root))
-            for path in root.rglob("*")
-            if not _LEFT_OUT & set(path.relative_to(root).parts)
-        }
-    return [name for name in sorted(names - {""}) if (root / name).is_file()]
+    if listed.returncode:
+        return None
+    return [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
 
 
 def _wheels(folder: Path | None) -> list[Path]:

@@ -188,11 +188,20 @@ class Ssh:
         if isinstance(gateway, str):
             with self._limits.through(_PROXY, _PROXIES):
                 made.gateway = gateway
-                proxy = made.open_gateway()
+                proxy = _proxy(made)
                 made.gateway = None
             return proxy
         with self._limits.through(str(gateway.original_host), _THROUGH):
             return dial_through(gateway.client.get_transport(), made.host, made.port)
+
+
+def _proxy(made: Connection) -> Any:
+    """The ProxyCommand of a connection, started; LaunchError without its words if it fails."""
+    try:
+        return made.open_gateway()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "its quotes do not match"
+        raise LaunchError(f"its ProxyCommand cannot be started ({why})") from None
 
 
 def _impatient(made: Connection) -> None:

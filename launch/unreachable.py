@@ -14,6 +14,7 @@ from paramiko.ssh_exception import (
     ChannelException,
     NoValidConnectionsError,
     PasswordRequiredException,
+    ProxyCommandFailure,
     SSHException,
 )
 
@@ -76,6 +77,11 @@ def _not_let_in(error: Any, to: Connection, where: str) -> str:
     )
 
 
+def _proxy_ended(error: Any, to: Connection, where: str) -> str:
+    # Not what it is: a ProxyCommand may have a password among its words.
+    return f"{where}: its ProxyCommand ended before SSH was through; run 'ssh {to.host}' to see why"
+
+
 def _no_file(error: Any, to: Connection, where: str) -> str:
     return f"{where}: {error.filename} is not there; see IdentityFile in your SSH configuration"
 
@@ -87,6 +93,7 @@ _TOLD: tuple[tuple[type[BaseException], Callable[[Any, Connection, str], str]], 
     (UnknownKeyError, _as_said),
     (AuthenticationException, _not_let_in),
     (ChannelException, _no_session),
+    (ProxyCommandFailure, _proxy_ended),
     (FileNotFoundError, _no_file),
 )
 

@@ -207,3 +207,53 @@ def test_hosts_without_an_index_train_with_pushed_wheels(roomy: Cluster, tmp_pat
     sweep = [command[0], "bench.sweep", "smoke", *words, *config, "--run", str(tmp_path / "run")]
     done = subprocess.run(sweep, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def tracked(checkout: Path) -> Path:
+    """The small checkout as a repository that tracks its script and one module."""
+    (checkout / ".gitignore").write_text("data/\n")
+    for words in (["init", "-q"], ["add", "tools", "a b.py", ".gitignore"]):
+        subprocess.run(["git", "-C", str(checkout), *words], check=True, timeout=60)
+    return checkout
+
+
+@pytest.mark.program
+def test_only_what_git_tracks_is_sent_and_the_rest_is_named(tracked: Path, tmp_path: Path) -> None:
+    (tracked / ".env").write_text("API_KEY=s3cret")
+    (tracked / "hosts").write_text("node01")
+    failed, said = installed(tmp_path)
+    assert failed == 0, said
+    assert said[0] == "left out, for git does not track them: .env, hosts"
+    there = {path.name for path in (tmp_path / "there").rglob("*") if path.is_file()}
+    assert {"a b.py", "environment.sh"} <= there
+    assert not {".env", "hosts"} & there
+
+
+def test_a_link_out_of_the_checkout_is_refused(tracked: Path, tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "id").write_text("s3cret")
+    (tracked / "inside").symlink_to("a b.py")
+    (tracked / "way").symlink_to("far")
+    (tracked / "far").symlink_to(tmp_path / "private" / "id")
+    for names in (["inside"], ["way"]):
+        subprocess.run(["git", "-C", str(tracked), "add", *names], check=True, timeout=60)
+        if names == ["inside"]:
+            assert "inside" in code_files(tracked)
+    with pytest.raises(LaunchError, match="way: expected a link within the checkout"):
+        code_files(tracked)
+
+
+def test_a_tracked_folder_that_became_a_link_out_is_refused(tracked: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "environment.sh").write_text("s3cret")
+    (tracked / "tools" / "environment.sh").unlink()
+    (tracked / "tools").rmdir()
+    (tracked / "tools").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LaunchError, match="leads out of it"):
+        code_files(tracked)
+
+
+def test_without_git_files_of_variables_are_left_out(checkout: Path) -> None:
+    (checkout / ".env").write_text("API_KEY=s3cret")
+    assert code_files(checkout) == ["a b.py", "tools/environment.sh"]
