@@ -6,14 +6,13 @@ licence of each.
 
 import random
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from im2rec_tools.command import Command, Option, main, one_of, percent, tree_root, whole
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space
+from im2rec_tools.files import check_space, create_folder, part_of, remove
 from im2rec_tools.progress import Plan, Progress, Update
 from im2rec_tools.split import validation_root
 from im2rec_tools.tree import sizes
@@ -62,18 +61,20 @@ def sample(
     check_space(root, total * _BYTES[wanted.ending], "ask for fewer images")
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root.parent, prefix=".sample-") as work:
+        work = part_of(root)  # one that was left over is drawn anew
+        create_folder(work)
+        try:
             done = 0
             for at, (place, counts) in zip(("", " val"), trees.items(), strict=False):
                 for number, (name, count) in enumerate(counts.items()):
-                    for _ in _draw(
-                        wanted, Path(work) / place.name / name, number, count, f"{seed}{at}"
-                    ):
+                    for _ in _draw(wanted, work / place.name / name, number, count, f"{seed}{at}"):
                         done += 1
                         if done % _SAY_EVERY == 0 or done == total:
                             yield Progress(step="drawing", done=done, total=total)
             for place in reversed(trees):  # where `root` is, all is
-                (Path(work) / place.name).rename(place)
+                (work / place.name).rename(place)
+        finally:
+            remove(work)
     except OSError as error:
         raise DataError(f"{root}: cannot be written ({error.strerror})") from error
     yield says

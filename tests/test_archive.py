@@ -35,7 +35,10 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run with a log, a packed log and a report."""
-    folder = tmp_path / "mine"
+    return packed_run(tmp_path / "mine")
+
+
+def packed_run(folder: Path) -> Path:
     stored(folder, record([[1, 2.0, 2.1]]), record([[1, 1.2, 1.0]], devices=2))
     logs = folder / "logs" / "abc" / "0"
     logs.mkdir(parents=True)
