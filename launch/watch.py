@@ -51,7 +51,7 @@ class Verdict:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value < 10**12 else 0
 
 
 class Watch:
@@ -181,7 +181,9 @@ class Watch:
             if not one.broken and now - one.heard <= _LAST_WORDS_SECONDS:
                 return None
             what = one.exit if one.broken else "failed"
-            return Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
+            # With a foreign server weights become garbage, which a worker takes for its own doing.
+            failed = Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
+            return self._displaced(now, _ORDER_SECONDS) or failed
         for one in self.seen.values():
             if self._deserted(one, now):
                 message = f"{one.who} ended before the workers were done"

@@ -233,7 +233,13 @@ def test_a_server_without_a_place_is_named_when_a_foreign_one_has_served_the_job
 def test_refused_commands_of_all_servers_are_one_note() -> None:
     watch = watching()
     assert not watch.refusals
-    for name, count in (("server-0", 1), ("server-0", 3), ("server-1", 2), ("worker-0", "x")):
+    for name, count in (
+        ("server-0", 1),
+        ("server-0", 3),
+        ("server-1", 2),
+        ("worker-0", "x"),
+        ("worker-1", 10**5000),
+    ):
         say(watch, name, "refused", 1.0, count=count)
     assert watch.refusals == (Note(NoteKind.REFUSED_COMMANDS, {"count": 5}),)
 
@@ -248,3 +254,11 @@ def test_the_likely_cause_of_an_abort_is_a_message(name: str, cause: str) -> Non
     verdict = at(watch, 1.0)
     assert verdict is not None
     assert verdict.message.endswith(f" was killed by SIGABRT{cause}")
+
+
+def test_a_foreign_server_is_named_and_not_the_worker_that_fails_by_it() -> None:
+    watch = placed(watching(), 5.0, "server-1", *WORKERS)
+    watch.exited("worker-0", 1, None, 10.1)
+    verdict = at(watch, 10.1)
+    assert verdict is not None
+    assert verdict.message.startswith("server 0 on host01: expected a place in the job ")
