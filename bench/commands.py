@@ -40,15 +40,19 @@ def optimizer_of(body: bytes, key: bytes) -> Any:
     signature, text = body[:_DIGITS], body[_DIGITS:]
     if not hmac.compare_digest(signature, _signature(text, key).encode()):
         raise RefusedError("no signature of this job")
-    import mxnet as mx  # noqa: PLC0415 - the launcher reads a variable's name here alone
+    # The launcher needs no more than a variable's name of this module; servers read commands while
+    # they import MXNet.
+    from mxnet.optimizer import Optimizer  # noqa: PLC0415
 
     try:
-        found = _Unpickler(base64.b64decode(text, validate=True), _classes(mx)).load()
+        found = _Unpickler(
+            base64.b64decode(text, validate=True), _classes(Optimizer.opt_registry)
+        ).load()
     except RefusedError:
         raise
     except Exception as error:
         raise RefusedError(f"not a pickle ({error})") from error
-    if not isinstance(found, mx.optimizer.Optimizer):
+    if not isinstance(found, Optimizer):
         raise RefusedError(f"expected an optimizer, got {type(found).__name__}")
     return found
 
@@ -57,7 +61,7 @@ def _signature(text: bytes, key: bytes) -> str:
     return hmac.new(key, text, hashlib.sha256).hexdigest()
 
 
-def _classes(mx: Any) -> dict[tuple[str, str], type]:
+def _classes(registered: Mapping[str, type]) -> dict[tuple[str, str], type]:
     """What a command may hold besides numbers, text, lists, tuples and dicts, by module and name.
 
     None of these writes a file or starts a program, whatever arguments it is called with.
@@ -66,7 +70,6 @@ def _classes(mx: Any) -> dict[tuple[str, str], type]:
     from bench.schedule import Epochs, Schedule  # noqa: PLC0415
     from bench.sgd import Sgd  # noqa: PLC0415
 
-    registered = mx.optimizer.Optimizer.opt_registry
     known = [Sgd, Schedule, Epochs, *(registered[name] for name in OPTIMIZERS)]
     return {(one.__module__, one.__name__): one for one in known}
 

@@ -1,12 +1,18 @@
 """The whole program of a server or a scheduler: `python -m bench.serve`, with DMLC_ROLE set.
 
-MXNet would serve while it is imported, and unpickle whatever reaches its port. So it is imported
-as a worker imports it, and a server of ours serves: it reads what workers of its job have signed.
+MXNet serves while it is imported, when it comes to its module of the server, and unpickles whatever
+reaches its port. Here another module takes the place of that one, and reads what workers of its job
+have signed.
 """
 
+import ctypes
 import os
 import sys
 import time
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any, NoReturn
 
 from bench.commands import RefusedError, optimizer_of, secret
@@ -17,6 +23,7 @@ from im2rec_tools.terminal import echo
 PROFILED = "--profiled"
 _ROLES = ("server", "scheduler")
 _SAY_SECONDS = 1.0
+_MODULE = "mxnet.kvstore.kvstore_server"
 
 
 def main(*, profiled: bool = False) -> NoReturn:
@@ -24,32 +31,49 @@ def main(*, profiled: bool = False) -> NoReturn:
 
     `profiled` servers may write the profile that their workers ask for.
     """
-    role = os.environ.get("DMLC_ROLE")
-    if role not in _ROLES:
+    if os.environ.get("DMLC_ROLE") not in _ROLES:
         echo("DMLC_ROLE: expected server or scheduler; 'fab bench.sweep' sets it", err=True)
         sys.exit(2)
     announce()
-    os.environ["DMLC_ROLE"] = "worker"
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    sys.meta_path.insert(0, _Server(profiled=profiled))
+    import bench.mxnet_import  # noqa: F401, PLC0415
 
-    os.environ["DMLC_ROLE"] = role
-    if not profiled:
-        # MXNet writes profiles where it stands, for any program that asks; here nobody can.
-        os.chdir("/proc")
-    refusals = Refusals()
-    _server(mx.kv.create("dist"), refusals).run()
-    refusals.close()
-    sys.exit()
+    raise RuntimeError(f"{_MODULE}: expected MXNet to import it")
 
 
-def _server(store: Any, refusals: "Refusals") -> Any:
-    """MXNet's server, with a reader of commands that trusts nobody but workers of this job."""
-    from mxnet.kvstore.kvstore_server import KVStoreServer  # noqa: PLC0415
+class _Server(MetaPathFinder, Loader):
+    """MXNet's module of the server, which serves the job while it is imported."""
+
+    def __init__(self, *, profiled: bool) -> None:
+        self._profiled = profiled
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """This, in place of MXNet's."""
+        return ModuleSpec(fullname, self) if fullname == _MODULE else None
+
+    def exec_module(self, module: ModuleType) -> NoReturn:
+        """Serve the job to its end, then exit."""
+        from mxnet.kvstore.base import create  # noqa: PLC0415
+
+        if not self._profiled:
+            # MXNet writes profiles where it stands, for any program that asks; here nobody can.
+            os.chdir("/proc")
+        refusals = Refusals()
+        _serve(create("dist"), refusals)
+        refusals.close()
+        sys.exit()
+
+
+def _serve(store: Any, refusals: "Refusals") -> None:
+    """Return when the job is over."""
+    from mxnet.base import _LIB, check_call  # noqa: PLC0415
 
     key = secret()
 
     # MXNet's C++ obeys all other commands by itself: these alone reach Python.
-    def obey(_head: int, body: bytes, _: object) -> None:
+    def obey(_head: int, body: bytes | None, _: object) -> None:
         try:
             optimizer = optimizer_of(body or b"", key)
         except RefusedError as error:
@@ -57,9 +81,8 @@ def _server(store: Any, refusals: "Refusals") -> Any:
         else:
             store.set_optimizer(optimizer)
 
-    server = KVStoreServer(store)
-    server._controller = lambda: obey
-    return server
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(obey)
+    check_call(_LIB.MXKVStoreRunServer(store.handle, callback, None))
 
 
 class Refusals:
