@@ -1,12 +1,12 @@
 """What two settings measured in turn came to: a page and a CSV in the run's report folder."""
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.notes import Note, merged, texts, whole
+from plots.marks import in_line
+from plots.sheet import sheet
 from results.ab import BLOCK, differences, percent
 from results.errors import StoreError
 from results.rates import rate_of
@@ -25,7 +25,7 @@ def page(lines: Sequence[str], records: Sequence[Record]) -> str:
         a, first, second, b = rates[len(BLOCK) * number : len(BLOCK) * (number + 1)]
         cells = (f"{a:.4g}, {b:.4g}", f"{first:.4g}, {second:.4g}", percent(math.expm1(one)))
         table.append(f"| {number + 1} | {' | '.join(cells)} % |")
-    listed = [f"- {line}" for line in [*lines, *remarks(records)]]
+    listed = [f"- {in_line(line)}" for line in [*lines, *remarks(records)]]
     return "\n".join(["# B against A", "", *listed, "", *table, ""])
 
 
@@ -54,15 +54,13 @@ def _runs(numbers: Sequence[int]) -> str:
 
 def table(records: Sequence[Record]) -> str:
     """A row a run, in the order of running; CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    rows: list[Sequence[object]] = [_COLUMNS]
     for number, record in enumerate(records):
         block, place = divmod(number, len(BLOCK))
         rate, repeat = rate_of(record), record.identity.repeat
         words = "; ".join(texts(notes_of(record)))
-        writer.writerow([number + 1, block + 1, BLOCK[place], repeat + 1, rate, words])
-    return text.getvalue()
+        rows.append([number + 1, block + 1, BLOCK[place], repeat + 1, rate, words])
+    return sheet(rows)
 
 
 def write(folder: Path, lines: Sequence[str], records: Sequence[Record]) -> list[Path]:

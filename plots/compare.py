@@ -1,7 +1,5 @@
 """A comparison of two runs for the terminal, as Markdown and as CSV, from the same cells."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -15,6 +13,7 @@ from im2rec_tools.terminal import printable
 from plots.apart import apart
 from plots.marks import in_cell, in_line
 from plots.numbers import significant
+from plots.sheet import sheet
 from plots.table import unit
 from results.ab import percent
 from results.compare import VERDICTS, Change, Comparison
@@ -236,18 +235,13 @@ def markdown(found: Comparison) -> str:
         disable_numparse=True,
     )
     lines = "".join(f"- {in_line(line)}\n" for line in remarks(found))
-    title = f"# {found.b.name} (B) against {found.a.name} (A), images/s"
+    title = f"# {in_line(found.b.name)} (B) against {in_cell(found.a.name)} (A), images/s"
     return f"{title}\n\n{summary(found)}.\n\n{table}\n\n{lines}"
 
 
 def table(found: Comparison) -> str:
     """A row a point under `COLUMNS`, in full digits; CSV. Rates in `unit`, visible as a part."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for name, change in _named(found):
-        writer.writerow(_values(name, change))
-    return text.getvalue()
+    return sheet([COLUMNS, *(_values(name, change) for name, change in _named(found))])
 
 
 def _values(name: str, change: Change) -> Sequence[object]:

@@ -3,7 +3,6 @@
 python -m plots.curves docs/runs/training/accuracy alexnet=alexnet.log resnet-18=resnet.log
 """
 
-import csv
 import re
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from im2rec_tools.terminal import echo, guard
+from plots.sheet import sheet
 
 _LINE = re.compile(r"^(?:rank 0 )?epoch (\d+): validation accuracy (\d\.\d+)", re.MULTILINE)
 _STYLE: Any = {"svg.hashsalt": "mxscale", "axes.grid": True, "grid.color": "#dddddd"}
@@ -38,10 +38,9 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> Figure:
 def write(stem: Path, curves: dict[str, list[tuple[int, float]]]) -> None:
     """STEM.csv with a row an epoch and network, and STEM.svg."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    with stem.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(("network", "epoch", "accuracy"))
-        rows.writerows((name, *point) for name, points in curves.items() for point in points)
+    rows = ((name, *point) for name, points in curves.items() for point in points)
+    text = sheet([("network", "epoch", "accuracy"), *rows])
+    stem.with_suffix(".csv").write_text(text, encoding="utf-8")
     with mpl.rc_context(_STYLE):
         draw(curves).savefig(stem.with_suffix(".svg"), metadata={"Date": None})
 

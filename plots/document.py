@@ -1,15 +1,17 @@
 """The report in Markdown: words, table, figures, failed points, replay, environment."""
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 
+from bench.secrets import names
+from im2rec_tools.terminal import one_line
 from plots import threads
 from plots.failures import Failures, attempted
 from plots.footer import settings_line, where
 from plots.lines import is_drawn
+from plots.marks import fenced, in_cell, in_line
 from plots.table import markdown, told
 from plots.words import paragraph
 from results.cost import NO_COSTS, Costs
@@ -26,22 +28,20 @@ _PASSING = {
 _MOST_HOSTS = 6
 # Of processes that are alike, as many as tell what the others ran.
 _MOST_SHOWN = 2
-# An underscore within a word, as in dist_sync, is one to Markdown too.
-_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 
 
 def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> str:
     """report.md, whole; parts that fail are named in it and in `failures`, or raise without."""
-    part = partial(attempted, failures)
+    part = partial(_part, failures)
     parts = [
-        f"# {'REHEARSAL ' if run.rehearsal else ''}{run.name}",
+        f"# {'REHEARSAL ' if run.rehearsal else ''}{in_line(run.name)}",
         f"<!-- report-format {FORMAT} -->",
-        plain(str(run.environment.get("description") or "")),
-        part("machine", lambda: where(run)),
-        part("settings", lambda: plain(settings_line(run.rows))),
-        part("summary", lambda: plain(paragraph(run))),
+        in_line(str(run.environment.get("description") or "")),
+        part("machine", lambda: in_line(where(run))),
+        part("settings", lambda: in_line(settings_line(run.rows))),
+        part("summary", lambda: in_line(paragraph(run))),
         markdown(run.rows, run.missing, costs, failures).rstrip(),
-        "\n".join(f"- {plain(line)}" for line in told(run.troubles)),
+        "\n".join(f"- {in_line(line)}" for line in told(run.troubles)),
         part("figures", lambda: "\n\n".join(_pictures(run.rows))),
         part("points without a number", lambda: _failed(run.rows)),
         part("environment", lambda: _environment(run)),
@@ -50,11 +50,11 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def plain(text: str) -> str:
-    """Text of hosts and people that Markdown and HTML do not take for their own."""
-    for mark in "\\`*[]<|$":
-        text = text.replace(mark, f"\\{mark}")
-    return _EDGE.sub(r"\\_", text)
+def _part(failures: Failures | None, name: str, make: Callable[[], str]) -> str:
+    """A part of the text, or the line that stands for it if it fails."""
+    before = len(failures.lines) if failures else 0
+    text = attempted(failures, name, make)
+    return in_line(text) if failures and len(failures.lines) > before else text
 
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
 def _failed(rows: Sequence[ScalingRow]) -> str:
     """Each point without a number, and why."""
     lines = [
-        f"- {plain(row.trial.name)}: {row.status}. {plain(row.message)}"
+        f"- {in_line(row.trial.name)}: {row.status}. {in_line(row.message)}"
         for row in rows
         if row.rate is None
     ]
@@ -76,7 +76,7 @@ def _failed(rows: Sequence[ScalingRow]) -> str:
 
 def _environment(run: Run) -> str:
     kept = shown(run.environment).items()
-    facts = [f"- {name}: {_text(value)}" for name, value in kept if value]
+    facts = [f"- {in_line(name)}: {_text(value)}" for name, value in kept if value]
     found = [one for one in ("\n".join(facts), _hosts(run.environment.get("hosts") or {})) if one]
     return "\n\n".join(["## Environment", *found]) if found else ""
 
@@ -86,7 +86,7 @@ def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
     names = {name: None for facts in hosts.values() for name in facts if name not in _PASSING}
     told = {name: [_text(facts.get(name)) for facts in hosts.values()] for name in names}
     same = {name: texts[0] for name, texts in told.items() if len(set(texts)) == 1}
-    alike = [f"- {name}: {text}" for name, text in same.items() if text != "-"]
+    alike = [f"- {in_line(name)}: {text}" for name, text in same.items() if text != "-"]
     differing = [name for name, texts in told.items() if len(set(texts)) > 1]
     if not hosts:
         return ""
@@ -96,27 +96,30 @@ def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
         for number, host in enumerate(hosts):
             groups.setdefault(tuple(told[name][number] for name in differing), []).append(host)
         rows = [[_listed(names), *texts] for texts, names in groups.items()]
-        table = [["what differs", *differing], ["---"] * (len(differing) + 1), *rows]
+        table = [["what differs", *map(in_cell, differing)], ["---"] * (len(differing) + 1), *rows]
         lines += ["", *(f"| {' | '.join(cells)} |" for cells in table)]
     return "\n".join(lines)
 
 
 def _listed(hosts: Sequence[str]) -> str:
     more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
-    return ", ".join(map(plain, hosts[:_MOST_HOSTS])) + more
+    return ", ".join(map(in_cell, hosts[:_MOST_HOSTS])) + more
 
 
 def _text(value: object) -> str:
     """A fact in short: members of a list with how often each is there."""
     if isinstance(value, Mapping):
         kept = {name: _text(one) for name, one in value.items() if name not in _PASSING}
-        return ", ".join(f"{name} {text}" for name, text in kept.items() if text != "-") or "-"
+        return (
+            ", ".join(f"{in_cell(name)} {text}" for name, text in kept.items() if text != "-")
+            or "-"
+        )
     if isinstance(value, list | tuple):
         if value and all(isinstance(one, int) for one in value):
             return str(len(value))
         counts = Counter(map(_text, value))
         return "; ".join(f"{n} x {text}" if n > 1 else text for text, n in counts.items()) or "-"
-    return plain(str(value)) if value is not None and value != "" else "-"
+    return in_cell(str(value)) if value is not None and value != "" else "-"
 
 
 def _replay(rows: Sequence[ScalingRow]) -> str:
@@ -128,6 +131,8 @@ def _replay(rows: Sequence[ScalingRow]) -> str:
         "What each point's first run consisted of, from the checkout; start the scheduler, then "
         "servers, then workers, each where it ran. `fab bench.plan` prints all of them."
     )
+    if any(names(row.trial.env) for row in rows):
+        how += " Values that are *** here are not kept: put in your own."
     return "\n\n".join(["## To run a point again by hand", how, *parts])
 
 
@@ -137,11 +142,10 @@ def _commands(row: ScalingRow) -> str:
     for name in commands:
         roles.setdefault(name.rpartition("-")[0], []).append(name)
     lines = []
-    for names in roles.values():
-        shown = names if len(names) <= _MOST_SHOWN else names[:1]
-        lines += [f"# {name}\n{commands[name]}" for name in shown]
-        if shown != names:
-            lines.append(f"# {names[1]} to {names[-1]} likewise; records.jsonl has them")
-    text = "\n".join(lines)
-    name = escape(row.trial.name)
-    return f"<details><summary>{name}</summary>\n\n~~~sh\n{text}\n~~~\n\n</details>"
+    for alike in roles.values():
+        shown = alike if len(alike) <= _MOST_SHOWN else alike[:1]
+        lines += [text for name in shown for text in (f"# {name}", commands[name])]
+        if shown != alike:
+            lines.append(f"# {alike[1]} to {alike[-1]} likewise; records.jsonl has them")
+    name = escape(one_line(row.trial.name))
+    return f"<details><summary>{name}</summary>\n\n{fenced(lines, 'sh')}\n\n</details>"

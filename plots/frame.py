@@ -8,6 +8,7 @@ import pandas as pd
 
 from bench.trial import Trial
 from plots.costs import columns, values
+from plots.sheet import cell
 from results.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.scaling import ScalingRow
@@ -104,13 +105,8 @@ def frame(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = "")
     """
     more = columns(costs)
     found = [_cells(row, commit) | dict(zip(more, values(row, costs), strict=True)) for row in rows]
-    kept = [{name: _kept(value) for name, value in one.items()} for one in found]
+    kept = [{name: cell(value) for name, value in one.items()} for one in found]
     return pd.DataFrame(kept, columns=[*COLUMNS, *more]).astype(dict.fromkeys(_WHOLE, "Int64"))
-
-
-def _kept(value: object) -> object:
-    """The value; of a text, what UTF-8 cannot hold is escaped, as in every file of a report."""
-    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 def parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:

@@ -1,10 +1,9 @@
 """Upstream benchmark.py's two-column CSV: a file a line of the figure."""
 
-import csv
-import io
 from collections.abc import Sequence
 
 from plots.lines import lines
+from plots.sheet import sheet
 from results.scaling import ScalingRow
 
 _HEADER = ("num_gpus", "img_processed_per_sec")
@@ -24,8 +23,5 @@ def _file_name(text: str) -> str:
 
 
 def _table(rows: Sequence[ScalingRow]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_HEADER)
-    writer.writerows((r.trial.devices, r.rate.images_per_second) for r in rows if r.rate)
-    return text.getvalue()
+    found = ((r.trial.devices, r.rate.images_per_second) for r in rows if r.rate)
+    return sheet([_HEADER, *found])

@@ -26,7 +26,8 @@ from results.store import BUFFER, TORN, read_json, write_whole
 SCHEMA = 1
 # Of a report's files: what they say, how, and where. A report of another format is not compared.
 # 1: first. 2: results.csv has intervals, settings and notes; the page has the number.
-# 3: notes on each empty cell of a baseline; what a file lacks stands above the table.
+# 3: notes on each empty cell of a baseline; what a file lacks stands above the table;
+# texts are no markup and no formulas, secrets are masked.
 FORMAT = 3
 NAME = "digests.json"
 REPORT = "report"

@@ -164,5 +164,5 @@ def test_what_hosts_and_logs_say_is_no_html_and_one_line_in_markdown(tmp_path: P
     (tmp_path / "run" / "environment.json").write_text(json.dumps({"description": said}))
     found = load(tmp_path / "run")
     for page in (document(found), markdown(compare(found, found))):
-        assert r"\<script>alert(1)\</script> Traceback | boom" in page
+        assert r"&lt;script>alert(1)&lt;/script> Traceback \| boom" in page
         assert "<script" not in page.replace(r"\<script", "")

@@ -88,9 +88,9 @@ def test_a_page_says_once_what_is_alike_on_hosts_and_lists_what_differs() -> Non
         "c<script>": {"cores": [0, 1], "gpus": [gpu], "python": "3.11", "load": 0.3},
     }
     text = document(run(three(), environment={"hosts": hosts}))
-    assert "### Hosts: a, b, c\\<script>\n\n- cores: 2\n- python: 3.11\n" in text
+    assert "### Hosts: a, b, c&lt;script>\n\n- cores: 2\n- python: 3.11\n" in text
     assert "| what differs | gpus |\n| --- | --- |\n| a, b | 2 x name Tesla K80 |\n" in text
-    assert "| c\\<script> | name Tesla K80 |" in text
+    assert "| c&lt;script> | name Tesla K80 |" in text
     assert "load" not in text
     assert "<script>" not in text.replace("\\<script>", "")
 

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from anybadge import Badge
 
+from im2rec_tools.terminal import one_line
 from results.exports.exported import Exported, legible, trained
 from results.run import Run
 from results.store import write_whole
@@ -26,7 +27,8 @@ def write(run: Run, folder: Path) -> list[Path]:
         default_color=_MEASURED if point.standing == "measured" else _DOUBTFUL,
     )
     write_whole(picture, f"{badge.badge_svg_text.strip()}\n")
-    alone = re.sub(r"([\\\[\]<>*_`])", r"\\\1", f"{legible(name)}: {number}")
+    text = one_line(f"{legible(name)}: {number}")
+    alone = re.sub(r"([\\\[\]<>*_`&|~$])", r"\\\1", text)
     write_whole(line, f"![{alone}]({quote(picture.name)})\n")
     return [picture, line]
 
