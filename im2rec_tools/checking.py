@@ -89,6 +89,7 @@ class Checked:
 
 def server(position: Any) -> Callable[[Check], Checked]:
     """What a process that reads back does with each message."""
+    import im2rec_tools.codec  # noqa: PLC0415, F401 - loaded now, or it cannot be
 
     def answer(check: Check) -> Checked:
         def at(number: int) -> None:

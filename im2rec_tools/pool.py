@@ -1,5 +1,6 @@
 """Processes that work for one, and word from them; a death ends the work with where it was."""
 
+import functools
 import importlib
 import multiprocessing
 import signal
@@ -39,6 +40,13 @@ class _Worker:
         """What it is on."""
         number, at = self.position[:]
         return f"on {self.tasks[number].where(at)}" if number in self.tasks else "between two tasks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Unloaded:
+    """The answer of a process that cannot load what it works with."""
+
+    why: str
 
 
 class Pool:
@@ -127,6 +135,11 @@ class Pool:
                 answer = connection.recv()
             except (EOFError, ConnectionError) as error:
                 raise self._death(worker) from error
+            if isinstance(answer, _Unloaded):
+                raise DataError(
+                    f"a process cannot load its codecs ({answer.why}). Free memory (ulimit -v), or "
+                    f"make the environment again"
+                )
             worker.tasks.pop(getattr(answer, "number", -1), None)
             yield answer
 
@@ -143,9 +156,17 @@ class Pool:
 def _serve(connection: Any, position: Any, module: str, *args: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Not with the imports: a module's codecs are for these processes only.
-    answer = importlib.import_module(module).server(position, *args)
+    try:
+        answer = importlib.import_module(module).server(position, *args)
+    except (ImportError, OSError, MemoryError) as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        answer = functools.partial(_refuse, _Unloaded(why=why))
     try:
         while True:
             connection.send(answer(connection.recv()))
     except (EOFError, ConnectionError):
         return  # the process that this one works for has ended, or has closed the connection
+
+
+def _refuse(reason: _Unloaded, _message: Any) -> _Unloaded:
+    return reason

@@ -169,3 +169,27 @@ def test_a_fork_server_that_dies_ends_the_run_with_one_line(tmp_path: Path, at: 
     assert b"Traceback" not in error
     if process.returncode == 2:
         assert error.decode().splitlines()[-1].startswith("error: ")
+
+
+@pytest.mark.parametrize("command", ["pack", "verify"])
+def test_processes_that_cannot_load_their_codecs_are_one_line(tmp_path: Path, command: str) -> None:
+    root = tree(tmp_path / "t", {"cat": 3})
+    pack(listed(tmp_path, [Entry(index=0, labels=(0.0,), path="cat/0.jpg")]), root, tmp_path / "o")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for name in ("simplejpeg", "cv2"):
+        (broken / f"{name}.py").write_text("raise ImportError('out of memory\\nin two lines')\n")
+    words = {"pack": [tmp_path / "x", root], "verify": [tmp_path / "o"]}[command]
+    done = subprocess.run(
+        [sys.executable, "-m", f"im2rec_tools.{command}", *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(broken)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: a process cannot load its codecs (out of memory). Free memory")
