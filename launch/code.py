@@ -5,8 +5,10 @@ Standard library only and Python 3.8 or newer: it is sent to hosts.
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
+import errno
 import hashlib
 import os
+import stat
 
 TYPE_CHECKING = False  # as in launch/lease.py
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ def code_hash(root: Path | str) -> str:
     names = [name for folder in _FOLDERS for name in _below(str(root), folder)]
     names += [name for name in _FILES if os.path.exists(os.path.join(root, name))]  # noqa: PTH110,PTH118
     for name in sorted(names, key=lambda name: name.split("/")):
-        with open(os.path.join(root, name), "rb") as file:  # noqa: PTH118,PTH123
+        path = os.path.join(root, name)  # noqa: PTH118
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a pipe would hold us for ever
+            raise OSError(errno.EINVAL, "it is no regular file", path)
+        with open(path, "rb") as file:  # noqa: PTH123
             digest.update(name.encode() + b"\0" + file.read())
     return digest.hexdigest()[:12]
 

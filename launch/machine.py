@@ -162,5 +162,7 @@ def _cuda_driver() -> str:
 
 def _nvidia_smi(query: str) -> list[list[str]]:
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=20, check=True
+    )
     return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]

@@ -50,6 +50,12 @@ def test_a_bad_pythonhome_of_a_start_up_file_is_no_missing_python(practice: Clus
     assert "encodings" in found.facts["python_problem"]
 
 
+def test_a_greeting_that_is_no_utf8_leaves_a_host_fit(practice: Cluster) -> None:
+    with start_up(practice, r"printf 'Gr\374\337e\n'; printf '\377\n' >&2"):
+        found, _ = first_of(practice)
+    assert found.problems == ()
+
+
 def test_a_module_on_pythonpath_does_not_replace_ours(practice: Cluster) -> None:
     first_of(practice)  # the host remembers what its libraries are
     evil = "mkdir ~/evil; echo 'raise SystemExit(\"evil json\")' > ~/evil/json.py"
