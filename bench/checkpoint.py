@@ -153,7 +153,10 @@ def parameters_of(prefix: str, epoch: int) -> dict[str, Any]:
     try:
         loaded = mx.nd.load(str(path))
     except mx.base.MXNetError as error:
-        raise SpecError(f"{path}: is damaged or holds no parameters") from error
+        raise SpecError(
+            f"{path}: expected arrays that MXNet saved, got {path.stat().st_size} bytes that are "
+            f"cut off or of another format; copy the checkpoint again, or load another epoch"
+        ) from error
     if not isinstance(loaded, dict):
         raise SpecError(f"{path}: holds arrays without names; expected a checkpoint's parameters")
     return {name.removeprefix("arg:").removeprefix("aux:"): one for name, one in loaded.items()}

@@ -140,7 +140,7 @@ def options_of(typed: dict[str, Any]) -> Options:
     """The options of what was typed; raises SpecError naming the option that cannot be."""
     network, layers = named(typed["network"])
     if typed["num_layers"] is not None:
-        layers = checked_layers(network, typed["num_layers"])
+        layers = checked_layers(network, typed["num_layers"], "--num-layers")
     gpus = _whole_numbers(typed["gpus"], "--gpus") if typed["gpus"] else ()
     plain = {name: value for name, value in typed.items() if name in Options.__dataclass_fields__}
     _check_needless(typed)

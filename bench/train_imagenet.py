@@ -47,10 +47,11 @@ def summary_text(options: Options, summary: "Summary") -> str:
     what = "read" if options.test_io else "trained"
     known = precision_of(alike(summary.windows), options.warmup_windows)
     batch = steady[-1]["images"] // steady[-1]["steps"]  # ranks may have different ones
+    percent = f"{float(f'{100 * known:.2g}'):g}"  # two digits, and 110 rather than 1.1e+02
     lines = [
         f"{rate:.2f} images/s {what}{by}: {images} images in {len(steady)} windows, after "
         f"{len(summary.windows) - len(steady)} of warm-up; worker batch {batch}"
-        + (f"; known to {100 * known:.2g} % (95 %, this process)" if math.isfinite(known) else "")
+        + (f"; known to {percent} % (95 %, this process)" if math.isfinite(known) else "")
     ]
     if summary.accuracy is not None:
         lines.append(f"validation accuracy {summary.accuracy:.3f}{of}")

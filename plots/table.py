@@ -329,4 +329,4 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     machine = attempted(failures, "machine", lambda: where(run))
     shared = attempted(failures, "settings", lambda: settings_line(run.rows))
     before = [line(text) for text in (words, machine, shared) if text]
-    console.print(*before, grid, *map(line, told(run.troubles)), sep="\n")
+    console.print(*before, *map(line, told(run.troubles)), grid, sep="\n")

@@ -185,11 +185,18 @@ def kept(folder: Path) -> Digests | None:
             name=name,
             code=str(data["code"]),
             prices=prices,
-            format=int(data.get("format", 1)),
+            format=_whole(data.get("format", 1)),
             choice=choice,
         )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise StoreError(f"{where}: is not as it is written ({error}); {BUILD_AGAIN}") from error
+
+
+def _whole(value: object) -> int:
+    """ValueError for what only looks like a whole number, such as '2', 2.0 or true."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"expected a whole number as its format, got {value!r}")
 
 
 def _check(data: Mapping[str, Any]) -> str:

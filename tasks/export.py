@@ -30,15 +30,18 @@ OURS = ("bench", "im2rec_tools", "results")
         "run": "name below results/runs, or a path; default: the newest",
         "to": "folder for what is written; default: report/exports of the run",
         "point": "only the points whose name has these words: 'resnet-152 x256'",
+        "speedup_baseline": "'KVSTORE xN': also speed-up and efficiency against this point",
     },
 )
 @door
-def results_export(c, target, run="", to="", point=""):  # type: ignore[no-untyped-def]
+def results_export(  # type: ignore[no-untyped-def]
+    c, target, run="", to="", point="", speedup_baseline=""
+):
     """Write a run for MLPerf's tools, TensorBoard, MLflow, JUnit, Prometheus or as a badge."""
-    from results.run import load
+    from results.run import load, with_baseline
 
     exporters = {name: _exporter(name) for name in _targets(target)}
-    wanted = load(run_folder(run))
+    wanted = with_baseline(load(run_folder(run)), speedup_baseline)
     if point:
         wanted = _only(wanted, point)
     folder = Path(to).expanduser() if to else wanted.folder / "report" / "exports"

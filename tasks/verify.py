@@ -100,7 +100,7 @@ def verified(
     Costs are at these prices, or else at those that its report was built with; `over` names the run
     that the report was built over.
     """
-    from results.digest import FORMAT, REPORT, digests, report_format
+    from results.digest import BUILD_AGAIN, FORMAT, REPORT, digests, report_format
     from results.verify import derived
 
     now = digests(folder)
@@ -109,6 +109,8 @@ def verified(
     result.unchecked += _strangers(folder)
     if (folder / REPORT / _EXPORTS).is_dir():
         result.unchecked.append(f"report/{_EXPORTS}, which results.export wrote")
+    if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
+        result.wrong.append(f"{REPORT}: expected a folder, found a file; {BUILD_AGAIN}")
     was = _kept(folder, result)
     result.wrong[:0] = _files(folder, now, was, expected)
     number = report_format(folder, was)

@@ -1,6 +1,7 @@
 """Checkpoints, the trainer's own and Module's: scored, and trained on with a new last layer."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -125,9 +126,13 @@ def test_what_cannot_be_is_one_line(
         return [f"--model={prefix}", f"--data-val={photographs / 'val'}", shape, *words]
 
     (tmp_path / "bad-symbol.json").write_text("{")
+    shutil.copy(f"{own[0]}-symbol.json", tmp_path / "cut-symbol.json")
+    whole = Path(f"{own[0]}-0003.params").read_bytes()
+    (tmp_path / "cut-0003.params").write_bytes(whole[:1000])
     for words, said in (
         (of("nowhere"), "nowhere-symbol.json: No such file"),
         (of(own[0], "--load-epoch=9"), "found m-0001.params, m-0002.params, m-0003.params"),
+        (of(str(tmp_path / "cut"), "--load-epoch=3"), "got 1000 bytes that are cut off or of"),
         (of(str(tmp_path / "bad")), "is not a network that MXNet can read"),
         (of(modules, "--load-epoch=4", shape="--image-shape=3,16,16"), "cannot run on images of"),
         (of(own[0], "--metrics=mse"), "--metrics: expected acc"),

@@ -151,3 +151,21 @@ def test_a_run_without_a_number_is_refused_where_numbers_are_all_there_is(tmp_pa
     with pytest.raises(Exit, match="no training point has a number") as caught:
         TASK.body(Context(), "badge", run=str(tmp_path / "run"))
     assert caught.value.code == 2
+
+
+def test_a_baseline_of_ones_choice_is_in_what_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = repeat([[1, 1.0, 1.0]], devices=2, devices_per_host=2)
+    four = repeat([[1, 1.25, 1.25]], devices=4, devices_per_host=4)
+    run_of(tmp_path / "run", [two, four])
+    found: list[dict[str, float]] = []
+
+    def write(run: Any, folder: Path) -> list[Path]:
+        found.extend(point.figures for point in exported(run))
+        return [folder]
+
+    monkeypatch.setattr(export, "_exporter", lambda _: write)
+    TASK.body(Context(), "junit", run=str(tmp_path / "run"), speedup_baseline="local x2")
+    assert found[1]["speedup_baseline"] == pytest.approx(1.6)
+    assert found[1]["efficiency_baseline"] == pytest.approx(0.8)

@@ -54,7 +54,10 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
     ("line", "said"),
     [
         ("--network resnett --benchmark 1 --windows 1", "did you mean 'resnet'?"),
-        ("--network vgg --num-layers 12 --benchmark 1", "expected one of 11, 13, 16, 19, got 12"),
+        (
+            "--network vgg --num-layers 12 --benchmark 1",
+            "--num-layers of network 'vgg': expected one of 11, 13, 16, 19, got 12",
+        ),
         ("--kv-store dist_snyc --benchmark 1 --windows 1", "did you mean 'dist_sync'?"),
         ("--batch-size 0 --benchmark 1 --windows 1", "--batch-size: expected a positive multiple"),
         ("--batch-size 3 --cpus 2 --benchmark 1 --windows 1", "this worker's 2 device(s), got 3"),

@@ -10,6 +10,8 @@ import pytest
 from bench import accuracy, training
 from bench.mxnet_import import mx
 from bench.notes import NoteKind
+from bench.options import parse
+from bench.train_imagenet import summary_text
 from bench.worker import gradients
 from tests.workers import SYNTHETIC, photos, trained
 
@@ -146,3 +148,15 @@ def test_training_that_diverges_to_a_finite_loss_is_noted(
     summary = trained(*SYNTHETIC, "--windows=2")
     assert [note.kind for note in summary.notes] == [NoteKind.LOSS_ROSE]
     assert "note: the loss rose from 2.3 to 4.5e+07" in capsys.readouterr().err
+
+
+def test_a_rate_that_is_hardly_known_is_printed_in_plain_per_cent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timed(monkeypatch, [1.0, 0.1, 0.1, 9.0, 0.1, 9.0, 0.1])
+    words = [*SYNTHETIC, "--windows=6", "--kv-store=local"]
+    text = summary_text(parse(words), trained(*words))
+    found = re.search(r"known to (\S+) % ", text)
+    assert found
+    assert found[1].isdecimal()
+    assert int(found[1]) > 100

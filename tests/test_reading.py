@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from plots.document import document
 from plots.frame import frame
-from plots.table import markdown
+from plots.table import markdown, show
 from results import reading
 from results.errors import StoreError
 from results.measured import measured
@@ -193,3 +194,13 @@ def test_figures_from_elsewhere_are_told_apart() -> None:
     theirs = dataclasses.replace(record([[1.0, 1.0, 1.0]]), source="imported from a.log")
     (row,) = scaling([theirs])
     assert row.remark == "not measured by mxscale: imported from a.log"
+
+
+def test_what_could_not_be_read_stands_above_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [emit(one) for one in several()]
+    run = load(kept(tmp_path, *lines[:3], lines[3][:-20]))
+    show(run)
+    for text in (document(run), capsys.readouterr().out):
+        assert 0 < text.index("COULD NOT BE READ, left out: records.jsonl") < text.index("speed-up")

@@ -1,5 +1,6 @@
 """What of a report is checked, and with which prices."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,17 @@ def test_what_is_not_derived_again_is_named(run: Path) -> None:
     assert "report/results.csv is not there" in found.unchecked
     (others,) = (one for one in found.unchecked if one.endswith("report/digests.json only"))
     assert others.startswith("ab.md: ")
+
+
+@pytest.mark.parametrize("number", ['"3"', "3.0", "true", "null", "[3]"])
+def test_a_format_that_is_no_whole_number_is_not_accepted(run: Path, number: str) -> None:
+    path = run / "report" / "digests.json"
+    path.write_text(path.read_text().replace(f'"format": {digest.FORMAT}', f'"format": {number}'))
+    assert any("expected a whole number as its format" in one for one in verified(run).wrong)
+
+
+def test_a_file_in_place_of_the_report_folder_is_wrong(run: Path) -> None:
+    shutil.rmtree(run / "report")
+    assert verified(run).wrong == []  # no report is nothing to check
+    (run / "report").touch()
+    assert verified(run).wrong[-1].startswith("report: expected a folder, found a file; 'fab")

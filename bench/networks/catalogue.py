@@ -79,14 +79,14 @@ def named(name: str) -> tuple[str, int | None]:
     raise unknown("network", name, known)
 
 
-def checked_layers(family: str, num_layers: int | None) -> int | None:
-    """The depth, or the family's default; SpecError where the family has no such depth."""
+def checked_layers(family: str, num_layers: int | None, field: str = "num_layers") -> int | None:
+    """The depth, or the family's default; SpecError naming `field` if the family has none such."""
     layers = NETWORKS[family].layers
     if num_layers is None:
         return NETWORKS[family].default_layers
     if num_layers not in layers:
         expected = f"one of {', '.join(map(str, layers))}" if layers else "no number of layers"
-        raise SpecError(f"network {family!r}: expected {expected}, got {num_layers}")
+        raise SpecError(f"{field} of network {family!r}: expected {expected}, got {num_layers}")
     return num_layers
 
 
