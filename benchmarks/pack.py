@@ -96,8 +96,10 @@ def seconds(way: Way, lst: Path, images: Path, work: Path) -> float:
         )
         took = time.perf_counter() - began
         packed = sum(1 for _ in records(prefix.with_suffix(".rec")))
-        if packed != listing.count(lst):
-            raise SystemExit(f"{way.command}: packed {packed} of {listing.count(lst)} images")
+        if packed != listing.check(lst).entries:
+            raise SystemExit(
+                f"{way.command}: packed {packed} of {listing.check(lst).entries} images"
+            )
         return took
 
 

@@ -16,7 +16,7 @@ from im2rec_tools.command import ended, follow, percent
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import whole
 from im2rec_tools.listing import Images
-from im2rec_tools.pack import pack_lists
+from im2rec_tools.pack import checked, pack_lists
 from im2rec_tools.progress import Plan, Update
 from im2rec_tools.recipe import Recipe
 from im2rec_tools.terminal import echo
@@ -192,12 +192,16 @@ def _plan(given: argparse.Namespace) -> Plan:
     )
     allowed = percent("--max-bad", given.max_bad)
     return Plan(
-        says=(
-            f"would pack {listing.count(path)} images of {path} into {path.with_suffix('.rec')}"
-            for path in lists
-        ),
+        says=_says(lists),
         work=lambda: pack_lists(work, allowed),
     )
+
+
+def _says(lists: Sequence[Path]) -> Iterator[str]:
+    for path in lists:
+        count, notes = checked(path)
+        yield from notes
+        yield f"would pack {count} images of {path} into {path.with_suffix('.rec')}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

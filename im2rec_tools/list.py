@@ -34,7 +34,15 @@ def _plan(
     def work() -> Iterator[Update]:
         images = Images()
         yield from gather(walk(root, exts), known, images, grow=labels is None)
+        older = listing.digests(prefix)
         made = write_lists(prefix, images, known, parts, shuffle=not no_shuffle)
+        now = listing.digests(prefix)
+        replaced = [path for path in made if older.get(path, now[path]) != now[path]]
+        if replaced:
+            yield (
+                f"note: {replaced[0]} held another list, which is replaced"
+                f"{f'; so are {len(replaced) - 1} more' if len(replaced) > 1 else ''}"
+            )
         yield (
             f"{len(images)} images of {len(known)} classes in {len(made)} lists: "
             f"{made[0]}{f' ... {made[-1].name}' if len(made) > 1 else ''}, {labels_of(prefix)}"

@@ -58,9 +58,11 @@ def parse(line: str, where: str) -> Entry:
 
 def read(path: Path) -> Iterator[Entry]:
     """The entries of a .lst file, one after another."""
+    number = 0
     try:
-        with path.open(encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, 1):
+        with path.open("rb") as file:
+            for number, data in enumerate(file, 1):
+                line = data.decode()
                 if number == 1 and line.startswith(_BYTE_ORDER_MARK):
                     raise DataError(
                         f"{path}:1: expected an index, got a byte order mark; remove it: "
@@ -69,9 +71,18 @@ def read(path: Path) -> Iterator[Entry]:
                 if line.strip(_BLANK):
                     yield parse(line.rstrip("\r\n"), f"{path}:{number}")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected a list in UTF-8, found {error.reason}") from error
+        raise DataError(f"{path}:{number}: {_no_utf8(error)}") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _no_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with a line, and where in it."""
+    byte = error.object[error.start]
+    return (
+        f"expected UTF-8, got byte 0x{byte:02x} at column {error.start + 1} ({error.reason}); "
+        f"convert the file with iconv"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +105,6 @@ def check(path: Path) -> Checked:
     if not again:
         return Checked(entries=len(ids))
     return Checked(entries=len(ids), twice=len(again), first=again[0])
-
-
-def count(path: Path) -> int:
-    """How many entries a .lst file has; DataError for the first line that is none."""
-    return sum(1 for _ in read(path))
 
 
 class Images:
@@ -159,6 +165,15 @@ def found(prefix: Path) -> list[Path]:
     return lists
 
 
+def digests(prefix: Path) -> dict[Path, str]:
+    """The lists of a prefix that are there, each with a digest of what it holds."""
+    found = {}
+    for path in _numbered(prefix):
+        with path.open("rb") as file:
+            found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
 def _numbered(prefix: Path) -> list[Path]:
     pattern = re.compile(re.escape(prefix.name) + r"(?:_([0-9]{1,9}))?\.lst")
     names = sorted(prefix.parent.iterdir()) if prefix.parent.is_dir() else []
@@ -212,11 +227,15 @@ def write_labels(path: Path, names: Iterable[str]) -> None:
 def read_labels(path: Path) -> dict[str, int]:
     """Class to label, from a labels file."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     labels = {}
-    for number, line in enumerate(lines, 1):
+    for number, data in enumerate(lines, 1):
+        try:
+            line = data.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}:{number}: {_no_utf8(error)}") from error
         label, tab, name = line.partition("\t")
         if not (label.isdecimal() and len(label) < 10 and tab and name) or name in labels:
             raise DataError(f"{path}:{number}: expected 'label<TAB>class', got {line!r}")

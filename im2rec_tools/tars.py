@@ -115,7 +115,8 @@ class TarImages:
         found = list(members(self.tar))
         outer = [one for one in found if isinstance(one, Member)]
         self.refused = {one.name: one.why for one in found if isinstance(one, Refused)}
-        check_names(self.tar, outer)
+        outer, twice = distinct(outer)
+        self.refused |= twice
         loose = [one.name for one in outer if not one.is_class]
         if loose or not outer:
             what = loose[0] if loose else "nothing"
@@ -156,22 +157,24 @@ class TarImages:
         return self._offsets[number], self._sizes[number]
 
 
-def check_names(tar: Path, found: list[Member]) -> None:
-    """DataError where two members of a tar would stand in one place."""
-    seen: set[str] = set()
+def distinct(found: list[Member]) -> tuple[list[Member], dict[str, str]]:
+    """The members of a tar, each in a place of its own; why each of the others is left out."""
+    places: dict[str, Member] = {}
+    folders: set[str] = set()
+    refused: dict[str, str] = {}
     for one in found:
         name = one.class_name if one.is_class else one.name
-        if name in seen:
-            raise DataError(f"{tar}: holds {name} twice")
-        seen.add(name)
-    folders = {
-        str(parent)
-        for one in found
-        if not one.is_class
-        for parent in PurePosixPath(one.name).parents
-    }
-    for name in sorted(folders & seen):
-        raise DataError(f"{tar}: holds {name} as a file or class, and as a folder")
+        above = {str(parent) for parent in PurePosixPath(name).parents} - {"."}
+        if one.is_class and name == ".tar":
+            refused[one.name] = "it names no class"
+        elif name in places:
+            refused[one.name] = TWICE
+        elif name in folders or above & places.keys():
+            refused[one.name] = "stands where another is, as a file or class and as a folder"
+        else:
+            places[name] = one
+            folders |= above
+    return list(places.values()), refused
 
 
 def _is_listed(name: str, endings: tuple[str, ...]) -> bool:

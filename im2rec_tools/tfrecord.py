@@ -15,7 +15,7 @@ from im2rec_tools.errors import DataError
 
 _MASK = 0xA282EAD8
 _LABEL = "image/class/label"
-_LARGEST_LABEL = 2**24  # beyond it a 32-bit float, which a record has, skips whole numbers
+LARGEST_LABEL = 2**24  # beyond it a 32-bit float, which a record has, skips whole numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ def _label(feature: Any, where: str) -> int:
         got = f"{len(values)} values" if len(values) != 1 else f"bytes {values[0][:20]!r}"
         raise DataError(f"{where}: {_LABEL}: expected one whole number, got {got}")
     label = values[0]
-    if label != label or not -_LARGEST_LABEL <= label <= _LARGEST_LABEL or label != int(label):  # noqa: PLR0124
+    if label != label or not -LARGEST_LABEL <= label <= LARGEST_LABEL or label != int(label):  # noqa: PLR0124
         raise DataError(
             f"{where}: {_LABEL}: expected a whole number from -2^24 to 2^24, got {label}"
         )

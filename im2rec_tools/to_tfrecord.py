@@ -27,6 +27,11 @@ def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> 
     if len(record.labels) != 1 or not record.labels[0].is_integer():
         raise DataError(f"{where}: expected one whole label, got {record.labels}")
     label = int(record.labels[0])
+    if max(abs(label), abs(label + offset)) > tfrecord.LARGEST_LABEL:
+        raise DataError(
+            f"{where}: expected a label that stays within ±2^24 with --label-offset {offset}, got "
+            f"{label}; from-tfrecord could not read it back"
+        )
     try:
         height, width = check(record.image)
     except DataError as error:

@@ -11,7 +11,7 @@ from im2rec_tools.command import Command, Option, main, path, path_or_none, perc
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.files import check_space, create, existing, held, remove, row, size, write_whole
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.tars import TWICE, Member, Refused, check_names, members, read_at
+from im2rec_tools.tars import TWICE, Member, Refused, distinct, members, read_at
 
 _SAY_EVERY = 200
 
@@ -49,8 +49,7 @@ def untar(
     and listed. Raises DataError for a damaged tar, or where there is not enough free space.
     """
     outer = list(members(tar))
-    found = [one for one in outer if isinstance(one, Member)]
-    check_names(tar, found)
+    found, twice = distinct([one for one in outer if isinstance(one, Member)])
     places = (root, *also_in)
     left = [one for one in found if not any(_target(at, one).exists() for at in places)]
     needed = sum(one.size for one in left)
@@ -68,6 +67,7 @@ def untar(
         with held(root):
             for member in left:
                 yield from _unpack(member, root, scratch, count)
+            count.bad |= twice
             yield from _totals(root, count, max_bad)
 
     return Plan(

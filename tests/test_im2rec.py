@@ -163,3 +163,15 @@ def test_bad_images_are_counted_and_listed_not_lost(tmp_path: Path) -> None:
     assert (tmp_path / "x.bad.tsv").read_text().split("\t")[1] == "cat/cut.jpg"
     assert im2rec.main(["--max-bad", "10", prefix, str(root)]) == 0
     assert len(read(tmp_path / "x.rec")) == 9
+
+
+def test_a_dry_run_of_packing_notes_ids_that_occur_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tree(tmp_path / "t", {"n01": 2})
+    names = sorted(str(path.relative_to(root)) for path in root.rglob("*.jpg"))
+    (tmp_path / "a.lst").write_text("".join(f"7\t0\t{name}\n" for name in names))
+    assert im2rec.main([str(tmp_path / "a"), str(root), "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert f"note: {tmp_path / 'a.lst'}: 1 ids occur again, the first of them 7" in said
+    assert "would pack 2 images of " in said

@@ -76,7 +76,7 @@ def test_lists_come_by_number_or_by_size_with_their_labels(tmp_path: Path) -> No
     root = tree(tmp_path / "t", {"cat": 6, "dog": 5})
     given = {"prefix": str(tmp_path / "a"), "root": str(root), "chunks": "3"}
     lines(LIST.planned(given))
-    assert [listing.count(tmp_path / f"a_{n}.lst") for n in range(3)] == [3, 4, 4]
+    assert [listing.check(tmp_path / f"a_{n}.lst").entries for n in range(3)] == [3, 4, 4]
     lines(
         LIST.planned(
             {
@@ -113,3 +113,22 @@ def test_lists_that_were_interrupted_are_made_again(tmp_path: Path) -> None:
     (tmp_path / "a.lst").write_bytes(whole)
     with pytest.raises(DataError, match=r"a\.lst: stands beside .*a_0\.lst"):
         listing.found(tmp_path / "a")
+
+
+def test_a_list_that_is_replaced_by_another_is_noted(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"n01": 3, "n02": 3})
+    given = {"prefix": str(tmp_path / "a"), "root": str(root)}
+    assert not any("note" in line for line in lines(LIST.planned(given)))
+    assert not any("note" in line for line in lines(LIST.planned(given)))
+    said = lines(LIST.planned({**given, "no_shuffle": True}))
+    assert f"note: {tmp_path / 'a.lst'} held another list, which is replaced" in said
+
+
+def test_a_line_that_is_no_utf8_is_named_with_its_number(tmp_path: Path) -> None:
+    lst, labels = tmp_path / "a.lst", tmp_path / "labels.txt"
+    lst.write_bytes(b"0\t1\ta.jpg\n1\t1\tb\xff.jpg\n")
+    with pytest.raises(DataError, match=r"a\.lst:2: expected UTF-8, got byte 0xff at column 6 "):
+        list(listing.read(lst))
+    labels.write_bytes(b"0\tn01\n1\tn02\n2\t\xe9\n")
+    with pytest.raises(DataError, match=r"labels\.txt:3: expected UTF-8, got byte 0xe9 at col"):
+        listing.read_labels(labels)

@@ -273,3 +273,31 @@ def test_packing_from_a_tar_counts_and_lists_what_it_refuses(tmp_path: Path) -> 
     assert f"3 members of {tmp_path}/odd.tar are refused: {tmp_path}/odd.tar.bad.tsv" in said
     assert said[-1].startswith("5 images in 1 shards")
     assert "3 bad" in said[-1]
+
+
+def test_what_is_in_a_tar_twice_is_skipped_and_named(tmp_path: Path) -> None:
+    first, again = inner({"a.jpg": jpeg(70, 70)}), inner({"b.jpg": jpeg(80, 80)})
+    tar = tmp_path / "a.tar"
+    with tarfile.open(tar, "w") as archive:
+        for name, data in (
+            ("n01.tar", first),
+            ("n01.tar", again),
+            ("x/n01.tar", again),
+            ("n01/loose.jpg", jpeg(60, 60)),
+            (".tar", again),
+            ("n02.tar", again),
+        ):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    for _ in range(2):
+        untar(tar, tmp_path / "full", max_bad="80")
+        found = sorted(str(path.relative_to(tmp_path / "full")) for path in tmp_path.rglob("*.jpg"))
+        assert found == ["n01/a.jpg", "n02/b.jpg"]
+        rows = (tmp_path / "full.bad.tsv").read_text().splitlines()
+        assert dict(row.split("\t") for row in rows) == {
+            "n01.tar": "is in it twice",
+            "x/n01.tar": "is in it twice",
+            "n01/loose.jpg": "stands where another is, as a file or class and as a folder",
+            ".tar": "it names no class",
+        }

@@ -13,6 +13,7 @@ from im2rec_tools.checking import verify
 from im2rec_tools.checksum import joined
 from im2rec_tools.errors import DataError
 from im2rec_tools.from_tfrecord import COMMAND as FROM
+from im2rec_tools.pack import COMMAND as PACK
 from im2rec_tools.recordio import records, unpack
 from im2rec_tools.tfrecord import Example
 from im2rec_tools.to_tfrecord import COMMAND as TO
@@ -207,3 +208,16 @@ def test_a_label_that_a_record_cannot_hold_is_refused_by_record_and_field(
     assert "record 1: image/class/label: expected " in str(caught.value)
     assert str(caught.value).endswith(got)
     assert not (tmp_path / "back" / "train.rec").exists()
+
+
+def test_a_label_that_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"n01": 1})
+    (image,) = root.rglob("*.jpg")
+    (tmp_path / "a.lst").write_text(f"0\t{2**24}\t{image.relative_to(root)}\n")
+    lines(PACK.planned({"prefix": str(tmp_path / "a"), "root": str(root)}))
+    given = {"path": str(tmp_path / "a.rec"), "out": str(tmp_path / "tf")}
+    with pytest.raises(DataError, match=r"record 0 .*within ±2\^24 with --label-offset 1, got 167"):
+        lines(TO.planned(given))
+    lines(TO.planned({**given, "label_offset": "0"}))
+    back = {"path": str(tmp_path / "tf"), "out": str(tmp_path / "back"), "label_offset": "0"}
+    lines(FROM.planned(back))
