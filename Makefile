@@ -1,7 +1,7 @@
 # make demo    photographs to scaling report on this machine, about four minutes
 # make test    format, lint, types and every test this machine can run
 # make test-pythons   what can differ, on every Python 3.11, 3.12 and 3.13 found here
-# make test-slow      many more interrupts of sweeps than make test has
+# make test-slow      many more interrupts of sweeps, and of every writer, than make test has
 # make exports        adds what fab results.export needs to the environment; see docs/export.md
 # PYTHON=python3.12 make ...   with that interpreter, in an environment of its own
 SHELL := /bin/sh

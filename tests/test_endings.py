@@ -8,21 +8,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from invoke.context import Context
+from invoke.exceptions import Exit
 
 import fabfile as _fabfile
 import im2rec_tools.files
+import im2rec_tools.packing
+import launch.sweep
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import part_of, whole, write_whole
 from launch.errors import LaunchError
 from launch.hosts import ROOT
 from launch.practice import state
 from launch.practice.state import Cluster, room, save
-from results import baselines
+from results import baselines, store
+from results.again import derive
 from results.archive import pack, unpack
 from results.catalogue import catalogue
 from results.errors import StoreError
@@ -32,10 +37,14 @@ from results.run import load
 from results.store import Store, read
 from tasks import report
 from tasks.scratch import scratch
-from tests.jobs import until
+from tests.jobs import measured, trial, until
 from tests.test_archive import packed_run
 from tests.test_fabfile import refusal, sweep_file
+from tests.test_pack import entries_of, listed
+from tests.test_pack import pack as pack_shard
 from tests.test_store import record, stored
+from tests.test_tar import tar_of_tars, untar
+from tests.trees import tree
 
 fabfile: Any = _fabfile
 TORN = [20, 70, 90, 1500]
@@ -402,6 +411,104 @@ def test_a_signal_that_ends_a_task_leaves_no_unpacked_run(
     assert process.returncode in {code, 0}
     assert "Traceback" not in said
     assert not list(there.iterdir())
+
+
+def test_an_import_that_was_ended_is_completed_by_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = ROOT / "tests" / "logs" / "horovod-32.log"
+    asked = {"network": "resnet-50", "devices": "32", "hosts": "4", "batch_per_device": "256"}
+    for step in range(1, 12):
+        run, fsync, count = tmp_path / str(step), os.fsync, 0
+
+        def ended(descriptor: int, step: int = step, fsync: Any = fsync) -> None:
+            nonlocal count
+            count += 1
+            if count == step:
+                full()
+            fsync(descriptor)
+
+        def brought(run: Path = run) -> bool:
+            options = {"run": str(run), "description": "mine", **asked}
+            with suppress(Exit):
+                fabfile.results_import.body(Context(), str(log), **options)
+                return True
+            return False
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", ended)
+            if brought():
+                break
+        assert brought() or read(run)
+        environment = store.read_json(run, "environment.json", {"": ""})
+        assert environment["description"] == "mine (imported, not measured by mxscale)"
+        assert environment["imported"]
+        assert len(read(run)) == 1
+    else:
+        pytest.fail("the import never ended")
+    assert step > 3
+
+
+@pytest.mark.program
+def test_the_events_of_a_record_count_also_where_the_sweep_ended_as_it_compressed_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch.sweep, "compress", ended)
+        with pytest.raises(KeyboardInterrupt):
+            measured(tmp_path, trial())
+    (one,) = read(tmp_path)
+    logs = tmp_path / "logs" / one.identity.key / "0"
+    assert one.status == "ok"
+    assert derive(tmp_path, one, "").without is None
+    (logs / "worker-0.events.jsonl.part").touch()
+    assert measured(tmp_path, trial()) == []
+    assert not list(logs.glob("*.part"))
+
+
+def test_a_shard_packed_without_bad_images_has_no_list_of_them(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 3})
+    lst = listed(tmp_path, entries_of(root))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "x.bad.tsv").write_text("1\tcat/1.jpg\tof an attempt that was killed\n")
+    pack_shard(lst, root, tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "x.idx",
+        "x.json",
+        "x.rec",
+    ]
+
+
+@pytest.mark.parametrize("fails", range(3))
+def test_a_shard_that_cannot_be_begun_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    root, count = tree(tmp_path / "t", {"cat": 3}), 0
+    lst = listed(tmp_path, entries_of(root))
+
+    def one(path: Path) -> Any:
+        nonlocal count
+        count += 1
+        if count > fails:
+            full()
+        return im2rec_tools.files.create(path)
+
+    monkeypatch.setattr(im2rec_tools.packing, "create", one)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(DataError, match=r"x\.rec: cannot be written \(No space left on device\)"):
+        pack_shard(lst, root, tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_tar_unpacked_without_bad_files_has_no_list_of_them(tmp_path: Path) -> None:
+    tar = tar_of_tars(tmp_path / "all.tar", tree(tmp_path / "t", {"cat": 2}))
+    bad = tmp_path / "out.bad.tsv"
+    bad.write_text("cat.tar\tdamaged when it was unpacked before\n")
+    assert untar(tar, tmp_path / "out")[-1].endswith("none refused")
+    assert not bad.exists()
 
 
 def test_a_file_that_is_private_is_so_from_the_beginning(tmp_path: Path) -> None:
