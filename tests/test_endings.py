@@ -143,6 +143,16 @@ def test_a_link_in_place_of_a_part_is_not_followed(tmp_path: Path) -> None:
         assert not os.path.lexists(part_of(tmp_path / name))
 
 
+def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(tmp_path: Path) -> None:
+    kept, run = tmp_path / "kept", tmp_path / "run"
+    kept.write_text("mine")
+    run.mkdir()
+    (run / ".lock").symlink_to(kept)
+    with pytest.raises(StoreError, match="run: cannot be written"):
+        Store(run)
+    assert kept.read_text() == "mine"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user takes root")
 def test_a_part_of_another_user_in_a_shared_folder_is_one_line(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
