@@ -17,7 +17,7 @@ from tests.log_samples import (
     upstream,
 )
 from tests.test_import_samples import MEANS, PS, SLOW, made, point, refused
-from tests.test_imports import kinds
+from tests.test_imports import kinds, note
 
 
 @pytest.mark.parametrize(
@@ -189,3 +189,28 @@ def test_cifar10s_images_have_32_pixels(tmp_path: Path) -> None:
     text = tf_cnn(model="resnet20").replace("imagenet", "cifar10")
     trial = made(tmp_path, text, steps(MEANS, 628.5)).trial
     assert (trial.image_shape, trial.num_classes) == ((3, 32, 32), 10)
+
+
+def test_python_2s_texts_are_read_without_their_marks(tmp_path: Path) -> None:
+    text = upstream(kv_store="device", dtype="float16").replace("='", "=u'")
+    found = point(made(tmp_path, text, speedometer(SLOW)))
+    assert found == ("resnet-50", "device", "float16", 1, 64)
+
+
+@pytest.mark.parametrize("network", ["resnet", "vgg"])
+def test_a_network_of_many_depths_without_its_depth_is_asked_for(
+    tmp_path: Path, network: str
+) -> None:
+    arguments = namespace(network=network, gpus="0,1", kvstore="device", batch_size=4)
+    assert "add --network NAME" in refused(tmp_path, arguments, speedometer(SLOW))
+    record = made(tmp_path, arguments, speedometer(SLOW), network=f"{network}-101")
+    assert record.trial.devices == 2
+
+
+def test_the_image_shape_of_an_unknown_network_is_named_as_assumed(tmp_path: Path) -> None:
+    arguments = namespace(network="r100", gpus="0", kvstore="device", batch_size=4)
+    record = made(tmp_path, arguments, speedometer(SLOW))
+    assert "image_shape 3,224,224" in note(record, NoteKind.LOG_ASSUMED).figures["what"]
+    arguments = namespace(network="r100", gpus="0", batch_size=4, image_shape="3,112,112")
+    record = made(tmp_path, arguments, speedometer(SLOW))
+    assert "image_shape" not in str(note(record, NoteKind.LOG_ASSUMED).figures["what"])

@@ -11,7 +11,8 @@ from results.imports.lines import Line
 # Stores of jobs in which each process has one device.
 HOROVOD = "horovod"
 BYTEPS = "byteps"
-_ARGUMENT = re.compile(r"(\w+)=('[^']*'|\"[^\"]*\"|<[^>]*>|[^,()]+)")
+# Python 2 writes u'' for text.
+_ARGUMENT = re.compile(r"(\w+)=(?:[ub](?=['\"]))?('[^']*'|\"[^\"]*\"|<[^>]*>|[^,()]+)")
 _NAMESPACE = "Namespace("
 # Pixels or classes.
 _MOST = 1_000_000
@@ -38,7 +39,8 @@ _NOT_SIXTEEN = re.compile(
 _OPTION = re.compile(
     r"--dtype[= ]['\"]?(?P<dtype>\w+)|--(?:use_)?fp16(?:[= ](?:True|true|1))?(?=[\s'\",\\]|$)"
 )
-# Upstream's networks that have a depth; the others print a --num-layers that they do not use.
+# Upstream's networks that have a depth, which is asked for if it is not printed; the others print a
+# --num-layers that they do not use.
 _LAYERED = {"resnet", "resnet-v1", "resnext", "vgg"}
 
 
@@ -145,9 +147,9 @@ def _size(text: str) -> int:
 def _network(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
     name = arguments.get("network") or arguments.get("model") or arguments.get("arch") or ""
     layers = arguments.get("num_layers", "")
-    if name in {"", "None"}:
+    if name in {"", "None"} or (name in _LAYERED and not is_whole(layers)):
         return
-    yield "network", f"{name}-{layers}" if name in _LAYERED and is_whole(layers) else name
+    yield "network", f"{name}-{layers}" if name in _LAYERED else name
     family = re.match(r"(?:resnet|resnext|vgg)\b", name)
     if family and is_whole(layers):
         yield "also_network", f"{family[0]}-{layers}"

@@ -132,6 +132,8 @@ def assumed(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[str
     yield from (
         text for name, text in taken.items() if not (getattr(asked, name) or said.get(name))
     )
+    if point.network not in NETWORKS and "image_shape" not in said:
+        yield f"image_shape {','.join(map(str, point.image_shape))}"
 
 
 @dataclass(frozen=True)
