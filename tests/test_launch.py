@@ -68,6 +68,17 @@ def test_every_process_gets_its_role_and_the_folder_that_this_was_typed_in(tmp_p
     )
 
 
+def test_the_processes_of_a_job_share_a_secret_that_no_other_job_has(tmp_path: Path) -> None:
+    secrets = []
+    for _ in range(2):
+        code, lines, _ = launched(tmp_path, "-n", "1", "sh", "-c", "echo $MXSCALE_JOB_SECRET")
+        assert (code, len(lines)) == (0, 3)
+        (one,) = {line.partition("] ")[2] for line in lines}
+        secrets.append(bytes.fromhex(one))
+    assert [len(one) for one in secrets] == [32, 32]
+    assert secrets[0] != secrets[1]
+
+
 def test_lines_of_many_processes_come_whole_and_in_order(tmp_path: Path) -> None:
     code, lines, _ = launched(tmp_path, "-n", "3", "sh", "-c", "seq 5000; printf unfinished")
     assert code == 0
