@@ -38,7 +38,9 @@ def scales(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
     tops = [_top(good, name) for name in dict.fromkeys(map(network, good))]
     yield f"{'As scripted, on' if scripted else 'On'} {_most(tops, rows)}: {_told(tops, good)}."
     if not any(row.shown for row in good) and len({row.trial.devices for row in good}) > 1:
-        yield "How far that scales cannot be said: no point has a baseline to be compared with."
+        wanted = next((str(row.wanted) for row in rows if row.wanted), "")
+        lacking = f"speed-up against {wanted}" if wanted else "baseline to be compared with"
+        yield f"How far that scales cannot be said: no point has a {lacking}."
 
 
 def _claims(rows: Sequence[ScalingRow]) -> list[ScalingRow]:

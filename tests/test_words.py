@@ -6,6 +6,7 @@ from typing import Any
 from plots.doubts import doubts
 from plots.words import paragraph
 from results.record import Record
+from results.run import with_baseline
 from results.scaling import scaling
 from tests.goldens import assert_golden
 from tests.scenes import emulated, point, published, run, three
@@ -87,6 +88,11 @@ def test_efficiency_is_told_against_each_base() -> None:
 def test_a_run_without_its_base_says_that_scaling_cannot_be_told() -> None:
     assert "How far that scales cannot be said" in said(three()[1:])
     assert "cannot be said" not in said(three()[:1])
+
+
+def test_a_chosen_baseline_that_no_point_has_is_named() -> None:
+    text = paragraph(with_baseline(run(three()), "local x7"))
+    assert "cannot be said: no point has a speed-up against local x7." in text
 
 
 def test_of_many_networks_the_best_and_the_worst_are_told() -> None:
