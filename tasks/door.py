@@ -82,7 +82,9 @@ def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
             body(c, *args, **{**kwargs, **dry(c, body)})
             sys.stdout.flush()
         except Exit as error:
-            raise Exit(error.message and short(printable(error.message)), error.code) from error
+            raise Exit(
+                error.message and short(printable(error.message)), code=error.code
+            ) from error
         except StoppedError as error:
             raise Exit(said(error), code=130) from error
         except PreflightError as error:
