@@ -3,6 +3,11 @@
 import difflib
 from collections.abc import Iterable
 
+from im2rec_tools.words import brief, is_whole, quoted
+
+# Those of words are for the packages above, which see no further down than this one.
+__all__ = ["SmallShareError", "SpecError", "brief", "is_whole", "quoted", "unknown"]
+
 
 class SpecError(Exception):
     """A mistake in a sweep, an option or a data path; its text is one line for that person."""
@@ -12,14 +17,9 @@ class SmallShareError(SpecError):
     """A worker has fewer images than a batch takes; --auto-batch looks for this class."""
 
 
-def is_whole(text: str) -> bool:
-    """Whether the text is a whole number, 0 or more, of a length that a count can have."""
-    return text.isascii() and text.isdecimal() and len(text) <= 12
-
-
 def unknown(what: str, name: object, known: Iterable[str]) -> SpecError:
     """The error for a name that is not among the known ones, with the nearest and all of them."""
     names = list(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
+    near = difflib.get_close_matches(quoted(name)[1:-1], names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return SpecError(f"unknown {what} {name!r}{hint} Known: {', '.join(names)}")
+    return SpecError(f"unknown {what} {quoted(name)}{hint} Known: {', '.join(names)}")

@@ -15,7 +15,7 @@ and in workers only
 import re
 from dataclasses import dataclass
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 
 _ANYWHERE = ("absent", "exit", "hang", "kill", "raise", "stop")
 _WORKERS_ONLY = ("alone", "early", "hash", "mute", "nan", "slow")
@@ -46,21 +46,22 @@ def fault(text: str, *, roles: dict[str, int], windows: int) -> Fault:
     match = _FORM.fullmatch(text)
     if match is None or match[3] not in KINDS:
         raise SpecError(
-            f"fault {text!r}: expected ROLE[-INDEX]:KIND[@WINDOW] with a role of worker, server, "
-            f"scheduler and a kind of {', '.join(KINDS)}"
+            f"fault {quoted(text)}: expected ROLE[-INDEX]:KIND[@WINDOW] with a role of worker, "
+            f"server, scheduler and a kind of {', '.join(KINDS)}"
         )
     role, kind = match[1], match[3]
     index, window = (None if part is None else int(part) for part in (match[2], match[4]))
     if not roles.get(role) or (index is not None and index >= roles[role]):
         there = ", ".join(f"{count} {name}(s)" for name, count in roles.items() if count)
-        raise SpecError(f"fault {text!r}: no such process in a job of {there}")
+        raise SpecError(f"fault {quoted(text)}: no such process in a job of {there}")
     if role != "worker" and (kind in _WORKERS_ONLY or window is not None):
         raise SpecError(
-            f"fault {text!r}: a {role} can be {', '.join(_ANYWHERE)}, once all have met; the other "
-            f"kinds, and windows, are for workers"
+            f"fault {quoted(text)}: a {role} can be {', '.join(_ANYWHERE)}, once all have met; the "
+            f"other kinds, and windows, are for workers"
         )
     if window is not None and (kind not in _AT_A_WINDOW or window >= windows):
         raise SpecError(
-            f"fault {text!r}: {', '.join(_AT_A_WINDOW)} can happen at a window, 0 to {windows - 1}"
+            f"fault {quoted(text)}: {', '.join(_AT_A_WINDOW)} can happen at a window, "
+            f"0 to {windows - 1}"
         )
     return Fault(role=role, index=index, kind=kind, window=window or 0)

@@ -6,7 +6,7 @@ know for a local one, silently: a typing error then looks like perfect scaling.
 
 import math
 
-from bench.errors import SpecError, unknown
+from bench.errors import SpecError, quoted, unknown
 
 LOCAL = ("local", "device", "nccl")
 DISTRIBUTED = (
@@ -40,22 +40,24 @@ def is_async(name: str) -> bool:
 def check_compression(kind: str, threshold: float, store: str, dtype: str) -> None:
     """SpecError where gradients cannot be compressed so on their way to this store."""
     if kind not in COMPRESSIONS:
-        raise SpecError(f"gc_type: expected one of {', '.join(COMPRESSIONS)}, got {kind!r}")
+        raise SpecError(f"gc_type: expected one of {', '.join(COMPRESSIONS)}, got {quoted(kind)}")
     if not math.isfinite(threshold) or threshold <= 0:
         raise SpecError(f"gc_threshold: expected a number above 0, got {threshold}")
     if kind == "none":
         return
     if not is_distributed(store):
         raise SpecError(
-            f"gc_type (--gc-type): {kind} is for stores with servers (dist_...), got {store!r}"
+            f"gc_type (--gc-type): {kind} is for stores with servers (dist_...), "
+            f"got {quoted(store)}"
         )
     if dtype == "float16":
         raise SpecError(
-            f"gc_type (--gc-type): {kind} compresses float32 gradients only, got dtype {dtype!r}"
+            f"gc_type (--gc-type): {kind} compresses float32 gradients only, "
+            f"got dtype {quoted(dtype)}"
         )
 
 
 def check_bandwidth(store: str) -> None:
     """SpecError where servers take nothing without an optimiser, which pushes and pulls lack."""
     if is_async(store):
-        raise SpecError(f"bandwidth: expected a store that is synchronous, got {store!r}")
+        raise SpecError(f"bandwidth: expected a store that is synchronous, got {quoted(store)}")

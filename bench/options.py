@@ -8,7 +8,7 @@ from typing import Any
 
 from bench import augmentation
 from bench.arguments import parser
-from bench.errors import SpecError, is_whole
+from bench.errors import SpecError, is_whole, quoted
 from bench.kvstores import checked_kvstore
 from bench.networks import NETWORKS, named
 from bench.networks.catalogue import checked_layers
@@ -99,7 +99,7 @@ def _whole_numbers(text: str, option: str, count: int | None = None) -> tuple[in
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(is_whole(part) for part in parts) or count not in {None, len(parts)} or not parts:
         wanted = f"{count} whole numbers" if count else "whole numbers"
-        raise SpecError(f"{option}: expected {wanted} joined by commas, got {text!r}")
+        raise SpecError(f"{option}: expected {wanted} joined by commas, got {quoted(text)}")
     return tuple(int(part) for part in parts)
 
 
@@ -109,7 +109,7 @@ def _numbers(text: str, option: str, count: int) -> tuple[float, ...]:
     except ValueError:
         found = ()
     if len(found) != count:
-        raise SpecError(f"{option}: expected {count} numbers joined by commas, got {text!r}")
+        raise SpecError(f"{option}: expected {count} numbers joined by commas, got {quoted(text)}")
     return found
 
 
@@ -118,7 +118,7 @@ def _image_shape(text: str | None, network: str) -> tuple[int, int, int]:
         return NETWORKS[network].image_shape
     channels, height, width = _whole_numbers(text, "--image-shape", 3)
     if min(channels, height, width) < 1:
-        raise SpecError(f"--image-shape: expected numbers of 1 or more, got {text!r}")
+        raise SpecError(f"--image-shape: expected numbers of 1 or more, got {quoted(text)}")
     return channels, height, width
 
 
@@ -189,7 +189,7 @@ def _lr_epochs(typed: dict[str, Any]) -> Epochs:
 def _loss(text: str) -> str:
     names = {"": "", "ce": "ce", "nll": "nll", "nll-loss": "nll", "nll_loss": "nll"}
     if text not in names:
-        raise SpecError(f"--loss: expected ce or nll, got {text!r}")
+        raise SpecError(f"--loss: expected ce or nll, got {quoted(text)}")
     return names[text]
 
 
@@ -200,7 +200,7 @@ def _check_needless(typed: dict[str, Any]) -> None:
         if index and Path(index) != Path(typed[name]).with_suffix(".idx"):
             raise SpecError(
                 f"{augmentation.flag(name)}-idx: the .idx beside each .rec file is read; put it "
-                f"there and leave this out, got {index!r}"
+                f"there and leave this out, got {quoted(index)}"
             )
     whole = typed["global_batch"] or typed["batch_size"]
     if typed["macrobatch_size"] > whole:

@@ -5,7 +5,7 @@ No MXNet here: servers that apply the optimiser get the schedule with it, by pic
 
 from dataclasses import dataclass
 
-from bench.errors import SpecError, is_whole
+from bench.errors import SpecError, is_whole, quoted
 
 STRATEGIES = ("linear", "power2", "sqrt", "lars")
 
@@ -71,7 +71,9 @@ def epochs(
         return Epochs(power=_power(text), factor=factor, **rest)  # type: ignore[arg-type]
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(map(is_whole, parts)):
-        raise SpecError(f"--lr-step-epochs: expected epochs such as 30,60 or pow2, got {text!r}")
+        raise SpecError(
+            f"--lr-step-epochs: expected epochs such as 30,60 or pow2, got {quoted(text)}"
+        )
     # Upstream's own rule: a factor of 1 or more switches the steps off.
     steps = tuple(sorted(int(part) for part in parts)) if factor < 1 else ()
     return Epochs(steps=steps, factor=factor, **rest)  # type: ignore[arg-type]
@@ -83,7 +85,9 @@ def _power(text: str) -> float:
     except ValueError:
         power = -1.0
     if not 0 < power < 100:
-        raise SpecError(f"--lr-step-epochs: expected 'pow' and a power, as in pow2, got {text!r}")
+        raise SpecError(
+            f"--lr-step-epochs: expected 'pow' and a power, as in pow2, got {quoted(text)}"
+        )
     return power
 
 

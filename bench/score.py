@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from bench.arguments import empty
-from bench.errors import SpecError, is_whole
+from bench.errors import SpecError, is_whole, quoted
 from bench.options import parse
 from im2rec_tools.terminal import echo, echo_error, guard
 
@@ -47,7 +47,7 @@ def metrics(text: str) -> dict[str, int]:
             found[name] = int(k)
         else:
             raise SpecError(
-                f"--metrics: expected acc, top_k_accuracy_K, ce or nll-loss, got {name!r}"
+                f"--metrics: expected acc, top_k_accuracy_K, ce or nll-loss, got {quoted(name)}"
             )
     if not found:
         raise SpecError("--metrics: expected at least one, got none")

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from typing import Any, get_args, get_origin
 
-from bench.errors import SpecError, unknown
+from bench.errors import SpecError, quoted, unknown
 from bench.networks import named
 from bench.secrets import masked_word
 from bench.trial import FIELDS, Trial, make
@@ -23,7 +23,7 @@ def changed(trial: Trial, text: str) -> Trial:
     for setting in filter(None, _BETWEEN.split(text.strip())):
         name, equals, value = setting.partition("=")
         if not equals:
-            raise SpecError(f"expected FIELD=VALUE or env.NAME=VALUE, got {setting!r}")
+            raise SpecError(f"expected FIELD=VALUE or env.NAME=VALUE, got {quoted(setting)}")
         if name.startswith("env."):
             fields["env"] = _with_variable(fields["env"], name.removeprefix("env."), value)
         elif name == "network":
@@ -35,7 +35,7 @@ def changed(trial: Trial, text: str) -> Trial:
     try:
         return make(fields)
     except SpecError as error:
-        raise SpecError(f"{shown(text)!r}: {error}") from error
+        raise SpecError(f"{quoted(shown(text))}: {error}") from error
 
 
 def shown(text: str) -> str:

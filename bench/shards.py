@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bench.errors import SpecError
+from bench.errors import SpecError, brief, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.recordio import offsets_of
 
@@ -41,7 +41,9 @@ def _path(text: str) -> Path:
         pass  # said by whoever reads it
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise SpecError(f"{text[:80]!r}: expected a path of data, and it has {reason!r}") from error
+        raise SpecError(
+            f"{quoted(brief(text))}: expected a path of data, and it has {quoted(reason)}"
+        ) from error
     return Path(text)
 
 

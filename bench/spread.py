@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bench.errors import is_whole
 from bench.kvstores import is_distributed
 
 
@@ -56,4 +57,6 @@ def _first(counts: Any) -> int:
     if isinstance(counts, str):
         counts = counts.partition("..")[0]
     listed = counts if isinstance(counts, list) else [counts]
-    return min((int(one) for one in listed if str(one).isdigit()), default=1)
+    texts = (one for one in listed if isinstance(one, str) and is_whole(one))
+    whole = [*map(int, texts), *(one for one in listed if isinstance(one, int))]
+    return min(whole, default=1)

@@ -8,6 +8,7 @@ field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 
 
 import contextlib
 import itertools
+import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from typing import Any
 from bench import rehearsal, secrets
 from bench import trial as trials
 from bench.engines import ENGINES
-from bench.errors import SpecError, is_whole, unknown
+from bench.errors import SpecError, brief, is_whole, quoted, unknown
 from bench.networks import describe, named
 from bench.spread import spread
 from bench.trial import FIELDS, Trial
 
 SHIPPED = Path(__file__).parent / "sweeps"
 MOST_REPEATS = 1000
+MOST_POINTS = 10_000
 _PRODUCT = ("network", "kvstore", "mode", "devices")
 _NOT_A_FIELD = ("description", "repeats", "points", "rehearsal")
 
@@ -71,7 +73,7 @@ def load_sweep(
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path}: not a TOML file: {error}") from error
+        raise SpecError(f"{path}: not a TOML file: {brief(error)}") from error
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
     if engine is not None:
@@ -106,7 +108,7 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
         or isinstance(repeats, bool)
         or not 1 <= repeats <= MOST_REPEATS
     ):
-        raise SpecError(f"repeats: expected a whole number, 1 or more, got {repeats!r}")
+        raise SpecError(f"repeats: expected a whole number, 1 or more, got {quoted(repeats)}")
     points = data.get("points")
     if not isinstance(points, list) or not points or not all(isinstance(p, dict) for p in points):
         raise SpecError("expected at least one [[points]] table, found none")
@@ -122,6 +124,8 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
                 found[played.key] = played
         except SpecError as error:
             raise SpecError(f"point {number}: {error}") from error
+        if len(found) > MOST_POINTS:
+            raise SpecError(f"expected {MOST_POINTS} points or fewer in all, got more")
     return Sweep(
         name=path.stem,
         description=str(data.get("description", "")),
@@ -150,6 +154,8 @@ def _expand(fields: dict[str, Any], env: list[str]) -> Iterator[Trial]:
     for name, listed in zip(names, axes, strict=True):
         if not listed:
             raise SpecError(f"{name}: expected at least one, got an empty list")
+    if math.prod(map(len, axes)) > MOST_POINTS:
+        raise SpecError(f"expected {MOST_POINTS} points or fewer, got {math.prod(map(len, axes))}")
     if "devices" in names and "devices_per_host" not in fields:
         fields = fields | {"devices_per_host": max(axes[names.index("devices")])}
     for values in itertools.product(*axes):
@@ -169,7 +175,7 @@ def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
     label = ""
     if "network" in fields:
         if not isinstance(fields["network"], str):
-            raise SpecError(f"network: expected a name, got {fields['network']!r}")
+            raise SpecError(f"network: expected a name, got {quoted(fields['network'])}")
         family, layers = named(fields["network"])
         fields["network"] = family
         if fields.get("num_layers") is None:
@@ -178,7 +184,7 @@ def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields.items():
         if isinstance(value, dict):
             if label not in value:
-                raise SpecError(f"{name}: has no entry for network {label!r}")
+                raise SpecError(f"{name}: has no entry for network {quoted(label)}")
             fields[name] = value[label]
     return fields
 
@@ -189,12 +195,12 @@ def series(value: Any) -> list[int]:
     if isinstance(value, str):
         first, dots, last = value.partition("..")
         if not (dots and is_whole(first) and is_whole(last) and 1 <= int(first) <= int(last)):
-            raise SpecError(f"devices: expected a series such as '1..256', got {value!r}")
+            raise SpecError(f"devices: expected a series such as '1..256', got {quoted(value)}")
         counts, count = [], int(first)
         while count < int(last):
             counts.append(count)
             count *= 2
         counts.append(int(last))
     if not counts or not all(isinstance(n, int) and not isinstance(n, bool) for n in counts):
-        raise SpecError(f"devices: expected whole numbers, got {value!r}")
+        raise SpecError(f"devices: expected whole numbers, got {quoted(value)}")
     return counts

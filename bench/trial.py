@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from bench import secrets
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.faults import Fault, fault
 from bench.kvstores import checked_kvstore, is_async, is_distributed
 from bench.networks import NETWORKS, describe
@@ -255,5 +255,5 @@ def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
     found = [trial for trial in trials if is_called(trial, words)]
     if not found:
         names = ", ".join(trial.name for trial in trials)
-        raise SpecError(f"no point's name has the words {words!r}; the points: {names}")
+        raise SpecError(f"no point's name has the words {quoted(words)}; the points: {names}")
     return found

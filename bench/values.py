@@ -2,10 +2,12 @@
 
 from typing import Any, get_args, get_origin
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 
 # Above any number that means something here, and below where floats end.
 _LARGEST = 1e30
+# Of a whole number; fields that decide how much is made have a smaller one of their own.
+MOST = 10**12
 _WORDS = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false"}
 
 
@@ -18,15 +20,17 @@ def checked(name: str, kind: Any, value: Any) -> Any:
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         if isinstance(value, list | tuple) and all(_is_a(item, part) for part in value):
-            return tuple(part if isinstance(part, item) else item(part) for part in value)
-        raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {value!r}")
+            return tuple(
+                _bounded(name, part if isinstance(part, item) else item(part)) for part in value
+            )
+        raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {quoted(value)}")
     plain = get_args(kind)[0] if get_args(kind) else kind
     if value is None and kind != plain:
         return None
     if not _is_a(plain, value):
         a = "" if plain is bool else "a "
-        raise SpecError(f"{name}: expected {a}{_WORDS[plain.__name__]}, got {value!r}")
-    return plain(value)
+        raise SpecError(f"{name}: expected {a}{_WORDS[plain.__name__]}, got {quoted(value)}")
+    return _bounded(name, plain(value))
 
 
 def _is_a(kind: Any, value: Any) -> bool:
@@ -35,3 +39,10 @@ def _is_a(kind: Any, value: Any) -> bool:
     if kind is float:
         return isinstance(value, int | float) and abs(value) < _LARGEST
     return isinstance(value, kind)
+
+
+def _bounded(name: str, value: Any) -> Any:
+    """The value; SpecError for a whole number that nothing has so many of."""
+    if isinstance(value, int) and abs(value) > MOST:
+        raise SpecError(f"{name}: expected a whole number up to {MOST}, got {quoted(value)}")
+    return value

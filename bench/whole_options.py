@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bench.augmentation import flag
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.kvstores import check_bandwidth, check_compression, is_distributed
 from bench.networks.catalogue import check_images
 from bench.optimizers import MOVES_BY_ITSELF
@@ -42,7 +42,7 @@ def check(options: "Options") -> None:
         )
     if options.bandwidth and not is_distributed(options.kv_store):
         raise SpecError(
-            f"--bandwidth 1 needs a store with servers (dist_...), got {options.kv_store!r}"
+            f"--bandwidth 1 needs a store with servers (dist_...), got {quoted(options.kv_store)}"
         )
     if options.bandwidth:
         check_bandwidth(options.kv_store)

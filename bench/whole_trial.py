@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bench.arguments import COSTS, DTYPES
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.kvstores import check_bandwidth, check_compression, is_distributed
 from bench.networks.catalogue import check_images
 from bench.options import parse
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MODES = ("synthetic", "real", "test-io", "bandwidth")
 DEVICE_KINDS = ("cpu", "gpu")
 MOST_DEVICES = 10_000
+_MOST_EDGE = 1 << 16  # pixels, which is JPEG's
 # What an engine says of a trial's fields; anything else may stand in `options`.
 OF_FIELDS = frozenset(
     f"--{name}"
@@ -32,7 +33,7 @@ OF_FIELDS = frozenset(
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise SpecError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
+        raise SpecError(f"{name}: expected one of {', '.join(known)}, got {quoted(value)}")
 
 
 def check(trial: "Trial") -> None:
@@ -42,7 +43,7 @@ def check(trial: "Trial") -> None:
     _one_of("dtype", trial.dtype, DTYPES)
     _one_of("costs", trial.costs, COSTS)
     if trial.costs != "none" and trial.mode != "synthetic":
-        raise SpecError(f"costs: expected mode 'synthetic', got {trial.mode!r}")
+        raise SpecError(f"costs: expected mode 'synthetic', got {quoted(trial.mode)}")
     at_least_one = (
         "devices devices_per_worker devices_per_host steps_per_window num_classes num_epochs "
         "data_nthreads"
@@ -67,13 +68,12 @@ def check(trial: "Trial") -> None:
     ):
         if getattr(trial, name) < 0:
             raise SpecError(f"{name}: expected 0 or more, got {getattr(trial, name)}")
-    if trial.devices > MOST_DEVICES:
-        raise SpecError(f"devices: expected {MOST_DEVICES} or fewer, got {trial.devices}")
+    _check_most(trial)
     _check_arithmetic(trial)
     if trial.precision >= 1:
         raise SpecError(f"precision: expected a part of the rate, below 1, got {trial.precision}")
     if "\0" in trial.python:
-        raise SpecError(f"python: expected a path, got {trial.python!r}")
+        raise SpecError(f"python: expected a path, got {quoted(trial.python)}")
     for setting in trial.env:
         _check_setting(setting)
     names = [setting.partition("=")[0] for setting in trial.env]
@@ -87,6 +87,30 @@ def check(trial: "Trial") -> None:
     _check_options(trial)
     _check_data(trial)
     _check_played(trial)
+
+
+def _check_most(trial: "Trial") -> None:
+    """Raises SpecError for a number that would make more than any job has."""
+    most = {
+        "devices": MOST_DEVICES,
+        "devices_per_host": MOST_DEVICES,
+        "devices_per_worker": MOST_DEVICES,
+        "server_hosts": MOST_DEVICES,
+        "servers_per_host": MOST_DEVICES,
+        "servers": MOST_DEVICES,
+        "data_nthreads": MOST_DEVICES,
+        "num_classes": 10**7,
+        "windows": 10**9,
+        "warmup_windows": 10**9,
+        "steps_per_window": 10**9,
+        "num_epochs": 10**9,
+        "seed": 2**32 - 1,
+    }
+    for name, largest in most.items():
+        if getattr(trial, name) > largest:
+            raise SpecError(f"{name}: expected {largest} or fewer, got {getattr(trial, name)}")
+    if max(trial.image_shape, default=0) > _MOST_EDGE:
+        raise SpecError(f"image_shape: expected {_MOST_EDGE} or less, got {trial.image_shape}")
 
 
 def _check_played(trial: "Trial") -> None:
@@ -154,7 +178,8 @@ def _check_layout(trial: "Trial") -> None:
     if trial.workers > 1 and not is_distributed(trial.kvstore):
         raise SpecError(
             f"devices: {trial.devices} need {trial.workers} workers, and kvstore "
-            f"{trial.kvstore!r} has one; use a dist_ store or at most {trial.devices_per_worker}"
+            f"{quoted(trial.kvstore)} has one; use a dist_ store or at most "
+            f"{trial.devices_per_worker}"
         )
 
 
@@ -181,7 +206,7 @@ def _check_options(trial: "Trial") -> None:
     for option in trial.options:
         name, equals, _ = option.partition("=")
         if not name.startswith("--") or not equals:
-            raise SpecError(f"options: expected --NAME=VALUE, got {option!r}")
+            raise SpecError(f"options: expected --NAME=VALUE, got {quoted(option)}")
         if name in OF_FIELDS:
             raise SpecError(f"options: {name} follows from the trial's own fields; set those")
     try:
@@ -195,7 +220,7 @@ def _check_data(trial: "Trial") -> None:
     if not reads and (trial.data_train or trial.data_val):
         raise SpecError(f"data_train, data_val: {trial.mode} mode reads no data; use mode = 'real'")
     if reads and not trial.data_train:
-        raise SpecError(f"data_train: mode {trial.mode!r} expects .rec files, it is missing")
+        raise SpecError(f"data_train: mode {quoted(trial.mode)} expects .rec files, it is missing")
     if not reads and trial.windows == 0:
         raise SpecError("windows: synthetic data has no epochs to end by; expected 1 or more")
     if trial.mode == "bandwidth" and not (
@@ -203,14 +228,14 @@ def _check_data(trial: "Trial") -> None:
     ):
         raise SpecError(
             f"mode: bandwidth is of a store with servers (dist_...) and workers of one device, got "
-            f"{trial.kvstore!r} and {trial.devices_per_worker}"
+            f"{quoted(trial.kvstore)} and {trial.devices_per_worker}"
         )
     if trial.mode == "bandwidth":
         check_bandwidth(trial.kvstore)
     if trial.cold and trial.mode != "test-io":
-        raise SpecError(f"cold: expected mode 'test-io', got {trial.mode!r}")
+        raise SpecError(f"cold: expected mode 'test-io', got {quoted(trial.mode)}")
     if trial.mode == "test-io" and is_distributed(trial.kvstore):
-        raise SpecError(f"kvstore: test-io reads in one process, got {trial.kvstore!r}")
+        raise SpecError(f"kvstore: test-io reads in one process, got {quoted(trial.kvstore)}")
     if trial.mode == "test-io" and trial.devices != 1:
         raise SpecError(
             f"devices: test-io is measured on one host's processors, got {trial.devices}"

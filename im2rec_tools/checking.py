@@ -68,14 +68,23 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> Contents:
             raise DataError(f"{where} (key {record.index}): differs from what was packed")
         crc = extend(crc, framed)
         labels[record.labels] += 1
-    counts = [("index", index and len(index)), ("manifest", made and made.images)]
-    for name, count in counts:
-        if count is not None and count != number + 1:
-            raise DataError(f"{rec}: holds {number + 1} records, its {name} says {count}")
+    missing = check_counts(rec, number + 1, made)
     if made and f"{crc:08x}" != made.crc32c:
         raise DataError(f"{rec}: differs from what was packed (checksum); pack it again")
-    missing = tuple(name for name, count in counts if count is None)
     return Contents(path=rec, images=number + 1, labels=dict(labels), missing=missing)
+
+
+def check_counts(rec: Path, records: int, made: manifest.Manifest | None) -> tuple[str, ...]:
+    """DataError unless index and manifest of a shard say this count; which of them are missing."""
+    if not records:
+        raise DataError(f"{rec}: the file is empty; pack it again")
+    beside = rec.with_suffix(".idx")
+    index = len(read_index(beside)) if beside.is_file() else None
+    counts = [("index", index), ("manifest", made and made.images)]
+    for name, count in counts:
+        if count is not None and count != records:
+            raise DataError(f"{rec}: holds {records} records, its {name} says {count}")
+    return tuple(name for name, count in counts if count is None)
 
 
 @dataclass(frozen=True, kw_only=True)

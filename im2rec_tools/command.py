@@ -13,6 +13,7 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import echo, echo_error, guard
+from im2rec_tools.words import quoted
 
 Parse = Callable[[str, str], Any]
 
@@ -140,7 +141,7 @@ def whole(least: int, most: int = 2**53) -> Parse:
     def parse(called: str, text: str) -> int:
         if not re.fullmatch("[0-9]{1,16}", text) or not least <= int(text) <= most:
             upto = f"{least} or more" if most == 2**53 else f"{least} to {most}"
-            raise DataError(f"{called}: expected a whole number, {upto}, got {text!r}")
+            raise DataError(f"{called}: expected a whole number, {upto}, got {quoted(text)}")
         return int(text)
 
     return parse
@@ -151,7 +152,7 @@ def tree_root(called: str, text: str) -> Path:
     _refuse_option(called, text)
     path = Path(os.path.normpath(text))
     if path.name in {"", ".", ".."}:
-        raise DataError(f"{called}: expected a folder with a name of its own, got {text!r}")
+        raise DataError(f"{called}: expected a folder with a name of its own, got {quoted(text)}")
     return path
 
 
@@ -159,14 +160,16 @@ def path(called: str, text: str) -> Path:
     """A path; an empty one is refused."""
     _refuse_option(called, text)
     if not text or "\0" in text:
-        raise DataError(f"{called}: expected a path, got {text!r}")
+        raise DataError(f"{called}: expected a path, got {quoted(text)}")
     return Path(text)
 
 
 def _refuse_option(called: str, text: str) -> None:
     """DataError for what was meant as an option: Invoke takes `--help` for a path."""
     if text.startswith("--"):
-        raise DataError(f"{called}: expected a path, got {text!r} ('fab --help data.NAME' helps)")
+        raise DataError(
+            f"{called}: expected a path, got {quoted(text)} ('fab --help data.NAME' helps)"
+        )
 
 
 def path_or_none(called: str, text: str) -> Path | None:
@@ -178,7 +181,7 @@ def percent(called: str, text: str) -> float:
     """A share from 0 to 1, typed in percent."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%?", text)
     if not match or float(match[1]) > 100:
-        raise DataError(f"{called}: expected percent, 0 to 100, got {text!r}")
+        raise DataError(f"{called}: expected percent, 0 to 100, got {quoted(text)}")
     return float(match[1]) / 100
 
 
@@ -187,7 +190,7 @@ def one_of(*words: str) -> Parse:
 
     def parse(called: str, text: str) -> str:
         if text not in words:
-            raise DataError(f"{called}: expected {' or '.join(words)}, got {text!r}")
+            raise DataError(f"{called}: expected {' or '.join(words)}, got {quoted(text)}")
         return text
 
     return parse

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from im2rec_tools import manifest
+from im2rec_tools.checking import check_counts
 from im2rec_tools.command import Command, Option, main, path
 from im2rec_tools.files import size
 from im2rec_tools.progress import Plan, Progress, Update
@@ -32,6 +33,7 @@ def info(rec: Path) -> Info:
     for record, length in headers(rec):
         labels[record.labels] += 1
         sizes.append(length)
+    check_counts(rec, len(sizes), manifest.read(rec))
     return Info(path=rec, labels=labels, sizes=sizes)
 
 

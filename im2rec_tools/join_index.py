@@ -10,12 +10,13 @@ from im2rec_tools.files import whole
 from im2rec_tools.progress import Plan, Update
 from im2rec_tools.recordio import offsets_of, read_index
 from im2rec_tools.shards import recs
+from im2rec_tools.words import quoted
 
 
 def _plan(path: Path, index: Path) -> Plan:
     shards = recs(path)
     if index.suffix != ".idx":
-        raise DataError(f"INDEX: expected a name that ends in .idx, got {str(index)!r}")
+        raise DataError(f"INDEX: expected a name that ends in .idx, got {quoted(str(index))}")
 
     def work() -> Iterator[Update]:
         found = list(_lines(shards))

@@ -12,6 +12,7 @@ from pathlib import Path
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import whole, write_whole
 from im2rec_tools.tree import listable
+from im2rec_tools.words import quoted
 
 _SHUFFLE_SEED = 100  # upstream's
 BACKGROUND = "background"
@@ -46,12 +47,14 @@ def parse(line: str, where: str) -> Entry:
         labels = tuple(float(label) for label in (first, *more))
         entry = Entry(index=int(index), labels=labels, path=path)
     except ValueError:
-        raise DataError(f"{where}: expected 'index<TAB>label<TAB>path', got {line!r}") from None
+        raise DataError(
+            f"{where}: expected 'index<TAB>label<TAB>path', got {quoted(line)}"
+        ) from None
     fits = all(abs(label) < _LARGEST_LABEL for label in labels)  # which NaN is not
     if not (0 <= entry.index < 2**64 and fits and path and "\0" not in path):
         raise DataError(
             f"{where}: expected index 0 to 2^64 - 1, labels of 32-bit floats and a path, "
-            f"got {line!r}"
+            f"got {quoted(line)}"
         )
     return entry
 
@@ -238,6 +241,6 @@ def read_labels(path: Path) -> dict[str, int]:
             raise DataError(f"{path}:{number}: {_no_utf8(error)}") from error
         label, tab, name = line.partition("\t")
         if not (label.isdecimal() and len(label) < 10 and tab and name) or name in labels:
-            raise DataError(f"{path}:{number}: expected 'label<TAB>class', got {line!r}")
+            raise DataError(f"{path}:{number}: expected 'label<TAB>class', got {quoted(line)}")
         labels[name] = int(label)
     return labels

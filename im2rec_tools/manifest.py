@@ -10,10 +10,12 @@ from typing import Any
 from google_crc32c import extend
 
 from im2rec_tools.errors import DataError
+from im2rec_tools.words import brief, quoted
 
 # 2: crc32c in place of sha256, versions, bad images counted here and listed in NAME.bad.tsv.
 # 1: first.
 SCHEMA = 2
+_MOST = 1 << 62
 _DECIDING = ("simplejpeg", "opencv-python-headless")
 
 
@@ -34,19 +36,27 @@ class Manifest:
 
 def read(rec: Path) -> Manifest | None:
     """The manifest of a shard, None where there is none; DataError where it is not one."""
+    import msgspec  # noqa: PLC0415 - the list of commands does without
+
     path = rec.with_suffix(".json")
     if not path.is_file():
         return None
     try:
-        made = json.loads(path.read_text(encoding="utf-8"))
-        if made["schema"] != SCHEMA:
+        made = msgspec.json.decode(path.read_bytes())
+        schema = made.get("schema") if isinstance(made, dict) else None
+        if isinstance(schema, int) and schema != SCHEMA:
             raise DataError(
-                f"{path}: has schema {made['schema']}, expected {SCHEMA}; it was packed by another "
+                f"{path}: has schema {quoted(schema)}, expected {SCHEMA}; it was packed by another "
                 f"version of this program: move the shard away and pack it again"
             )
-        return Manifest(**made | {"recipe": dict(made["recipe"]), "bad": int(made["bad"])})
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DataError(f"{path}: not a manifest of a shard: {error}") from error
+        found = msgspec.convert(made, Manifest)
+    except (ValueError, RecursionError) as error:  # msgspec's errors among them
+        raise DataError(f"{path}: not a manifest of a shard: {brief(error)}") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    if not all(0 <= one < _MOST for one in (found.images, found.bad, found.bytes)):
+        raise DataError(f"{path}: not a manifest of a shard: it has a count that nothing has")
+    return found
 
 
 def is_packed(made: Manifest, number: int, framed: bytes) -> bool:

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from im2rec_tools.errors import DataError
+from im2rec_tools.words import quoted
 
 MAGIC = 0xCED7230A
 MAGIC_BYTES = struct.pack("<I", MAGIC)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _LENGTH_BITS = 29
 _WHOLE_NUMBER = re.compile("[0-9]{1,20}")
-_FIRST_BYTES = 1 << 16  # more than an image's labels
+# Of an image; the labels of a record are read before anything else is known of it.
+_MOST_LABELS = 1 << 20
 _IMAGE_HEADER = struct.Struct("<IfQQ")
 
 
@@ -47,11 +49,22 @@ def unpack(payload: bytes, where: str) -> ImageRecord:
     if len(payload) < _IMAGE_HEADER.size:
         raise DataError(f"{where}: expected an image record, got {len(payload)} bytes")
     count, label, index, _ = _IMAGE_HEADER.unpack_from(payload)
-    start = _IMAGE_HEADER.size + 4 * count
-    if len(payload) < start:
-        raise DataError(f"{where}: expected {count} labels, got {len(payload)} bytes")
+    start = _head_bytes(payload)
+    if len(payload) < start or count > _MOST_LABELS:
+        raise DataError(
+            f"{where}: expected at most {_MOST_LABELS} labels in the record, its header says "
+            f"{count} in {len(payload)} bytes"
+        )
     labels = struct.unpack_from(f"<{count}f", payload, _IMAGE_HEADER.size) if count else (label,)
     return ImageRecord(index=index, labels=labels, image=payload[start:])
+
+
+def _head_bytes(payload: bytes | bytearray) -> int:
+    """How many bytes of an image record come before its image, as far as its beginning says."""
+    if len(payload) < _IMAGE_HEADER.size:
+        return _IMAGE_HEADER.size
+    (count,) = struct.unpack_from("<I", payload)
+    return _IMAGE_HEADER.size + 4 * min(int(count), _MOST_LABELS + 1)
 
 
 def _parts(payload: bytes) -> list[bytes]:
@@ -118,46 +131,74 @@ class _Parts:
         return kind, length
 
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """One part of a record: where the record begins, where the part's data, how long they are."""
+
+    record: int
+    data: int
+    length: int
+    begins: bool
+    ends: bool
+
+
+def _walk(parts: _Parts, offset: int = 0) -> Iterator[_Span]:
+    """The parts of all records from this offset on, the file standing at the data of each.
+
+    All that read a file walk here, so that they take and refuse the same files. DataError where
+    the headers, the order of the parts or the zeros between them are not as they are written.
+    """
+    start: int | None = None
+    while offset < parts.size:
+        parts.file.seek(offset)
+        kind, length = parts.header(offset)
+        begins, ends = kind in {_WHOLE, _FIRST}, kind in {_WHOLE, _LAST}
+        if kind > _LAST or (start is None) != begins:
+            raise parts.fail(offset, "the parts of a record are out of order")
+        start = offset if start is None else start
+        data = offset + 8
+        yield _Span(start, data, length, begins, ends)
+        parts.file.seek(data + length)
+        if any(parts.file.read(-length % 4)):
+            raise parts.fail(offset, "the zeros after a record are none")
+        offset = data + length + (-length % 4)
+        start = None if ends else start
+    if start is not None:
+        raise parts.fail(offset, "the last record has no end")
+
+
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
     """Offset and payload of every record; DataError where the file is damaged."""
     with path.open("rb") as file:
-        parts = _Parts(file, path)
-        offset = start = 0
-        payload: bytearray | None = None
-        while offset < parts.size:
-            kind, length = parts.header(offset)
-            if kind > _LAST or (payload is None) != (kind in {_WHOLE, _FIRST}):
-                raise parts.fail(offset, "the parts of a record are out of order")
-            if payload is None:
-                start, payload = offset, bytearray()
+        payload = bytearray()
+        for span in _walk(_Parts(file, path)):
+            if span.begins:
+                payload = bytearray()
             else:
                 payload += MAGIC_BYTES
-            payload += file.read(length)
-            if any(file.read(-length % 4)):
-                raise parts.fail(offset, "the zeros after a record are none")
-            offset += 8 + length + (-length % 4)
-            if kind in {_WHOLE, _LAST}:
-                yield start, bytes(payload)
-                payload = None
-        if payload is not None:
-            raise parts.fail(offset, "the last record has no end")
+            payload += file.read(span.length)
+            if span.ends:
+                yield span.record, bytes(payload)
 
 
 def headers(path: Path) -> Iterator[tuple[ImageRecord, int]]:
     """Every image record without its image, and how many bytes that has; reads no image."""
     with path.open("rb") as file:
-        parts = _Parts(file, path)
-        offset, start, size, first = 0, 0, 0, b""
-        while offset < parts.size:
-            kind, length = parts.header(offset)
-            if kind in {_WHOLE, _FIRST}:
-                start, size, first = offset, 0, file.read(min(length, _FIRST_BYTES))
-            size += length + (0 if kind in {_WHOLE, _FIRST} else len(MAGIC_BYTES))
-            offset += 8 + length + (-length % 4)
-            file.seek(offset)
-            if kind in {_WHOLE, _LAST}:
-                record = unpack(first, f"{path}: byte {start}")
-                yield replace(record, image=b""), size - len(first) + len(record.image)
+        head, size = bytearray(), 0
+        for span in _walk(_Parts(file, path)):
+            if span.begins:
+                head, size = bytearray(), 0
+            else:
+                size += len(MAGIC_BYTES)
+                head += MAGIC_BYTES if len(head) < _head_bytes(head) else b""
+            size, left = size + span.length, span.length
+            while left and len(head) < _head_bytes(head):
+                some = file.read(min(left, _head_bytes(head) - len(head)))
+                head += some
+                left -= len(some)
+            if span.ends:
+                record = unpack(bytes(head), f"{path}: byte {span.record}")
+                yield replace(record, image=b""), size - len(head) + len(record.image)
 
 
 def read_index(path: Path) -> list[tuple[int, int]]:
@@ -166,7 +207,7 @@ def read_index(path: Path) -> list[tuple[int, int]]:
     for number, line in enumerate(path.read_text(encoding="latin-1").splitlines(), 1):
         key, _, offset = line.partition("\t")
         if not (_WHOLE_NUMBER.fullmatch(key) and _WHOLE_NUMBER.fullmatch(offset)):
-            raise DataError(f"{path}:{number}: expected 'key<TAB>offset', got {line!a}")
+            raise DataError(f"{path}:{number}: expected 'key<TAB>offset', got {quoted(line)}")
         pairs.append((int(key), int(offset)))
     return pairs
 
@@ -192,28 +233,16 @@ def offsets_of(path: Path) -> list[int]:
     with path.open("rb") as file:
         parts = _Parts(file, path)
         if not offsets:
-            return _walk(parts, 0)
+            return [span.record for span in _walk(parts) if span.begins]
         if offsets[0] != 0 or offsets[-1] >= parts.size or len(set(offsets)) < len(offsets):
             raise DataError(
                 f"{index}: its offsets run from {offsets[0]} to {offsets[-1]} and {path.name} has "
                 f"{parts.size} bytes; the two do not belong together or {path.name} is cut off"
             )
-        parts.header(0)
-        if len(_walk(parts, offsets[-1])) != 1:
+        next(_walk(parts))
+        if sum(span.begins for span in _walk(parts, offsets[-1])) != 1:
             raise DataError(f"{index}: {path.name} holds records after the last one it lists")
         return offsets
-
-
-def _walk(parts: _Parts, offset: int) -> list[int]:
-    """Where the records at or after this offset begin, by their headers alone."""
-    found = []
-    while offset < parts.size:
-        parts.file.seek(offset)
-        kind, length = parts.header(offset)
-        if kind in {_WHOLE, _FIRST}:
-            found.append(offset)
-        offset += 8 + length + (-length % 4)
-    return found
 
 
 def read_record(path: Path, offset: int, length: int) -> bytes:

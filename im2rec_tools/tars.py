@@ -1,19 +1,36 @@
 """Tars of class tars, read where they lie: nothing is unpacked to know what is in them."""
 
 import os
+import re
 import tarfile
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.tree import is_image
+from im2rec_tools.words import brief
 
 _BLOCK = 512
 _DEEPEST = 100  # folders
 _NO_NAMES = {"", ".", ".."}
 TWICE = "is in it twice"
+# Of a header with a long name or attributes, which tarfile reads at once.
+_MOST_HEADER = 1 << 16
+# tarfile's pattern for such a header takes the square of the time for a run of digits.
+_DIGITS = re.compile(rb"[0-9]{1000}")
+# All that tarfile raises for a header whose fields are not what they should be.
+_DAMAGED = (
+    tarfile.TarError,
+    ValueError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    EOFError,
+    LookupError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,17 +70,35 @@ def members(tar: Path, within: Member | None = None) -> Iterator[Member | Refuse
     try:
         with tar.open("rb") as file:
             file.seek(start)
-            with tarfile.open(fileobj=file, mode="r:", errorlevel=2) as archive:
+            bounded = _Headers(file)
+            with tarfile.open(fileobj=bounded, mode="r:", errorlevel=2) as archive:  # type: ignore[call-overload] # reads, seeks and tells
                 yield from _members(archive, end, where)
                 # tarfile takes a damaged header for the end.
                 if archive.offset >= end or any(read_at(file.fileno(), archive.offset, _BLOCK)):
                     raise DamagedTarError(
                         f"{where}: is damaged or cut off at byte {archive.offset}; get it again"
                     )
-    except tarfile.TarError as error:
-        raise DamagedTarError(f"{where}: not a whole uncompressed tar ({error})") from error
+    except _DAMAGED as error:
+        raise DamagedTarError(f"{where}: not a whole uncompressed tar ({brief(error)})") from error
     except OSError as error:
         raise DamagedTarError(f"{where}: cannot be read ({error.strerror})") from error
+
+
+class _Headers:
+    """A tar as tarfile reads it: its headers only, none of which is long."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        """Bytes of a header; tarfile.ReadError for more than a header has."""
+        if not 0 <= size <= _MOST_HEADER:
+            raise tarfile.ReadError(f"a header of {size} bytes, expected {_MOST_HEADER} or fewer")
+        data = self._file.read(size)
+        if _DIGITS.search(data):
+            raise tarfile.ReadError("a header with a number of 1000 digits or more")
+        return data
 
 
 def _size(tar: Path) -> int:

@@ -9,6 +9,7 @@ from im2rec_tools.command import Command, Option, main, path, path_or_none, whol
 from im2rec_tools.errors import DataError
 from im2rec_tools.progress import Plan, Progress, Update
 from im2rec_tools.tree import classes, is_image, walk
+from im2rec_tools.words import quoted
 
 _CLASS = re.compile(r"[^\s/\\.][^\s/\\]*")
 _SAY_EVERY = 1000
@@ -25,7 +26,9 @@ def read_synsets(file: Path) -> list[tuple[str, str]]:
     for number, line in enumerate(lines, 1):
         words = line.split()
         if not 1 <= len(words) <= 2 or not _CLASS.fullmatch(words[-1]):
-            raise DataError(f"{file}:{number}: expected 'class' or 'image class', got {line!r}")
+            raise DataError(
+                f"{file}:{number}: expected 'class' or 'image class', got {quoted(line)}"
+            )
         pairs.append((words[0] if len(words) == 2 else "", words[-1]))
     if not pairs or len({bool(image) for image, _ in pairs}) > 1:
         raise DataError(f"{file}: expected a class on each line, all with its image or none")

@@ -8,6 +8,7 @@ from pathlib import Path
 from im2rec_tools import manifest
 from im2rec_tools.errors import DataError
 from im2rec_tools.recipe import Recipe
+from im2rec_tools.words import quoted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ def _is_packed(lst: Path, work: Work) -> bool:
     if made.bytes != found:
         raise DataError(f"{rec}: expected {made.bytes} bytes, found {found}; move it away")
     differs = [
-        f"{name} {made.recipe.get(name)!r}, now {value!r}"
+        f"{name} {quoted(made.recipe.get(name))}, now {quoted(value)}"
         for name, value in asdict(work.recipe).items()
         if made.recipe.get(name) != value
     ]

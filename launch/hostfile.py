@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.errors import is_whole
+from bench.errors import is_whole, quoted
 from launch.errors import LaunchError
 from launch.slurm import gpus_per_node, nodelist
 
@@ -105,7 +105,7 @@ def _may_be_port(number: str) -> bool:
 
 def _ambiguous(where: str, word: str) -> LaunchError:
     return LaunchError(
-        f"{where}: {word[:60]!r} can mean an SSH port or devices; say --hosts-format dmlc "
+        f"{where}: {quoted(word)} can mean an SSH port or devices; say --hosts-format dmlc "
         "if it is the port, --hosts-format mpich if it is the devices"
     )
 
@@ -164,7 +164,9 @@ def _text(path: Path, where: str) -> str:
 
 def _check_dialect(dialect: str) -> None:
     if dialect and dialect not in DIALECTS:
-        raise LaunchError(f"--hosts-format: expected {' or '.join(DIALECTS)}, got {dialect!r}")
+        raise LaunchError(
+            f"--hosts-format: expected {' or '.join(DIALECTS)}, got {quoted(dialect)}"
+        )
 
 
 def _line(content: str, where: str, dialect: str) -> Listed:
@@ -184,7 +186,7 @@ def _line(content: str, where: str, dialect: str) -> Listed:
         port = _whole(number, 65535, f"{where}: expected an SSH port")
         return Listed(target=target, port=port, slots=slots)
     if dialect:
-        raise LaunchError(f"{where}: expected devices once, got {content.strip()[:60]!r}")
+        raise LaunchError(f"{where}: expected devices once, got {quoted(content.strip())}")
     raise _ambiguous(where, word)
 
 
@@ -195,7 +197,7 @@ def _target(word: str, where: str) -> tuple[str, str | None]:
     if found is None or host is None or not _can_be(host):
         raise LaunchError(
             f"{where}: expected a host, as node01, user@node01, 192.0.2.1 or [2001:db8::1], "
-            f"got {word[:60]!r}"
+            f"got {quoted(word)}"
         )
     return (found["user"] or "") + host, found["number"]
 
@@ -224,7 +226,7 @@ def _counts(words: Iterable[str], where: str) -> int | None:
         key, _, value = word.replace("max-slots", "max_slots").partition("=")
         if key not in {"slots", "max_slots"} or key in counts:
             raise LaunchError(
-                f"{where}: expected slots=N or max_slots=N, each once, got {word[:60]!r}"
+                f"{where}: expected slots=N or max_slots=N, each once, got {quoted(word)}"
             )
         counts[key] = _whole(value, MOST, f"{where}: expected {key}=N")
     slots = counts.get("slots")
@@ -238,7 +240,7 @@ def _counts(words: Iterable[str], where: str) -> int | None:
 def _whole(text: str, most: int, expected: str) -> int:
     if is_whole(text) and 1 <= int(text) <= most:
         return int(text)
-    raise LaunchError(f"{expected} from 1 to {most}, got {text[:60]!r}")
+    raise LaunchError(f"{expected} from 1 to {most}, got {quoted(text)}")
 
 
 def _distinct(listed: Iterable[tuple[str, Listed]]) -> tuple[Listed, ...]:

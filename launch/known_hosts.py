@@ -1,5 +1,6 @@
 """Host keys: a host's own is checked against those a person has, never taken in silence."""
 
+import binascii
 import contextlib
 import os
 import threading
@@ -9,7 +10,7 @@ from typing import Any
 
 from fabric import Connection
 from paramiko.client import MissingHostKeyPolicy, SSHClient
-from paramiko.hostkeys import HostKeyEntry, HostKeys, InvalidHostKey
+from paramiko.hostkeys import HostKeyEntry, HostKeys
 from paramiko.ssh_exception import SSHException
 
 from launch.errors import LaunchError
@@ -17,6 +18,8 @@ from launch.errors import LaunchError
 _GLOBAL = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]
 _USER = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
 _APPENDING = threading.Lock()
+# Bytes of a key or certificate; one of 16384 bits has 2 kB.
+_MOST_KEY = 1 << 13
 _TAKES_NEW = {"accept-new", "no", "off"}
 
 
@@ -101,7 +104,7 @@ class _Keys:
         """What stands in the file of a host."""
         yield from self._named.get(name, [])
         for hashed, entry in self._hashed:
-            with contextlib.suppress(ValueError):  # what is no hash of anything
+            with contextlib.suppress(ValueError, AssertionError):  # no hash of anything
                 if HostKeys.hash_host(name, hashed) == hashed:
                     yield entry
 
@@ -129,7 +132,29 @@ def _entries(file: Path) -> Iterator[HostKeyEntry]:
     except OSError as error:
         raise LaunchError(f"{file}: cannot be read as known hosts: {error.strerror}") from error
     for line in lines:
-        with contextlib.suppress(SSHException, InvalidHostKey):  # ssh passes over such lines too
-            entry = HostKeyEntry.from_line(line)
-            if entry is not None:
-                yield entry
+        entry = _entry(line)
+        if entry is not None:
+            yield entry
+
+
+def _entry(line: str) -> HostKeyEntry | None:
+    """The entry on a line; None where it has none that can be used, which ssh passes over too."""
+    words = line.split()[:3]
+    if len(words) < 3 or words[0].startswith(("#", "@")) or not _is_whole(words[2]):
+        return None
+    try:
+        return HostKeyEntry.from_line(" ".join(words))
+    except Exception:  # noqa: BLE001 - paramiko and cryptography raise errors of many classes
+        return None
+
+
+def _is_whole(key: str) -> bool:
+    """Whether the fields of a key are as long as they say; paramiko pads them with zeros."""
+    try:
+        blob = binascii.a2b_base64(key)
+    except ValueError:
+        return False
+    at = 0
+    while at + 4 <= len(blob):
+        at += 4 + int.from_bytes(blob[at : at + 4], "big")
+    return 0 < at == len(blob) <= _MOST_KEY

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.errors import is_whole
+from bench.errors import is_whole, quoted
 from bench.secrets import MASK, is_secret
 from launch.errors import LaunchError
 
@@ -150,7 +150,7 @@ def _refuse(given: argparse.Namespace) -> None:
     if given.launcher in _INSTEAD:
         raise LaunchError(f"--launcher {given.launcher}: not here; {_INSTEAD[given.launcher]}")
     if given.launcher not in {None, "ssh", "local"}:
-        raise LaunchError(f"--launcher: expected ssh or local, got {given.launcher!r}")
+        raise LaunchError(f"--launcher: expected ssh or local, got {quoted(given.launcher)}")
     for name, value in vars(given).items():
         if value == "":
             raise LaunchError(f"--{name.replace('_', '-')}: expected a value, got an empty one")
@@ -185,7 +185,7 @@ def _shown(word: str) -> str:
 def _variable(word: str, environ: Mapping[str, str]) -> tuple[str, str]:
     found = _VARIABLE.fullmatch(word)
     if found is None:
-        raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {_shown(word)!r}")
+        raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {quoted(_shown(word))}")
     name, value = found[1], found[2]
     if value is None and name not in environ:
         raise LaunchError(f"--env {name}: expected a variable that is set here; give {name}=VALUE")

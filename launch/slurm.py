@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from itertools import product
 
-from bench.errors import is_whole
+from bench.errors import is_whole, quoted
 from launch.errors import LaunchError
 
 # More nodes than any allocation has; a list that says more is a mistake.
@@ -24,12 +24,12 @@ def nodelist(text: str, where: str = "$SLURM_JOB_NODELIST") -> tuple[str, ...]:
         parts = re.split(r"\[([^\[\]]*)\]", group)
         choices = [_numbers(part, where) if at % 2 else [part] for at, part in enumerate(parts)]
         if len(names) + math.prod(map(len, choices)) > MOST_NODES:
-            raise LaunchError(f"{where}: expected {MOST_NODES} hosts at most, got {group[:60]!r}")
+            raise LaunchError(f"{where}: expected {MOST_NODES} hosts at most, got {quoted(group)}")
         names += map("".join, product(*choices))
     for name in names:
         if not _NAME.fullmatch(name):
             raise LaunchError(
-                f"{where}: expected names as 'tux[1-3,07],login', got {name[:60]!r} in it"
+                f"{where}: expected names as 'tux[1-3,07],login', got {quoted(name)} in it"
             )
     return tuple(names)
 
@@ -42,7 +42,7 @@ def _numbers(text: str, where: str) -> list[str]:
         high = high if dash else low
         if not (is_whole(low) and is_whole(high) and 0 <= int(high) - int(low) < MOST_NODES):
             raise LaunchError(
-                f"{where}: expected numbers as '1-3,07' between brackets, got {span[:60]!r}"
+                f"{where}: expected numbers as '1-3,07' between brackets, got {quoted(span)}"
             )
         numbers += [f"{number:0{len(low)}}" for number in range(int(low), int(high) + 1)]
     return numbers

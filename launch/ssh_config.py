@@ -9,13 +9,14 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from paramiko.config import SSHConfig, SSHConfigDict
 from paramiko.ssh_exception import SSHException
 
-from bench.errors import is_whole
+from bench.errors import is_whole, quoted
 from launch.errors import LaunchError
 
 _OWN, _SYSTEM = Path("~/.ssh/config"), Path("/etc/ssh/ssh_config")
@@ -66,6 +67,8 @@ def _directives(file: Path, depth: int) -> tuple[_Directive, ...]:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise LaunchError(f"{file}: cannot be read ({error.strerror})") from error
+    if "\0" in text:
+        raise LaunchError(f"{file}: expected an ssh_config, got a file with a NUL character")
     lines = ((f"{file}:{n}", line.strip()) for n, line in enumerate(text.split("\n"), 1))
     listed = [(where, line) for where, line in lines if line and not line.startswith("#")]
     return tuple(_directive(where, line, file, depth) for where, line in listed)
@@ -74,7 +77,7 @@ def _directives(file: Path, depth: int) -> tuple[_Directive, ...]:
 def _directive(where: str, line: str, file: Path, depth: int) -> _Directive:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise LaunchError(f"{where}: expected an option of ssh_config, got {line[:60]!r}")
+        raise LaunchError(f"{where}: expected an option of ssh_config, got {quoted(line)}")
     keyword, rest = found[1].lower(), found[2].strip()
     words: tuple[str, ...]
     if keyword in _WHOLE:
@@ -240,7 +243,7 @@ def _port(one: _Directive) -> str:
     try:
         return str(socket.getservbyname(word, "tcp"))
     except (OSError, ValueError):  # ValueError: a null character
-        raise LaunchError(f"{one.where}: expected a port, got {word[:60]!r}") from None
+        raise LaunchError(f"{one.where}: expected a port, got {quoted(word)}") from None
 
 
 def _names(patterns: Sequence[str], host: str) -> bool:
@@ -251,10 +254,7 @@ def _names(patterns: Sequence[str], host: str) -> bool:
 
 
 def _like(pattern: str, text: str) -> bool:
-    if "*" not in pattern and "?" not in pattern:
-        return pattern == text
-    parts = [{"*": ".*", "?": "."}.get(one, re.escape(one)) for one in pattern]
-    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
 def _matches(one: _Directive, found: _Found) -> bool:
@@ -272,7 +272,7 @@ def _matches(one: _Directive, found: _Found) -> bool:
         else:
             argument = next(words, "")
             if not argument or argument.startswith("#"):
-                raise LaunchError(f"{one.where}: expected a value after {word!r}, found none")
+                raise LaunchError(f"{one.where}: expected a value after {quoted(word)}, found none")
             holds = _holds(criterion, argument, found)
         if holds != wanted:
             return False

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from bench.errors import brief, quoted
 from results import events, store
 from results.heard import Heard, accuracy_of, heard, rank_of
 from results.record import Rank, Record
@@ -85,8 +86,8 @@ def _told(files: Mapping[str, Path], again: Again) -> dict[str, Heard]:
     for name, path in files.items():
         try:
             told[name] = heard(events.lines_of(path))
-        except (OSError, EOFError, *UNREADABLE) as error:
-            again.wrong.append(f"{_short(path)}: cannot be read: {error}")
+        except (OSError, *UNREADABLE) as error:
+            again.wrong.append(f"{_short(path)}: cannot be read: {brief(error)}")
     return told
 
 
@@ -98,7 +99,7 @@ def _ranks(told: Mapping[str, Heard], hosts: Mapping[str, str], again: Again) ->
         try:
             ranks[name] = rank_of(one, hosts.get(name, ""), name)
         except UNREADABLE as error:
-            again.wrong.append(f"{name}: its events are not a worker's: {error!r}")
+            again.wrong.append(f"{name}: its events are not a worker's: {brief(repr(error))}")
     return ranks
 
 
@@ -116,13 +117,13 @@ def _differences(rank: Rank | None, again: Rank) -> Iterator[str]:
     for name in ("rank", "host", "process"):
         said, found = getattr(rank, name), getattr(again, name)
         if said != found:
-            yield f"{who}: its {name} is {said!r}, its events say {found!r}"
+            yield f"{who}: its {name} is {quoted(said)}, its events say {quoted(found)}"
     for name in _SERIES:
         yield from _first(name, list(getattr(rank, name)), list(getattr(again, name)), who)
     for name in sorted(rank.facts.keys() | again.facts.keys()):
         said, found = rank.facts.get(name), again.facts.get(name)
         if not _alike(said, found):
-            yield f"{who}: {name} is {said!r:.60}, its events say {found!r:.60}"
+            yield f"{who}: {name} is {quoted(said)}, its events say {quoted(found)}"
 
 
 def _first(name: str, said: list[Any], found: list[Any], who: str) -> Iterator[str]:
@@ -130,7 +131,7 @@ def _first(name: str, said: list[Any], found: list[Any], who: str) -> Iterator[s
     what = "probe" if name == "own_seconds" else "window"
     for number, (one, other) in enumerate(zip(said, found, strict=False), 1):
         if not _alike(one, other):
-            yield f"{who}, {what} {number}: {name} {one!r}, its events say {other!r}"
+            yield f"{who}, {what} {number}: {name} {quoted(one)}, its events say {quoted(other)}"
             return
     if len(said) != len(found):
         yield f"{who}: {len(said)} {what}s have {name}, its events say {len(found)}"

@@ -6,7 +6,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.errors import unknown
+from bench.errors import quoted, unknown
 from im2rec_tools.files import copy, whole_folder
 from results.errors import StoreError
 from results.references import known as references
@@ -34,8 +34,8 @@ def keep(name: str, run: Run, folder: Path) -> Path:
     target = folder / name
     if not _NAME.fullmatch(name) or name in references():
         raise StoreError(
-            f"baseline {name!r}: expected a name of letters, digits, '.', '_' and '-' that no "
-            f"published table has"
+            f"baseline {quoted(name)}: expected a name of letters, digits, '.', '_' and '-' that "
+            f"no published table has"
         )
     if target.exists():
         raise StoreError(f"{target}: is there already; 'fab report.baseline {name} --remove' first")
@@ -90,7 +90,7 @@ def opened(name: str, runs: Path, folder: Path) -> Run:
     if len(fitting) > 1:
         said = " and a ".join(fitting)
         ways = " or ".join(f"{kind}:{name}" for kind in fitting)
-        raise StoreError(f"{name!r} is a {said}: write {ways}")
+        raise StoreError(f"{quoted(name)} is a {said}: write {ways}")
     if not fitting:
         there = [one for kind in _KINDS for one in _there(kind, runs, folder)]
         raise StoreError(f"{unknown('run, baseline or reference', name, there)}; or give a path")

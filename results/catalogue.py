@@ -10,16 +10,20 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+
+from bench.errors import brief
 from results.environment import environment_of
 from results.errors import StoreError
 from results.front import Front, fronts, points
-from results.store import Unread, read_json, write_whole
+from results.store import UNREADABLE, Unread, read_json, write_whole
 
 INDEX = ".catalogue.json"
 # 1: first. Another number: what was kept does not count.
 _INDEX_SCHEMA = 1
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _STAMPED = ("records.jsonl", "asked.json", "environment.json", "logs", "report")
 
 
@@ -35,16 +39,27 @@ class Entry:
     folder: str
     date: str = ""
     commit: str = ""
-    ok: int = 0
-    failed: int = 0
-    missing: int = 0
-    hosts: int = 0
+    ok: _Count = 0
+    failed: _Count = 0
+    missing: _Count = 0
+    hosts: _Count = 0
     networks: tuple[str, ...] = ()
-    bytes: int = 0
+    bytes: _Count = 0
     rehearsal: bool = False
     imported: bool = False
-    unread: int = 0
+    unread: _Count = 0
     problem: str = ""
+
+
+_NAMES = {field.name for field in fields(Entry)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kept:
+    """What the index keeps of a run: sizes and times of its files then, and its line."""
+
+    stamp: list[list[int]]
+    entry: Entry
 
 
 def is_run(folder: Path) -> bool:
@@ -52,8 +67,11 @@ def is_run(folder: Path) -> bool:
 
     A folder whose name begins with a dot is part of a run: unpacking it was ended.
     """
-    there = any((folder / name).is_file() for name in ("records.jsonl", "asked.json"))
-    return there and not folder.name.startswith(".")
+    if folder.name.startswith("."):
+        return False
+    with suppress(OSError):  # one that may not be looked into
+        return any((folder / name).is_file() for name in ("records.jsonl", "asked.json"))
+    return False
 
 
 def catalogue(folder: Path, index: Path, *, keep: bool = True) -> list[Entry]:
@@ -63,41 +81,36 @@ def catalogue(folder: Path, index: Path, *, keep: bool = True) -> list[Entry]:
     except OSError as error:
         raise StoreError(f"{folder}: cannot be read ({error.strerror})") from error
     known = _known(index)
-    found = {str(path.resolve()): _entry(path, known) for path in runs}
+    found = {str(path.resolve()): _kept(path, known) for path in runs}
     if keep and any(known.get(name) != kept for name, kept in found.items()):
-        with suppress(StoreError):
-            data = {"schema": _INDEX_SCHEMA, "runs": known | found}
-            write_whole(index, json.dumps(data) + "\n")
-    entries = [
-        Entry(**{**kept["entry"], "networks": tuple(kept["entry"]["networks"])})
-        for kept in found.values()
-    ]
-    return sorted(entries, key=lambda one: one.date, reverse=True)
+        told = {name: asdict(one) for name, one in (known | found).items()}
+        with suppress(StoreError, ValueError):  # names that UTF-8 cannot hold
+            write_whole(index, json.dumps({"schema": _INDEX_SCHEMA, "runs": told}) + "\n")
+    return sorted((one.entry for one in found.values()), key=lambda one: one.date, reverse=True)
 
 
-def _known(index: Path) -> dict[str, Any]:
-    """What the index holds of runs that are still there."""
+def _known(index: Path) -> dict[str, _Kept]:
+    """What the index holds of runs that are still there, as far as it is as it was written."""
     try:
         data = read_json(index.parent, index.name, dict[str, Any]())
     except StoreError:
         return {}
     runs = data.get("runs") if data.get("schema") == _INDEX_SCHEMA else None
-    return {name: one for name, one in (runs or {}).items() if _counts(one) and Path(name).is_dir()}
+    found = {}
+    for name, one in runs.items() if isinstance(runs, dict) else ():
+        with suppress(OSError, OverflowError, ValueError):  # msgspec's, and names no folder has
+            kept = msgspec.convert(one, _Kept)
+            if set(one["entry"]) == _NAMES and Path(name).is_dir():
+                found[name] = kept
+    return found
 
 
-def _counts(kept: Any) -> bool:
-    """Whether this is what is kept of a run."""
-    names = {field.name for field in fields(Entry)}
-    return isinstance(kept, dict) and "stamp" in kept and set(kept.get("entry", ())) == names
-
-
-def _entry(folder: Path, known: dict[str, Any]) -> dict[str, Any]:
+def _kept(folder: Path, known: dict[str, _Kept]) -> _Kept:
     stamp = [_stamp(folder / name) for name in _STAMPED]
-    kept: dict[str, Any] = known.get(str(folder.resolve()), {})
-    if kept.get("stamp") == stamp and kept["entry"]["name"] == folder.name:
+    kept = known.get(str(folder.resolve()))
+    if kept and kept.stamp == stamp and kept.entry.name == folder.name:
         return kept
-    told = json.loads(json.dumps(asdict(entry(folder))))
-    return {"stamp": stamp, "entry": told}
+    return _Kept(stamp=stamp, entry=entry(folder))
 
 
 def _stamp(path: Path) -> list[int]:
@@ -117,7 +130,7 @@ def entry(folder: Path) -> Entry:
         said = list(fronts(folder))
         found = [one for one in said if isinstance(one, Front)]
         points_found = points(folder, said)
-    except StoreError as error:
+    except (OSError, StoreError, *UNREADABLE) as error:  # which hides no other run
         return Entry(
             name=folder.name,
             folder=str(folder),
@@ -147,14 +160,17 @@ def entry(folder: Path) -> Entry:
 
 def _short(folder: Path, problem: object) -> str:
     """The problem without the name of the run."""
-    return str(problem).removeprefix(f"{folder}/").removeprefix(f"{folder}: ")
+    return brief(str(problem).removeprefix(f"{folder}/").removeprefix(f"{folder}: "))
 
 
 def _began(folder: Path) -> str:
     """When its records, or what was asked for, were last written."""
     paths = [folder / name for name in ("records.jsonl", "asked.json")]
-    newest = max((path.stat().st_mtime for path in paths if path.is_file()), default=0.0)
-    return datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")
+    try:
+        newest = max((path.stat().st_mtime for path in paths if path.is_file()), default=0.0)
+        return datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")
+    except (OSError, OverflowError, ValueError):  # a time of no year that a date has
+        return ""
 
 
 def size_of(folder: Path) -> int:

@@ -5,22 +5,26 @@ several together where it has tens of thousands). The digest is the SHA-256 of n
 SHA-256s; the report's own files are listed beside it and are not in it, for they can be made again.
 """
 
+import gzip
 import hashlib
 import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from bench.errors import brief, quoted
 from results.errors import StoreError
-from results.events import opened
-from results.prices import Prices, again
+from results.events import chunks
+from results.prices import Prices
 from results.run import ELSEWHERE
-from results.store import BUFFER, TORN, read_json, write_whole
+from results.store import TORN, read_json, write_whole
 
 # 1: first.
 SCHEMA = 1
@@ -36,6 +40,7 @@ _COVERED = ("records.jsonl", "asked.json", "environment.json", "sweep.toml", "ba
 _OWN = (".lock", "baseline.json", f"records.jsonl{TORN}", f"{REPORT}/{NAME}")
 # Folders of what is made from the report.
 _MADE = (f"{REPORT}/upstream/", f"{REPORT}/exports/")
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 # Marks of one file; more lines than these share them.
 _MOST_MARKS = 20_000
 _PIECE_BYTES = 1 << 20
@@ -55,10 +60,10 @@ class File:
     marks   CRC-32 of each so many lines, eight hex digits each
     """
 
-    bytes: int
+    bytes: _Count
     sha256: str
-    lines: int
-    every: int
+    lines: _Count
+    every: _Count
     marks: str
 
 
@@ -102,6 +107,19 @@ class Digests:
         """Of records, logs and what stands beside them: 'sha256:...'."""
         named = {name: [one.bytes, one.sha256] for name, one in self.files.items()}
         return f"sha256:{_sha256(named)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Written:
+    """What digests.json has of them."""
+
+    files: dict[str, File]
+    report: dict[str, File]
+    name: str
+    code: str
+    prices: Prices | None = None
+    format: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
+    choice: Choice = field(default_factory=Choice)
 
 
 def covered(folder: Path) -> dict[str, Path]:
@@ -172,31 +190,31 @@ def kept(folder: Path) -> Digests | None:
     if data.get("check") != _check(data):
         raise StoreError(f"{where}: was changed after it was written; {BUILD_AGAIN}")
     try:
-        files, report = (
-            {name: File(**one) for name, one in data[part].items()} for part in ("files", "report")
-        )
-        prices = again(data["prices"]) if data.get("prices") else None
-        name = str(data["name"])
-        choice = msgspec.convert(data.get("choice", {}), Choice)
-        _check_place(name, choice.place)
-        return Digests(
-            files=files,
-            report=report,
-            name=name,
-            code=str(data["code"]),
-            prices=prices,
-            format=_whole(data.get("format", 1)),
-            choice=choice,
-        )
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise StoreError(f"{where}: is not as it is written ({error}); {BUILD_AGAIN}") from error
+        _whole(data.get("format", 1))
+        said = msgspec.convert(data, _Written)
+        _check_place(said.name, said.choice.place)
+        for name in (*said.files, *said.report):
+            _check_name(name)
+    except (OverflowError, ValueError) as error:
+        raise StoreError(
+            f"{where}: is not as it is written ({brief(error)}); {BUILD_AGAIN}"
+        ) from error
+    return Digests(
+        files=said.files,
+        report=said.report,
+        name=said.name,
+        code=said.code,
+        prices=said.prices,
+        format=said.format,
+        choice=said.choice,
+    )
 
 
 def _whole(value: object) -> int:
     """ValueError for what only looks like a whole number, such as '2', 2.0 or true."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    raise ValueError(f"expected a whole number as its format, got {value!r}")
+    raise ValueError(f"expected a whole number as its format, got {quoted(value)}")
 
 
 def _check(data: Mapping[str, Any]) -> str:
@@ -204,14 +222,21 @@ def _check(data: Mapping[str, Any]) -> str:
     return _sha256({n: one for n, one in data.items() if n not in {"check", "format"}})
 
 
+def _check_name(name: str) -> None:
+    """ValueError unless it can be a file's name below a run's folder."""
+    path = PurePosixPath(name)
+    if not name.isprintable() or path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{quoted(name)} is no name of a file of a run")
+
+
 def _check_place(name: str, place: str | None) -> None:
     """ValueError unless a run can have this name and lie there."""
     if Path(name).name != name or name == ".." or not name.isprintable():
-        raise ValueError(f"{name!r} is no name of a run")
+        raise ValueError(f"{quoted(name)} is no name of a run")
     path = PurePosixPath(place or "")
     below = path.name == name and not path.is_absolute() and ".." not in path.parts
     if place not in {None, "", ELSEWHERE} and not below:
-        raise ValueError(f"{place!r} is no place of {name}")
+        raise ValueError(f"{quoted(place)} is no place of {name}")
 
 
 def report_format(folder: Path, was: Digests | None) -> int | None:
@@ -246,8 +271,8 @@ def file_of(path: Path, every: int = 0) -> File:
         every = every or _every(path, size)
         sha256 = hashlib.sha256()
         if path.suffix == ".gz":
-            for piece in _pieces(path):
-                sha256.update(piece)
+            with path.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256")
             lines, marks = _marked(_unpacked(path), every)
         else:
             lines, marks = _marked(_lines(path, sha256), every)
@@ -266,37 +291,30 @@ def _every(path: Path, size: int) -> int:
     return max(1, round(lines / _MOST_MARKS))
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
-
-
 def _lines(path: Path, sha256: "hashlib._Hash") -> Iterator[bytes]:
-    """The file's lines; what is read goes into the SHA-256 by the way, many lines at once."""
-    with path.open("rb", buffering=BUFFER) as file:
-        while some := file.readlines(_PIECE_BYTES):
-            sha256.update(b"".join(some))
-            yield from some
+    """The file's lines, a long one in pieces; what is read goes into the SHA-256 by the way."""
+    for chunk in chunks(path):
+        sha256.update(chunk)
+        yield from BytesIO(chunk)
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    """The lines of a packed file, up to where it is damaged."""
-    try:
-        with opened(path) as file:
-            yield from file
-    except (OSError, EOFError, zlib.error):
-        return
+    """The lines of a packed file, a long one in pieces, up to where it is damaged."""
+    with suppress(gzip.BadGzipFile):
+        for chunk in chunks(path):
+            yield from BytesIO(chunk)
 
 
-def _marked(lines: Iterable[bytes], every: int) -> tuple[int, str]:
+def _marked(pieces: Iterable[bytes], every: int) -> tuple[int, str]:
     """How many lines there are, and the CRC-32 of each `every` of them."""
-    marks, count, crc = [], 0, 0
-    for count, line in enumerate(lines, 1):
-        crc = zlib.crc32(line, crc)
-        if count % every == 0:
+    marks, count, crc, whole = [], 0, 0, True
+    for piece in pieces:
+        count += whole
+        crc = zlib.crc32(piece, crc)
+        whole = piece.endswith(b"\n")
+        if whole and count % every == 0:
             marks.append(f"{crc:08x}")
             crc = 0
-    if count % every:
+    if count % every or not whole:
         marks.append(f"{crc:08x}")
     return count, "".join(marks)

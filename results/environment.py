@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.errors import quoted
 from bench.secrets import command_line, masked, masked_word
 from results.errors import StoreError
 from results.store import read_json
@@ -27,10 +28,10 @@ def environment_of(folder: Path) -> dict[str, Any]:
     _check(folder, "hosts", hosts, dict)
     for host, facts in (hosts or {}).items():
         if not isinstance(facts, dict):
-            raise _odd(folder, f"hosts: {host!r:.40}", facts)
+            raise _odd(folder, f"hosts: {quoted(host)}", facts)
         for fact, fits in _OF_HOST.items():
             if fact in facts and not fits(facts[fact]):
-                raise _odd(folder, f"hosts: {host!r:.40}: {fact}", facts[fact])
+                raise _odd(folder, f"hosts: {quoted(host)}: {fact}", facts[fact])
         _mask(facts)
     _mask(found)
     if "command" in found:
@@ -57,7 +58,7 @@ def _check(folder: Path, name: str, value: object, kind: type) -> None:
 
 
 def _odd(folder: Path, name: str, value: object) -> StoreError:
-    return StoreError(f"{folder / NAME}: {name} is not as it is written: {value!r:.40}")
+    return StoreError(f"{folder / NAME}: {name} is not as it is written: {quoted(value)}")
 
 
 def _is_list(value: object) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.errors import quoted
 from bench.networks import describe
 from results.errors import StoreError
 from results.record import SCHEMA, STATUSES, Identity, identity_of
@@ -101,9 +102,9 @@ def _front(line: bytes) -> Front | None:
     trial = data["trial"]
     network, layers = trial["network"], trial["num_layers"]
     if not isinstance(network, str) or not isinstance(layers, int | None):
-        raise TypeError(f"trial: network {network!r:.40}, num_layers {layers!r:.40}")
+        raise TypeError(f"trial: network {quoted(network)}, num_layers {quoted(layers)}")
     if data["status"] not in STATUSES or not isinstance(data["message"], str):
-        raise ValueError(f"status {data['status']!r:.40}, message {data['message']!r:.40}")
+        raise ValueError(f"status {quoted(data['status'])}, message {quoted(data['message'])}")
     sources = _SOURCE.findall(line[-_TAIL_BYTES:])
     return Front(
         identity=identity_of(data["identity"]),

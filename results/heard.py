@@ -5,9 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench import events
+from bench.errors import quoted
 from results.record import Rank
 
 Values = dict[str, Any]
+
+
+# What of a window and of an epoch a record is made from, all of it numbers.
+_WINDOW = ("seconds", "end", "cpu_seconds", "images", "loss", "own_seconds")
+_EPOCH = ("correct", "total")
 
 
 @dataclass(kw_only=True)
@@ -28,11 +34,20 @@ def heard(lines: Iterable[str]) -> Heard:
         if event.kind == "ready":
             found.rank, found.facts = event.rank, event.values
         elif event.kind == "window":
-            found.windows.append(event.values)
+            found.windows.append(_only(_WINDOW, event.values))
         elif event.kind == "epoch":
-            found.epochs.append(event.values)
+            found.epochs.append(_only(_EPOCH, event.values))
         elif event.kind == "done":
             found.done = event.values
+    return found
+
+
+def _only(names: Sequence[str], values: Values) -> Values:
+    """These of the values; TypeError for one that is no number."""
+    found = {name: values[name] for name in names if name in values}
+    for name, value in found.items():
+        if not isinstance(value, int | float):
+            raise TypeError(f"{name}: expected a number, got {quoted(value)}")
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from results.compare import settings
 from results.run import Run
 from results.scaling import ScalingRow
@@ -35,7 +35,9 @@ def history(runs: Sequence[Run], words: str) -> list[Entry]:
     if len(names) != 1:
         said = f"these fit: {', '.join(names)}" if names else "none fits"
         count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
-        raise SpecError(f"--point {words!r}: expected words of one point's name; in {count} {said}")
+        raise SpecError(
+            f"--point {quoted(words)}: expected words of one point's name; in {count} {said}"
+        )
     dated = sorted(
         ((_date(run, row), run, row) for run, row in found if row.trial.name == names[0]),
         key=lambda one: one[0],

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from bench.errors import SpecError, unknown
+import msgspec
+
+from bench.errors import SpecError, brief, quoted, unknown
 from bench.values import checked
 
-_KEYS = ("host", "gpu", "processor")
+_KEYS: tuple[Literal["host", "gpu", "processor"], ...] = ("host", "gpu", "processor")
 _FIELDS = (*_KEYS, "per_hour", "currency")
 # A name is told from a pattern by these.
 _WILD = frozenset("*?[")
@@ -37,9 +39,9 @@ class Hardware:
 class Price:
     """Of an hour of the hosts that `pattern` fits; `key` says what of them, '' for all others."""
 
-    key: str
+    key: Literal["host", "gpu", "processor", ""]
     pattern: str
-    per_hour: float
+    per_hour: Annotated[float, msgspec.Meta(gt=0, lt=1e30)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +77,6 @@ def _fits(price: Price, hardware: Hardware) -> bool:
     return any(fnmatchcase(name, price.pattern) for name in names[price.key])
 
 
-def again(told: Mapping[str, Any]) -> Prices:
-    """The prices of what `asdict` made of them; KeyError or TypeError where it did not."""
-    each = tuple(Price(**one) for one in told["each"])
-    return Prices(name=told["name"], currency=told["currency"], each=each)
-
-
 def hardware_of(environment: Mapping[str, Any], host: str) -> Hardware:
     """What a run's environment knows of a host; a run without hosts was on one machine."""
     found = environment.get("hosts", {}).get(host)
@@ -102,7 +98,7 @@ def load_prices(path: Path) -> Prices:
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path}: not a TOML file: {error}") from error
+        raise SpecError(f"{path}: not a TOML file: {brief(error)}") from error
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from error
 
@@ -145,7 +141,7 @@ def _price(table: dict[str, Any]) -> Price:
     per_hour = checked("per_hour", float, table["per_hour"])
     if per_hour <= 0:
         raise SpecError(f"per_hour: expected a number above 0, got {per_hour:g}")
-    key = keys[0] if keys else ""
+    key: Literal["host", "gpu", "processor", ""] = keys[0] if keys else ""
     pattern = checked(key, str, table[key]) if key else "*"
     if not pattern:
         raise SpecError(f"{key}: expected a name or a pattern such as 'p3-*', got ''")
@@ -155,5 +151,5 @@ def _price(table: dict[str, Any]) -> Price:
 def _currency(value: Any) -> str:
     if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha():
         return value.upper()
-    found = "it is missing" if value is None else f"got {value!r}"
+    found = "it is missing" if value is None else f"got {quoted(value)}"
     raise SpecError(f"currency: expected three letters such as 'USD', {found}")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.kvstores import is_distributed
 from bench.notes import Note, NoteKind
 from bench.trial import FIELDS, Trial
@@ -95,7 +95,7 @@ def choice(text: str) -> Baseline:
     found = _CHOICE.fullmatch(text)
     if not found or not int(found[2]):
         raise SpecError(
-            f"--speedup-baseline: expected 'KVSTORE xN', such as 'local x2', got {text!r:.80}"
+            f"--speedup-baseline: expected 'KVSTORE xN', such as 'local x2', got {quoted(text)}"
         )
     return Baseline(kvstore=found[1], devices=int(found[2]))
 

@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from im2rec_tools import files
 from im2rec_tools.errors import DataError
 from results import record as records
@@ -311,5 +311,5 @@ def read_json(folder: Path, name: str, default: Kind) -> Kind:
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path}: not readable as JSON: {error}") from error
     if not isinstance(data, type(default)):
-        raise StoreError(f"{path}: expected a JSON {type(default).__name__}, got {data!r:.40}")
+        raise StoreError(f"{path}: expected a JSON {type(default).__name__}, got {quoted(data)}")
     return data

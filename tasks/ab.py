@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.engines import ENGINES
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.settings import changed, shown
 from bench.sweep import Sweep
 from bench.trial import Trial, chosen
@@ -70,7 +70,7 @@ def only(what: Sweep, point: str) -> Trial:
     if len(found) > 1:
         names = ", ".join(trial.name for trial in found)
         raise SpecError(
-            f"--point {point!r}: expected words of one point's name; these fit: {names}"
+            f"--point {quoted(point)}: expected words of one point's name; these fit: {names}"
         )
     return found[0]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.kvstores import is_distributed
 from bench.networks import named
 from bench.sweep import Sweep
@@ -50,7 +50,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 
     hosts = cluster_of(asked, only_named=False)
     if not is_distributed(kvstore):
-        raise SpecError(f"--kvstore: expected one with servers (dist_...), got {kvstore!r}")
+        raise SpecError(f"--kvstore: expected one with servers (dist_...), got {quoted(kvstore)}")
     family, layers = named(network)
     count = len(hosts) if hosts else whole("--workers", workers)
     trial = make(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench.engines import ENGINES
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.faults import KINDS
 from bench.rehearsal import with_fault
 from bench.secrets import masked_word
@@ -233,7 +233,9 @@ def fields_of(
         if text:
             fields[field] = number(option, text)
     if fields.get("precision", 0) >= 1:
-        raise SpecError(f"--precision: expected a part of the rate, below 1, got {precision!r}")
+        raise SpecError(
+            f"--precision: expected a part of the rate, below 1, got {quoted(precision)}"
+        )
     return fields
 
 

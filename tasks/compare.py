@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
@@ -57,10 +57,10 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
 def percentage(option: str, text: str) -> float:
     """The part that a percentage such as '3%' is."""
     if not text.endswith("%"):
-        raise SpecError(f"{option}: expected a percentage such as 3%, got {text!r}")
+        raise SpecError(f"{option}: expected a percentage such as 3%, got {quoted(text)}")
     value = number(option, text.removesuffix("%").strip())
     if value >= 100:
-        raise SpecError(f"{option}: expected a percentage below 100%, got {text!r}")
+        raise SpecError(f"{option}: expected a percentage below 100%, got {quoted(text)}")
     return value / 100
 
 

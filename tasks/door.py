@@ -15,7 +15,7 @@ from fabric import Connection
 from invoke.context import Context
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, is_whole
+from bench.errors import SpecError, is_whole, quoted
 from bench.secrets import masked_text
 from im2rec_tools.errors import DataError
 from im2rec_tools.signals import exit_code, interruptible
@@ -107,7 +107,7 @@ def whole(option: str, text: str, least: int = 1, most: int | None = None) -> in
     """The whole number that an option was given."""
     if not is_whole(text) or int(text) < least or (most is not None and int(text) > most):
         bounds = f"{least} or more" if most is None else f"{least} to {most}"
-        raise SpecError(f"{option}: expected a whole number, {bounds}, got {text!r}")
+        raise SpecError(f"{option}: expected a whole number, {bounds}, got {quoted(text)}")
     return int(text)
 
 
@@ -116,4 +116,4 @@ def number(option: str, text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 <= float(text) < math.inf:
             return float(text)
-    raise SpecError(f"{option}: expected a number, 0 or more, got {text!r}")
+    raise SpecError(f"{option}: expected a number, 0 or more, got {quoted(text)}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
@@ -72,7 +72,9 @@ def _targets(text: str) -> list[str]:
         return list(TARGETS)
     names = [name for name in text.split(",") if name]
     if not names or set(names) - set(TARGETS):
-        raise SpecError(f"target: expected some of {', '.join(TARGETS)}, or all, got {text!r}")
+        raise SpecError(
+            f"target: expected some of {', '.join(TARGETS)}, or all, got {quoted(text)}"
+        )
     return list(dict.fromkeys(names))
 
 

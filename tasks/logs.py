@@ -5,6 +5,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.errors import brief, quoted
 from im2rec_tools.terminal import echo
 from launch.errors import LaunchError
 from launch.hosts import ROOT
@@ -40,13 +41,19 @@ def hosts_logs(  # type: ignore[no-untyped-def]
     if process and process not in hosts:
         raise LaunchError(
             f"--process: expected one of the job's {len(hosts)} processes, such as "
-            f"{next(reversed(hosts), 'worker-0')}, got {process!r}"
+            f"{next(reversed(hosts), 'worker-0')}, got {quoted(process)}"
         )
     echo(f"# {name.name}, repeat {name.repeat + 1}: {_shown(logs)}")
+    damaged = []
     for one in [process] if process else hosts:
         files = " ".join(path.name for path in files_of(logs, one))
         echo("", f"# {hosts[one]} {one}: {files or 'printed nothing'}")
-        echo(*deque(lines_of(logs, one), maxlen=count))
+        try:
+            echo(*deque(lines_of(logs, one), maxlen=count))
+        except OSError as error:
+            damaged.append(f"{one}: {brief(error)}")
+    if damaged:
+        raise StoreError(f"{_shown(logs)}: some logs cannot be read: {'; '.join(damaged[:3])}")
 
 
 def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":

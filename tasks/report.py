@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
@@ -43,7 +43,7 @@ def run_folder(name: str) -> Path:
     Of a .zip, what it holds, unpacked for as long as the program runs; of '', the newest.
     """
     if name in {".", ".."}:
-        raise StoreError(f"--run: expected a name or a path, got {name!r}")
+        raise StoreError(f"--run: expected a name or a path, got {quoted(name)}")
     if is_packed(name):
         return unpacked(archive_of(name))
     if name:

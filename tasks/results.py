@@ -1,11 +1,12 @@
 """results.*: the runs there are, and what becomes of them."""
 
 import os
+import shlex
 from pathlib import Path
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from tasks.door import door, reader, task
@@ -100,7 +101,7 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     folder = _named(run)
     target = Path(to) if to else folder.resolve().with_name(folder.resolve().name + SUFFIX)
     if target.suffix != SUFFIX:
-        raise SpecError(f"--to: expected a name that ends in {SUFFIX}, got {to!r}")
+        raise SpecError(f"--to: expected a name that ends in {SUFFIX}, got {quoted(to)}")
     count = pack(folder, target)
     echo(f"{target}: {count} files, {size(target.stat().st_size)}")
 
@@ -113,18 +114,25 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
 )
 @door
 def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
-    """Unpack a run, below results/runs unless --run is a path."""
+    """Unpack a run without its report, below results/runs unless --run is a path."""
     from results.archive import SUFFIX, unpack
+    from results.digest import REPORT
 
     named = archive if archive.endswith(SUFFIX) else f"{archive}{SUFFIX}"
     packed = Path(archive) if Path(archive).is_file() else archive_of(named)
-    folder = _named(run) if run else RUNS
-    echo(unpack(packed, folder.parent, folder.name) if run else unpack(packed, RUNS))
+    into, name = (_named(run).parent, _named(run).name) if run else (RUNS, "")
+    folder = unpack(packed, into, name, without=REPORT)
+    echo(folder)
+    echo(
+        f"without {REPORT}/, which anybody may have written: 'fab report.build --run "
+        f"{shlex.quote(folder.name if folder.parent == RUNS else str(folder))}' builds it from "
+        f"the records"
+    )
 
 
 def _named(name: str) -> Path:
     """The folder of a run by its name or path; it need not be there."""
     name = name.strip()
     if not name or name in {".", ".."} or name.endswith(".zip"):
-        raise SpecError(f"expected the name or path of a run's folder, got {name!r}")
+        raise SpecError(f"expected the name or path of a run's folder, got {quoted(name)}")
     return Path(name) if os.sep in name else RUNS / name

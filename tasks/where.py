@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from bench.errors import quoted
 from bench.sweep import Sweep
 from launch.errors import LaunchError, PreflightError
 from tasks.cluster import Asked, listed_hosts, needed_hosts, ssh_of
@@ -68,7 +69,7 @@ def on_hosts(
     `scheduler` is where that runs: 'first' host or 'master'. Connections are closed at the end.
     """
     if scheduler not in {"first", "master"}:
-        raise LaunchError(f"--scheduler: expected first or master, got {scheduler!r}")
+        raise LaunchError(f"--scheduler: expected first or master, got {quoted(scheduler)}")
 
     from launch.builds import check_pythons
     from launch.data import manifests

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from bench.errors import SpecError, is_whole, unknown
+from bench.errors import SpecError, is_whole, quoted, unknown
 from bench.networks.stages import stages
 
 
@@ -86,7 +86,9 @@ def checked_layers(family: str, num_layers: int | None, field: str = "num_layers
         return NETWORKS[family].default_layers
     if num_layers not in layers:
         expected = f"one of {', '.join(map(str, layers))}" if layers else "no number of layers"
-        raise SpecError(f"{field} of network {family!r}: expected {expected}, got {num_layers}")
+        raise SpecError(
+            f"{field} of network {quoted(family)}: expected {expected}, got {num_layers}"
+        )
     return num_layers
 
 

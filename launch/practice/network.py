@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bench.errors import quoted
 from launch.errors import LaunchError
 from launch.practice.needs import environment
 from launch.practice.state import Cluster, Node
@@ -133,7 +134,7 @@ def turn(cluster: Cluster, node: Node, to: str) -> None:
 def limit(cluster: Cluster, nodes: Iterable[Node], rate: str) -> None:
     """Limits links of hosts in both directions to a rate such as 200mbit; 'none': no limit."""
     if rate != "none" and not _RATE.fullmatch(rate):
-        raise LaunchError(f"rate: expected such as 200mbit or 1gbit, or none, got {rate!r}")
+        raise LaunchError(f"rate: expected such as 200mbit or 1gbit, or none, got {quoted(rate)}")
     kind = "noqueue" if rate == "none" else f"tbf rate {rate} burst 256k latency 20ms"
     for node in nodes:
         for pid, name in ((cluster.pid, node.name), (node.pid, "eth0")):

@@ -12,13 +12,16 @@ from results.imports.lines import Line
 HOROVOD = "horovod"
 BYTEPS = "byteps"
 # Python 2 writes u'' for text.
-_ARGUMENT = re.compile(r"(\w+)=(?:[ub](?=['\"]))?('[^']*'|\"[^\"]*\"|<[^>]*>|[^,()]+)")
+_ARGUMENT = re.compile(
+    r"\b(\w{1,64})=(?:[ub](?=['\"]))?('[^']{0,512}'|\"[^\"]{0,512}\"|<[^>]{0,512}>|[^,()]+)",
+    re.ASCII,
+)
 _NAMESPACE = "Namespace("
 # Pixels or classes.
 _MOST = 1_000_000
 # The part of a thousand ranks' lines that others may have written into.
 _TORN = 0.05
-_NODE = re.compile(r"\bNode\[(\d+)\]|\bRank\[(\d+)\]")
+_NODE = re.compile(r"\bNode\[(\d{1,9})\]|\bRank\[(\d{1,9})\]", re.ASCII)
 # How the names of a number format end, in the order in which they are looked for.
 _DTYPES = {
     "bfloat16": ("bfloat16", "bf16"),
@@ -31,13 +34,13 @@ _SIXTEEN = re.compile(
     re.IGNORECASE,
 )
 _NOT_SIXTEEN = re.compile(
-    r"(?:fp16|amp|half|mixed_precision)[\"']?\s*[=:]\s*(?:False|None|0)\b|fp16[-_]all-?reduce"
+    r"(?:fp16|amp|half|mixed_precision)[\"']?\s{0,8}[=:]\s{0,8}(?:False|None|0)\b|fp16[-_]all-?reduce"
     r"|\bno[-_](?:fp16|amp)\b",
     re.IGNORECASE,
 )
 # In a command line that the log repeats.
 _OPTION = re.compile(
-    r"--dtype[= ]['\"]?(?P<dtype>\w+)|--(?:use_)?fp16(?:[= ](?:True|true|1))?(?=[\s'\",\\]|$)"
+    r"--dtype[= ]['\"]?(?P<dtype>\w{1,64})|--(?:use_)?fp16(?:[= ](?:True|true|1))?(?=[\s'\",\\]|$)"
 )
 # Upstream's networks that have a depth, which is asked for if it is not printed; the others print a
 # --num-layers that they do not use.

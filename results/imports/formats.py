@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from bench.errors import SpecError, unknown
+from bench.errors import SpecError, quoted, unknown
 from results.imports import horovod, horovod_synthetic, mlperf, mxnet, tf_cnn, tf_inception
 from results.imports.lines import lines
 from results.imports.log import Format, Log
@@ -13,23 +13,24 @@ FORMATS: dict[str, Format] = {
     module.FORMAT.name: module.FORMAT
     for module in (mxnet, tf_inception, horovod, tf_cnn, horovod_synthetic, mlperf)
 }
-_SHOWN = 60
 # In which a log shows what it is, if it is none that is read.
 _MOST_LINES = 5000
 # Logs that many people have and that no format here is of.
 _OTHERS = {
     "MLPerf v0.5": re.compile(r":::MLPv0\.\d"),
     "a Speedometer without epochs (MXNet for R)": re.compile(r"^\s*Batch \[\d+\] Speed: "),
-    "NVIDIA's DLLogger": re.compile(r"^DLL \d{4}-|\"step\": .*\"data\": \{|^DLLL \{"),
+    "NVIDIA's DLLogger": re.compile(r"^DLL \d{4}-|\"step\": .{0,200}\"data\": \{|^DLLL \{"),
     "PyTorch's ImageNet example": re.compile(r"Epoch: \[\d+\]\[\s*\d+/\d+\]"),
     "torchvision's reference scripts": re.compile(r"Epoch: \[\d+\]\s+\[\s*\d+/\d+\]\s+eta:"),
-    "TF-Slim": re.compile(r"global[_ ]step \d+: loss = .*sec/step\)"),
+    "TF-Slim": re.compile(r"global[_ ]step \d{1,12}: loss = .{0,200}sec/step\)"),
     "a TensorFlow Estimator": re.compile(r"global_step/sec: [\d.]+"),
     "TensorFlow's official models": re.compile(r"BenchmarkMetric: \{|TimeHistory: [\d.]+ "),
     "Caffe": re.compile(r"Iteration \d+ \([\d.e-]+ iter/s"),
     "BigDL": re.compile(r"Throughput is [\d.]+ records/second"),
-    "GluonCV's detectors": re.compile(r"\[Epoch \d+\]\[Batch \d+\].* Speed: [\d.]+ samples/sec"),
-    "Keras": re.compile(r"\d+/\d+ \[[=>.]+\] - .*(?:ETA|loss):?"),
+    "GluonCV's detectors": re.compile(
+        r"\[Epoch \d{1,12}\]\[Batch \d{1,12}\].{0,200} Speed: [\d.]{1,64} samples/sec"
+    ),
+    "Keras": re.compile(r"\b\d{1,9}/\d{1,9} \[[=>.]{1,200}\] - .{0,200}(?:ETA|loss):?"),
     "an evaluation of TensorFlow's Inception": re.compile(
         r"\[\d+ batches out of \d+\] \([\d.]+ examples/sec"
     ),
@@ -84,7 +85,7 @@ def _found(path: Path) -> list[Format]:
     known = f"expected a line with a speed in one of the formats {', '.join(FORMATS)}"
     if other:
         raise SpecError(f"{path}: {known}; got what looks like a log of {other}, which is not read")
-    raise SpecError(f"{path}: {known}, found none; the first line is {first[:_SHOWN]!r}")
+    raise SpecError(f"{path}: {known}, found none; the first line is {quoted(first)}")
 
 
 def _spoilt(count: int) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
-_NUMBER = r"([-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|nan|inf))"
-_ROW = re.compile(r"\s*(?:[-*]\s+)?(\d{1,12})" + rf"\s+{_NUMBER}" * 5 + r"\s*$")
-_BEGUN = re.compile(r"\s*(?:[-*]\s+)?\d+(?:\s+[-+.\deE]+){1,5}\s*$")
-_HEADER = re.compile(r"\bStep\s+Epoch\s+Speed\b")
+_NUMBER = r"([-+]?(?:\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,9})?|nan|inf))"
+_FIRST, _GAP, _END = r"\s{0,32}(?:[-*]\s{1,32})?", r"\s{1,32}", r"\s{0,32}$"
+_ROW = re.compile(_FIRST + r"(\d{1,12})" + f"{_GAP}{_NUMBER}" * 5 + _END, re.ASCII)
+_BEGUN = re.compile(rf"{_FIRST}\d{{1,30}}(?:{_GAP}[-+.\deE]{{1,64}}){{1,5}}{_END}", re.ASCII)
+_HEADER = re.compile(rf"\bStep{_GAP}Epoch{_GAP}Speed\b", re.ASCII)
 _MOST_EPOCHS = 1e6
-_FINISHED = re.compile(r"\bFinished in ([.\d]+)")
+_FINISHED = re.compile(r"\bFinished in ([.\d]{1,64})", re.ASCII)
 
 
 def read(lines: Iterable[Line]) -> Log:

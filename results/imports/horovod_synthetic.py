@@ -9,14 +9,14 @@ from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 # What the benchmark times at once, unless it is told otherwise; its output does not say.
 _BATCHES = 10
-_ITERATION = re.compile(r"Iter #(\d{1,12}): ([-+.\w]+) img/sec per (GPU|CPU)")
-_BEGUN = re.compile(r"Iter #\d+")
+_ITERATION = re.compile(r"Iter #(\d{1,12}): ([-+.\w]{1,64}) img/sec per (GPU|CPU)", re.ASCII)
+_BEGUN = re.compile(r"Iter #\d{1,12}", re.ASCII)
 _SAID = {
-    "network": re.compile(r"^Model: (\S+)"),
-    "batch_per_device": re.compile(r"^Batch size: (\d{1,12})\s*$"),
-    "devices": re.compile(r"^Number of [GC]PUs?: (\d{1,12})"),
+    "network": re.compile(r"^Model: (\S{1,256})"),
+    "batch_per_device": re.compile(r"^Batch size: (\d{1,12})\s*$", re.ASCII),
+    "devices": re.compile(r"^Number of [GC]PUs?: (\d{1,12})", re.ASCII),
 }
-_TOTAL = re.compile(r"Total img/sec on (\d{1,12}) [GC]PU\(s\): ([-+.\w]+)")
+_TOTAL = re.compile(r"Total img/sec on (\d{1,12}) [GC]PU\(s\): ([-+.\w]{1,64})", re.ASCII)
 
 
 def read(lines: Iterable[Line]) -> Log:

@@ -12,20 +12,24 @@ from pathlib import Path
 from typing import IO
 
 from bench.errors import SpecError
+from im2rec_tools.files import size
 
 _HEAD = 1 << 16
 # Of a line; what is longer comes in pieces, so that no file needs more memory than this.
 _LONGEST = 1 << 14
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# Characters of a log, unpacked.
+_MOST = 1 << 30
+_COLOURS = re.compile(r"\x1b\[[0-9;]{0,32}[A-Za-z]")
 # mpirun and horovodrun, with the time where asked, SageMaker's "[1,mpirank:0,algo-1]<stderr>:",
 # ours (launch.launch), srun --label.
 _PREFIX = re.compile(
-    r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?\[(?:\d+,)?(?:mpirank:)?(?P<mpi>\d+)(?:,[\w.-]+)?\]"
-    r"<std(?:out|err)>:\s?"
-    r"|\[(?P<ours>\S+ worker \d+)\]\s?"
-    r"|\s*(?P<srun>\d+): "
+    r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?"
+    r"\[(?:\d{1,9},)?(?:mpirank:)?(?P<mpi>\d{1,9})(?:,[\w.-]{1,64})?\]<std(?:out|err)>:\s?"
+    r"|\[(?P<ours>\S{1,256} worker \d{1,9})\]\s?"
+    r"|\s{0,32}(?P<srun>\d{1,9}): ",
+    re.ASCII,
 )
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +63,11 @@ def lines(path: Path) -> Iterator[Line]:
         with _opened(path) as file:
             encoding = _encoding(path, file)
             with TextIOWrapper(file, encoding, errors="replace") as text:
+                read = 0
                 for number, one in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
+                    read += len(one)
+                    if read > _MOST:
+                        raise SpecError(f"{path}: holds more than {size(_MOST)}, which no log does")
                     yield line(number, one)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise SpecError(f"{path}: expected a whole gzip file, it is damaged ({error})") from error

@@ -8,9 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 from bench.notes import Note
+from im2rec_tools import words
 from results.imports.arguments import Arguments
 from results.imports.lines import Line
 
+# Of speeds, seconds and whatever else a log has a figure of.
+_LEAST, _MOST = 1e-9, 1e15
 # Whose images a speed counts, in words.
 SPEEDS_OF = {
     "workers": "each worker prints the speed of its own images",
@@ -118,9 +121,9 @@ class Reading:
             yield line
 
     def take(self, stretch: Stretch) -> None:
-        """A stretch, if its speed is one: above 0 and finite; else its line is spoilt."""
+        """A stretch, if its speed is one that a job can have; else its line is spoilt."""
         value = stretch.seconds or stretch.rate
-        if math.isfinite(value) and value > 0:
+        if _LEAST <= value <= _MOST:
             self.stretches.append(stretch)
         else:
             self.spoilt.append(stretch.line)
@@ -145,11 +148,9 @@ class Reading:
 
 
 def number(text: str) -> float:
-    """The number that the text is; NaN where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+    """The number that the text is; NaN where it is none, or none that a log has."""
+    value = words.number(text)
+    return value if value == 0 or _LEAST <= abs(value) <= _MOST else math.nan
 
 
 def rounding(text: str) -> float:

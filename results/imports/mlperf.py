@@ -1,19 +1,21 @@
 """MLPerf's :::MLLOG and :::MLL lines: what they track, or times of epochs and blocks."""
 
+import itertools
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.notes import Note, NoteKind
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch
 
 _EVENT = re.compile(
-    r":::MLLOGv?[\d.]* (?P<json>\{.*\})"
-    r"|:::MLL (?P<seconds>[\d.]+) (?P<key>\w+): (?P<old>\{.*\})"  # v0.6
+    r":::MLLOGv?[\d.]{0,16} (?P<json>\{.*\})"
+    r"|:::MLL (?P<seconds>[\d.]{1,32}) (?P<key>\w{1,64}): (?P<old>\{.*\})",  # v0.6
+    re.ASCII,
 )
 _BEGUN = ":::MLL"
 _SAID = {
@@ -33,6 +35,8 @@ _NO_IMAGES = re.compile(
 )
 _NO_GPU = re.compile(r"\b(?:tpu|ascend|npu|gaudi|hpu|ipu)", re.IGNORECASE)
 _MOST = 1e15
+# Spans times evaluations, which are compared; a log of one job has some thousands.
+_MOST_PAIRS = 2_000_000
 # An accuracy is logged this soon after what it is of.
 _MOMENT_MS = 100
 
@@ -55,8 +59,15 @@ def read(lines: Iterable[Line]) -> Log:
     for kind in ("epoch", "block"):
         if not reading.stretches:
             spans = list(_spans(events, kind))
+            evaluations = [one.times for one in _spans(events, "eval")]
+            counts = [event for _, event in events if event["key"] == "epoch_count"]
+            if len(spans) * (len(evaluations) + len(counts)) > _MOST_PAIRS:
+                raise SpecError(
+                    f"expected the log of one job, got {len(spans)} {kind}s with "
+                    f"{len(evaluations)} evaluations. Cut the log into one file per job"
+                )
             for span in spans:
-                reading.take(_stretch(span, events, samples))
+                reading.take(_stretch(span, evaluations, samples * _epochs(span, counts)))
             reading.notes += assumed if reading.stretches else []
             if reading.stretches and _has_evaluation(spans, events):
                 reading.notes.append(Note(NoteKind.LOG_EVALUATION))
@@ -88,8 +99,12 @@ def _events(reading: Reading, lines: Iterable[Line]) -> Iterator[Event]:
             yield line, event
 
 
+def _found(text: str) -> re.Match[str] | None:
+    return _EVENT.search(text, 0, text.rfind("}") + 1)  # so that its ".*" finds its end at once
+
+
 def _parsed(text: str) -> dict[str, Any] | None:
-    found = _EVENT.search(text)
+    found = _found(text)
     if found is None:
         return None
     try:
@@ -132,7 +147,9 @@ def _said(reading: Reading, event: dict[str, Any]) -> None:
     key, value = event["key"], event.get("value")
     if key == "submission_benchmark" and isinstance(value, str):
         if _NO_IMAGES.match(value):
-            raise SpecError(f"expected a log of training on images, got the benchmark {value!r}")
+            raise SpecError(
+                f"expected a log of training on images, got the benchmark {quoted(value)}"
+            )
         reading.said["network"] = value
     elif key in _SAID and _amount(value).is_integer():
         reading.said[_SAID[key]] = int(_amount(value))
@@ -188,14 +205,13 @@ def _spans(events: list[Event], kind: str) -> Iterator[_Span]:
                 yield _Span(start, order, line, event)
 
 
-def _stretch(span: _Span, events: list[Event], samples: float) -> Stretch:
+def _stretch(
+    span: _Span, evaluations: list[tuple[float, float]], images_of_epochs: float
+) -> Stretch:
     """What a span trained and in which time, without the evaluations that lie in it."""
     begin, end = span.times
-    evaluated = sum(
-        max(0.0, min(end, after) - max(begin, before))
-        for before, after in (one.times for one in _spans(events, "eval"))
-    )
-    images = _images(span.start, span.stop, samples * _epochs(span, events))
+    evaluated = sum(max(0.0, min(end, after) - max(begin, before)) for before, after in evaluations)
+    images = _images(span.start, span.stop, images_of_epochs)
     seconds = (end - begin - evaluated) / 1000
     return Stretch(
         place=(span.order,),
@@ -213,10 +229,11 @@ def _has_evaluation(spans: list[_Span], events: list[Event]) -> bool:
         _amount(event.get("time_ms")) for _, event in events if event["key"] == "eval_accuracy"
     ]
     ends = [span.times for span in spans]
-    return any(begin < at <= end + _MOMENT_MS for at in times for begin, end in ends)
+    some = itertools.islice(itertools.product(times, ends), _MOST_PAIRS)
+    return any(begin < at <= end + _MOMENT_MS for at, (begin, end) in some)
 
 
-def _epochs(span: _Span, events: list[Event]) -> float:
+def _epochs(span: _Span, counts: list[dict[str, Any]]) -> float:
     """How many epochs a span has; NaN for a block that does not say, in its start or after it."""
     told = _amount(_metadata(span.start).get("epoch_count"))
     if told > 0 or span.start["key"] == "epoch_start":
@@ -225,8 +242,8 @@ def _epochs(span: _Span, events: list[Event]) -> float:
     return next(
         (
             _amount(event.get("value"))
-            for _, event in events
-            if event["key"] == "epoch_count" and begin <= _amount(event.get("time_ms")) <= end
+            for event in counts
+            if begin <= _amount(event.get("time_ms")) <= end
         ),
         math.nan,
     )
@@ -243,7 +260,7 @@ def _images(start: dict[str, Any], stop: dict[str, Any], images: float) -> float
 FORMAT = Format(
     name="mlperf",
     title="MLPerf's :::MLLOG and :::MLL",
-    found=lambda text: _BEGUN in text and _EVENT.search(text),
+    found=lambda text: _BEGUN in text and _found(text),
     read=read,
     of="job",
     warmup=0,

@@ -11,36 +11,48 @@ from results.imports.arguments import BYTEPS
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
+# Repeats are bounded here as in all patterns of logs, so that no line takes more than linear time.
+_GAP = r"\s{0,8}"
 _EPOCH = r"(?:Epoch|Iter(?:ation)?)\s?\[(?P<epoch>\d{1,12})\]"
 _SPEED = re.compile(
-    rf"(?:Node\[(?P<node>\d+)\]\s*)?{_EPOCH}\s*,?\s*(?:Rank\[(?P<rank>\d+)\]\s*)?"
-    r"Batch\s*\[(?:(?P<begin>\d{1,12})-)?(?P<batch>\d{1,12})\]\s*"
-    r"Speed:\s*(?P<speed>[-+.\w]+)\s*(?:samples|images)/s(?:ec)?\b"
-    r"(?:\s+(?P<metric>[^\s=]+)=)?"
+    rf"(?:Node\[(?P<node>\d{{1,9}})\]{_GAP})?{_EPOCH}{_GAP},?{_GAP}"
+    rf"(?:Rank\[(?P<rank>\d{{1,9}})\]{_GAP})?"
+    rf"Batch{_GAP}\[(?:(?P<begin>\d{{1,12}})-)?(?P<batch>\d{{1,12}})\]{_GAP}"
+    rf"Speed:{_GAP}(?P<speed>[-+.\w]{{1,64}}){_GAP}(?:samples|images)/s(?:ec)?\b"
+    r"(?:\s{1,8}(?P<metric>[^\s=]{1,64})=)?",
+    re.ASCII,
 )
-_BEGUN = re.compile(r"Speed:|Epoch\s?\[\d+\]\s*,?\s*Bat[ch]*\s*\[?[\d-]*\]?\s*$")
+_BEGUN = re.compile(
+    rf"Speed:|Epoch\s?\[\d{{1,12}}\]{_GAP},?{_GAP}Bat[ch]{{0,2}}{_GAP}\[?[\d-]{{0,30}}\]?{_GAP}$",
+    re.ASCII,
+)
 _ACCURACY = re.compile(
-    r"(?:Node\[(?P<node>\d+)\]\s*)?Epoch\s?\[\d+\]\s*Validation-(?:top-?1-?acc\w*|accuracy)"
-    r"\s*=\s*(?P<value>[-+.\w]+)"
+    rf"(?:Node\[(?P<node>\d{{1,9}})\]{_GAP})?Epoch\s?\[\d{{1,12}}\]{_GAP}"
+    rf"Validation-(?:top-?1-?acc\w{{0,16}}|accuracy){_GAP}={_GAP}(?P<value>[-+.\w]{{1,64}})",
+    re.ASCII,
 )
 # Seconds with decimals; MXNet for Scala, and with it Clojure, prints whole milliseconds.
-_COST = re.compile(rf"{_EPOCH}\s*Time cost\s*=\s*(?P<time>[-+.\w]+)")
+_COST = re.compile(rf"{_EPOCH}{_GAP}Time cost{_GAP}={_GAP}(?P<time>[-+.\w]{{1,64}})", re.ASCII)
 _WORDS = ("Speed:", "speed:", "Epoch", "Iter", "Start training", ":::MLL", "BytePS", "byteps")
 # What Module's fit prints of the devices of a process.
-_DEVICES = re.compile(r"Start training with \[((?:[cg]pu\(\d+\)(?:, )?)+)\]")
+_DEVICES = re.compile(r"Start training with \[((?:[cg]pu\(\d{1,9}\)(?:, )?){1,1000})\]", re.ASCII)
 # Of translators such as Sockeye, which train with a Speedometer of sentences.
-_NO_IMAGES = re.compile(r"samples/sec\s+[\d.]+\s+tokens/sec")
+_NO_IMAGES = re.compile(r"samples/sec\s{1,8}[\d.]{1,64}\s{1,8}tokens/sec", re.ASCII)
 # A metric of text, in the line with the speed or in one of its own.
-_PERPLEXITY = re.compile(r"\b(?:perplexity|ppl)\b\s*[=:]?\s*\d", re.IGNORECASE)
+_PERPLEXITY = re.compile(rf"\b(?:perplexity|ppl)\b{_GAP}[=:]?{_GAP}\d", re.IGNORECASE)
 # Horovod's and GluonCV's Horovod scripts, after each epoch; some print no other speed.
-_EPOCH_SPEED = re.compile(rf"{_EPOCH}\s+Speed:\s*(?P<speed>[-+.\w]+)\s*samples/s(?:ec)?\b")
+_EPOCH_SPEED = re.compile(
+    rf"{_EPOCH}\s{{1,8}}Speed:{_GAP}(?P<speed>[-+.\w]{{1,64}}){_GAP}samples/s(?:ec)?\b", re.ASCII
+)
 _EPOCH_STEPS = re.compile(
-    rf"{_EPOCH}\s*(?:Rank\[\d+\]\s*)?Batch\s?\[(?P<steps>\d{{1,12}})\]\s*Time cost="
+    rf"{_EPOCH}{_GAP}(?:Rank\[\d{{1,9}}\]{_GAP})?Batch\s?\[(?P<steps>\d{{1,12}})\]{_GAP}Time cost=",
+    re.ASCII,
 )
 # GluonCV's scripts, after each epoch.
 _WHOLE = re.compile(
-    r"\[Epoch (?P<epoch>\d{1,12})\] speed: (?P<speed>[-+.\w]+) samples/sec\s+time cost: "
-    r"(?P<seconds>[-+.\w]+)"
+    r"\[Epoch (?P<epoch>\d{1,12})\] speed: (?P<speed>[-+.\w]{1,64}) samples/sec\s{1,8}time cost: "
+    r"(?P<seconds>[-+.\w]{1,64})",
+    re.ASCII,
 )
 
 

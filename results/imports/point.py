@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.arguments import DTYPES
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
 from bench.trial import Trial
@@ -173,12 +173,13 @@ class _Point:
     def printable(self, name: str, found: Any) -> Any:
         if isinstance(found, str) and not found.isprintable():
             raise SpecError(
-                f"{self.where}: {name}: expected printable characters, got {found!r:.60}"
+                f"{self.where}: {name}: expected printable characters, got {quoted(found)}"
             )
         if isinstance(found, str) and found[:1] in _FORMULA:
             raise SpecError(
                 f"{self.where}: {name}: expected a name that does not begin with one of "
-                f"{' '.join(_FORMULA)}, which a spreadsheet takes for a formula; got {found!r:.60}"
+                f"{' '.join(_FORMULA)}, which a spreadsheet takes for a formula; got "
+                f"{quoted(found)}"
             )
         return found
 
@@ -260,7 +261,7 @@ class _Point:
         found = str(self.either(name) or "")
         if found and found not in known:
             where = _OPTIONS[name] if getattr(self.asked, name) else f"{self.where}: {name}"
-            raise SpecError(f"{where}: expected one of {', '.join(known)}, got {found!r}")
+            raise SpecError(f"{where}: expected one of {', '.join(known)}, got {quoted(found)}")
         return found
 
     def hosts(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
 from results.imports import formats, windows
@@ -150,7 +150,9 @@ def _check_shares(where: str, shares: int, point: Trial) -> None:
 
 def _read(paths: Sequence[Path], name: str, speeds_of: str) -> tuple[Format, dict[str, Log]]:
     if speeds_of and speeds_of not in SPEEDS_OF:
-        raise SpecError(f"--speeds-of: expected one of {', '.join(SPEEDS_OF)}, got {speeds_of!r}")
+        raise SpecError(
+            f"--speeds-of: expected one of {', '.join(SPEEDS_OF)}, got {quoted(speeds_of)}"
+        )
     logs: dict[str, Log] = {}
     for path in paths:
         if str(path) in logs:

@@ -6,20 +6,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bench.errors import SpecError
+from bench.errors import SpecError, quoted
 from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 # With what follows the number, so that none is taken that is torn.
-_STEP = re.compile(r"(?<![\w.])(\d{1,12})\s+images/sec: ([-+.\w]+)\s+\+/-")
-_BEGUN = re.compile(r"(?<![\w.])\d+\s+images/")
-_TOTAL = re.compile(r"total images/sec: ([-+.\w]+)")
+_STEP = re.compile(r"(?<![\w.])(\d{1,12})\s{1,8}images/sec: ([-+.\w]{1,64})\s{1,8}\+/-", re.ASCII)
+_BEGUN = re.compile(r"(?<![\w.])\d{1,12}\s{1,8}images/", re.ASCII)
+_TOTAL = re.compile(r"total images/sec: ([-+.\w]{1,64})", re.ASCII)
 # Some collections of logs have lost the blanks in front of "per device". In front of a line
 # stand "... benchmark_cnn.py:99] ", "INFO|2018-01-30T16:01:05|/opt/launcher.py|27| " and the
 # "2018-09-04T11:27:29.624841024Z " of kubectl.
-_GLOBAL = re.compile(r"(?:^|\] |\| |\dZ )\s*Batch size:\s+(\d{1,12})(?:\.0*)? global")
-_PER_DEVICE = re.compile(r"(?:^|\]|\||\dZ )\s*(\d{1,12})(?:\.0*)? per device")
-_FIELD = re.compile(r"(?:^|\] |\| |\dZ )\s*(Model|Dataset|Mode|Variables|Devices):\s+(.+)$")
+_GLOBAL = re.compile(
+    r"(?:^|\] |\| |\dZ )\s{0,8}Batch size:\s{1,8}(\d{1,12})(?:\.0{0,9})? global", re.ASCII
+)
+_PER_DEVICE = re.compile(r"(?:^|\]|\||\dZ )\s{0,32}(\d{1,12})(?:\.0{0,9})? per device", re.ASCII)
+_FIELD = re.compile(
+    r"(?:^|\] |\| |\dZ )\s{0,8}(Model|Dataset|Mode|Variables|Devices):\s{1,16}(.+)$", re.ASCII
+)
 _DEVICE = re.compile(r"[cg]pu:\d+", re.IGNORECASE)
 _HOROVOD = "horovod"
 
@@ -52,7 +56,10 @@ def read(lines: Iterable[Line]) -> Log:
     _devices(reading.said)
     means = _of_one_process(reading)
     _processes(reading, means)
-    return replace(reading.log(), stretches=tuple(between(means)))
+    reading.stretches = []
+    for one in between(means):
+        reading.take(one)
+    return reading.log()
 
 
 def _of_one_process(reading: Reading) -> list[Stretch]:
@@ -134,7 +141,7 @@ def _header(reading: Reading, text: str) -> None:
     elif found := _FIELD.search(text):
         name, value = found[1], found[2].strip()
         if name == "Mode" and "train" not in value.lower():
-            raise SpecError(f"expected a log of training, got one whose mode is {value!r}")
+            raise SpecError(f"expected a log of training, got one whose mode is {quoted(value)}")
         for key, one in _field(name, value).items():
             _say(said, key, one)
 

@@ -8,11 +8,14 @@ from results.imports.lines import Line
 from results.imports.log import Format, Log, Reading, Stretch, number, rounding
 
 _STEP = re.compile(
-    r"(?:Worker (?P<worker>\d+): )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"
-    r": step (?P<step>\d{1,12}), loss = \S+?\s*"
-    r"\((?P<rate>[-+.\w]+) examples/sec;\s*(?P<seconds>[-+.\w]+)\s*sec/batch\)"
+    r"(?:Worker (?P<worker>\d{1,9}): )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
+    r": step (?P<step>\d{1,12}), loss = \S{1,64}?\s{0,8}"
+    r"\((?P<rate>[-+.\w]{1,64}) examples/sec;\s{0,8}(?P<seconds>[-+.\w]{1,64})\s{0,8}sec/batch\)",
+    re.ASCII,
 )
-_BEGUN = re.compile(r": step \d+, loss")
+_BEGUN = re.compile(r": step \d{1,12}, loss", re.ASCII)
+
+_MOST_BATCH = 10**12
 
 
 def read(lines: Iterable[Line]) -> Log:
@@ -64,7 +67,7 @@ def _whole(bounds: list[tuple[float, float]]) -> int:
     if not bounds:
         return 0
     low, high = max(one for one, _ in bounds), min(one for _, one in bounds)
-    whole = int(high)
+    whole = int(high) if high <= _MOST_BATCH else 0
     return whole if low <= whole and whole - 1 < low else 0
 
 

@@ -1,5 +1,6 @@
 """The windows of a log's workers: whose stretch is whose, and how long each took."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from results.rates import ROUNDING
 from results.record import Rank, Record
 from results.windows import job_windows, left_out, unsteadiness
 
+_DIGITS, _MOST_DIGITS = re.compile("[0-9]+"), 300
 Workers = dict[str, list[Stretch]]
 
 
@@ -36,8 +38,8 @@ def workers(logs: Mapping[str, Log], format_: Format, asked: int) -> Workers:
 
 
 def _number(worker: str) -> tuple[int, str]:
-    digits = "".join(one for one in Path(worker.rpartition(" ")[2]).name if one.isdigit())
-    return int(digits or 0), worker
+    digits = "".join(_DIGITS.findall(Path(worker.rpartition(" ")[2]).name))
+    return int(digits[-_MOST_DIGITS:] or 0), worker
 
 
 def _of_file(name: str, log: Log, asked: int, several: bool) -> Workers:
