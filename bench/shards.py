@@ -42,7 +42,7 @@ def _path(text: str) -> Path:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SpecError(
-            f"{quoted(brief(text))}: expected a path of data, and it has {quoted(reason)}"
+            f"{brief(text)!r}: expected a path of data, and it has {quoted(reason)}"
         ) from error
     return Path(text)
 

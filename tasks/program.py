@@ -13,7 +13,6 @@ from fabric.main import Fab
 from invoke.exceptions import Exit, ParseError
 from invoke.parser.context import ParserContext
 
-from bench.errors import quoted
 from im2rec_tools.terminal import guard, printable
 
 _HELP = {"-h", "--help"}
@@ -59,7 +58,7 @@ def _check_values(tasks: Iterable[ParserContext]) -> None:
     for task in tasks:
         for one in task.positional_args:
             if isinstance(one.value, str) and one.value.startswith("-"):
-                raise ParseError(f"No idea what {quoted(one.value)} is!", task)
+                raise ParseError(f"No idea what {one.value!r} is!", task)
 
 
 @contextmanager
