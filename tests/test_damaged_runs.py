@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,7 @@ def test_digests_of_other_types_are_refused_though_their_check_is_right(
 
 def test_one_broken_run_hides_no_other_run_of_the_list(run: Path) -> None:
     runs = run.parent
-    broken = {
+    broken: dict[str, Callable[[Path], object]] = {
         "future": lambda folder: os.utime(folder / "asked.json", (2**38, 2**38)),
         "nest": lambda folder: (folder / "environment.json").write_text("[" * 100_000),
         "types": lambda folder: (folder / "asked.json").write_text('[{"name": 1}]'),
