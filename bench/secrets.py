@@ -24,6 +24,8 @@ _IN_TEXT = re.compile(
     rf"|\b(?P<name>{_NAME})=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+",
     re.DOTALL,
 )
+# Of an address, the user and password before the host.
+_LOGIN = re.compile(r"://[^/\s:@'\"]*:[^/\s@'\"]+@")
 _IN_TOML = re.compile(
     r"#[^\n]*"
     r'|"""(?:[^\\]|\\.)*?"{3,5}'
@@ -134,9 +136,14 @@ def masked_word(word: str) -> str:
     return f"{found[1]}={MASK}" if found and is_secret(found[1]) else word
 
 
-def masked(values: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
-    """Variables by name, masked the values that are secret and those of the names in `also`."""
+def masked(values: object, also: Iterable[str] = ()) -> dict[str, str]:
+    """Variables by name, masked the values that are secret and those of the names in `also`.
+
+    Nothing of what is not variables by name, as a host may say.
+    """
     hidden = set(also)
+    if not isinstance(values, Mapping):
+        return {}
     return {
         name: MASK if name in hidden or is_secret(name) else value for name, value in values.items()
     }
@@ -144,6 +151,8 @@ def masked(values: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str
 
 def masked_text(text: str) -> str:
     """A sentence, a log's line or a command, in which NAME=VALUE is masked if it is secret."""
+    if "://" in text:
+        text = _LOGIN.sub(f"://{MASK}@", text)
     if not any(word in text for word in WORDS):
         return text
     return _IN_TEXT.sub(_masked_match, text)

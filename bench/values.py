@@ -23,7 +23,9 @@ def checked(name: str, kind: Any, value: Any) -> Any:
             return tuple(
                 _bounded(name, part if isinstance(part, item) else item(part)) for part in value
             )
-        raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {quoted(value)}")
+        # An environment may hold secrets, which an error line does not show.
+        got = f"a {type(value).__name__}" if name == "env" else quoted(value)
+        raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {got}")
     plain = get_args(kind)[0] if get_args(kind) else kind
     if value is None and kind != plain:
         return None

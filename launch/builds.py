@@ -36,7 +36,7 @@ def look(python: str, start: Start, host: Host) -> dict[str, Any]:
     ask |= {"variables": list(VARIABLES)}
     with closing(Talk(host, start, PROBE)) as probe:
         facts = probe.ask(ask, _SECONDS)
-    return {**facts, "variables": masked(facts["variables"])}
+    return {**facts, "variables": masked(facts.get("variables"))}
 
 
 def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:

@@ -115,7 +115,7 @@ class _Probe:
             self._fail(error)
             return
         facts["clock_skew"] = _skew(began, facts["time"], time.time())
-        facts["variables"] = masked(facts["variables"])
+        facts["variables"] = masked(facts.get("variables"))
         self._facts = facts
         self._problems += problems(facts, self._wanted)
         self.host = replace(

@@ -15,8 +15,10 @@ from bench.sweep import load_sweep
 from bench.trial import Trial, make
 from launch.hosts import this_machine
 from launch.plan import command_line, plan
+from plots.page.replay import command, title
 from results import record as records
 from results.environment import environment_of
+from tests.scenes import point, run
 from tests.test_scaling import record
 
 S = "s3cret"
@@ -151,6 +153,7 @@ def test_words_and_sentences_lose_secrets_and_nothing_else() -> None:
     assert masked_word(f"env.API_KEY={S}") == "env.API_KEY=***"
     assert masked_word("data/keys/a=b") == "data/keys/a=b"
     assert masked_word("--batch-size=2") == "--batch-size=2"
+    assert masked_text(f"at https://me:{S}@index/simple:") == "at https://***@index/simple:"
     text = f"died: MY_TOKEN={S} 'A_KEY=x {S}' B_SECRET='q {S}' tokens=5, --kv-store=local"
     assert S not in masked_text(text)
     assert masked_text(text).endswith(" tokens=5, --kv-store=local")
@@ -182,3 +185,29 @@ def test_the_environment_of_a_run_of_before_is_read_without_its_secrets(tmp_path
     found = environment_of(tmp_path)
     assert S not in json.dumps(found)
     assert found["variables"]["OMP_NUM_THREADS"] == "1"
+
+
+def test_variables_of_a_host_that_are_none_are_nothing() -> None:
+    for said in (None, ["x"], "x", 1):
+        assert secrets.masked(said) == {}
+
+
+@pytest.mark.parametrize("text", [f'"api_key={S}"', f'[["api_key={S}"]]', f'{{ a = "key={S}" }}'])
+def test_an_environment_that_cannot_be_is_refused_without_its_secrets(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f'network = "tiny"\nbatch_per_device = 2\nenv = {text}\n[[points]]\n')
+    with pytest.raises(SpecError) as error:
+        load_sweep(str(path))
+    assert S not in str(error.value)
+
+
+def test_the_command_that_runs_a_point_again_names_its_secrets() -> None:
+    told = {"command": ["fab", "bench.sweep", "x.toml", "-x", f"API_KEY={S}", "-x", "PASSED"]}
+    env = [f"API_KEY={S}", "PASSED", f"FILE_TOKEN={S}"]
+    study = dataclasses.replace(run([point(1, 10.0, env=env)], environment=told), place="runs/a")
+    text = command(study, study.rows[0])
+    assert " -x API_KEY -x PASSED -x FILE_TOKEN " in text
+    assert S not in text
+    assert "set API_KEY, PASSED, FILE_TOKEN first" in title(study)

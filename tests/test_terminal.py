@@ -209,3 +209,21 @@ def test_the_run_of_a_stranger_sends_no_escape_to_the_terminal(evil_run: Path, t
         assert evil not in out
     forged = ("all 2 hosts ready", "all ready")
     assert not any(text.startswith(forged) for text in out.splitlines())
+
+
+@pytest.mark.program
+def test_a_sweep_on_a_terminal_has_its_live_display_and_no_escape_of_its_texts(
+    tmp_path: Path,
+) -> None:
+    sweep = tmp_path / "s.toml"
+    sweep.write_text(
+        'network = "tiny"\nbatch_per_device = 2\nwindows = 3\nengine = "fake"\n'
+        'description = "\\u001b]0;PWN\\u0007\\u001b[2K\\nall 2 hosts ready"\n'
+        'env = ["NOTE=\\u001b]0;PWN\\u0007\\u202e"]\nfake_faults = ["worker-0:exit"]\n[[points]]\n'
+    )
+    out = on_terminal(FAB, "bench.sweep", sweep, "--run", tmp_path / "run")
+    assert "\x1b[?25l" in out  # the cursor is hidden while the display is live
+    assert "PWN" in out
+    for evil in ("\x1b]", "\x07", "\u202e"):
+        assert evil not in out
+    assert not any(text.startswith("all 2 hosts ready") for text in out.splitlines())

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.secrets import MASK, command_line, names
+from bench.secrets import MASK, command_line, masked_word, names
 from bench.trial import is_called
 from results.run import ELSEWHERE, Run
 from results.scaling import ScalingRow
@@ -28,7 +28,7 @@ def command(run: Run, row: ScalingRow) -> str:
 
 def _without_mask(word: str) -> str:
     """The word, of a secret's NAME=*** only the name: `-x NAME` passes its value."""
-    return word.removesuffix(f"={MASK}")
+    return masked_word(word).removesuffix(f"={MASK}")
 
 
 def title(run: Run) -> str:
