@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -175,6 +176,17 @@ def _begin(limits: dict[int, int]) -> None:
         resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
 
 
+def _errors(stream: Iterable[str]) -> Iterator[str]:
+    """The names of the exceptions that a worker reported."""
+    from bench.decoder import decoded  # noqa: PLC0415 - the Python of a worker may lack msgspec
+
+    for line in stream:
+        with suppress(ValueError):
+            event = decoded(line)
+            if event is not None:
+                yield event.values.get("error", "")
+
+
 def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, int]:
     """Whether the batch fits, and the bytes it took, if a server takes so many."""
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
@@ -193,7 +205,7 @@ def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, in
         said.seek(0)
         errors = said.read().strip()
         stream.seek(0)
-        failed = {event.values.get("error") for event in filter(None, map(events.parse, stream))}
+        failed = set(_errors(stream))
     full = end.code != 0 and (
         bool(failed & _TOO_LARGE)
         or told(errors)

@@ -39,20 +39,8 @@ class Event:
 
 
 def emit(event: Event) -> str:
-    """The event as one line, without its newline; `parse` is its inverse."""
+    """The event as one line, without its newline; `bench.decoder.decoded` is its inverse."""
     return json.dumps({"event": event.kind, "rank": event.rank, **event.values})
-
-
-def parse(line: str) -> Event | None:
-    """The event on this line, or None where the line is torn or somebody else's."""
-    try:
-        values = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(values, dict) or values.get("event") not in KINDS:
-        return None
-    kind, rank = values.pop("event"), values.pop("rank", None)
-    return Event(kind=kind, rank=rank, values=values) if isinstance(rank, int) else None
 
 
 def say(event: Event) -> None:

@@ -99,7 +99,7 @@ def located(start: Start, hosts: Sequence[Host], interface: str = "") -> tuple[H
 def _asked(host: Host, start: Start, interface: str) -> Host | LaunchError:
     try:
         with closing(Talk(host, start, PROBE)) as talk:
-            said = talk.ask({"do": "where"}, _ANSWER_SECONDS)
+            said = talk.ask({"do": "where"}, _ANSWER_SECONDS, "where")
     except LaunchError as error:
         return error
     try:

@@ -8,7 +8,7 @@ of ours is installed there. It speaks lines of JSON, both ways.
     from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu machine | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code
              | "exit" id signal | "stopped" | "leased" | "port" port | "port" why
-             | "ending" why stopped
+             | "ending" why stopped | "rejected" why, of a line that is no command
 
 `stopped` lists the ids of processes that are held, by SIGSTOP or a debugger; `cpu` has the CPU
 seconds of each until `at`, a time of the host's monotonic clock, `gpu` how busy each GPU is, by
@@ -29,9 +29,9 @@ import subprocess
 import time
 from typing import Any
 
-from launch import lease
+from launch import command, lease
 from launch.counters import Counters
-from launch.errors import LaunchError
+from launch.errors import LaunchError, ProtocolError
 from launch.gpus import Gpus
 from launch.ports import free_port
 from launch.processes import Child, Lines, adopt_orphans, signal_all, start
@@ -40,6 +40,21 @@ _BEAT_SECONDS = 1.0
 _SILENCE_SECONDS = 5.0
 _GRACE_SECONDS = 2.0
 _UNSENT_BYTES = 8 << 20
+_COMMANDS: dict[str, dict[str, Any]] = {
+    "start": {
+        "id": str,
+        "argv": [str],
+        "env": {str: str},
+        "bare": {command.NOTHING, bool},
+        "cwd": str,
+        "cores": [int],
+        "gpus": {command.NOTHING, list},
+    },
+    "beat": {},
+    "stop": {},
+    "lease": {"who": dict},
+    "port": {"address": str, "wanted": {int, command.NOTHING}},
+}
 
 
 class Agent:
@@ -71,8 +86,11 @@ class Agent:
         self.selector.register(0, selectors.EVENT_READ, "master")
         self.selector.register(woken, selectors.EVENT_READ, "child")
         self.say(say="hello", pid=os.getpid())
-        while not self.over:
-            self._turn()
+        try:
+            while not self.over:
+                self._turn()
+        except Exception as error:  # noqa: BLE001 - whatever it is, no process is left
+            self.over = f"it failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         self.say(say="ending", why=self.over, stopped=self.stopped)
         self._end_all()
         self._flush_until(time.monotonic() + 1.0)
@@ -144,17 +162,22 @@ class Agent:
         for line in lines:
             if self.over:  # the host is another master's
                 break
-            message = json.loads(line)
-            if message["do"] == "start":
-                self._start(message)
-            elif message["do"] == "stop":
-                self._stop()
-            elif message["do"] == "lease":
-                self._lease(message["who"])
-            elif message["do"] == "port":
-                self._port(message["address"], message["wanted"])
+            try:
+                self._do(command.parsed(line, _COMMANDS))
+            except ProtocolError as error:  # the processes go on, unless the master ends them
+                self.say(say="rejected", why=str(error))
             self.heard = time.monotonic()  # to start hundreds of processes takes longer
         self.over = self.over or ("its channel closed" if closed else "")
+
+    def _do(self, message: dict[str, Any]) -> None:
+        if message["do"] == "start":
+            self._start(message)
+        elif message["do"] == "stop":
+            self._stop()
+        elif message["do"] == "lease":
+            self._lease(message["who"])
+        elif message["do"] == "port":
+            self._port(message["address"], message["wanted"])
 
     def _stop(self) -> None:
         """Ends the job; says so once nothing is left of it, no line of output either."""
@@ -170,10 +193,7 @@ class Agent:
         try:
             self.lease, other = lease.take(who)
         except OSError as error:
-            self.over = (
-                f"its lease cannot be taken ({error.strerror}): a program there holds the socket "
-                f"@{lease.name()[1:]} and does not answer; 'ss -xlp' there finds it"
-            )
+            self.over = f"its lease cannot be taken ({error.strerror or error})"
             return
         if self.lease is None:
             self.over = f"another master has this host: {lease.described(other)}"
@@ -194,7 +214,7 @@ class Agent:
     def _start(self, message: dict[str, Any]) -> None:
         try:
             child = start(message)
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
             cwd = message["cwd"]
             why = str(error) if os.path.isdir(cwd) else f"there is no folder {cwd}"  # noqa: PTH112
             self.say(say="refused", id=message["id"], why=why)

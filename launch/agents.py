@@ -28,7 +28,7 @@ class Agents:
 
     def __init__(self, start: Start = here) -> None:
         self._start = start
-        self._inbox: queue.Queue[Message] = queue.Queue()
+        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._channels: dict[str, Channel] = {}
         self._at_work: set[str] = set()
         self._gone: set[str] = set()
@@ -60,7 +60,7 @@ class Agents:
     def _await_leases(self, names: set[str]) -> None:
         """Returns once these hosts are ours; PreflightError where another master has one."""
         deadline = time.monotonic() + _ANSWER_SECONDS
-        while names and (message := self.receive(deadline - time.monotonic())) is not None:
+        while names and (message := self._receive_until(deadline)) is not None:
             if message.host.name in names and message.say in GONE:
                 why = message.values.get("why", "its agent is gone")
                 raise PreflightError(f"{message.host.name}: {why}")
@@ -106,9 +106,9 @@ class Agents:
         self.begin_job([host])
         self.send(host, {"do": "port", "address": host.address, "wanted": wanted})
         deadline = time.monotonic() + _ANSWER_SECONDS
-        while (message := self.receive(deadline - time.monotonic())) is not None:
+        while (message := self._receive_until(deadline)) is not None:
             if message.host.name == host.name and message.say in {"port", *GONE}:
-                port = int(message.values.get("port", 0))
+                port: int = message.values.get("port", 0)
                 if port:
                     return port
                 why = message.values.get("why", "its agent is gone")
@@ -117,14 +117,25 @@ class Agents:
 
     def receive(self, seconds: float) -> Message | None:
         """What some agent said, or None where none said anything for so long."""
-        try:
-            message = self._inbox.get(timeout=max(0.0, seconds))
-        except queue.Empty:
-            return None
-        self._heard[message.host.name] = time.monotonic()
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                message = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                return None
+            message.taken()
+            name = message.host.name
+            if name in self._channels and self._channels[name].flow is message.flow:
+                break  # of a channel that was given up nothing counts any more
+        self._heard[name] = time.monotonic()
         if message.say in GONE:
-            self._gone.add(message.host.name)
+            self._gone.add(name)
         return message
+
+    def _receive_until(self, deadline: float) -> Message | None:
+        """As `receive`; None from the deadline on, also if some agent never pauses."""
+        left = deadline - time.monotonic()
+        return self.receive(left) if left > 0 else None
 
     def end_job(self, take: Take) -> None:
         """Returns once every process of the job is gone; `take` gets what they still said.
@@ -135,13 +146,14 @@ class Agents:
             self._channels[name].send({"do": "stop"})
         deadline = time.monotonic() + _STOP_SECONDS
         while self._at_work - self._gone:
-            message = self.receive(deadline - time.monotonic())
+            message = self._receive_until(deadline)
             if message is None:
                 break
             take(message)
             if message.say == "stopped":
                 self._at_work.discard(message.host.name)
-        self._gone |= self._at_work
+        for name in self._at_work - self._gone:
+            self.give_up(name)
         self._at_work = set()
         self._drop_gone(take)
 
@@ -163,14 +175,20 @@ class Agents:
     def _drop_gone(self, take: Take) -> None:
         """Closes the channels of agents that are gone; `take` gets the last that was said."""
         self._drain(take)
-        _close([self._channels.pop(name) for name in self._gone & set(self._channels)])
+        gone = self._gone & set(self._channels)
+        _close([self._channels[name] for name in gone])
         self._drain(take)
+        for name in gone:
+            del self._channels[name]
         self._gone &= set(self._channels)
         self._at_work &= set(self._channels)
 
     def _drain(self, take: Take) -> None:
-        while (message := self.receive(0.0)) is not None:
-            take(message)
+        """Takes what is there now; an agent that never pauses does not keep this from its end."""
+        for _ in range(self._inbox.qsize()):
+            message = self.receive(0.0)
+            if message is not None:
+                take(message)
 
     def close(self) -> None:
         """Ends the agents, and with them everything that they started."""

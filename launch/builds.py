@@ -35,7 +35,7 @@ def look(python: str, start: Start, host: Host) -> dict[str, Any]:
     ask = {"do": "look", "trees": [host.tree], "python": python, "folder": host.tree}
     ask |= {"variables": list(VARIABLES)}
     with closing(Talk(host, start, PROBE)) as probe:
-        facts = probe.ask(ask, _SECONDS)
+        facts = probe.ask(ask, _SECONDS, "facts")
     return {**facts, "variables": masked(facts.get("variables"))}
 
 

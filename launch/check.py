@@ -110,7 +110,7 @@ class _Probe:
             self._talk = Talk(self.host, self._start, PROBE)
             self._report(self.examined())
             began = time.time()
-            facts = self._talk.ask(ask, _LOOK_SECONDS)
+            facts = self._talk.ask(ask, _LOOK_SECONDS, "facts")
         except LaunchError as error:
             self._fail(error)
             return
@@ -143,7 +143,7 @@ class _Probe:
     def listen(self) -> None:
         """Has the host take connections at a random port, as the processes of a job do."""
         if self._facts and self.host.address:
-            answer = self._ask({"do": "listen", "address": self.host.address})
+            answer = self._ask({"do": "listen", "address": self.host.address}, "listening")
             self.port = answer.get("port", 0)
             if "why" in answer:
                 self._problems.append(f"cannot listen on {self.host.address}: {answer['why']}")
@@ -152,15 +152,17 @@ class _Probe:
         """Has the host connect to every other."""
         others = {name: where for name, where in targets.items() if name != self.host.name}
         if self._facts and others:
-            failed = self._ask({"do": "reach", "targets": others}).get("failed", {})
-            self._problems += [_unreached(name, others[name], why) for name, why in failed.items()]
+            failed = self._ask({"do": "reach", "targets": others}, "reached").get("failed", {})
+            self._problems += [
+                _unreached(name, others[name], failed[name]) for name in others if name in failed
+            ]
 
     def measure(self, targets: dict[str, list[Any]]) -> None:
         """Has the host measure latency and bandwidth to every other, one after another."""
         for name, where in targets.items():
             if name == self.host.name or not self._facts:
                 continue
-            answer = self._ask({"do": "measure", "target": where})
+            answer = self._ask({"do": "measure", "target": where}, "measured")
             if "ms" in answer:
                 self._reach[name] = {"ms": answer["ms"], "mb_s": answer["mb_s"]}
 
@@ -174,10 +176,10 @@ class _Probe:
         if self._talk is not None:
             self._talk.abandon()
 
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, message: dict[str, Any], answer: str) -> dict[str, Any]:
         assert self._talk is not None
         try:
-            return self._talk.ask(message, _SECONDS)
+            return self._talk.ask(message, _SECONDS, answer, "failed")
         except LaunchError as error:
             self._fail(error)
             self._facts = {}

@@ -11,10 +11,11 @@ from launch.errors import LaunchError
 from launch.exchange import Exchange
 from launch.hosts import Host
 from launch.paths import crc
+from launch.protocol import clean
 from launch.push import Piece
 from launch.transport import Start
 
-_LOOK = ("errors", "paths", "pushed", "incoming", "look")
+_LOOK = ("errors", "command", "paths", "pushed", "incoming", "look")
 
 
 def differences(
@@ -26,21 +27,25 @@ def differences(
     shards beside them; of all files if `whole`. Raises LaunchError, naming the host.
     """
     files = [(one.name, one.size, _crc(one, whole=whole)) for one in pieces]
+    listed = {clean(one.name) for one in pieces}
     found = _seen(host, start, into, files=files, others=[])["differs"]
-    return [f"{name} {how}" for name, how in found]
+    return [f"{name} {how}" for name, how in found if name in listed]
 
 
 def strangers(names: Iterable[str], host: Host, start: Start, into: str) -> list[str]:
     """Which of these files are in a folder of a host though no push put them there."""
-    found: list[str] = _seen(host, start, into, files=[], others=list(names))["strange"]
-    return found
+    asked = list(names)
+    known = set(map(clean, asked))
+    found = _seen(host, start, into, files=[], others=asked)["strange"]
+    return [name for name in found if name in known]
 
 
 def _seen(host: Host, start: Start, into: str, **asked: Any) -> dict[str, Any]:
-    with closing(Exchange(host, start, _LOOK)) as exchange:
+    count = sum(map(len, (asked["files"], asked["others"])))
+    with closing(Exchange(host, start, _LOOK, count)) as exchange:
         folder = str(PurePosixPath(host.tree, into))
         exchange.send({"do": "look", "into": folder, **asked})
-        *_, last = exchange.hear("seen")
+        *_, (_, last) = exchange.hear("seen")
     return last
 
 

@@ -66,12 +66,15 @@ def _contents(
     ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
     try:
         with closing(Talk(host, start, PROBE)) as talk:
-            answer = talk.ask(ask | {"verify": verify}, _VERIFY_SECONDS if verify else _SECONDS)
+            seconds = _VERIFY_SECONDS if verify else _SECONDS
+            answer = talk.ask(ask | {"verify": verify}, seconds, "contents", "failed")
     except LaunchError as error:
         return str(error)
     if "why" in answer:
         return f"{host.name}: {answer['why']}; {_AGAIN if verify else _PUSH}"
     found: list[dict[str, Any]] = answer["contents"]
+    if len(found) != len(wanted):
+        return f"{host.name}: expected {len(wanted)} data sets, it described {len(found)}"
     return found
 
 

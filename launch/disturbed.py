@@ -77,7 +77,7 @@ def _of_machine(spans: Sequence[Span]) -> Iterator[tuple[NoteKind, dict[str, Any
     if others > _OTHERS_ABOVE * cores:
         yield NoteKind.OTHER_PROGRAMS, {"cores": others, "of": cores}
     if stolen > _STOLEN_ABOVE * cores:
-        yield NoteKind.STOLEN, {"share": stolen / cores}
+        yield NoteKind.STOLEN, {"share": stolen / max(1, cores)}
     if swapped > _SWAPPED_ABOVE:
         yield NoteKind.SWAPPED, {"mib": swapped / (1 << 20)}
     if throttled > 0:

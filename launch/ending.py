@@ -1,6 +1,8 @@
-"""Ends what a master started on a host, found by the lease that its agent holds; never by name.
+"""Ends what a controller started on a host, found by the lease that its agent holds.
 
-Standard library only and Python 3.8 or newer, sent over a line as the agent is.
+Only a lease of this user counts, and only the process that the kernel says holds it is signalled,
+with what that process started. Standard library only and Python 3.8 or newer, sent over a line as
+the agent is.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -12,7 +14,8 @@ import sys
 import time
 from typing import Any
 
-from launch import lease
+from launch import command, lease
+from launch.errors import ProtocolError
 from launch.processes import descendants
 
 # Longer than an agent takes to end what does not want to end.
@@ -21,34 +24,26 @@ _TERM_SECONDS, _KILL_SECONDS = 7.0, 2.0
 
 def main() -> None:
     """Ends the agent that has this host and all below it, when asked to; says whose it was."""
-    for line in sys.stdin:
+    for line in sys.stdin.buffer:
         try:
-            said: dict[str, Any] = {"say": "ended", **_end(lease.holder())}
-        except PermissionError:
-            said = {"say": "failed", "who": lease.described(lease.holder())}
-        print(json.dumps({**said, "n": json.loads(line).get("n")}), flush=True)
+            asked = command.parsed(line, {"end": {"n": int}})
+        except ProtocolError:
+            continue  # whoever sent it waits for no answer that has a number
+        said = {"say": "ended", **_end(lease.holder()), "others": lease.others()}
+        print(json.dumps({**said, "n": asked["n"]}), flush=True)
 
 
 def _end(holder: dict[str, Any]) -> dict[str, Any]:
     if not holder:
-        return {"who": ""}
-    pid = int(holder.get("pid", 0))
-    if pid > 1 and _is_agent(pid):
+        return {"who": "", "left": False}
+    pid = int(holder["pid"])
+    if pid > 1 and pid != os.getpid():
         below = [pid, *descendants(pid)]
         _signal([pid], signal.SIGUSR1)  # by which an agent knows who ends it
-        if not _over(_TERM_SECONDS):
+        if not _over(pid, _TERM_SECONDS):
             _signal([*below, *descendants(pid)], signal.SIGKILL)
-            _over(_KILL_SECONDS)
+            _over(pid, _KILL_SECONDS)
     return {"who": lease.described(holder), "left": bool(lease.holder())}
-
-
-def _is_agent(pid: int) -> bool:
-    """Whether it is a program of ours: anybody may hold a lease."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-            return b"exec(__import__(" in file.read()
-    except OSError:
-        return False
 
 
 def _signal(pids: list[int], number: int) -> None:
@@ -56,14 +51,14 @@ def _signal(pids: list[int], number: int) -> None:
         try:
             os.kill(pid, number)
             os.kill(pid, signal.SIGCONT)  # one that is held cannot end
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             continue
 
 
-def _over(seconds: float) -> bool:
-    """Whether nobody has the host within so many seconds."""
+def _over(pid: int, seconds: float) -> bool:
+    """Whether the lease is no longer that process's within so many seconds."""
     deadline = time.monotonic() + seconds
-    while lease.holder():
+    while lease.holder().get("pid") == pid:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

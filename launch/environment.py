@@ -22,14 +22,28 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from launch import lease
+from launch import command, lease
 from launch.errors import LaunchError
+
+_ASKS: dict[str, dict[str, Any]] = {
+    "environment": {
+        "n": int,
+        "tree": str,
+        "env": {str: str},
+        "who": {dict, command.NOTHING},
+        "folder": str,
+        "lock": str,
+        "wheels": str,
+        "pushed": bool,
+    }
+}
 
 
 def main() -> None:
     """Does what one line asks and says how it went; ends everything when the line closes."""
-    asked = json.loads(sys.stdin.readline())
+    asked: dict[str, Any] = {}
     try:
+        asked = command.parsed(sys.stdin.readline(), _ASKS)
         lease.hold(asked["who"])
     except LaunchError as error:
         _say({"code": 1, "lines": [str(error)]}, asked)

@@ -17,5 +17,9 @@ class PreflightError(LaunchError):
         return "\n  ".join(self.lines)
 
 
+class ProtocolError(LaunchError):
+    """The other end of a line sent what no message is; nothing more is read from it."""
+
+
 class StoppedError(LaunchError):
     """A person has ended what runs on the hosts."""

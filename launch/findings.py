@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from bench.errors import is_whole
 from launch.hosts import Host
-from launch.lease import described
+from launch.lease import described, listed
 from launch.transport import STARTUP
 
 # Windows of asynchronous jobs are compared by the hosts' clocks.
@@ -95,18 +96,25 @@ def notes(facts: dict[str, Any]) -> list[str]:
         told = f"GPU {gpu['index']} ({gpu['name']}, {gpu['memory']} MiB)"
         if gpu["mig"] == "Enabled":
             found.append(f"{told} is cut into parts (MIG); a part is no GPU of its own here")
-        if int(gpu["used"]) > _USED_MIB:
+        if _mebibytes(gpu) > _USED_MIB:
             found.append(f"{told} has {gpu['used']} MiB in use")
     if facts["gpu_processes"]:
         pids = ", ".join(map(str, facts["gpu_processes"]))
         found.append(f"others compute on its GPUs (processes {pids})")
     if facts["load"] > _BUSY * len(facts["cores"]):
         found.append(f"is busy: load {facts['load']:.1f} on {len(facts['cores'])} cores")
+    if facts["others"]:
+        found.append(f"other users measure there too, which disturbs: {listed(facts['others'])}")
     if facts["shell"] != facts["login_shell"]:
         found.append(
             f"python3 is {facts['shell']} for programs and {facts['login_shell']} when you log in"
         )
     return found
+
+
+def _mebibytes(gpu: dict[str, str]) -> int:
+    """What is in use of a GPU's memory; 0 if its driver does not say, as for one cut into parts."""
+    return int(gpu["used"]) if is_whole(gpu["used"]) else 0
 
 
 def _of_code(facts: dict[str, Any], wanted: Wanted) -> list[str]:

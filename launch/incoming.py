@@ -14,17 +14,21 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from launch.errors import LaunchError
+from launch import command
+from launch.errors import LaunchError, ProtocolError
 from launch.paths import CHUNK
 
 _SILENCE_SECONDS = 15.0
 _BEAT_SECONDS = 1.0
+# The longest lists files: some 200 bytes each.
+_MOST_LINE = 1 << 30
 
 
 class Master:
     """Stdin and stdout, with a beat every second: `done` of `total` bytes have been read back."""
 
-    def __init__(self) -> None:
+    def __init__(self, shapes: dict[str, dict[str, Any]]) -> None:
+        self._shapes = {"beat": {}, **shapes}
         self._held = bytearray()
         self._saying = threading.Lock()
         self.done = self.total = 0
@@ -53,13 +57,23 @@ class Master:
             sys.exit(1)  # the master is gone, and nobody is left to tell
         return data
 
+    def _line(self) -> bytearray:
+        at, looked = self._held.find(b"\n"), 0
+        while at < 0:
+            looked = len(self._held)
+            if looked > _MOST_LINE:
+                raise ProtocolError(f"expected lines of at most {_MOST_LINE >> 20} MiB, got more")
+            self._held += self._read()
+            at = self._held.find(b"\n", looked)
+        line = self._held[:at]
+        del self._held[: at + 1]
+        return line
+
     def message(self) -> dict[str, Any]:
-        """The next message that is no beat; LaunchError where the master falls silent."""
+        """The next message that is no beat; LaunchError where it is none, or none comes."""
         while True:
-            while b"\n" not in self._held:
-                self._held += self._read()
-            line, _, self._held = self._held.partition(b"\n")
-            message: dict[str, Any] = json.loads(bytes(line))
+            line = self._line()
+            message = command.parsed(bytes(line), self._shapes)
             if message["do"] != "beat":
                 return message
 

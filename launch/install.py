@@ -153,7 +153,7 @@ def _pushed(moves: Pushing) -> int:
 def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
     with closing(Talk(host, start, PROBE)) as talk:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
-        facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS)
+        facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS, "facts")
     if facts["holder"]:
         raise LaunchError(taken(facts["holder"]))
     needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES
@@ -192,8 +192,8 @@ def _environment(
     ask: dict[str, Any] = {"do": "environment", "tree": host.tree, "env": env, "who": who(host)}
     ask |= {"folder": folder if folder.startswith(".venv") else ".venv", "lock": _lock()}
     ask |= {"wheels": _WHEELS if wheels else "", "pushed": pushed}
-    with closing(Talk(host, start, ("errors", "lease", "environment"))) as talk:
-        return talk.ask(ask, _SETUP_SECONDS)
+    with closing(Talk(host, start, ("errors", "command", "lease", "environment"))) as talk:
+        return talk.ask(ask, _SETUP_SECONDS, "done", "lacking")
 
 
 def _lock() -> str:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from bench import events
+from bench.decoder import decoded
 from bench.events import Event
 from launch.agents import GONE, Agents
 from launch.channel import Message
@@ -52,21 +52,24 @@ def run(
 
 
 def _follow(watch: Watch, agents: Agents, logs: Logs) -> Generator[Event | Glimpse, None, Verdict]:
-    looked = judged = time.monotonic()
+    looked = judged = mark = time.monotonic()
     while True:
         if time.monotonic() - looked >= _GLIMPSE_SECONDS:
             looked = time.monotonic()
             yield glimpse(watch, looked)
         message = agents.receive(0.0)
-        if message is None:  # only when all that was said has been heard is anyone late
-            verdict = watch.late(time.monotonic())
+        # Only when all that was said by some time has been taken is anyone late at that time. If
+        # an agent never pauses, that is the time of the mark.
+        if message is None or message.at > mark:
+            verdict = watch.late(time.monotonic() if message is None else mark)
             if verdict is not None:
                 return verdict
-            message = agents.receive(_TURN_SECONDS)
+            mark = time.monotonic() + _JUDGE_SECONDS
+        message = message or agents.receive(_TURN_SECONDS)
         if message is not None and message.host.name in watch.agents:
             if message.say in GONE | {"refused"}:
                 return _no_agent(message)
-            watch.alive(message.host.name, time.monotonic())
+            watch.alive(message.host.name, message.at)
             yield from _take(watch, message, logs)
         now = time.monotonic()
         if message is None or message.say == "exit" or now - judged >= _JUDGE_SECONDS:
@@ -97,12 +100,18 @@ def _take(watch: Watch, message: Message, logs: Logs) -> Iterator[Event]:
     elif message.say == "beat":
         _beat(watch, message)
     elif message.say == "exit":
-        watch.exited(name, values.get("code"), values.get("signal"), time.monotonic())
+        watch.exited(name, values.get("code"), values.get("signal"), message.at)
     elif message.say == "event":
         logs.keep(name, values["lines"])
-        for event in filter(None, map(events.parse, values["lines"])):
-            watch.hear(name, event, time.monotonic())
-            yield event
+        for line in values["lines"]:
+            try:
+                event = decoded(line)
+            except ValueError as error:
+                watch.broke(name, str(error), message.at)
+                continue
+            if event is not None:
+                watch.hear(name, event, message.at)
+                yield event
 
 
 def _beat(watch: Watch, message: Message) -> None:

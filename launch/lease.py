@@ -1,15 +1,18 @@
-"""The lease of a host: which controller's agent it works for. One at a time.
+"""The lease of a host: which controller's agent it works for. One at a time for each user.
 
 Standard library only and Python 3.8 or newer, as the agent that it is sent with. A lease is an
-abstract Unix socket: it ends with the process that holds it, however that ends, and it is no file
-that another user could leave behind, own or replace. Whoever connects reads whose it is; the
-kernel says which process and user hold it.
+abstract Unix socket: no file that another user could leave behind or replace, and gone with its
+process. Its name ends at random, so that nobody can take it first; all of them are listed in
+/proc/net/unix. Whose each is the kernel says (SO_PEERCRED). What a lease of this user answers is
+believed; a lease of another user is named by user and process, not read, and keeps nobody out.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
 import json
+import os
 import pwd
+import select
 import socket
 import struct
 import threading
@@ -22,14 +25,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_TRIES, _TRY_SECONDS = 4, 0.05
-_ANSWER_SECONDS, _MOST_BYTES = 1.0, 65536
+_TRIES, _TRY_SECONDS = 4, 0.3
+_ANSWER_SECONDS, _MOST_BYTES, _MOST_WORD = 1.0, 65536, 200
+_MOST_OTHERS, _BACKLOG = 20, 64
 _CREDENTIALS = struct.Struct("3i")
+_SOCKETS = "/proc/net/unix"
 
 
-def name() -> str:
-    """The socket's name: the host's own, for all its users."""
-    return f"\0mxscale-{socket.gethostname()}.lease"
+def _prefix() -> bytes:
+    return f"mxscale-{socket.gethostname()}.lease.".encode()
 
 
 class Lease:
@@ -44,14 +48,19 @@ class Lease:
         return self._listener.fileno()
 
     def answer(self) -> None:
-        """Says whose lease it is to one who asks; never waits for them."""
-        try:
-            connection, _ = self._listener.accept()
+        """Says whose lease it is to those of this user who ask; never waits for them."""
+        for _ in range(_BACKLOG):
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
             with connection:
-                connection.settimeout(0.0)
-                connection.sendall(self._text)
-        except OSError:
-            pass  # they do not ask any more, or do not listen
+                try:
+                    connection.settimeout(0.0)
+                    if _peer(connection)[1] == os.geteuid():
+                        connection.sendall(self._text)
+                except OSError:
+                    pass  # they do not ask any more, or do not listen
 
     def close(self) -> None:
         """Gives the host back."""
@@ -59,21 +68,27 @@ class Lease:
 
 
 def take(who: dict[str, Any]) -> tuple[Lease | None, dict[str, Any]]:
-    """The lease; or None and what is known of the one who has it. OSError if neither is."""
+    """The lease; or None and what is known of the one who has it. OSError if it cannot be held."""
+    found: dict[str, Any] = {}
     for _ in range(_TRIES):
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        own = _prefix() + os.urandom(8).hex().encode()
         try:
-            listener.bind(name())
-            listener.listen(64)
-            return Lease(listener, who), {}
-        except OSError as error:
+            listener.bind(b"\0" + own)
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+            # Both of two that come at once see each other here, never neither: both try again.
+            found = _holder(own)
+        except BaseException:
             listener.close()
-            found = holder()
-            if found:
-                return None, found
-            refused = error
-        time.sleep(_TRY_SECONDS)  # whoever had it has just ended
-    raise refused
+            raise
+        if not found:
+            return Lease(listener, who), {}
+        listener.close()
+        if len(found) > 1:  # it has answered, so that it holds the lease
+            break
+        time.sleep(_TRY_SECONDS * (1 + os.urandom(1)[0]) / 256)  # at random, not both at once
+    return None, found
 
 
 def hold(who: dict[str, Any] | None) -> None:
@@ -91,28 +106,69 @@ def hold(who: dict[str, Any] | None) -> None:
 
 def _answer_all(lease: Lease) -> None:
     while True:
+        select.select([lease], [], [])
         lease.answer()
 
 
 def holder() -> dict[str, Any]:
-    """What the one who has the lease says, with its `pid` and `user_there`; empty if nobody has it.
+    """What the one of this user who has the lease says, with its `pid`; empty if nobody has it."""
+    return _holder(b"")
 
-    The pid is 0 if it is not visible from here.
+
+def others() -> list[dict[str, Any]]:
+    """The other users who hold leases: `user` and `pid`, which is 0 if it is not visible here."""
+    found = []
+    for name in _names():
+        _, pid, uid = _asked(name, read=False)
+        if uid not in (None, os.geteuid()):
+            found.append({"user": _user(uid), "pid": pid})
+    return found[:_MOST_OTHERS]
+
+
+def _holder(own: bytes) -> dict[str, Any]:
+    """What another lease of this user than `own` says, with its `pid`; empty if there is none."""
+    found: dict[str, Any] = {}
+    for name in _names():
+        if name != own:
+            said, pid, uid = _asked(name, read=True)
+            if uid == os.geteuid():
+                found = {**said, "pid": pid}
+                if said:
+                    break
+    return found
+
+
+def _names() -> list[bytes]:
+    """The names of all leases of this host, also of what only calls itself so."""
+    prefix = b"@" + _prefix()
+    try:
+        with open(_SOCKETS, "rb") as file:  # noqa: PTH123
+            words = [line.split(None, 7)[-1].strip() for line in file if prefix in line]
+    except OSError:
+        return []
+    return sorted({word[1:] for word in words if word.startswith(prefix)})
+
+
+def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]:
+    """What a lease says, if it is this user's and is to be read; its process and its user.
+
+    No user if nobody has it any more, or it cannot be asked.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(_ANSWER_SECONDS)
         try:
-            asking.connect(name())
-        except ConnectionRefusedError:
-            return {}
-        except OSError:  # so many ask that it cannot be reached
-            return {"pid": 0}
-        try:
-            text = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            pid, uid, _ = _CREDENTIALS.unpack(text)
-            return {**_said(asking), "pid": pid, "user_there": _user(uid)}
+            asking.connect(b"\0" + name)
+            pid, uid = _peer(asking)
         except OSError:
-            return {"pid": 0}
+            return {}, 0, None
+        return _said(asking) if read and uid == os.geteuid() else {}, pid, uid
+
+
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end, by the kernel."""
+    text = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _ = _CREDENTIALS.unpack(text)
+    return pid, uid
 
 
 def _said(asking: socket.socket) -> dict[str, Any]:
@@ -125,26 +181,44 @@ def _said(asking: socket.socket) -> dict[str, Any]:
                 break
             text += piece
         values = json.loads(text)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return values if isinstance(values, dict) else {}
+    return _words(values) if isinstance(values, dict) else {}
 
 
-def _user(uid: int) -> str:
+def _words(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a holder that are what they should be."""
+    found: dict[str, Any] = {}
+    for name in ("user", "master", "since"):
+        value = values.get(name)
+        if isinstance(value, str) and value.isprintable():
+            found[name] = value[:_MOST_WORD]
+    process = values.get("process")
+    if type(process) is int and 0 <= process < 1 << 31:
+        found["process"] = process
+    return found
+
+
+def _user(uid: int | None) -> str:
     try:
-        return pwd.getpwuid(uid).pw_name
+        return f"{pwd.getpwuid(uid or 0).pw_name} (uid {uid})"
     except KeyError:
-        return f"user {uid}"
+        return f"uid {uid}"
 
 
 def described(who: dict[str, Any]) -> str:
     """Whose lease it is, in words."""
-    if "user" not in who and who.get("user_there"):
+    if "user" not in who:
         return (
-            f"a program of user {who['user_there']} there (process {who['pid'] or 'unknown'} of "
-            f"that host), which does not answer as ours do"
+            f"a program of this user there (process {who.get('pid') or 'unknown'} of that host), "
+            f"which does not answer"
         )
     return (
-        f"{who.get('user', 'somebody')} on {who.get('master', 'some machine')} (process "
+        f"{who['user']} on {who.get('master', 'some machine')} (process "
         f"{who.get('process', 'unknown')}) since {who.get('since', 'some time')}"
     )
+
+
+def listed(found: list[dict[str, Any]]) -> str:
+    """Other users who hold leases, in words; empty if there are none."""
+    return ", ".join(f"{one['user']}, process {one['pid'] or 'unknown'} there" for one in found)

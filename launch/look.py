@@ -16,8 +16,14 @@ import sys
 from typing import Any
 
 from launch import paths
+from launch.command import NOTHING
+from launch.errors import LaunchError
 from launch.incoming import Master
 from launch.pushed import STATE, Entry, entries, is_noted
+
+_SHAPES: dict[str, dict[str, Any]] = {
+    "look": {"into": str, "files": [(str, int, {int, NOTHING})], "others": [str]}
+}
 
 
 def _differences(folder: bytes, files: list[Any]) -> list[list[str]]:
@@ -55,13 +61,17 @@ def _is_ours(path: bytes, entry: Entry | None) -> bool:
 
 def main() -> None:
     """Answers one question on stdin and stdout."""
-    master = Master()
-    message = master.message()
-    folder = paths.folder(message["into"])
+    master = Master(_SHAPES)
+    folder = b"."
     try:
+        message = master.message()
+        folder = paths.folder(message["into"])
         differs = _differences(folder, message["files"])
         master.say(say="seen", differs=differs, strange=_strange(folder, message["others"]))
     except OSError as error:
         where = paths.shown(folder)
         master.say(say="failed", why=f"{where}: cannot be read ({error.strerror})")
+        sys.exit(1)
+    except LaunchError as error:
+        master.say(say="failed", why=str(error))
         sys.exit(1)

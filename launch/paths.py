@@ -6,10 +6,14 @@ matter: in messages a name is UTF-8, with surrogates for bytes that are not.
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
+import grp
 import os
+import pwd
 import stat
 import zlib
 from collections.abc import Iterator
+
+from launch.errors import LaunchError
 
 CHUNK = 1 << 20
 
@@ -43,9 +47,84 @@ def status(path: bytes) -> os.stat_result | None:
         return None
 
 
+def opened(path: bytes, flags: int) -> int:
+    """A descriptor of a regular file, with the mode of a new one; OSError for a link.
+
+    LaunchError for what is no file, such as a pipe, which is not waited for.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise LaunchError(f"{shown(path)}: expected a file, found something else; remove it")
+    return descriptor
+
+
+def check_own(path: bytes, descriptor: int) -> None:
+    """LaunchError if an open file is another user's, or has a second name."""
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or found.st_nlink != 1:
+        raise LaunchError(
+            f"{shown(path)}: expected a file of {_name(os.geteuid())} with one name, found one of "
+            f"{_name(found.st_uid)} with {found.st_nlink}; remove it"
+        )
+
+
+def check_folder(folder: bytes) -> None:
+    """LaunchError if another user but root may change what a folder is, or put files into it.
+
+    Nor may they rename a folder above it. A sticky folder above, such as /tmp, lets nobody do so.
+    """
+    place = os.path.realpath(folder)
+    while not os.path.isdir(place):
+        place = os.path.dirname(place)
+    path, exists = place, place == os.path.realpath(folder)
+    while True:
+        found = os.stat(path)
+        if found.st_uid not in (0, os.geteuid()):
+            raise LaunchError(
+                f"{shown(path)}: belongs to {_name(found.st_uid)}, expected "
+                f"{_name(os.geteuid())} or root, for its owner could replace what is put there; "
+                f"choose a folder of your own"
+            )
+        above = path != place or not exists
+        if _is_shared(found) and not (above and found.st_mode & stat.S_ISVTX):
+            raise LaunchError(
+                f"{shown(path)}: other users may write there, and could replace what is put there; "
+                f"'chmod go-w {shown(path)}', or choose a folder of your own"
+            )
+        if path == os.path.dirname(path):
+            return
+        path = os.path.dirname(path)
+
+
+def _is_shared(found: os.stat_result) -> bool:
+    """Whether more than its owner may write: others, or a group that is not the owner's alone."""
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_private(found.st_gid, found.st_uid)
+
+
+def _is_private(gid: int, owner: int) -> bool:
+    """Whether a group has no member but a user whose own it is, as where the umask is 002."""
+    if gid != owner:
+        return False
+    try:
+        members = grp.getgrgid(gid).gr_mem
+    except KeyError:
+        return False
+    return set(members) <= {_name(owner)}
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
 def pieces(path: bytes) -> Iterator[bytes]:
-    """The contents, at most CHUNK bytes at a time."""
-    with open(path, "rb") as file:
+    """The contents of a file that is no link, at most CHUNK bytes at a time."""
+    with open(opened(path, os.O_RDONLY), "rb") as file:
         while piece := file.read(CHUNK):
             yield piece
 
@@ -56,6 +135,17 @@ def crc(path: bytes) -> int:
     for piece in pieces(path):
         found = zlib.crc32(piece, found)
     return found
+
+
+def is_below(name: str) -> bool:
+    """Whether a name is that of a file below a folder."""
+    return not {"", ".", ".."} & set(name.split("/")) and "\0" not in name
+
+
+def leads_out(folder: bytes, path: bytes) -> bool:
+    """Whether a path, with all links in it followed, is not below a folder."""
+    root, found = os.path.realpath(folder), os.path.realpath(path)
+    return found != root and not found.startswith(root.rstrip(b"/") + b"/")
 
 
 def sync(path: bytes) -> None:

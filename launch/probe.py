@@ -26,7 +26,8 @@ import sys
 import threading
 import time
 
-from launch import interpreter, lease, machine
+from launch import command, interpreter, lease, machine
+from launch.errors import ProtocolError
 
 TYPE_CHECKING = False  # as in launch/lease.py
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def _look(asked: dict[str, Any]) -> dict[str, Any]:
         **interpreter.facts(asked["trees"], asked["python"]),
         "variables": machine.variables(asked.get("variables", [])),
         "holder": lease.holder(),
+        "others": lease.others(),
         "time": time.time(),
     }
 
@@ -169,6 +171,16 @@ _DOES = {
 }
 
 
+_ASKS: dict[str, dict[str, Any]] = {
+    "look": {"n": int, "trees": [str], "python": str, "folder": str},
+    "where": {"n": int},
+    "contents": {"n": int, "tree": str, "python": str, "data": [str], "verify": bool},
+    "listen": {"n": int, "address": str},
+    "reach": {"n": int, "targets": {str: (str, int)}},
+    "measure": {"n": int, "target": (str, int)},
+}
+
+
 def _reply(asked: dict[str, Any]) -> None:
     number, do = asked.pop("n"), asked.pop("do")
     try:
@@ -192,8 +204,12 @@ def _cause(do: str, error: Exception) -> str:
 
 def main() -> None:
     """Answers the master until it closes the line, and then ends at once with all it started."""
-    for line in sys.stdin:
-        threading.Thread(target=_reply, args=(json.loads(line),), daemon=True).start()
+    for line in sys.stdin.buffer:
+        try:
+            asked = command.parsed(line, _ASKS)
+        except ProtocolError:
+            continue  # whoever sent it waits for no answer that has a number
+        threading.Thread(target=_reply, args=(asked,), daemon=True).start()
     if os.getpgid(0) == os.getpid():  # programs that it asks, such as Pythons, are in its group
         os.killpg(0, signal.SIGKILL)
     os._exit(0)

@@ -100,7 +100,7 @@ def start(wanted: dict[str, Any]) -> Child:
             start_new_session=True,
             preexec_fn=_prepare(wanted["cores"], os.getpid()),  # noqa: PLW1509 - one thread
         )
-    except (OSError, subprocess.SubprocessError):
+    except BaseException:
         os.close(output)
         os.close(events)
         raise

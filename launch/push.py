@@ -18,7 +18,7 @@ from launch.hosts import Host
 from launch.master import who
 from launch.transport import Start
 
-RECEIVER = ("errors", "lease", "paths", "pushed", "incoming", "receive")
+RECEIVER = ("errors", "command", "lease", "paths", "pushed", "incoming", "receive")
 _CHUNK = 1 << 20
 _AT_ONCE = 8
 
@@ -79,7 +79,8 @@ def in_tree(root: Path, name: str) -> Piece:
     if path.is_symlink():
         target = str(path.readlink())
         leads = os.path.normpath(Path(name).parent / target)
-        if leads.split("/")[0] not in {"", ".."}:
+        inside = path.resolve().is_relative_to(root.resolve())
+        if leads.split("/")[0] not in {"", ".."} and inside:
             return Piece(path=path, name=name, size=0, mtime_ns=0, mode=0, link=target)
     return contents(path, name)
 
@@ -100,16 +101,18 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
     an earlier push put there and whose size and time are as it left them. Raises LaunchError,
     naming the host.
     """
-    with closing(Exchange(host, start, RECEIVER)) as exchange:
+    with closing(Exchange(host, start, RECEIVER, len(pieces))) as exchange:
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
         folder = str(PurePosixPath(host.tree, into))
         said = {"into": folder, "exact": exact, "verify": verify, "files": listed}
         exchange.send({"do": "take", **said, "who": who(host)})
         there: list[Any] = []
-        for message in exchange.hear("has"):
-            if message["say"] == "beat":
-                yield _moved(host, "comparing", 1, message["done"], message["total"])
-            there = message.get("files", [])
+        for say, values in exchange.hear("has"):
+            if say == "beat":
+                yield _moved(host, "comparing", 1, values["done"], values["total"])
+            there = values.get("files", [])
+        if not _fits(pieces, there):
+            raise exchange.broken("has: expected what it has of each file, and no more")
         missing = yield from _missing(pieces, there, exchange, host)
         yield from _copied(missing, exchange, host)
         exchange.send({"do": "finish"})
@@ -141,6 +144,14 @@ def _moved(
 
 def _bytes(missing: Iterable[_Missing]) -> int:
     return sum(one.piece.size - one.start for one in missing)
+
+
+def _fits(pieces: Sequence[Piece], there: Sequence[Any]) -> bool:
+    """Whether a host says as much of each file as there can be of it."""
+    return len(there) == len(pieces) and all(
+        has in ("same", None) or has.get("part", 0) <= piece.size
+        for piece, has in zip(pieces, there, strict=True)
+    )
 
 
 def _missing(

@@ -11,7 +11,7 @@ import os
 from typing import Any, NamedTuple
 
 from launch.errors import LaunchError
-from launch.paths import shown, status
+from launch.paths import check_own, is_below, opened, shown, status
 
 STATE = ".mxscale-pushed"
 
@@ -33,15 +33,17 @@ class Entry(NamedTuple):
 
 
 def entries(content: bytes) -> dict[str, Entry]:
-    """What a state file says of each file, its last line counting."""
+    """What a state file says of each file below its folder, its last line counting."""
     found: dict[str, Entry] = {}
     for line in content.split(b"\n"):
         try:
             name, *values = json.loads(line)
+            if not (isinstance(name, str) and is_below(name)):
+                continue
             found.pop(name, None)
-            if values:
+            if list(map(type, values)) == [int, int, int, int, bool]:
                 found[name] = Entry(*values)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             pass  # torn: its file is checked by its contents then
     return found
 
@@ -51,7 +53,9 @@ class Pushed:
 
     def __init__(self, folder: bytes) -> None:
         path = os.path.join(folder, STATE.encode())
-        self._file = open(path, "a+b", buffering=0)  # noqa: SIM115 - held as long as this is
+        descriptor = opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        self._file = open(descriptor, "a+b", buffering=0)  # noqa: SIM115 - held as long as this is
+        check_own(path, descriptor)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

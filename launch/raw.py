@@ -9,6 +9,7 @@ from launch.talk import PROBE, Talk
 from launch.transport import Start
 
 _SECONDS = 60.0
+_LISTENS, _MEASURES = ("listening", "failed"), ("measured", "failed")
 
 
 def raw_tcp(hosts: Sequence[Host], start: Start) -> float:
@@ -21,11 +22,11 @@ def raw_tcp(hosts: Sequence[Host], start: Start) -> float:
         closing(Talk(receiver, start, PROBE)) as listening,
         closing(Talk(sender, start, PROBE)) as sending,
     ):
-        heard = listening.ask({"do": "listen", "address": receiver.address}, _SECONDS)
+        heard = listening.ask({"do": "listen", "address": receiver.address}, _SECONDS, *_LISTENS)
         if "port" not in heard:
             raise LaunchError(f"{receiver.name}: cannot listen: {heard.get('why', '')}")
         target = [receiver.address, heard["port"]]
-        answer = sending.ask({"do": "measure", "target": target}, _SECONDS)
+        answer = sending.ask({"do": "measure", "target": target}, _SECONDS, *_MEASURES)
     if "mb_s" not in answer:
         raise LaunchError(f"{sender.name}: cannot reach {receiver.name}: {answer.get('why', '')}")
     return float(answer["mb_s"])

@@ -26,13 +26,30 @@ import zlib
 from typing import Any, NamedTuple
 
 from launch import lease, paths
-from launch.errors import LaunchError
+from launch.command import NOTHING
+from launch.errors import LaunchError, ProtocolError
 from launch.incoming import Master
 from launch.paths import encoded, shown
 from launch.pushed import STATE, Entry, Pushed, is_noted
 
 _PART = re.compile(rb"\.[0-9a-f]{16}\.part")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+_SHAPES: dict[str, dict[str, Any]] = {
+    "take": {
+        "into": str,
+        "exact": bool,
+        "verify": bool,
+        "who": {dict, NOTHING},
+        "files": [(str, int, int, int, str)],
+    },
+    "keep": {"at": int},
+    "file": {"at": int, "from": int},
+    "data": {"bytes": int},
+    "end": {"crc": int},
+    "finish": {},
+}
 
 
 class File(NamedTuple):
@@ -54,12 +71,15 @@ class Receiver:
         for file in self.files:
             _check(file)
         self.into = paths.folder(message["into"])
+        paths.check_folder(self.into)
         os.makedirs(self.into, exist_ok=True)
+        paths.check_folder(self.into)  # as it was made, by the umask here
         self.pushed = Pushed(self.into)
         self.exact = message["exact"]
         self.verify = message["verify"]
         self.crcs: dict[int, int] = {}
         self.folders: set[bytes] = set()
+        self.inside: set[bytes] = set()
 
     def run(self) -> None:
         """Says what is there, then takes the rest."""
@@ -75,15 +95,34 @@ class Receiver:
             if message["do"] == "finish":
                 break
             if message["do"] == "keep":
-                self._keep(message["at"])
+                self._keep(self._place(message["at"]))
+            elif message["do"] == "file":
+                self._take(self._place(message["at"]), message["from"])
             else:
-                self._take(message["at"], message["from"])
+                raise ProtocolError(f"expected a file, got {message['do']!a}")
+        self._check_links()
         for folder in self.folders:
             paths.sync(folder)
         self.master.say(say="finished")
 
+    def _place(self, at: int) -> int:
+        """The number of a file that was listed, and of whose contents something was said."""
+        if not 0 <= at < len(self.files) or self.files[at].link:
+            raise ProtocolError(f"expected the number of a file, got {at}")
+        return at
+
     def _path(self, name: str) -> bytes:
-        return os.path.join(self.into, encoded(name))
+        """Where a file lies; LaunchError if a link on the way leads out of the folder."""
+        path = os.path.join(self.into, encoded(name))
+        folder = os.path.dirname(path)
+        if folder not in self.inside:
+            if paths.leads_out(self.into, folder):
+                raise LaunchError(
+                    f"{shown(path)}: a link on the way leads out of {shown(self.into)}; remove it, "
+                    f"or choose the folder that it leads to"
+                )
+            self.inside.add(folder)
+        return path
 
     def _part(self, name: str) -> bytes:
         # Of a length that every file system has, whatever the name's own.
@@ -97,8 +136,13 @@ class Receiver:
         return [
             name
             for name, entry in entries
-            if entry.put and name not in listed and is_noted(self._path(name), entry)
+            if entry.put and name not in listed and self._is_inside(name)
+            if is_noted(self._path(name), entry)
         ]
+
+    def _is_inside(self, name: str) -> bool:
+        folder = os.path.dirname(os.path.join(self.into, encoded(name)))
+        return not paths.leads_out(self.into, folder)
 
     def _remove(self, name: str) -> None:
         os.unlink(self._path(name))
@@ -172,12 +216,18 @@ class Receiver:
         file = self.files[at]
         path, part = self._path(file.name), self._part(file.name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        if start and (at not in self.crcs or start != paths.size(part)):
+            raise ProtocolError(f"expected a file from its beginning or its part, got {start}")
         crc = self.crcs[at] if start else 0
-        with open(part, "ab" if start else "wb") as out:
+        with open(self._part_opened(part, start), "ab") as out:
             while (message := self.master.message())["do"] == "data":
+                if not 0 <= message["bytes"] <= file.size:
+                    raise ProtocolError(f"expected bytes of a file, got {message['bytes']}")
                 for piece in self.master.data(message["bytes"]):
                     out.write(piece)
                     crc = zlib.crc32(piece, crc)
+            if message["do"] != "end":
+                raise ProtocolError(f"expected the end of a file, got {message['do']!a}")
             out.flush()
             os.fsync(out.fileno())
         if crc != message["crc"] or paths.size(part) != file.size:
@@ -186,6 +236,16 @@ class Receiver:
         self._finish(part, file, crc, put=True)
         os.replace(part, path)
         self.folders.add(os.path.dirname(path))
+
+    def _part_opened(self, part: bytes, start: int) -> int:
+        """A part to go on with, from its end, or a new one in place of what has its name."""
+        if start:
+            descriptor = paths.opened(part, os.O_WRONLY | os.O_APPEND)
+            paths.check_own(part, descriptor)
+            return descriptor
+        if os.path.lexists(part):
+            os.unlink(part)
+        return paths.opened(part, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
 
     def _finish(self, path: bytes, file: File, crc: int, *, put: bool) -> None:
         """Gives a whole file its mode and time, and keeps what is known of it."""
@@ -205,12 +265,20 @@ class Receiver:
         entry = Entry(made.st_size, made.st_mtime_ns, file.mtime_ns, crc=0, put=True)
         self.pushed.note(file.name, entry)
         os.replace(part, path)
+        self.inside.clear()  # other names may lead elsewhere now
+
+    def _check_links(self) -> None:
+        """Removes links that lead out through one another; LaunchError if there are any."""
+        for file in self.files:
+            path = self._path(file.name)
+            if file.link and paths.leads_out(self.into, path):
+                os.unlink(path)
+                raise LaunchError(f"{file.name!a}: leads out of the folder, through other links")
 
 
 def _check(file: File) -> None:
     """Raises LaunchError for what would lie, or lead, outside of the folder."""
-    parts = file.name.split("/")
-    if {"", ".", ".."} & set(parts) or "\0" in file.name or parts[-1] == STATE:
+    if not paths.is_below(file.name) or file.name.split("/")[-1] == STATE:
         raise LaunchError(
             f"{file.name!a}: expected the name of a file below the folder; nothing was taken"
         )
@@ -238,13 +306,13 @@ def _why(error: Exception, into: str) -> str:
 
 def main() -> None:
     """Serves one master on this process's stdin and stdout; exits 1 where files did not come."""
-    master = Master()
+    master = Master(_SHAPES)
     message: dict[str, Any] = {"into": "."}
     try:
         message = master.message()
         lease.hold(message["who"])
         Receiver(master, message).run()
-    except (OSError, LaunchError) as error:
+    except (OSError, LaunchError, ValueError, OverflowError) as error:
         with contextlib.suppress(OSError):
             master.say(say="failed", why=_why(error, message["into"]))
         sys.exit(1)

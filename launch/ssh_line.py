@@ -8,14 +8,19 @@ from collections.abc import Iterator
 
 from fabric import Connection
 from paramiko.agent import AgentRequestHandler
+from paramiko.buffered_pipe import BufferedPipe
 from paramiko.channel import Channel
 from paramiko.ssh_exception import SSHException
 
+from launch.errors import ProtocolError
+from launch.protocol import clean
 from launch.sockets import CONNECT_SECONDS
-from launch.transport import FLAGS, LOADER, STARTUP, clean, new_mark, sources
+from launch.transport import FLAGS, LOADER, STARTUP, new_mark, sources, split
 
 _END_SECONDS = 1.0
 _NOISE_BYTES = 1 << 20
+# Twice paramiko's window, which it does not enforce.
+_MOST_UNREAD = 4 << 20
 # Run by the login shell, whatever it is. The first mark comes once its start-up files are done.
 _REMOTE = (
     "printf '\\n%s\\n' '{mark}' || { echo 'its standard output is closed' >&2; exit 1; }; "
@@ -48,6 +53,9 @@ class SshLine:
         self._channel = _session(connection)
         self._lock = threading.Lock()
         self._heard = b""
+        self._flooded = False
+        for pipe in (self._channel.in_buffer, self._channel.in_stderr_buffer):
+            self._bound(pipe)
         self._shell, self._program = new_mark(), new_mark()
         remote = _REMOTE.replace("{mark}", self._shell.decode())
         self._channel.exec_command("exec /bin/sh -c " + shlex.quote(remote))
@@ -83,18 +91,31 @@ class SshLine:
         with self._lock, contextlib.suppress(OSError, EOFError, SSHException):
             self._channel.sendall(data)
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, most: int) -> Iterator[bytes]:
         """What the program says."""
-        rest, self._heard = self._heard, b""
+        yield from split(self._pieces(), most)
+        if self._flooded:
+            raise ProtocolError("it sent more than SSH's window lets it")
+
+    def _pieces(self) -> Iterator[bytes]:
+        heard, self._heard = self._heard, b""
+        yield heard
         with contextlib.suppress(OSError):
-            while True:
-                *whole, rest = rest.split(b"\n")
-                yield from whole
-                if not (piece := self._channel.recv(65536)):
-                    break
-                rest += piece
-        if rest:
-            yield rest
+            while piece := self._channel.recv(65536):
+                yield piece
+
+    def _bound(self, pipe: BufferedPipe) -> None:
+        """Closes a stream that holds more than a server may send before any of it is read."""
+        feed = pipe.feed
+
+        def bounded(data: bytes) -> None:
+            if len(pipe) > _MOST_UNREAD:
+                self._flooded = True
+                pipe.close()
+            else:
+                feed(data)
+
+        pipe.feed = bounded
 
     def printed(self) -> str:
         """The last line of what came in place of the program."""

@@ -5,11 +5,12 @@ from contextlib import closing
 
 from launch.errors import LaunchError
 from launch.hosts import Host
+from launch.lease import listed
 from launch.talk import Talk
 from launch.together import together
 from launch.transport import Start
 
-_MODULES = ("errors", "lease", "processes", "ending")
+_MODULES = ("errors", "command", "lease", "processes", "ending")
 _SECONDS = 15.0
 
 
@@ -24,14 +25,13 @@ def stop(hosts: Sequence[Host], start: Start, say: Callable[[str], None]) -> int
 def _stopped(host: Host, start: Start) -> tuple[str, bool]:
     try:
         with closing(Talk(host, start, _MODULES)) as talk:
-            answer = talk.ask({"do": "end"}, _SECONDS)
+            answer = talk.ask({"do": "end"}, _SECONDS, "ended")
     except LaunchError as error:
         return str(error).removeprefix(f"{host.name}: "), False
-    who = answer["who"]
-    if answer["say"] == "failed":
-        return f"not ended: it belongs to {who}, and only they or root may end it", False
+    who, others = answer["who"], listed(answer.get("others", []))
+    also = f"; other users hold leases too, and end theirs: {others}" if others else ""
     if not who:
-        return "nothing of this program runs there", True
-    if answer["left"]:
-        return f"not ended within {_SECONDS:.0f} s: what {who} runs there", False
-    return f"ended what {who} ran there", True
+        return f"nothing of this program runs there{also}", True
+    if answer.get("left"):
+        return f"not ended within {_SECONDS:.0f} s: what {who} runs there{also}", False
+    return f"ended what {who} ran there{also}", True

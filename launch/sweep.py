@@ -40,7 +40,7 @@ _PASSING = frozenset(
     {
         *("say", "time", "load", "available_mib", "free_bytes", "disk", "disk_problem", "holder"),
         *("reached", "master", "machine", "user", "tree", "shell", "login_shell", "libraries"),
-        *("python_problem", "python_variables", "gpu_processes"),
+        *("others", "python_problem", "python_variables", "gpu_processes"),
     }
 )
 

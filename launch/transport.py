@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-import re
+import os
 import secrets
 import signal
 import subprocess
@@ -10,8 +10,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from launch.errors import ProtocolError
 from launch.hosts import Host
 
 # What a host is asked to run: one line without quotes of its own, whatever the shell there.
@@ -36,10 +37,7 @@ _BOOT = (
 # What a login shell reads before it runs a program of ours.
 STARTUP = "~/.bashrc for bash, ~/.zshenv for zsh, or ~/.ssh/rc"
 _HERE = Path(__file__).parent
-# What a terminal takes for a command: CSI, OSC and the short ones.
-_ESCAPE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|\x9d)[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -~]?"
-)
+_PIECE_BYTES = 1 << 16
 
 
 class Line(Protocol):
@@ -48,8 +46,11 @@ class Line(Protocol):
     def write(self, data: bytes) -> None:
         """Sends bytes; a line that is gone takes them silently."""
 
-    def lines(self) -> Iterator[bytes]:
-        """What the program says after its mark, until it ends or the line is gone."""
+    def lines(self, most: int) -> Iterator[bytes]:
+        """What the program says after its mark, until it ends or the line is gone.
+
+        ProtocolError for a line of more than so many bytes.
+        """
 
     def close(self, seconds: float) -> None:
         """Closes the program's stdin and waits so long for it to go; then leaves or ends it."""
@@ -79,9 +80,28 @@ def sources(modules: tuple[str, ...], mark: bytes = b"") -> bytes:
 def _after(mark: bytes, lines: Iterable[bytes]) -> Iterator[bytes]:
     rest = iter(lines)
     for line in rest:
-        if line.rstrip(b"\n") == mark:
+        if line == mark:
             break
     yield from rest
+
+
+def split(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
+    """The whole lines of what comes in pieces; ProtocolError for one of more than so many bytes.
+
+    What follows the last line end was torn, as by a signal.
+    """
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            yield b"".join([*held, line]) if held else line
+            held, size = [], 0
+        size += len(rest)
+        if size > most:
+            raise ProtocolError(f"expected lines of at most {most >> 20} MiB, got a longer one")
+        if rest:
+            held.append(rest)
 
 
 class LocalLine:
@@ -108,10 +128,11 @@ class LocalLine:
             self._stdin.write(data)
             self._stdin.flush()
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, most: int) -> Iterator[bytes]:
         """What the program says; to be read to its end, which closes the pipe."""
         with self._stdout:
-            yield from _after(self._mark, self._stdout)
+            pieces = iter(lambda: os.read(self._stdout.fileno(), _PIECE_BYTES), b"")
+            yield from _after(self._mark, split(pieces, most))
 
     def close(self, seconds: float) -> None:
         """Closes stdin and waits; a program that does not go is killed."""
@@ -139,25 +160,3 @@ class LocalLine:
 def here(host: Host, modules: tuple[str, ...]) -> Line:
     """Starts a program on this machine, whatever host it plays."""
     return LocalLine(modules)
-
-
-def said(line: bytes) -> dict[str, Any] | None:
-    """The message on a line; None for what a host prints beside messages."""
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) and isinstance(values.get("say"), str) else None
-
-
-def clean(value: Any) -> Any:
-    """What a host said, its texts without what a terminal would take for a command."""
-    if isinstance(value, str):
-        if value.isprintable():
-            return value
-        return "".join(c if c.isprintable() else " " for c in _ESCAPE.sub("", value))
-    if isinstance(value, list):
-        return [clean(one) for one in value]
-    if isinstance(value, dict):
-        return {clean(name): clean(one) for name, one in value.items()}
-    return value

@@ -19,6 +19,11 @@ _ORDER_SECONDS = 5.0
 _AGENT_SECONDS = SILENCE_SECONDS
 # The scheduler gives all processes their places at once; busy hosts take them later.
 _PLACE_SECONDS = 20.0
+# Agents say something every second: what one has not said for longer is not known of its processes.
+_PAUSE_SECONDS = 2.0
+# Of one process; more would be kept than memory is for.
+_MOST_WINDOWS = 400_000
+_FAILURE_WIDTH = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +55,6 @@ class Verdict:
     stopped: bool = False
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and 0 < value < 10**12 else 0
-
-
 class Watch:
     """Takes what agents say about one job and gives a verdict as soon as there is one.
 
@@ -68,6 +69,7 @@ class Watch:
         self.seen = {process.id: Seen(process=process, heard=now) for process in processes}
         self.deadlines = deadlines
         self.agents = {process.host.name: now for process in processes}
+        self.resumed = dict(self.agents)
         self.began = now
         self.met = 0.0
         self.placed = 0.0  # when the first process got its place in the job
@@ -89,6 +91,8 @@ class Watch:
 
     def alive(self, host: str, now: float) -> None:
         """Takes any sign of life of a host's agent."""
+        if now - self.agents[host] > _PAUSE_SECONDS:
+            self.resumed[host] = now
         self.agents[host] = now
 
     def printed(self, name: str, line: str) -> None:
@@ -126,7 +130,7 @@ class Watch:
         elif event.kind == "registered":
             one.registered, self.placed = True, self.placed or now
         elif event.kind == "refused":
-            one.refused = _count(event.values.get("count"))
+            one.refused = event.values["count"]
         elif event.kind == "ready":
             one.rank, one.facts = event.rank, event.values
             if all(worker.rank is not None for worker in self.workers):
@@ -135,15 +139,26 @@ class Watch:
                     worker.uses.clear()
         elif event.kind == "window":
             one.windows.append(event.values)
+            if len(one.windows) > (self.windows or _MOST_WINDOWS):
+                one.failure = f"it reported more than {self.windows or _MOST_WINDOWS} windows"
         elif event.kind == "epoch":
             one.epochs.append(event.values)
+            if len(one.epochs) > _MOST_WINDOWS:
+                one.failure = f"it reported more than {_MOST_WINDOWS} epochs"
         elif event.kind == "done":
             one.done = event.values
             early = one.done.get("ended") in EARLY
             if len(one.windows) < self.windows and not early:
                 one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
         elif event.kind == "failed":
-            one.failure = one_line(str(event.values.get("message", "")))
+            one.failure = one_line(event.values["message"])[:_FAILURE_WIDTH]
+        self._note(one)
+
+    def broke(self, name: str, why: str, now: float) -> None:
+        """Takes that a process reported what no event is, which fails it."""
+        one = self.seen[name]
+        one.heard = now
+        one.failure = one.failure or f"its report is wrong: {why}"
         self._note(one)
 
     def exited(self, name: str, code: int | None, number: int | None, now: float) -> None:
@@ -192,8 +207,13 @@ class Watch:
 
     def _deserted(self, one: Seen, now: float) -> bool:
         """Whether a server or scheduler ended well while workers still need it."""
-        ended = one.process.role != "worker" and one.exit == "ok"
-        return ended and now - one.heard > _ORDER_SECONDS and not self._trained()
+        if one.process.role == "worker" or one.exit != "ok":
+            return False
+        hosts = {worker.process.host.name for worker in self.workers if worker.done is None}
+        if any(now - self.agents[host] > _PAUSE_SECONDS for host in hosts):
+            return False  # their workers may be done: the agent's silence is judged first
+        since = max((one.heard, *(self.resumed[host] for host in hosts)))
+        return bool(hosts) and now - since > _ORDER_SECONDS
 
     def _trained(self) -> bool:
         return all(worker.done is not None for worker in self.workers)

@@ -1,11 +1,12 @@
 """Heard: what one worker said, put together from the lines of its events; a record's ranks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench import events
-from bench.errors import quoted
+from bench.decoder import decoded
+from bench.events import Event
 from results.record import Rank
 
 Values = dict[str, Any]
@@ -28,9 +29,9 @@ class Heard:
 
 
 def heard(lines: Iterable[str]) -> Heard:
-    """What these lines say; those that are torn or somebody else's say nothing."""
+    """What these lines say; those that are torn, wrong or somebody else's say nothing."""
     found = Heard()
-    for event in filter(None, map(events.parse, lines)):
+    for event in _events(lines):
         if event.kind == "ready":
             found.rank, found.facts = event.rank, event.values
         elif event.kind == "window":
@@ -43,12 +44,16 @@ def heard(lines: Iterable[str]) -> Heard:
 
 
 def _only(names: Sequence[str], values: Values) -> Values:
-    """These of the values; TypeError for one that is no number."""
-    found = {name: values[name] for name in names if name in values}
-    for name, value in found.items():
-        if not isinstance(value, int | float):
-            raise TypeError(f"{name}: expected a number, got {quoted(value)}")
-    return found
+    """These of the values."""
+    return {name: values[name] for name in names if name in values}
+
+
+def _events(lines: Iterable[str]) -> Iterator[Event]:
+    for line in lines:
+        with contextlib.suppress(ValueError):  # a wrong one has failed its job
+            event = decoded(line)
+            if event is not None:
+                yield event
 
 
 def rank_of(one: Heard, host: str, process: str) -> Rank:
@@ -74,4 +79,5 @@ def accuracy_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
     last = [rank[-1] for rank in epochs if rank]
     if not last or len(last) < len(epochs):
         return None
-    return sum(int(one["correct"]) for one in last) / sum(int(one["total"]) for one in last)
+    total = sum(int(one["total"]) for one in last)
+    return sum(int(one["correct"]) for one in last) / total if total else None

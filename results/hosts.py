@@ -9,7 +9,7 @@ from typing import Any
 _OF_ONE = frozenset(
     {
         *("hostname", "machine", "addresses", "reached", "master", "holder", "time", "load", "say"),
-        *("available_mib", "free_bytes", "clock_skew", "user", "gpu_processes", "disk"),
+        *("others", "available_mib", "free_bytes", "clock_skew", "user", "gpu_processes", "disk"),
         *("tree", "shell", "login_shell", "libraries"),
     }
 )

@@ -30,7 +30,7 @@ class Talk:
     """A channel with its inbox, for tests that ask and wait."""
 
     def __init__(self) -> None:
-        self.inbox: queue.Queue[Message] = queue.Queue()
+        self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self.channel = Channel(HOST, here, self.inbox)
 
     def start(
@@ -45,6 +45,7 @@ class Talk:
         said, deadline = [], time.monotonic() + seconds
         while True:
             message = self.inbox.get(timeout=max(0.01, deadline - time.monotonic()))
+            message.taken()
             said.append((message.say, message.values))
             if message.say == say:
                 return said

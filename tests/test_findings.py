@@ -25,6 +25,7 @@ FIT: dict[str, Any] = {
     "free_bytes": 50 << 30,
     "clock_skew": 0.0,
     "holder": {},
+    "others": [],
     "gpus": [],
     "gpu_problem": "",
     "cores": [0, 1],

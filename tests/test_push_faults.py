@@ -13,6 +13,7 @@ import pytest
 import launch.exchange
 import launch.transport
 from launch.errors import LaunchError
+from launch.protocol import MOST_LINE
 from launch.push import RECEIVER, push, side_by_side
 from launch.transport import here
 from tests.jobs import agents
@@ -102,8 +103,8 @@ def test_a_receiver_whose_master_falls_silent_ends_itself(
     monkeypatch.setattr(launch.transport, "_HERE", sent)
     line = here(host(tmp_path), RECEIVER)
     began = time.monotonic()
-    said = [text for text in line.lines() if b"failed" in text]
-    assert said == [b'{"say": "failed", "why": "heard nothing from the master for 0 s"}\n']
+    said = [text for text in line.lines(MOST_LINE) if b"failed" in text]
+    assert said == [b'{"say": "failed", "why": "heard nothing from the master for 0 s"}']
     assert time.monotonic() - began < 5
     line.close(5.0)
 

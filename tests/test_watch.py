@@ -119,13 +119,46 @@ def test_servers_and_workers_of_several_hosts_may_end_in_any_order() -> None:
     watch = watching()
     for name in ("scheduler-0", "server-0", "server-1"):
         watch.exited(name, 0, None, 1.0)
-    assert at(watch, 2.0) is None
+    for now in range(2, 7):
+        assert at(watch, float(now)) is None
     assert "ended before the workers were done" in at(watch, 7.0).message
     met(watch, 2.0)
     for name in WORKERS:
         say(watch, name, "done", 2.0)
         watch.exited(name, 0, None, 2.0)
     assert at(watch, 2.0) == Verdict(status="ok")
+
+
+def test_an_agent_that_is_silent_at_the_end_is_lost_and_no_scheduler_is_blamed() -> None:
+    watch = met(watching(), 1.0)
+    for name in WORKERS:
+        say(watch, name, "window", 2.0, seconds=1.0)
+    say(watch, "worker-0", "done", 3.0)
+    watch.alive("host02", 3.0)  # it is held before it can tell that its worker is done
+    for name in ("scheduler-0", "server-0"):
+        watch.exited(name, 0, None, 3.5)
+    for tenth in range(35, 91):
+        watch.alive("host01", tenth / 10)
+        assert (watch.ended(tenth / 10) or watch.late(tenth / 10)) is None
+    watch.alive("host01", 9.1)
+    verdict = watch.ended(9.1) or watch.late(9.1)
+    assert (verdict.status, verdict.silent) == ("lost", ("host02",))
+
+
+def test_an_agent_that_speaks_again_at_the_end_has_time_to_tell_that_its_worker_is_done() -> None:
+    watch = met(watching(), 1.0)
+    for name in WORKERS:
+        say(watch, name, "window", 2.0, seconds=1.0)
+    say(watch, "worker-0", "done", 3.0)
+    watch.alive("host02", 3.0)
+    watch.exited("scheduler-0", 0, None, 3.2)
+    watch.alive("host01", 8.5)
+    watch.alive("host02", 8.6)  # its heartbeat comes before what its worker said
+    assert watch.ended(8.6) is None
+    say(watch, "worker-1", "done", 8.7)
+    for name in (*WORKERS, "server-0", "server-1"):
+        watch.exited(name, 0, None, 8.8)
+    assert watch.ended(8.9) == Verdict(status="ok")
 
 
 def test_workers_that_have_ended_are_not_blamed_for_one_that_hangs() -> None:
