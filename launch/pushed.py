@@ -55,7 +55,19 @@ class Pushed:
         path = os.path.join(folder, STATE.encode())
         descriptor = opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         self._file = open(descriptor, "a+b", buffering=0)  # noqa: SIM115 - held as long as this is
-        check_own(path, descriptor)
+        try:
+            check_own(path, descriptor)
+            self._lock(folder)
+        except LaunchError:
+            self.close()
+            raise
+        self._file.seek(0)
+        content = self._file.read()
+        self.entries = entries(content)
+        if not content.endswith(b"\n"):
+            self._file.write(b"\n")  # a line that was torn ends here
+
+    def _lock(self, folder: bytes) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,11 +75,10 @@ class Pushed:
                 f"{shown(folder)}: another push works there; wait for its end (and where hosts "
                 f"see one file system, push once)"
             ) from None
-        self._file.seek(0)
-        content = self._file.read()
-        self.entries = entries(content)
-        if not content.endswith(b"\n"):
-            self._file.write(b"\n")  # a line that was torn ends here
+
+    def close(self) -> None:
+        """Lets another push have the folder."""
+        self._file.close()
 
     def note(self, name: str, entry: Entry) -> None:
         """Keeps what is known of a file."""

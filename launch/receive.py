@@ -206,6 +206,8 @@ class Receiver:
 
     def _keep(self, at: int) -> None:
         """Keeps a file whose contents are as listed."""
+        if at not in self.crcs:
+            raise ProtocolError(f"expected the number of a file that is here, got {at}")
         name, crc = self.files[at].name, self.crcs[at]
         entry = self.pushed.entries.get(name)
         put = entry is not None and entry.put and entry.crc == crc
