@@ -55,6 +55,10 @@ class Verdict:
     stopped: bool = False
 
 
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 < value < 10**12 else 0
+
+
 class Watch:
     """Takes what agents say about one job and gives a verdict as soon as there is one.
 
@@ -130,7 +134,7 @@ class Watch:
         elif event.kind == "registered":
             one.registered, self.placed = True, self.placed or now
         elif event.kind == "refused":
-            one.refused = event.values["count"]
+            one.refused = _count(event.values.get("count"))
         elif event.kind == "ready":
             one.rank, one.facts = event.rank, event.values
             if all(worker.rank is not None for worker in self.workers):
@@ -139,12 +143,8 @@ class Watch:
                     worker.uses.clear()
         elif event.kind == "window":
             one.windows.append(event.values)
-            if len(one.windows) > (self.windows or _MOST_WINDOWS):
-                one.failure = f"it reported more than {self.windows or _MOST_WINDOWS} windows"
         elif event.kind == "epoch":
             one.epochs.append(event.values)
-            if len(one.epochs) > _MOST_WINDOWS:
-                one.failure = f"it reported more than {_MOST_WINDOWS} epochs"
         elif event.kind == "done":
             one.done = event.values
             early = one.done.get("ended") in EARLY
@@ -152,7 +152,16 @@ class Watch:
                 one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
         elif event.kind == "failed":
             one.failure = one_line(event.values["message"])[:_FAILURE_WIDTH]
+        self._bound(one)
         self._note(one)
+
+    def _bound(self, one: Seen) -> None:
+        """Fails a process that reports more than it can have measured."""
+        most = self.windows or _MOST_WINDOWS
+        if len(one.windows) > most:
+            one.failure = f"it reported more than {most} windows"
+        elif len(one.epochs) > _MOST_WINDOWS:
+            one.failure = f"it reported more than {_MOST_WINDOWS} epochs"
 
     def broke(self, name: str, why: str, now: float) -> None:
         """Takes that a process reported what no event is, which fails it."""

@@ -25,14 +25,18 @@ FIELDS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         {"seconds": seconds, "end": st.floats(0, 1e12), "images": counts},
         optional={"index": counts, "loss": st.floats(allow_nan=False), "own_seconds": seconds},
     ),
+    "registered": st.just({}),
+    "refused": st.fixed_dictionaries({"count": counts}),
     "validating": st.fixed_dictionaries({}, optional={"total": counts}),
     "epoch": st.fixed_dictionaries({"correct": counts, "total": counts}),
     "done": facts.map(lambda some: {**some, "ended": "windows", "weight_hash": "0"}),
     "failed": st.fixed_dictionaries({"message": st.text()}),
 }
 events = st.one_of(
-    st.builds(Event, kind=st.just(kind), rank=st.integers(-1, 10_000), values=fields)
-    for kind, fields in FIELDS.items()
+    [
+        st.builds(Event, kind=st.just(kind), rank=st.integers(-1, 10_000), values=fields)
+        for kind, fields in FIELDS.items()
+    ]
 )
 
 
@@ -60,9 +64,10 @@ def test_foreign_lines_are_nobodys_event(line: str) -> None:
 
 
 WINDOW = {"event": "window", "rank": 0, "seconds": 0.5, "end": 1.0, "images": 4}
+ODD_SECONDS: tuple[Any, ...] = (0, -1, 1e-300, 1e300, "1", None, [], True)
 WRONG: tuple[dict[str, Any], ...] = (
     {"event": "window", "rank": 0},
-    *(WINDOW | {"seconds": value} for value in (0, -1, 1e-300, 1e300, "1", None, [], True)),
+    *(WINDOW | {"seconds": value} for value in ODD_SECONDS),
     *(WINDOW | {"seconds": value} for value in (float("nan"), float("inf"))),
     *(WINDOW | {"end": value} for value in (-1, 1e300, float("nan"))),
     *(WINDOW | {"images": value} for value in (0, -4, 10**30, 1.5, "4")),

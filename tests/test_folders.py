@@ -1,5 +1,6 @@
 """A push writes below its folder alone, and into no folder that another user can change."""
 
+import grp
 import json
 import os
 import pwd
@@ -196,10 +197,10 @@ def test_a_new_folder_is_refused_where_other_users_can_replace_it(
 
 def test_a_users_own_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with umask 002, where each user has a group alone."""
-    monkeypatch.setattr(paths.grp, "getgrgid", lambda gid: type("G", (), {"gr_mem": []})())
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: type("G", (), {"gr_mem": []})())
     assert paths._is_private(1000, 1000)
     assert not paths._is_private(1000, 1001)
-    monkeypatch.setattr(paths.grp, "getgrgid", lambda gid: type("G", (), {"gr_mem": ["eve"]})())
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: type("G", (), {"gr_mem": ["eve"]})())
     assert not paths._is_private(1000, 1000)
 
 

@@ -182,7 +182,7 @@ def test_an_end_is_quick_though_a_host_never_pauses(monkeypatch: pytest.MonkeyPa
     )
     with closing(agents):
         agents.begin_job([HOSTS[0], HOSTS[1]])
-        agents.start(process(0))
+        agents.start(process(0), "")
         began = time.monotonic()
         agents.end_job(lambda _: None)
         assert time.monotonic() - began < 8.0

@@ -70,12 +70,19 @@ def holding(*words: bytes, uid: int = NOBODY, text: bytes = b"", listen: int = 5
         child.join()
 
 
+def have() -> lease.Lease:
+    """The lease, which nobody has."""
+    taken, _ = lease.take(WHO)
+    assert taken is not None
+    return taken
+
+
 def likely(end: str = "0123456789abcdef") -> bytes:
     return lease._prefix() + end.encode()
 
 
 def test_a_lease_is_had_by_one_and_gone_with_it() -> None:
-    first, _ = lease.take(WHO)
+    first = have()
     with closing(first):
         assert lease.holder()["pid"] == os.getpid()
     assert lease.holder() == {}
@@ -103,7 +110,7 @@ def answering(taken: lease.Lease) -> Iterator[None]:
 
 
 def test_a_second_controller_of_this_user_is_told_who_has_the_host() -> None:
-    first, _ = lease.take(WHO)
+    first = have()
     with closing(first), answering(first):
         taken, other = lease.take(WHO | {"user": "bob"})
         assert taken is None
@@ -150,7 +157,7 @@ def test_another_user_is_named_by_the_kernel_whatever_it_says() -> None:
 
 @two_users
 def test_another_user_reads_no_lease_of_ours() -> None:
-    taken, _ = lease.take(WHO)
+    taken = have()
     with closing(taken):
         (name,) = lease._names()
         ask = (

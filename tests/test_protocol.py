@@ -12,6 +12,7 @@ import pytest
 
 from bench.notes import texts
 from launch import job
+from launch.agents import GONE
 from launch.channel import Message
 from launch.check import examine
 from launch.errors import LaunchError, ProtocolError
@@ -42,6 +43,7 @@ NOTE = {"kind": "little-computing", "figures": {"megabytes": 9.0, "seconds": 0.1
 DONE = {"event": "done", "rank": 0, "ended": "windows", "weight_hash": "0", "notes": [NOTE]}
 EPOCH = {"event": "epoch", "rank": 0, "epoch": 0, "correct": 3, "total": 4}
 EVENTS = [READY, WINDOW, EPOCH, {"event": "validating", "rank": 0, "total": 3}, DONE]
+EVENTS += [{"event": "refused", "rank": -1, "count": 3}, {"event": "registered", "rank": -1}]
 EVENTS += [{"event": "failed", "rank": 0, "message": "no", "error": "ValueError"}]
 SAID: list[dict[str, Any]] = [
     {"say": "hello", "pid": 7},
@@ -181,6 +183,7 @@ def test_half_of_a_name_that_is_no_utf_8_is_no_broken_protocol() -> None:
 
 def test_the_text_of_a_message_has_no_terminal_sequence() -> None:
     found = asked().read(line(say="ending", why="\x1b]0;t\x07\x1b[31mred\n\r", stopped=False), 0.0)
+    assert found is not None
     assert found[1]["why"] == "red  "
 
 
@@ -193,7 +196,7 @@ def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: P
         watch = Watch(JOB, Deadlines(), 0.0, 3)
         for message in chance.sample(SAID, 4):
             if "lines" in message and chance.random() < 0.7:
-                event = mutated(chance, json.loads(chance.choice(SAID[5:11])["lines"][0]))
+                event = mutated(chance, json.loads(chance.choice(SAID[5:13])["lines"][0]))
                 message = message | {"lines": [json.dumps(event)]}  # noqa: PLW2901
             elif chance.random() < 0.7:
                 message = mutated(chance, message)  # noqa: PLW2901
@@ -215,7 +218,7 @@ def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: P
 
 
 def _watched(watch: Watch, message: Message, logs: Logs) -> None:
-    if message.say in job.GONE | {"refused"}:
+    if message.say in GONE | {"refused"}:
         assert job._no_agent(message).message
         return
     list(job._take(watch, message, logs))
