@@ -2,18 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from im2rec_tools.terminal import echo
 from launch.errors import LaunchError
 from launch.hosts import Host
-from launch.push import Moved
 from launch.transport import Start
 from tasks.cluster import NOT_ASKED, hosts_task
 from tasks.scratch import scratch
 from tasks.where import found_hosts
 
+if TYPE_CHECKING:
+    from launch.push import Moved
 
-def show(updates: Iterable[Moved]) -> dict[str, Moved]:
+
+def show(updates: "Iterable[Moved]") -> "dict[str, Moved]":
     """Shows how far each host's push is, in MB; returns the last of each."""
     from im2rec_tools.bars import Bars
 
