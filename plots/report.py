@@ -19,6 +19,7 @@ from results.store import write_whole
 
 # Those that draw: with other versions pages and figures differ.
 _PICTURES = ("scaling.svg", "scaling.png", "threads.svg", "threads.png")
+_UPSTREAM, _PARQUET = "upstream", "results.parquet"
 _LIBRARIES = ("jinja2", "matplotlib", "pillow", "plotly")
 
 
@@ -52,12 +53,19 @@ def build(
                 write_whole(folder / name, text)
                 written.append(folder / name)
         written += _images(run, over, folder, failures)
-        for name in (*texts, *_PICTURES):
-            if folder / name not in written:
-                (folder / name).unlink(missing_ok=True)  # of records that were others then
+        for path in (*(folder / name for name in (*texts, *_PICTURES)), *_extra(folder)):
+            if path not in written:
+                path.unlink(missing_ok=True)  # of records that were others then
         return written  # noqa: TRY300 - all of it is one attempt
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
+
+
+def _extra(folder: Path) -> list[Path]:
+    """What a report has only if it was asked for."""
+    upstreams = folder / _UPSTREAM
+    found = [] if upstreams.is_symlink() else list(upstreams.glob("*.csv"))
+    return [folder / _PARQUET, *found]
 
 
 def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> list[Path]:
@@ -84,7 +92,7 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
 
 def write_upstream(run: Run, _: Costs) -> list[Path]:
     """Writes RUN/report/upstream/: upstream's CSV, a file a network."""
-    folder = _folder(run, "upstream")
+    folder = _folder(run, _UPSTREAM)
     texts = upstream.tables(run.rows)
     for name, text in texts.items():
         write_whole(folder / name, text)
@@ -93,7 +101,7 @@ def write_upstream(run: Run, _: Costs) -> list[Path]:
 
 def write_parquet(run: Run, costs: Costs) -> list[Path]:
     """Writes RUN/report/results.parquet, the rows of results.csv; StoreError without pyarrow."""
-    path = _folder(run) / "results.parquet"
+    path = _folder(run) / _PARQUET
     parquet(run.rows, costs, run.commit, path)
     return [path]
 

@@ -16,9 +16,10 @@ from plots.document import document
 from plots.footer import footer
 from plots.frame import frame
 from plots.page.page import page
-from plots.report import build, write_parquet, write_upstream
+from plots.report import build, choice, write_parquet, write_upstream
 from plots.table import terminal
 from plots.upstream import tables
+from results import digest
 from results.compare import compare
 from results.cost import NO_COSTS
 from results.errors import StoreError
@@ -26,6 +27,8 @@ from results.exports.exported import exported
 from results.record import Identity, Record
 from results.run import Run, load
 from results.scaling import scaling
+from tasks.report import costs_of
+from tasks.verify import verified
 from tests.goldens import assert_golden
 from tests.scenes import point, published, run, three
 from tests.test_scaling import record
@@ -128,6 +131,18 @@ def test_stores_that_overlap_have_files_of_their_own(tmp_path: Path) -> None:
     names = [path.name for path in write_upstream(load(tmp_path), NO_COSTS)]
     assert names == ["alexnet-local.csv", "alexnet-dist_sync.csv"]
     assert (tmp_path / "report" / "upstream" / names[0]).exists()
+
+
+def test_a_report_built_again_keeps_no_files_of_other_records(tmp_path: Path) -> None:
+    stored(tmp_path, *three())
+    write_upstream(load(tmp_path), NO_COSTS)
+    (tmp_path / "report" / "results.parquet").write_bytes(b"of other records")
+    again = load(tmp_path)
+    build(again, costs_of(again, None))
+    digest.write(tmp_path, "code", choice=choice(again))
+    assert not (tmp_path / "report" / "results.parquet").exists()
+    assert list((tmp_path / "report" / "upstream").iterdir()) == []
+    assert verified(tmp_path).wrong == []
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is not None, reason="pyarrow is here")
