@@ -118,6 +118,12 @@ def is_measured(commands: Commands, folder: Path) -> None:
     assert "derived again: 1402 windows of 2 ranks" in checked.printed
 
 
+def is_up(commands: Commands, folder: Path) -> None:
+    """The cluster runs, and ends."""
+    down = Try(words=("practice.down", "--dir", f"{folder}/p"), tree=str(folder))
+    assert commands.run(down).printed == ""
+
+
 WRITERS = {
     "bench.sweep": Writer(
         words="bench.sweep TREE/s.toml --run TREE/run",
@@ -167,6 +173,15 @@ WRITERS = {
     ),
     "data.join-index": Writer(words="data.join-index TREE/shards TREE/all.idx", prepare=shards_of),
 }
+
+
+CLUSTER = Writer(
+    words="practice.up --hosts 1 --home 16m --dir TREE/p",
+    prepare=lambda _: None,
+    already="runs already",
+    differs=("p/*",),
+    complete=is_up,
+)
 
 
 @pytest.fixture(scope="module")
@@ -254,3 +269,11 @@ def test_a_writer_that_is_ended_early_at_many_steps_is_completed_by_the_same_com
     name: str, commands: Commands, tmp_path: Path
 ) -> None:
     tried(commands, WRITERS[name], tmp_path, _SLOW)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.slow)])
+def test_a_cluster_whose_start_is_ended_early_is_started_by_the_same_command(
+    count: int, commands: Commands, tmp_path: Path, able: None
+) -> None:
+    tried(commands, CLUSTER, tmp_path, count)
