@@ -54,14 +54,15 @@ def sample(
     }
     total = sum(sum(counts.values()) for counts in trees.values())
     says = f"{total} images of {len(wanted.train)} classes in {' and '.join(map(str, trees))}"
+    work = part_of(root)
     if _is_there(root, trees):
+        remove(work)
         yield Progress(step="drawing", done=total, total=total)
         yield says
         return
     check_space(root, total * _BYTES[wanted.ending], "ask for fewer images")
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
-        work = part_of(root)  # one that was left over is drawn anew
         create_folder(work)
         try:
             done = 0

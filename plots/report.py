@@ -1,5 +1,6 @@
 """The report of a run: results.csv, report.md, the page and the figures, from its records."""
 
+import os
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -127,6 +128,7 @@ def _folder(run: Run, below: str = "") -> Path:
     folder = run.folder / "report" / below
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)  # what cannot be written is reported before anything is drawn
     except OSError as error:
         raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
     return folder
