@@ -6,6 +6,7 @@ from im2rec_tools.terminal import one_line, printable
 
 # Brackets alone are text, as in [153, 216]; what follows them makes a link.
 _MARK = re.compile(r"[\\`*|$~&]|\](?=[(\[])")
+_PLAIN = re.compile(r"[A-Za-z0-9.,:/%()±=-]*(?: [A-Za-z0-9.,:/%()±=-]+)*")
 # An underscore within a word, as in dist_sync, is one to Markdown too.
 _EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 # What begins a heading, quote, list, rule or the target of a link if a line begins with it.
@@ -15,6 +16,8 @@ _FENCE = re.compile("~+")
 
 def in_cell(text: str) -> str:
     """The text in one cell of a table."""
+    if _PLAIN.fullmatch(text):
+        return text
     text = _EDGE.sub(r"\\_", _MARK.sub(r"\\\g<0>", one_line(text)))
     return text.replace("<", "&lt;")  # a backslash before it is no help to what looks for marks
 
