@@ -152,8 +152,8 @@ class Agents:
             take(message)
             if message.say == "stopped":
                 self._at_work.discard(message.host.name)
-        for name in self._at_work - self._gone:
-            self.give_up(name)
+        late = self._at_work - self._gone
+        together(self.give_up, late, len(late))
         self._at_work = set()
         self._drop_gone(take)
 

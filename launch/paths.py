@@ -106,13 +106,12 @@ def _is_shared(found: os.stat_result) -> bool:
 
 def _is_private(gid: int, owner: int) -> bool:
     """Whether a group has no member but a user whose own it is, as where the umask is 002."""
-    if gid != owner:
-        return False
     try:
-        members = grp.getgrgid(gid).gr_mem
+        group = grp.getgrgid(gid)
     except KeyError:
         return False
-    return set(members) <= {_name(owner)}
+    own = gid == owner or group.gr_name == _name(owner)
+    return own and set(group.gr_mem) <= {_name(owner)}
 
 
 def _name(uid: int) -> str:

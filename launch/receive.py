@@ -309,6 +309,7 @@ def _why(error: Exception, into: str) -> str:
 def main() -> None:
     """Serves one master on this process's stdin and stdout; exits 1 where files did not come."""
     master = Master(_SHAPES)
+    os.umask(os.umask(0o077) | 0o022)  # a new folder is its owner's to write to
     message: dict[str, Any] = {"into": "."}
     try:
         message = master.message()

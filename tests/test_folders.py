@@ -197,11 +197,30 @@ def test_a_new_folder_is_refused_where_other_users_can_replace_it(
 
 def test_a_users_own_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with umask 002, where each user has a group alone."""
-    monkeypatch.setattr(grp, "getgrgid", lambda gid: type("G", (), {"gr_mem": []})())
+
+    def group(name: str, *members: str) -> None:
+        found = grp.struct_group((name, "x", 1000, list(members)))
+        monkeypatch.setattr(grp, "getgrgid", lambda _: found)
+
+    group("staff")
     assert paths._is_private(1000, 1000)
-    assert not paths._is_private(1000, 1001)
-    monkeypatch.setattr(grp, "getgrgid", lambda gid: type("G", (), {"gr_mem": ["eve"]})())
+    assert not paths._is_private(1000, 0)
+    group("root", "root")
+    assert paths._is_private(1000, 0)
+    group("root", "root", "eve")
+    assert not paths._is_private(1000, 0)
+    group("staff", "eve")
     assert not paths._is_private(1000, 1000)
+
+
+def test_a_new_folder_is_its_owners_alone_to_write_to(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", b"A")
+    before = os.umask(0o002)
+    try:
+        pushed(tree_of(tmp_path / "src"), tmp_path / "deep" / "er")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "deep" / "er" / "x").stat().st_mode & 0o777 == 0o755
 
 
 TAKE = {"do": "take", "into": "", "exact": True, "verify": False, "who": None}
