@@ -77,10 +77,10 @@ def _busy(trial: Trial, worker: Seen) -> Iterator[Note]:
 
 
 def _emitted(trial: Trial, workers: Sequence[Seen]) -> list[Note]:
-    """The notes of the workers; of a network's size only if there is a network."""
-    if trial.hosts < 2 and trial.mode != "real":
-        return []
-    return [of_json(note) for one in workers for note in (one.done or {}).get("notes", ())]
+    """The notes of the workers; of how little they compute only if there is a network."""
+    told = [of_json(note) for one in workers for note in (one.done or {}).get("notes", ())]
+    alone = trial.hosts < 2 and trial.mode != "real"
+    return [note for note in told if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
 
 
 def _spent(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:

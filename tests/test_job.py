@@ -60,6 +60,20 @@ def test_what_a_worker_doubts_of_a_network_is_told_where_there_is_one() -> None:
     assert said == [(of_json(hm), of_json(hm)), ()]
 
 
+def test_a_sweep_on_one_host_is_told_that_a_loss_rose() -> None:
+    rose = as_json(Note(NoteKind.LOSS_ROSE, {"first": 2.3, "last": 4.5e7}))
+    what = trial(devices_per_host=2)
+    windows = [{"seconds": 1.0, "end": 1.0, "images": 4}] * 4
+    facts = {"num_workers": 2, "worker_batch": 4}
+    workers = [
+        Seen(process=process, rank=rank, facts=facts, windows=windows, done={"notes": told})
+        for rank, process, told in zip(
+            (0, 1), plan(what, pretend(1, 2), 1)[-2:], ([rose], []), strict=True
+        )
+    ]
+    assert of_json(rose) in judge(what, workers).notes
+
+
 def test_a_failed_point_does_not_stop_the_sweep(tmp_path: Path) -> None:
     records = measured(tmp_path, trial("worker:exit"), trial())
     assert [record.status for record in records] == ["failed", "ok"]
