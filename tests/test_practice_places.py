@@ -40,7 +40,7 @@ def fab(*words: str) -> subprocess.CompletedProcess[str]:
 
 def copy_checkout(to: Path) -> None:
     """What of the checkout it takes to start a cluster."""
-    for name in ("bench", "launch"):
+    for name in ("bench", "im2rec_tools", "launch"):
         shutil.copytree(ROOT / name, to / name)
     (to / "fabfile.py").touch()
 
