@@ -46,7 +46,7 @@ _STUCK_SECONDS = 30.0
 # Said last, these count; nothing is written.
 _SHORT = (
     *("--warmup-windows=1", "--precision=0", "--data-val=", "--monitor=0"),
-    *("--model-prefix=", "--load-epoch=0", "--profile-worker-suffix=", "--profile-server-suffix="),
+    *("--load-epoch=0", "--profile-worker-suffix=", "--profile-server-suffix="),
 )
 # As many as memory was seen to grow in.
 _STEPS = 6
@@ -94,7 +94,7 @@ def largest(fits: Callable[[int], bool], most: int = MOST_BATCH, good: int = 0) 
 def find(tried: Tried, most: int = MOST_BATCH) -> int:
     """The largest batch a device, up to `most`, that fits; SpecError if there is none."""
     tries = _Tries(tried)
-    if not tries.fits(1):
+    if not (tries.fits(1) or (_is_limited() and tries.fits(1))):
         raise SpecError(
             f"{tried.name}not even a batch of 1 a device fits; try MXNET_BACKWARD_DO_MIRROR=1"
         )
@@ -116,10 +116,10 @@ class _Tries:
         self.tried = tried
         self.taken: dict[int, int] = {}
 
-    def fits(self, batch: int) -> bool:
+    def fits(self, batch: int, room: int = 0) -> bool:
         """Whether a batch fits, with room for what the next run of it may take more."""
         server = self.taken.get(1, 0) if self.tried.servers else 0
-        fit, taken = _try(self.tried, batch, server, self._headroom(batch))
+        fit, taken = _try(self.tried, batch, server, max(room, self._headroom(batch)))
         if fit:
             self.taken[batch] = taken
         return fit
@@ -127,13 +127,21 @@ class _Tries:
     def confirmed(self, batch: int) -> int:
         """The batch, or one less if it fits no second time; runs differ at a process's own limit.
 
-        A batch of 1 stays: it was trained once.
+        SpecError if a batch of 1 fits by chance only.
         """
-        own = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS)]
-        limited = any(soft != _INFINITE for soft in own)
+        limited = _is_limited()
         while limited and batch > 1 and not self.fits(batch):
             batch -= 1
+        if limited and batch == 1 and not self._fits_again():
+            raise SpecError(
+                f"{self.tried.name}a batch of 1 a device fits in some tries and not in others; "
+                f"raise the limit (ulimit -v, -d), or try MXNET_BACKWARD_DO_MIRROR=1"
+            )
         return batch
+
+    def _fits_again(self) -> bool:
+        """Whether a batch of 1 fits with room for how runs differ, or else twice without it."""
+        return self.fits(1, int(_DIFFER * self.taken[1])) or (self.fits(1) and self.fits(1))
 
     def _headroom(self, batch: int) -> int:
         """Bytes by which runs of this batch differ: a share of what its images take."""
@@ -141,6 +149,12 @@ class _Tries:
             return 0
         (least, base), (last, most) = min(self.taken.items()), max(self.taken.items())
         return max(0, int(_DIFFER * batch * (most - base) / (last - least)))
+
+
+def _is_limited() -> bool:
+    """Whether this process has a limit of its own, at which runs of one batch differ."""
+    kinds = (resource.RLIMIT_DATA, resource.RLIMIT_AS)
+    return any(resource.getrlimit(kind)[0] != _INFINITE for kind in kinds)
 
 
 def free_bytes() -> int:
@@ -192,9 +206,14 @@ def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, in
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
     limits = _limits(None if tried.gpu else max(0, share), headroom)
     killed = oom_kills()
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as stream:
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        tempfile.TemporaryFile("w+") as stream,
+        tempfile.TemporaryDirectory() as saved,
+    ):
+        words = [*_length(tried), *_saving(tried, saved), *_SHORT]
         child = subprocess.Popen(
-            [*tried.command, *_length(tried), *_SHORT, f"--batch-size={batch * tried.devices}"],
+            [*tried.command, *words, f"--batch-size={batch * tried.devices}"],
             env=os.environ | tried.env | {events.STREAM_VARIABLE: str(stream.fileno())},
             pass_fds=(stream.fileno(),),
             stdout=subprocess.DEVNULL,
@@ -229,6 +248,14 @@ def _length(tried: Tried) -> tuple[str, ...]:
     asked = taker.parse_known_args(tried.command)[0].steps_per_window or (10 if tried.gpu else 1)
     steps = min(asked, _STEPS // 2)
     return f"--steps-per-window={steps}", f"--windows={_STEPS // steps - 1}"
+
+
+def _saving(tried: Tried, folder: str) -> tuple[str]:
+    """Where a try saves its weights, which takes memory: nowhere, unless training saves them."""
+    taker = empty("auto_batch", "")
+    taker.add_argument("--model-prefix", default="")
+    prefix = taker.parse_known_args(tried.command)[0].model_prefix
+    return (f"--model-prefix={folder}/try" if prefix else "--model-prefix=",)
 
 
 def _reason(end: "_End", errors: str) -> str:

@@ -14,7 +14,7 @@ from invoke.context import Context
 
 import fabfile as _fabfile
 from bench import auto_batch
-from bench.auto_batch import Tried, _length, find, narrowed
+from bench.auto_batch import Tried, _length, _saving, find, narrowed
 from bench.errors import SpecError
 from bench.memory import oom_kills
 from bench.options import parse
@@ -211,6 +211,49 @@ def test_under_ulimit_v_the_batch_found_fits_and_twice_that_does_not(megabytes: 
         for batch in (found, 2 * found)
     ]
     assert codes == [0, 1]
+
+
+# A batch of 1 fits in the tries that are listed; a larger one never.
+SOMETIMES = """
+import pathlib, sys
+one = sys.argv[-1] == "--batch-size=1"
+path = pathlib.Path({path!r})
+tries = path.read_text() if path.exists() else ""
+path.write_text(tries + "." * one)
+if not one or {fits!r}[len(tries)] == "n":
+    sys.exit("error: out of memory: it does not fit")
+"""
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("fits", "code"), [("yy", 0), ("nyy", 0), ("ynyy", 0), ("ynn", 1), ("nynyn", 1)], ids=str
+)
+def test_at_a_limit_a_batch_of_1_that_fits_by_chance_only_is_not_found(
+    tmp_path: Path, fits: str, code: int
+) -> None:
+    worker = SOMETIMES.format(path=str(tmp_path / "tries"), fits=fits)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(2000 * MB), worker],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert len((tmp_path / "tries").read_text()) == len(fits)
+    if code:
+        assert "a batch of 1 a device fits in some tries and not in others; raise" in done.stderr
+    else:
+        assert done.stdout == "1\n"
+
+
+def test_a_try_saves_weights_if_the_job_does(tmp_path: Path) -> None:
+    def prefix(*words: str) -> str:
+        return _saving(Tried(command=("python", "-m", "bench.train_imagenet", *words)), "T")[0]
+
+    assert prefix("--lr=1") == prefix("--model-prefix=") == "--model-prefix="
+    assert prefix("--model-prefix=m/x") == prefix("--model-prefix", "x") == "--model-prefix=T/try"
 
 
 def test_a_layout_with_more_processes_speaks_for_those_with_fewer() -> None:
