@@ -23,8 +23,10 @@ MOST_LINE = 8 << 20
 _MOST_NOISE = 16 << 20
 _MOST = 10**15
 
-_Word = Annotated[str, Meta(max_length=1000)]
-_Text = Annotated[str, Meta(max_length=8192)]
+_Word = Annotated[str, Meta(max_length=4096)]
+_Text = Annotated[str, Meta(max_length=1 << 16)]
+# As long as a variable of Linux may be, and a line of pip.
+_Long = Annotated[str, Meta(max_length=1 << 20)]
 _Id = Annotated[str, Meta(max_length=100)]
 _Whole = Annotated[int, Meta(ge=0, le=_MOST)]
 _Bytes = Annotated[int, Meta(ge=0, le=2**62)]
@@ -171,7 +173,7 @@ class _Facts(TypedDict):
     simplejpeg: NotRequired[_Word]
     opencv: NotRequired[dict[_Word, _Word]]
     cuda_runtime: NotRequired[_Word]
-    variables: dict[_Word, _Text]
+    variables: dict[_Word, _Long]
     holder: _Holder
     others: Annotated[list[_Other], Meta(max_length=100)]
     time: _Number
@@ -218,7 +220,7 @@ class _Ended(TypedDict, total=False):
 
 class _Done(TypedDict):
     code: int
-    lines: Annotated[list[_Text], Meta(max_length=100)]
+    lines: Annotated[list[_Long], Meta(max_length=100)]
 
 
 class _There(TypedDict, total=False):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paramiko.buffered_pipe import BufferedPipe
 
 import launch.agents
 from bench.sweep import Sweep
@@ -22,6 +23,7 @@ from launch.channel import Channel, Message
 from launch.flow import _MOST_UNREAD
 from launch.hosts import rehearse, this_machine
 from launch.plan import Process
+from launch.ssh_line import SshLine
 from launch.sweep import Where, points, sweep
 from launch.tracker import run
 from launch.transport import FLAGS, LOADER, Start, here, sources
@@ -302,3 +304,15 @@ def test_messages_of_a_channel_that_was_given_up_count_for_nothing() -> None:
         while time.monotonic() < deadline:
             agents.receive(0.1)
         assert agents._gone == set()
+
+
+def test_an_ssh_server_that_ignores_flow_control_is_cut_off() -> None:
+    line_of_host, pipe = SshLine.__new__(SshLine), BufferedPipe()
+    line_of_host._flooded = False
+    line_of_host._bound(pipe)
+    for _ in range(200):
+        pipe.feed(b"x" * 65536)
+    assert len(pipe) < 5 << 20
+    assert line_of_host._flooded
+    while pipe.read(1 << 20):
+        pass  # what came before is read, and then its end
