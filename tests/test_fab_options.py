@@ -14,6 +14,7 @@ from invoke.exceptions import Exit
 
 import fabfile
 from tasks import report, results
+from tests.test_fabfile import fab
 
 ROOT = Path(__file__).parent.parent
 FAB = Path(sys.executable).parent / "fab"
@@ -39,12 +40,6 @@ def dry() -> Context:
 
 def positional(task: Any) -> list[str]:
     return ["anything" for argument in task.get_arguments() if argument.positional]
-
-
-def fab(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [FAB, *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))

@@ -32,7 +32,7 @@ precision = 0.0
 POINT = "[[points]]\nkvstore = 'dist_sync'\ndevices = [1, 2]\n"
 
 
-def fab(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def fab(*words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [FAB, *words], cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
     )

@@ -7,9 +7,9 @@ bound with the same weights. Upstream's `_copy` of the images and its SoftmaxOut
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -28,15 +28,15 @@ from tests.test_compare import quiet, run
 pytestmark = pytest.mark.mxnet
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A network of 1000 classes by upstream; `operators` in the order of _OPERATORS."""
+class Table(NamedTuple):
+    """A network of 1000 classes by upstream, at images of `size` pixels.
+
+    counts     of arrays, of their values, of running averages, of multiplications with addition
+    operators  how many of each, in the order of _OPERATORS
+    """
 
     size: int
-    arrays: int
-    values: int
-    averages: int
-    multiply_adds: int
+    counts: tuple[int, int, int, int]
     operators: tuple[int, ...]
 
 
@@ -46,61 +46,49 @@ _OPERATORS = (
 )
 
 
-def table(size: int, counts: tuple[int, int, int, int], operators: tuple[int, ...]) -> Table:
-    arrays, values, averages, work = counts
-    return Table(
-        size=size,
-        arrays=arrays,
-        values=values,
-        averages=averages,
-        multiply_adds=work,
-        operators=operators,
-    )
-
-
 UPSTREAM = {
-    "alexnet": table(224, (16, 50_844_008, 0, 1_009_945_728), (5, 0, 7, 3, 0, 0, 2, 2, 3)),
-    "inception-v3": table(
+    "alexnet": Table(224, (16, 50_844_008, 0, 1_009_945_728), (5, 0, 7, 3, 0, 0, 2, 2, 3)),
+    "inception-v3": Table(
         299, (284, 23_834_568, 34_432, 5_713_216_096), (94, 94, 94, 14, 0, 11, 0, 0, 1)
     ),
-    "mobilenet": table(224, (83, 4_231_976, 21_888, 568_740_352), (27, 27, 27, 1, 0, 0, 0, 0, 1)),
-    "vgg-11": table(224, (22, 132_863_336, 0, 7_609_090_048), (8, 0, 10, 5, 0, 0, 0, 2, 3)),
-    "vgg-13": table(224, (26, 133_047_848, 0, 11_308_466_176), (10, 0, 12, 5, 0, 0, 0, 2, 3)),
-    "vgg-16": table(224, (32, 138_357_544, 0, 15_470_264_320), (13, 0, 15, 5, 0, 0, 0, 2, 3)),
-    "vgg-19": table(224, (38, 143_667_240, 0, 19_632_062_464), (16, 0, 18, 5, 0, 0, 0, 2, 3)),
-    "resnet-18": table(224, (61, 11_691_950, 7_942, 1_826_918_400), (21, 19, 18, 2, 8, 0, 0, 0, 1)),
-    "resnet-34": table(
+    "mobilenet": Table(224, (83, 4_231_976, 21_888, 568_740_352), (27, 27, 27, 1, 0, 0, 0, 0, 1)),
+    "vgg-11": Table(224, (22, 132_863_336, 0, 7_609_090_048), (8, 0, 10, 5, 0, 0, 0, 2, 3)),
+    "vgg-13": Table(224, (26, 133_047_848, 0, 11_308_466_176), (10, 0, 12, 5, 0, 0, 0, 2, 3)),
+    "vgg-16": Table(224, (32, 138_357_544, 0, 15_470_264_320), (13, 0, 15, 5, 0, 0, 0, 2, 3)),
+    "vgg-19": Table(224, (38, 143_667_240, 0, 19_632_062_464), (16, 0, 18, 5, 0, 0, 0, 2, 3)),
+    "resnet-18": Table(224, (61, 11_691_950, 7_942, 1_826_918_400), (21, 19, 18, 2, 8, 0, 0, 0, 1)),
+    "resnet-34": Table(
         224, (109, 21_800_110, 15_366, 3_676_606_464), (37, 35, 34, 2, 16, 0, 0, 0, 1)
     ),
-    "resnet-50": table(
+    "resnet-50": Table(
         224, (157, 25_549_486, 45_574, 4_089_184_256), (53, 51, 50, 2, 16, 0, 0, 0, 1)
     ),
-    "resnet-101": table(
+    "resnet-101": Table(
         224, (310, 44_541_614, 97_798, 7_801_405_440), (104, 102, 101, 2, 33, 0, 0, 0, 1)
     ),
-    "resnet-152": table(
+    "resnet-152": Table(
         224, (463, 60_185_262, 143_878, 11_513_626_624), (155, 153, 152, 2, 50, 0, 0, 0, 1)
     ),
 }
 # Images of up to 32 pixels keep their size before the first stage; up to 28, there are three.
 UPSTREAM_SMALL = {
-    "resnet-18": table(32, (59, 11_684_142, 7_814, 560_123_904), (21, 18, 17, 1, 8, 0, 0, 0, 1)),
-    "resnet-34": table(
+    "resnet-18": Table(32, (59, 11_684_142, 7_814, 560_123_904), (21, 18, 17, 1, 8, 0, 0, 0, 1)),
+    "resnet-34": Table(
         32, (107, 21_792_302, 15_238, 1_164_103_680), (37, 34, 33, 1, 16, 0, 0, 0, 1)
     ),
-    "resnet-50": table(
+    "resnet-50": Table(
         32, (155, 25_541_678, 45_446, 1_299_857_408), (53, 50, 49, 1, 16, 0, 0, 0, 1)
     ),
-    "resnet-101": table(
+    "resnet-101": Table(
         32, (308, 44_533_806, 97_670, 2_512_011_264), (104, 101, 100, 1, 33, 0, 0, 0, 1)
     ),
-    "resnet-152": table(
+    "resnet-152": Table(
         32, (461, 60_177_454, 143_750, 3_724_165_120), (155, 152, 151, 1, 50, 0, 0, 0, 1)
     ),
 }
 UPSTREAM_CIFAR = {
-    "resnet-50": table(28, (154, 822_974, 3_622, 85_701_888), (52, 50, 49, 1, 24, 0, 0, 0, 1)),
-    "resnet-152": table(
+    "resnet-50": Table(28, (154, 822_974, 3_622, 85_701_888), (52, 50, 49, 1, 24, 0, 0, 0, 1)),
+    "resnet-152": Table(
         28, (460, 2_475_646, 11_238, 269_948_160), (154, 152, 151, 1, 75, 0, 0, 0, 1)
     ),
 }
@@ -157,10 +145,9 @@ def multiply_adds(symbol: Any, size: int) -> int:
 def test_arrays_values_and_multiply_adds_are_upstreams(name: str, upstream: Table) -> None:
     symbol = symbol_of(built(name, upstream.size))
     shapes, averages = shapes_of(symbol, upstream.size)
-    assert len(shapes) == upstream.arrays
-    assert sum(map(math.prod, shapes.values())) == upstream.values
-    assert sum(map(math.prod, averages)) == upstream.averages
-    assert multiply_adds(symbol, upstream.size) == upstream.multiply_adds
+    values = sum(map(math.prod, shapes.values()))
+    work = multiply_adds(symbol, upstream.size)
+    assert (len(shapes), values, sum(map(math.prod, averages)), work) == upstream.counts
 
 
 @pytest.mark.parametrize(("name", "upstream"), TABLES)
