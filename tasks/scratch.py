@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from results.errors import StoreError
+
 _PREFIX = "mxscale-scratch-"
 
 
@@ -15,7 +17,13 @@ _PREFIX = "mxscale-scratch-"
 def scratch() -> Iterator[Path]:
     """A folder that is removed with the block; those of processes that were killed go first."""
     _remove_abandoned()
-    folder, descriptor = _made()
+    try:
+        folder, descriptor = _made()
+    except OSError as error:
+        raise StoreError(
+            f"the temporary folder: nothing can be written there ({error.strerror}); make room, or "
+            f"name another with TMPDIR"
+        ) from error
     try:
         yield folder
     finally:

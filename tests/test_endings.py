@@ -395,6 +395,12 @@ def test_scratch_folders_of_processes_that_were_killed_go_and_others_stay(
     assert names == {"kept", "mxscale-scratch-link", "mxscale-results"}
 
 
+def test_a_full_temporary_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda **_: full())
+    with pytest.raises(StoreError, match=r"No space left on device\); make room"), scratch():
+        pass
+
+
 @pytest.mark.program
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
