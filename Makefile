@@ -2,13 +2,14 @@
 # make test    format, lint, types and every test this machine can run
 # make test-pythons   what can differ, on every Python 3.11, 3.12 and 3.13 found here
 # make test-slow      many more interrupts of sweeps, and of every writer, than make test has
+# make fuzz SECONDS=60   changed samples for every parser; failing inputs stay in tests/seeds
 # make exports        adds what fab results.export needs to the environment; see docs/export.md
 # PYTHON=python3.12 make ...   with that interpreter, in an environment of its own
 SHELL := /bin/sh
 export PYTHONDONTWRITEBYTECODE := 1
 PYTEST := -m pytest -q -rs
 
-.PHONY: demo test test-pythons test-slow exports lock clean
+.PHONY: demo test test-pythons test-slow fuzz exports lock clean
 .NOTPARALLEL:
 
 demo:
@@ -26,6 +27,10 @@ test-pythons:
 
 test-slow:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m slow
+
+fuzz:
+	@bin=$$(tools/environment.sh) && "$$bin/bin/python" -m tests.fuzzing \
+	    --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 exports:
 	@MXSCALE_EXPORTS=1 tools/environment.sh

@@ -5,11 +5,12 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.errors import SpecError
+from bench.errors import SpecError, brief, quoted
 from bench.shards import count_images, named, shards
 
 FILE = "share.json"
 SCHEMA = 1  # first
+_UNREADABLE = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 _AGAIN = "push the data again with 'fab hosts.push-data'"
 
 
@@ -69,12 +70,14 @@ def read(folder: Path) -> Share | None:
         values = json.loads(path.read_text(encoding="utf-8"))
         images = tuple({str(name): int(n) for name, n in one.items()} for one in values["images"])
         schema, index, of = values["schema"], int(values["index"]), int(values["of"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecError(f"{path}: not what a push of shares leaves ({error}); {_AGAIN}") from error
+    except (OSError, ArithmeticError, *_UNREADABLE) as error:
+        raise SpecError(
+            f"{path}: not what a push of shares leaves ({brief(error)}); {_AGAIN}"
+        ) from error
     if schema != SCHEMA or of != len(images) or not 0 <= index < of:
         raise SpecError(
-            f"{path}: expected schema {SCHEMA} and a share of {len(images)}, found schema {schema} "
-            f"and share {index} of {of}; {_AGAIN}"
+            f"{path}: expected schema {SCHEMA} and a share of {len(images)}, found schema "
+            f"{quoted(schema)} and share {quoted(index)} of {quoted(of)}; {_AGAIN}"
         )
     return Share(index=index, images=images) if of > 1 else None
 

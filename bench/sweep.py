@@ -22,6 +22,7 @@ from bench.errors import SpecError, brief, is_whole, quoted, unknown
 from bench.networks import describe, named
 from bench.spread import spread
 from bench.trial import FIELDS, Trial
+from bench.values import checked
 
 SHIPPED = Path(__file__).parent / "sweeps"
 MOST_REPEATS = 1000
@@ -178,8 +179,8 @@ def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
             raise SpecError(f"network: expected a name, got {quoted(fields['network'])}")
         family, layers = named(fields["network"])
         fields["network"] = family
-        if fields.get("num_layers") is None:
-            fields["num_layers"] = layers
+        given = checked("num_layers", FIELDS["num_layers"].type, fields.get("num_layers"))
+        fields["num_layers"] = layers if given is None else given
         label = describe(family, fields["num_layers"])
     for name, value in fields.items():
         if isinstance(value, dict):

@@ -96,6 +96,26 @@ def test_a_packed_run_can_be_shown_reported_and_checked_where_it_lies(
     assert (there / "a-report" / "scaling.png").stat().st_size > 200
 
 
+def test_the_report_of_an_archive_stays_behind_and_is_built_anew(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / "report" / "index.html").write_text("<script>a stranger's</script>")
+    pack(run, tmp_path / "a.zip")
+    there = tmp_path / "there" / "mine"
+    fabfile.results_unpack.body(Context(), archive=str(tmp_path / "a.zip"), run=str(there))
+    assert f"fab report.build --run {there}" in capsys.readouterr().out
+    assert not (there / "report").exists()
+    assert (there / "records.jsonl").read_bytes() == (run / "records.jsonl").read_bytes()
+
+
+def test_an_archive_of_a_megabyte_does_not_become_a_gigabyte(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.zip", {"run/records.jsonl": bytes(101 << 20)})
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(StoreError, match=r"kB would unpack to 106 MB; no run does"):
+        unpack(path, tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_packed_run_is_not_measured_on(tmp_path: Path) -> None:
     code, line = refusal(fabfile.bench_sweep, sweep="smoke", run=str(tmp_path / "a.zip"))
     assert (code, "a packed run cannot grow" in line) == (2, True)
