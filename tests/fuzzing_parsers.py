@@ -388,11 +388,11 @@ def _message(data: bytes, _: Path) -> None:
     messages = protocol.AgentMessages(0.0)
     messages.asked({"do": "start", "id": "worker-0"})
     for line in data.split(b"\n"):
-        for read_line in (lambda one: messages.read(one, 1.0), lambda one: protocol.answer(one, 1)):
-            try:
-                protocol.clean(read_line(line))
-            except LaunchError as error:  # ends that host
-                _check(error)
+        try:
+            protocol.clean(protocol.answer(line, 1))
+            messages.read(line, 1.0)
+        except LaunchError as error:  # ends that host
+            _check(error)
     text = data.decode("utf-8", "replace").split("\n")
     for one_line in text:
         try:
