@@ -94,7 +94,7 @@ def largest(fits: Callable[[int], bool], most: int = MOST_BATCH, good: int = 0) 
 def find(tried: Tried, most: int = MOST_BATCH) -> int:
     """The largest batch a device, up to `most`, that fits; SpecError if there is none."""
     tries = _Tries(tried)
-    if not (tries.fits(1) or (_is_limited() and tries.fits(1))):
+    if not tries.one_fits():
         raise SpecError(
             f"{tried.name}not even a batch of 1 a device fits; try MXNET_BACKWARD_DO_MIRROR=1"
         )
@@ -116,32 +116,30 @@ class _Tries:
         self.tried = tried
         self.taken: dict[int, int] = {}
 
-    def fits(self, batch: int, room: int = 0) -> bool:
+    def fits(self, batch: int) -> bool:
         """Whether a batch fits, with room for what the next run of it may take more."""
         server = self.taken.get(1, 0) if self.tried.servers else 0
-        fit, taken = _try(self.tried, batch, server, max(room, self._headroom(batch)))
+        fit, taken = _try(self.tried, batch, server, self._headroom(batch))
         if fit:
             self.taken[batch] = taken
         return fit
 
+    def one_fits(self) -> bool:
+        """Whether a batch of 1 fits; at a process's own limit, where runs differ, mostly."""
+        fits = self.fits(1)
+        if not _is_limited() or self.fits(1) == fits:
+            return fits
+        return self.fits(1)
+
     def confirmed(self, batch: int) -> int:
         """The batch, or one less if it fits no second time; runs differ at a process's own limit.
 
-        SpecError if a batch of 1 fits by chance only.
+        A batch of 1 stays: it has been confirmed.
         """
         limited = _is_limited()
         while limited and batch > 1 and not self.fits(batch):
             batch -= 1
-        if limited and batch == 1 and not self._fits_again():
-            raise SpecError(
-                f"{self.tried.name}a batch of 1 a device fits in some tries and not in others; "
-                f"raise the limit (ulimit -v, -d), or try MXNET_BACKWARD_DO_MIRROR=1"
-            )
         return batch
-
-    def _fits_again(self) -> bool:
-        """Whether a batch of 1 fits with room for how runs differ, or else twice without it."""
-        return self.fits(1, int(_DIFFER * self.taken[1])) or (self.fits(1) and self.fits(1))
 
     def _headroom(self, batch: int) -> int:
         """Bytes by which runs of this batch differ: a share of what its images take."""
