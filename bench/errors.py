@@ -3,10 +3,10 @@
 import difflib
 from collections.abc import Iterable
 
-from im2rec_tools.words import brief, is_whole, quoted
+from im2rec_tools.words import brief, is_whole, plain, quoted
 
 # Those of words are for the packages above, which see no further down than this one.
-__all__ = ["SmallShareError", "SpecError", "brief", "is_whole", "quoted", "unknown"]
+__all__ = ["SmallShareError", "SpecError", "brief", "is_whole", "plain", "quoted", "unknown"]
 
 
 class SpecError(Exception):

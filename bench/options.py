@@ -8,7 +8,7 @@ from typing import Any
 
 from bench import augmentation
 from bench.arguments import parser
-from bench.errors import SpecError, is_whole, quoted
+from bench.errors import SpecError, is_whole, plain, quoted
 from bench.kvstores import checked_kvstore
 from bench.networks import NETWORKS, named
 from bench.networks.catalogue import checked_layers
@@ -105,7 +105,7 @@ def _whole_numbers(text: str, option: str, count: int | None = None) -> tuple[in
 
 def _numbers(text: str, option: str, count: int) -> tuple[float, ...]:
     try:
-        found = tuple(float(part) for part in text.split(",") if part.strip())
+        found = tuple(float(plain(part)) for part in text.split(",") if part.strip())
     except ValueError:
         found = ()
     if len(found) != count:

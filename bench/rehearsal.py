@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.errors import SpecError, is_whole, quoted
+from bench.errors import SpecError, brief, is_whole, quoted
 from bench.networks import describe, named
 from bench.trial import Trial, chosen, make
 from bench.values import checked
@@ -22,11 +22,11 @@ def rates(tables: Any) -> Rates:
     for network, table in tables.items():
         label = describe(*named(network))
         for devices, rate in table.items():
-            value = checked(f"rehearsal.{network}.{devices}", float, rate)
+            value = checked(f"rehearsal.{network}.{brief(devices)}", float, rate)
             if not is_whole(devices) or value <= 0:
                 raise SpecError(
                     f"rehearsal.{network}: expected DEVICES = IMAGES_PER_SECOND, got "
-                    f"{devices} = {quoted(rate)}"
+                    f"{brief(devices)} = {quoted(rate)}"
                 )
             found[label, int(devices)] = value
     return found

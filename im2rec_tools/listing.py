@@ -12,7 +12,7 @@ from pathlib import Path
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import whole, write_whole
 from im2rec_tools.tree import listable
-from im2rec_tools.words import quoted
+from im2rec_tools.words import plain, quoted
 
 _SHUFFLE_SEED = 100  # upstream's
 BACKGROUND = "background"
@@ -44,8 +44,8 @@ def parse(line: str, where: str) -> Entry:
     try:
         index, first, *others = (field.strip() for field in line.split("\t"))
         *more, path = others
-        labels = tuple(float(label) for label in (first, *more))
-        entry = Entry(index=int(index), labels=labels, path=path)
+        labels = tuple(float(plain(label)) for label in (first, *more))
+        entry = Entry(index=int(plain(index)), labels=labels, path=path)
     except ValueError:
         raise DataError(
             f"{where}: expected 'index<TAB>label<TAB>path', got {quoted(line)}"

@@ -33,6 +33,13 @@ def is_whole(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 12
 
 
+def plain(text: str) -> str:
+    """The text for int or float, which also take '1_0' and digits of other scripts: ValueError."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(f"expected a number in ASCII digits, got {quoted(text)}")
+    return text
+
+
 def number(text: str) -> float:
     """The number that the text is, in ASCII digits; NaN where it is none or not finite."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan

@@ -15,7 +15,7 @@ from fabric import Connection
 from invoke.context import Context
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, is_whole, quoted
+from bench.errors import SpecError, is_whole, plain, quoted
 from bench.secrets import masked_text
 from im2rec_tools.errors import DataError
 from im2rec_tools.signals import exit_code, interruptible
@@ -114,6 +114,6 @@ def whole(option: str, text: str, least: int = 1, most: int | None = None) -> in
 def number(option: str, text: str) -> float:
     """The number, 0 or more, that an option was given."""
     with contextlib.suppress(ValueError):
-        if 0 <= float(text) < math.inf:
+        if 0 <= float(plain(text)) < math.inf:
             return float(text)
     raise SpecError(f"{option}: expected a number, 0 or more, got {quoted(text)}")

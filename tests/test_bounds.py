@@ -9,9 +9,12 @@ from bench.errors import SpecError
 from bench.spread import spread
 from bench.sweep import MOST_POINTS, load_sweep
 from bench.trial import FIELDS
+from im2rec_tools.errors import DataError
+from im2rec_tools.listing import parse
 from results.imports.formats import FORMATS, of
 from results.imports.lines import line
 from results.imports.log import number
+from tasks.door import number as option
 from tests.log_samples import tf_cnn, tf_steps
 from tests.test_imports import read
 
@@ -154,3 +157,12 @@ def test_a_log_of_many_epochs_and_evaluations_is_refused() -> None:
     ]
     with pytest.raises(SpecError, match=r"the log of one job, got \d+ epochs with \d+ evaluations"):
         read("mlperf", texts)
+
+
+@pytest.mark.parametrize("text", ["1_0", "\u0663", "\uff11"])
+def test_numbers_of_lists_and_options_are_in_plain_digits(text: str) -> None:
+    for row in (f"{text}\t1\tcat.jpg", f"1\t{text}\tcat.jpg"):
+        with pytest.raises(DataError, match="expected 'index"):
+            parse(row, "here")
+    with pytest.raises(SpecError, match="--precision: expected a number"):
+        option("--precision", text)
