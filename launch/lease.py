@@ -140,13 +140,22 @@ def _holder(own: bytes) -> dict[str, Any]:
 
 def _names() -> list[bytes]:
     """The names of all leases of this host, also of what only calls itself so."""
+    return sorted(_sockets())
+
+
+def _sockets() -> dict[bytes, set[bytes]]:
+    """The numbers of the sockets of each such name."""
     prefix = b"@" + _prefix()
+    found: dict[bytes, set[bytes]] = {}
     try:
         with open(_SOCKETS, "rb") as file:  # noqa: PTH123
-            words = [line.split(None, 7)[-1].strip() for line in file if prefix in line]
+            for line in file:
+                *_, number, name = line.split(None, 7) if prefix in line else (b"", b"")
+                if name.startswith(prefix):
+                    found.setdefault(name.strip()[1:], set()).add(number)
     except OSError:
-        return []
-    return sorted({word[1:] for word in words if word.startswith(prefix)})
+        pass
+    return found
 
 
 def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]:
@@ -159,9 +168,28 @@ def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]
         try:
             asking.connect(b"\0" + name)
             pid, uid = _peer(asking)
+        except BlockingIOError:  # so many ask it that nobody else can: another user may see to that
+            pid = _own_process(name)
+            return {}, pid, os.geteuid() if pid else None
         except OSError:
             return {}, 0, None
         return _said(asking) if read and uid == os.geteuid() else {}, pid, uid
+
+
+def _own_process(name: bytes) -> int:
+    """The process of this user that has the socket of this name open; 0 if none has."""
+    wanted = {f"socket:[{number.decode()}]" for number in _sockets().get(name, ())}
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+        folder = f"/proc/{pid}/fd"
+        try:
+            if os.stat(folder).st_uid != os.geteuid():  # noqa: PTH116
+                continue
+            for one in os.listdir(folder):  # noqa: PTH208
+                if os.readlink(f"{folder}/{one}") in wanted:  # noqa: PTH115
+                    return int(pid)
+        except OSError:
+            continue
+    return 0
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:

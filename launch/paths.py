@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from launch.errors import LaunchError
 
 CHUNK = 1 << 20
+_MOST_LINKS = 40
 
 
 def encoded(name: str) -> bytes:
@@ -72,36 +73,53 @@ def check_own(path: bytes, descriptor: int) -> None:
 def check_folder(folder: bytes) -> None:
     """LaunchError if another user but root may change what a folder is, or put files into it.
 
-    Nor may they rename a folder above it. A sticky folder above, such as /tmp, lets nobody do so.
+    Nor may they replace a folder above it, or a link on the way to it. A sticky folder on the way,
+    such as /tmp, lets nobody replace what is not theirs.
     """
-    place = os.path.realpath(folder)
-    while not os.path.isdir(place):
-        place = os.path.dirname(place)
-    path, exists = place, place == os.path.realpath(folder)
-    while True:
-        found = os.stat(path)
+    at, rest, links = b"/", folder.split(b"/")[::-1], 0
+    while rest:
+        name = rest.pop()
+        path = os.path.dirname(at) if name == b".." else os.path.join(at, name)
+        found = status(path)
+        if found is None:
+            return
         if found.st_uid not in (0, os.geteuid()):
             raise LaunchError(
                 f"{shown(path)}: belongs to {_name(found.st_uid)}, expected "
                 f"{_name(os.geteuid())} or root, for its owner could replace what is put there; "
                 f"choose a folder of your own"
             )
-        above = path != place or not exists
-        if _is_shared(found) and not (above and found.st_mode & stat.S_ISVTX):
+        if stat.S_ISLNK(found.st_mode):
+            links += 1
+            if links > _MOST_LINKS:
+                raise LaunchError(f"{shown(folder)}: too many links on the way; name their target")
+            target = os.readlink(path)
+            rest += target.split(b"/")[::-1]
+            at = b"/" if target.startswith(b"/") else at
+        elif _is_shared(path, found) and not (any(rest) and found.st_mode & stat.S_ISVTX):
             raise LaunchError(
                 f"{shown(path)}: other users may write there, and could replace what is put there; "
                 f"'chmod go-w {shown(path)}', or choose a folder of your own"
             )
-        if path == os.path.dirname(path):
-            return
-        path = os.path.dirname(path)
+        else:
+            at = path
 
 
-def _is_shared(found: os.stat_result) -> bool:
+def _is_shared(path: bytes, found: os.stat_result) -> bool:
     """Whether more than its owner may write: others, or a group that is not the owner's alone."""
     if found.st_mode & stat.S_IWOTH:
         return True
-    return bool(found.st_mode & stat.S_IWGRP) and not _is_private(found.st_gid, found.st_uid)
+    if not found.st_mode & stat.S_IWGRP:
+        return False
+    return _has_list(path) or not _is_private(found.st_gid, found.st_uid)
+
+
+def _has_list(path: bytes) -> bool:
+    """Whether access is by a list, whose widest entry is then shown as the group's."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(path)
+    except OSError:
+        return False
 
 
 def _is_private(gid: int, owner: int) -> bool:
@@ -111,7 +129,8 @@ def _is_private(gid: int, owner: int) -> bool:
     except KeyError:
         return False
     own = gid == owner or group.gr_name == _name(owner)
-    return own and set(group.gr_mem) <= {_name(owner)}
+    first = {user.pw_name for user in pwd.getpwall() if user.pw_gid == gid}  # not in gr_mem
+    return own and first.union(group.gr_mem) <= {_name(owner)}
 
 
 def _name(uid: int) -> str:

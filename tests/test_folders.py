@@ -202,6 +202,7 @@ def test_a_users_own_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyP
         found = grp.struct_group((name, "x", 1000, list(members)))
         monkeypatch.setattr(grp, "getgrgid", lambda _: found)
 
+    monkeypatch.setattr(pwd, "getpwall", list)
     group("staff")
     assert paths._is_private(1000, 1000)
     assert not paths._is_private(1000, 0)
@@ -211,6 +212,49 @@ def test_a_users_own_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not paths._is_private(1000, 0)
     group("staff", "eve")
     assert not paths._is_private(1000, 1000)
+    group("staff")
+    eve = pwd.struct_passwd(("eve", "x", 1001, 1000, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [eve])  # whose first group it is
+    assert not paths._is_private(1000, 1000)
+
+
+def test_a_folder_that_a_list_of_access_lets_others_write_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place(tmp_path / "x", 0o775, os.getuid(), os.getgid())
+    monkeypatch.setattr(paths, "_is_private", lambda *_: True)
+    paths.check_folder(os.fsencode(folder))
+    monkeypatch.setattr(os, "listxattr", lambda _: ["system.posix_acl_access"])
+    with pytest.raises(LaunchError, match=f"{folder}: other users may write there"):
+        paths.check_folder(os.fsencode(folder))
+
+
+@two_users
+@pytest.mark.parametrize("name", ["x", "x/new/deep"])
+@pytest.mark.parametrize("leads", ["../own", "again", "{}/own"])
+def test_a_link_of_another_user_on_the_way_to_a_folder_is_refused(
+    tmp_path: Path, name: str, leads: str
+) -> None:
+    """It can lead elsewhere a moment later: to what its owner then runs in place of a push."""
+    above = place(tmp_path / "above", 0o1777)
+    place(tmp_path / "own", 0o755)
+    (above / "again").symlink_to("../own")
+    (above / "x").symlink_to(leads.format(tmp_path))
+    paths.check_folder(os.fsencode(above / name))
+    os.lchown(above / ("again" if leads == "again" else "x"), NOBODY, NOBODY)
+    with pytest.raises(LaunchError, match=r"above/(x|again): belongs to nobody, expected root"):
+        paths.check_folder(os.fsencode(above / name))
+    os.lchown(above / "again", 0, 0)
+    os.lchown(above / "x", 0, 0)
+    above.chmod(0o777)
+    with pytest.raises(LaunchError, match="above: other users may write there"):
+        paths.check_folder(os.fsencode(above / name))
+
+
+def test_links_that_lead_to_themselves_are_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "x").symlink_to("x")
+    with pytest.raises(LaunchError, match="x: too many links on the way"):
+        paths.check_folder(os.fsencode(tmp_path / "x"))
 
 
 def test_a_new_folder_is_its_owners_alone_to_write_to(tmp_path: Path) -> None:

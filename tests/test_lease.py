@@ -1,5 +1,6 @@
 """One controller at a time has a host, for each user; no other user can forge or steer that."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -143,6 +144,38 @@ def test_no_socket_of_another_user_keeps_a_controller_out(listen: int) -> None:
         assert (taken is not None, other) == (True, {})
         assert time.monotonic() - began < 10
         taken.close()
+
+
+def _crowd(uid: int, name: bytes, ready: Any) -> None:
+    os.setuid(uid)
+    held = []
+    with contextlib.suppress(OSError):
+        while True:
+            one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            held.append(one)
+            one.setblocking(False)
+            one.connect(b"\0" + name)
+    ready.set()
+    time.sleep(600)
+
+
+@two_users
+def test_a_lease_that_another_user_crowds_is_still_held() -> None:
+    """So many connections that nobody else can ask: the kernel still knows whose it is."""
+    taken = have()
+    (name,) = lease._names()
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    child = context.Process(target=_crowd, args=(NOBODY, name, ready))
+    child.start()
+    with closing(taken):
+        assert ready.wait(10)
+        assert lease.holder() == {"pid": os.getpid()}
+        second, other = lease.take(WHO)
+        assert (second, other) == (None, {"pid": os.getpid()})
+        assert lease.others() == []
+    child.kill()
+    child.join()
 
 
 @two_users
