@@ -71,7 +71,7 @@ def _busy(trial: Trial, worker: Seen) -> Iterator[Note]:
     if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
         return
     windows = worker.windows[trial.warmup_windows :]
-    share = sum(w["cpu_seconds"] for w in windows) / sum(w["seconds"] for w in windows)
+    share = sum(w.get("cpu_seconds", 0.0) for w in windows) / sum(w["seconds"] for w in windows)
     if share < _BUSY_BELOW:
         yield Note(NoteKind.BUSY_BASELINE, {"share": share})
 

@@ -13,6 +13,8 @@ from launch.errors import LaunchError
 
 _LOWEST, _EPHEMERAL = 10_000, Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TRIES = 100
+# The last two are for what is no address at all.
+_UNUSABLE = (OSError, OverflowError, TypeError, ValueError)
 
 
 def free_port(address: str, wanted: int | None = None) -> int:
@@ -24,7 +26,7 @@ def free_port(address: str, wanted: int | None = None) -> int:
         return _any(address)
     try:
         _bind(address, wanted)
-    except (OSError, OverflowError) as error:
+    except _UNUSABLE as error:
         raise LaunchError(
             f"port {wanted} on {address} cannot be used ({error}); "
             f"choose another with --port, or leave it out to have a free one found"
@@ -36,7 +38,7 @@ def is_taken(address: str, port: int) -> bool:
     """Whether another program holds the port now."""
     try:
         _bind(address, port)
-    except OSError:
+    except _UNUSABLE:
         return True
     return False
 

@@ -313,9 +313,11 @@ def main() -> None:
     message: dict[str, Any] = {"into": "."}
     try:
         message = master.message()
-        lease.hold(message["who"])
+        if message["do"] != "take":
+            raise ProtocolError(f"expected files to take, got {message['do']!a}")
+        lease.hold(message.get("who"))
         Receiver(master, message).run()
     except (OSError, LaunchError, ValueError, OverflowError) as error:
         with contextlib.suppress(OSError):
-            master.say(say="failed", why=_why(error, message["into"]))
+            master.say(say="failed", why=_why(error, message.get("into", ".")))
         sys.exit(1)

@@ -5,6 +5,8 @@ import json
 import os
 import pwd
 import random
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +17,10 @@ import pytest
 from launch import command, look, paths, receive
 from launch.errors import LaunchError, ProtocolError
 from launch.incoming import Master
-from launch.push import contents, in_tree, push
+from launch.push import RECEIVER, contents, in_tree, push
 from launch.pushed import entries
 from launch.receive import _SHAPES, Receiver
-from launch.transport import Start, here
+from launch.transport import FLAGS, LOADER, Start, here, sources
 from tests.liar import line, mutated, spoiled, start_with
 from tests.test_push import host, pushed, tree_of, written
 
@@ -378,3 +380,23 @@ def test_a_push_goes_to_this_machine_as_it_did(tmp_path: Path) -> None:
     piece = contents(written(tmp_path / "src", b"12345", 0o640), "a")
     list(push([piece], host(tmp_path), here, "x"))
     assert (tmp_path / "x" / "a").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b'{"do": "finish"}', b'{"do": "data", "bytes": 5}'),
+        b'{"do": "take", "into": "/proc/none", "exact": false, "verify": false, "files": []}',
+    ],
+)
+def test_a_receiver_that_is_asked_for_no_push_says_so(text: bytes) -> None:
+    done = subprocess.run(
+        [sys.executable, *FLAGS, "-c", LOADER],
+        input=sources(RECEIVER) + text + b"\n",
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert b'{"say": "failed", "why": "' in done.stdout
+    assert done.stderr == b""

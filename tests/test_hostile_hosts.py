@@ -16,13 +16,18 @@ import pytest
 from paramiko.buffered_pipe import BufferedPipe
 
 import launch.agents
+from bench.notes import NoteKind
 from bench.sweep import Sweep
 from bench.trial import Trial
+from launch import ports
 from launch.agents import Agents
 from launch.channel import Channel, Message
+from launch.errors import LaunchError
 from launch.flow import _MOST_UNREAD
 from launch.hosts import rehearse, this_machine
+from launch.judge import judge
 from launch.plan import Process
+from launch.seen import Seen
 from launch.ssh_line import SshLine
 from launch.sweep import Where, points, sweep
 from launch.tracker import run
@@ -30,7 +35,7 @@ from launch.transport import FLAGS, LOADER, Start, here, sources
 from launch.watch import Deadlines
 from results.record import Record
 from results.store import Store
-from tests.jobs import left_over, trial
+from tests.jobs import left_over, tiny, trial
 from tests.liar import React, line, start_with
 from tests.test_agent import Talk, printed
 
@@ -316,3 +321,22 @@ def test_an_ssh_server_that_ignores_flow_control_is_cut_off() -> None:
     assert line_of_host._flooded
     while pipe.read(1 << 20):
         pass  # what came before is read, and then its end
+
+
+@pytest.mark.parametrize("wanted", [None, 80, -1])
+@pytest.mark.parametrize("address", ["\ud800", "a" * 70 + ".b", "a\0"])
+def test_an_address_that_is_none_has_no_port(address: str, wanted: int | None) -> None:
+    """An agent that is asked for one has processes to keep."""
+    with pytest.raises(LaunchError):
+        ports.free_port(address, wanted)
+
+
+def test_windows_without_processor_seconds_are_judged() -> None:
+    alone = tiny(kvstore="local", devices=1, windows=1, warmup_windows=0)
+    worker = Seen(process=process(0), rank=0, facts={"num_workers": 1, "worker_batch": 4})
+    worker.windows, worker.done = [{"seconds": 1.0, "end": 1.0, "images": 4}], {}
+    verdict = judge(alone, [worker])
+    assert (verdict.status, NoteKind.BUSY_BASELINE in {note.kind for note in verdict.notes}) == (
+        "ok",
+        True,
+    )
