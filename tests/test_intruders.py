@@ -37,6 +37,12 @@ pytestmark = [pytest.mark.mxnet, pytest.mark.program]
 KEY = b"secret"
 
 
+@pytest.fixture(autouse=True)
+def as_workers_have_it() -> None:
+    """MXNet itself does not load with this NumPy, whichever test is the first."""
+    import bench.mxnet_import  # noqa: F401, PLC0415
+
+
 def environment(pid: int) -> dict[str, str]:
     entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
     return dict(entry.split("=", 1) for entry in entries if "=" in entry)
