@@ -24,6 +24,10 @@ _IN_TEXT = re.compile(
     rf"|\b(?P<name>{_NAME})=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+",
     re.DOTALL,
 )
+# In a comment, what follows such a name of any letters, to its end.
+_IN_COMMENT = re.compile(
+    rf"(?P<name>[A-Z0-9_.-]*(?:{'|'.join(WORDS)})[A-Z0-9_.-]*)[\"']?\s*[=:].*", re.IGNORECASE
+)
 # Of an address, the user and password before the host.
 _LOGIN = re.compile(r"://[^/\s:@'\"]*:[^/\s@'\"]+@")
 _IN_TOML = re.compile(
@@ -171,7 +175,7 @@ def masked_toml(text: str) -> str:
 
     def kept(found: re.Match[str]) -> str:
         if found[0].startswith("#"):
-            return masked_text(found[0])
+            return _IN_COMMENT.sub(rf"\g<name>={MASK}", masked_text(found[0]))
         value = tomllib.loads(f"a = {found[0]}")["a"]
         hidden = masked_word(value)
         return found[0] if hidden == value else f'"{hidden}"'

@@ -13,6 +13,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile,
 from bench.errors import quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, size, whole, whole_folder
+from im2rec_tools.words import brief
 from results.catalogue import is_run
 from results.errors import StoreError
 from results.store import check_name, writer
@@ -93,11 +94,13 @@ def _read(archive: Path) -> Iterator[ZipFile]:
     except FileNotFoundError as error:
         raise StoreError(f"{archive}: no such file") from error
     except (BadZipFile, LargeZipFile, zlib.error, EOFError) as error:
-        raise StoreError(f"{archive}: is no whole .zip ({error})") from error
+        raise StoreError(f"{archive}: is no whole .zip ({brief(error)})") from error
     except (NotImplementedError, RuntimeError) as error:
-        raise StoreError(f"{archive}: is packed in a way that is not read ({error})") from error
+        raise StoreError(
+            f"{archive}: is packed in a way that is not read ({brief(error)})"
+        ) from error
     except (OSError, ValueError) as error:
-        raise StoreError(f"{archive}: cannot be unpacked ({error})") from error
+        raise StoreError(f"{archive}: cannot be unpacked ({brief(error)})") from error
 
 
 def _checked(archive: Path, packed: ZipFile) -> tuple[PurePosixPath, list[ZipInfo]]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.notes import Note, text_note
 from bench.trial import Trial
+from im2rec_tools.words import quoted
 
 # 1: first. 2: a record says where its figures come from (source). 3: notes are data; the message of
 # a good record is empty.
@@ -161,7 +162,7 @@ def _checked(record: Kind | None) -> Kind | None:
     if record.schema > SCHEMA:
         raise ValueError(_NEWER.format(record.schema))
     if record.status not in STATUSES:
-        raise ValueError(f"unknown status {record.status!r}")
+        raise ValueError(f"unknown status {quoted(record.status)}")
     _check_layout(record.trial)
     if record.status == "ok":
         _check(record)

@@ -5,6 +5,7 @@ positional one, and ends with 1 for an unknown task or option, which is the code
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -13,10 +14,12 @@ from fabric.main import Fab
 from invoke.exceptions import Exit, ParseError
 from invoke.parser.context import ParserContext
 
+from bench.secrets import masked_word
 from im2rec_tools.terminal import guard, printable
 
 _HELP = {"-h", "--help"}
 _DRY = {"-R", "--dry"}
+_QUOTED = re.compile(r"'([^']*)'")
 
 
 class Program(Fab):
@@ -68,7 +71,7 @@ def _usage_errors() -> Iterator[None]:
         yield
     except ParseError as error:
         name = error.context.name if error.context else ""
-        told = str(error).rstrip("!")
+        told = _QUOTED.sub(lambda found: repr(masked_word(found[1])), str(error).rstrip("!"))
         where = f"{name}: " if name and name not in told else ""
         fix = f"'fab --help {name}' lists its options" if name else "'fab --list' lists the tasks"
         raise Exit(f"error: {printable(f'{where}{told}. {fix}.')}", code=2) from error

@@ -15,7 +15,7 @@ from invoke.exceptions import Exit
 
 from results.errors import StoreError
 from results.exports.exported import exported, file_name, legible, standing
-from results.exports.series import series
+from results.exports.series import of_repeat, series
 from results.record import Record
 from results.run import load
 from results.scaling import scaling
@@ -70,6 +70,13 @@ def test_bytes_are_not_called_images(tmp_path: Path) -> None:
     assert "images_per_second" not in point.figures
 
 
+def test_a_repeat_without_its_series_is_one_line(tmp_path: Path) -> None:
+    (point,) = exported(run_of(tmp_path, [repeat([[1, 1.0, 2.0]])]))
+    (one,) = point.row.repeats
+    with pytest.raises(StoreError, match="its record is damaged; measure this point again"):
+        of_repeat({}, one)
+
+
 def test_times_that_are_no_number_are_counted_from_the_start(tmp_path: Path) -> None:
     one = repeat([[1, 1.0, 2.0]])
     rank = dataclasses.replace(one.ranks[0], ends=(math.nan,) * 3, losses=(1.0, math.nan, 0.5))
@@ -83,6 +90,7 @@ def test_times_that_are_no_number_are_counted_from_the_start(tmp_path: Path) -> 
 def test_any_text_can_be_written_and_be_a_file_name(text: str) -> None:
     assert "\x00" not in legible(text).encode().decode()
     assert len(legible(text)) == len(text)
+    assert not set(legible(text)) & set("\x1b\r\x7f\x85\x9b\u200e\u2028\u202e\u2066")
     name = file_name(text)
     assert name not in {"", ".", ".."}
     assert "/" not in name

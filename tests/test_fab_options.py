@@ -176,6 +176,12 @@ def test_what_fab_does_not_know_ends_with_2_and_one_line(words: tuple[str, ...])
     assert done.stderr.count("\n") == 1
 
 
+def test_a_setting_that_fab_does_not_know_is_named_without_its_secret() -> None:
+    done = fab("report.show", "env.HF_TOKEN=s3cret")
+    assert (done.returncode, "s3cret" in done.stderr) == (2, False)
+    assert "HF_TOKEN=***" in done.stderr
+
+
 def test_a_packed_run_is_unpacked_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

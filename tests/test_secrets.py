@@ -9,7 +9,7 @@ import pytest
 
 from bench import environment, secrets
 from bench.errors import SpecError
-from bench.secrets import is_secret, masked_text, masked_toml, masked_word
+from bench.secrets import MASK, is_secret, masked_text, masked_toml, masked_word
 from bench.settings import changed, shown
 from bench.sweep import load_sweep
 from bench.trial import Trial, make
@@ -146,6 +146,23 @@ def test_the_text_of_a_sweep_is_kept_without_secrets_however_they_are_written(
     assert tomllib.loads(kept)["env"] == [
         *("A_TOKEN=***", "B_KEY=***", "KEY=***", "C=1", "PASS=***", "MY_PASS=***", 'D="e""')
     ]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "api_key=s3cret",
+        'export db_password = "s3cret s3cret"',
+        "HF_TOKEN: s3cret",
+        "env = [\"A=1\", 'x_secret=s3cret']",
+        "'my-token': 's3cret'",
+    ],
+)
+def test_a_comment_of_a_sweep_is_kept_without_secrets_of_any_letters(comment: str) -> None:
+    kept = masked_toml(f"# 2 keys of it\nnetwork = 'tiny'  # {comment}\n")
+    assert S not in kept
+    assert kept.startswith("# 2 keys of it\nnetwork = 'tiny'  # ")
+    assert MASK in kept
 
 
 def test_words_and_sentences_lose_secrets_and_nothing_else() -> None:

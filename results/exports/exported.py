@@ -11,8 +11,11 @@ from results.rates import ASSUMED_SCATTER
 from results.run import Run
 from results.scaling import ScalingRow
 
-# What XML 1.0 has no way to say; lone surrogates are no text at all.
-_UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What XML 1.0 has no way to say, and what a terminal takes for more than text.
+_UNSAYABLE = re.compile(
+    "[^\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd"
+    "\U00010000-\U0010ffff]"
+)
 _NO_NAME = re.compile(r"[^\w.+-]+")
 _TRAINING = ("synthetic", "real")
 
@@ -76,7 +79,7 @@ def sources(row: ScalingRow) -> str:
 
 
 def legible(text: str) -> str:
-    """The text with a mark in place of each character that XML or UTF-8 cannot say."""
+    """The text with a mark for each control character and what XML cannot say."""
     return _UNSAYABLE.sub("\ufffd", text)
 
 

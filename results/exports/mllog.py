@@ -14,7 +14,7 @@ from mlperf_logging.mllog import constants as keys
 from mlperf_logging.mllog.mllog import MLLogger
 
 from results.exports.exported import Exported, file_name, legible, trained
-from results.exports.series import Series, began, series
+from results.exports.series import Series, began, of_repeat, series
 from results.measured import Measured
 from results.run import Run
 from results.store import write_whole
@@ -36,7 +36,7 @@ def write(run: Run, folder: Path) -> list[Path]:
         place = home / file_name(point.name)
         place.mkdir(parents=True, exist_ok=True)
         for one in point.row.repeats:
-            lines = text(one, point, known[one.identity])
+            lines = text(one, point, of_repeat(known, one))
             write_whole(place / f"result_{one.identity.repeat}.txt", lines)
     return [home] if good else []
 

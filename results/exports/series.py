@@ -1,11 +1,13 @@
 """Series: what a repeat did window by window, as logs and curves need it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
 
+from results.errors import StoreError
 from results.measured import Measured
 from results.record import Identity, Record
 from results.store import each, log_of
@@ -32,6 +34,14 @@ def series(folder: Path) -> dict[Identity, Series]:
     """The series of every good repeat in a run folder."""
     read = (one for _, one in each(log_of(folder)) if isinstance(one, Record))
     return {record.identity: _of(record) for record in read if record.status == "ok"}
+
+
+def of_repeat(known: Mapping[Identity, Series], one: Measured) -> Series:
+    """The series of a repeat; StoreError where its record has figures but none of its series."""
+    if found := known.get(one.identity):
+        return found
+    said = f"{one.identity.name}, repeat {one.identity.repeat + 1}"
+    raise StoreError(f"{said}: its record is damaged; measure this point again, or leave it out")
 
 
 def began(one: Measured, otherwise: float) -> float:

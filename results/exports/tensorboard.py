@@ -8,7 +8,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from results.exports.exported import Exported, file_name, trained
-from results.exports.series import Series, began, series
+from results.exports.series import Series, began, of_repeat, series
 from results.measured import Measured
 from results.run import Run
 
@@ -31,7 +31,7 @@ def write(run: Run, folder: Path) -> list[Path]:
     for point in good:
         for one in point.row.repeats:
             place = home / file_name(_said(point.name, point.standing))
-            found = known[one.identity]
+            found = of_repeat(known, one)
             _save(place / f"repeat_{one.identity.repeat + 1}", _windows(one, found))
     return [home] if good else []
 

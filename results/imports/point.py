@@ -11,6 +11,7 @@ from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
 from bench.trial import Trial
 from bench.whole_trial import DEVICE_KINDS, MOST_DEVICES
+from im2rec_tools.words import brief
 from results.imports.arguments import BYTEPS, HOROVOD
 from results.imports.log import Format
 
@@ -186,8 +187,8 @@ class _Point:
     def _differ(self, name: str, said: object, asked: object) -> None:
         what = name.replace("_", " ")
         raise SpecError(
-            f"{self.where}: the log says {said} ({what}), {_OPTIONS[name]} says {asked}. Leave the "
-            f"option out if the log is right, or name the log that it is for"
+            f"{self.where}: the log says {brief(said)} ({what}), {_OPTIONS[name]} says {asked}. "
+            f"Leave the option out if the log is right, or name the log that it is for"
         )
 
     def check_whole(self, ranks: int) -> None:
