@@ -143,7 +143,8 @@ def _environment(what: Sweep, where: Where) -> dict[str, Any]:
         for name, found in where.facts.items()
     }
     for facts in hosts.values():
-        facts["variables"] = secrets.masked(facts.get("variables", {}), hidden)
+        if "variables" in facts:
+            facts["variables"] = secrets.masked(facts["variables"], hidden)
     return master | ({"hosts": hosts} if hosts else {})
 
 

@@ -3,6 +3,7 @@
 import random
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,24 +265,31 @@ def tried(commands: Commands, writer: Writer, folder: Path, count: int) -> None:
         assert trial.found() == peace, where
 
 
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose path leaves room for the sockets of processes in a temporary folder below."""
+    with tempfile.TemporaryDirectory(prefix="k") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_writer_that_is_ended_early_is_completed_by_the_same_command(
-    name: str, commands: Commands, tmp_path: Path
+    name: str, commands: Commands, short: Path
 ) -> None:
-    tried(commands, WRITERS[name], tmp_path, WRITERS[name].quick)
+    tried(commands, WRITERS[name], short, WRITERS[name].quick)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_writer_that_is_ended_early_at_many_steps_is_completed_by_the_same_command(
-    name: str, commands: Commands, tmp_path: Path
+    name: str, commands: Commands, short: Path
 ) -> None:
-    tried(commands, WRITERS[name], tmp_path, _SLOW)
+    tried(commands, WRITERS[name], short, _SLOW)
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_cluster_whose_start_is_ended_early_is_started_by_the_same_command(
-    count: int, commands: Commands, tmp_path: Path, able: None
+    count: int, commands: Commands, short: Path, able: None
 ) -> None:
-    tried(commands, CLUSTER, tmp_path, count)
+    tried(commands, CLUSTER, short, count)
