@@ -1,6 +1,7 @@
 """The figure: images per second, speed-up, efficiency and window times against devices."""
 
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -149,7 +150,9 @@ def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
     with mpl.rc_context(STYLE):
         with whole(paths[0]) as file:
-            figure.savefig(file, format="svg", metadata={"Date": None})
+            text = TextIOWrapper(file, "utf-8", newline="\n")
+            figure.savefig(text, format="svg", metadata={"Date": None})
+            text.detach()  # which writes what is left, and leaves the file open
         figure.set_layout_engine("none")  # it is laid out
         with whole(paths[1]) as file:
             figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
