@@ -97,7 +97,8 @@ def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
             raise Exit(code=141) from None
         except KeyboardInterrupt:
             raise Exit(
-                "interrupted; what is finished is kept, run it again to go on", exit_code(caught)
+                "interrupted; what is finished is kept, run it again to go on",
+                code=exit_code(caught),
             ) from None
 
     return wrapped
