@@ -1,6 +1,7 @@
 """One controller at a time has a host, for each user; no other user can forge or steer that."""
 
 import contextlib
+import ctypes
 import json
 import multiprocessing
 import os
@@ -31,6 +32,17 @@ pytestmark = pytest.mark.program
 NOBODY = pwd.getpwnam("nobody").pw_uid
 WHO = {"user": "ann", "master": "m1", "process": 7, "since": "now"}
 two_users = pytest.mark.skipif(os.getuid() != 0, reason="plays a second user, which needs root")
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """A network of its own, where other tests hold no lease at the same time; as root only."""
+    libc, kind = ctypes.CDLL(None, use_errno=True), 0x40000000  # CLONE_NEWNET
+    with Path("/proc/self/ns/net").open() as before:
+        entered = libc.unshare(kind) == 0
+        yield
+        if entered:
+            assert libc.setns(before.fileno(), kind) == 0
 
 
 @pytest.fixture(autouse=True)
