@@ -158,7 +158,8 @@ def test_no_socket_of_another_user_keeps_a_controller_out(listen: int) -> None:
         taken.close()
 
 
-def _crowd(uid: int, name: bytes, ready: Any) -> None:
+def _crowd(uid: int, name: bytes, inherited: lease.Lease, ready: Any) -> None:
+    inherited.close()  # or this process holds the lease too
     os.setuid(uid)
     held = []
     with contextlib.suppress(OSError):
@@ -178,7 +179,7 @@ def test_a_lease_that_another_user_crowds_is_still_held() -> None:
     (name,) = lease._names()
     context = multiprocessing.get_context("fork")
     ready = context.Event()
-    child = context.Process(target=_crowd, args=(NOBODY, name, ready))
+    child = context.Process(target=_crowd, args=(NOBODY, name, taken, ready))
     child.start()
     with closing(taken):
         assert ready.wait(10)
