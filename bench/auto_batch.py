@@ -38,6 +38,8 @@ _USED = 0.85
 # Runs of one batch were seen to differ by so much in what images take, by whether a batch is freed
 # before the next one is there. A process's limit is its own, and needs no other reserve.
 _DIFFER = 0.1
+# Batches that are tried up to three times instead.
+_FEW = 2
 _CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)
 _INFINITE = resource.RLIM_INFINITY
 _POLL_SECONDS = 0.02
@@ -94,7 +96,7 @@ def largest(fits: Callable[[int], bool], most: int = MOST_BATCH, good: int = 0) 
 def find(tried: Tried, most: int = MOST_BATCH) -> int:
     """The largest batch a device, up to `most`, that fits; SpecError if there is none."""
     tries = _Tries(tried)
-    if not tries.one_fits():
+    if not tries.fits(1):
         raise SpecError(
             f"{tried.name}not even a batch of 1 a device fits; try MXNET_BACKWARD_DO_MIRROR=1"
         )
@@ -117,33 +119,36 @@ class _Tries:
         self.taken: dict[int, int] = {}
 
     def fits(self, batch: int) -> bool:
-        """Whether a batch fits, with room for what the next run of it may take more."""
+        """Whether a batch fits; of 1 and 2, at a limit where runs differ, whether it mostly does.
+
+        A larger one leaves room for what its next run may take more. These cannot: they are so
+        far apart that the room would cost half of the batch.
+        """
+        fits = self._fits(batch)
+        if batch > _FEW or not _is_limited() or self._fits(batch) == fits:
+            return fits
+        return self._fits(batch)
+
+    def _fits(self, batch: int) -> bool:
         server = self.taken.get(1, 0) if self.tried.servers else 0
         fit, taken = _try(self.tried, batch, server, self._headroom(batch))
         if fit:
             self.taken[batch] = taken
         return fit
 
-    def one_fits(self) -> bool:
-        """Whether a batch of 1 fits; at a process's own limit, where runs differ, mostly."""
-        fits = self.fits(1)
-        if not _is_limited() or self.fits(1) == fits:
-            return fits
-        return self.fits(1)
-
     def confirmed(self, batch: int) -> int:
         """The batch, or one less if it fits no second time; runs differ at a process's own limit.
 
-        A batch of 1 stays: it has been confirmed.
+        Batches of 1 and 2 stay: they have been confirmed.
         """
         limited = _is_limited()
-        while limited and batch > 1 and not self.fits(batch):
+        while limited and batch > _FEW and not self.fits(batch):
             batch -= 1
         return batch
 
     def _headroom(self, batch: int) -> int:
         """Bytes by which runs of this batch differ: a share of what its images take."""
-        if len(self.taken) < 2:
+        if batch <= _FEW or len(self.taken) < 2:
             return 0
         (least, base), (last, most) = min(self.taken.items()), max(self.taken.items())
         return max(0, int(_DIFFER * batch * (most - base) / (last - least)))
