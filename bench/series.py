@@ -62,14 +62,17 @@ def good_enough(
 def _promised(counted: Numbers, precision: float) -> float:
     """Half width of the 95 % interval that the pilot promises for all, as a part of the mean.
 
-    How much windows depend on the one before is estimated from all of them.
+    The slowest window of the pilot counts as the next slowest: of so few, one that another program
+    slowed would pass for the scatter of all. How much windows depend on the one before is
+    estimated from all of them.
     """
     about = counted - counted.mean()
     squares = float(about @ about)
     if squares == 0:
         return 0.0
     rho = correlation(float(about[1:] @ about[:-1]) / squares, len(counted))
-    pilot = counted[: -(-len(counted) // _PILOT)]
+    pilot = np.sort(counted[: -(-len(counted) // _PILOT)])
+    pilot[-1] = pilot[-2]
     scatter = pilot / pilot.mean() - 1
     own = len(pilot) - 1
     square = float(scatter @ scatter) / max(len(pilot) - float(inflation(rho, len(pilot))), 1)

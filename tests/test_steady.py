@@ -189,6 +189,12 @@ def test_windows_that_scatter_once_the_pilot_is_over_keep_it_from_stopping() -> 
     assert not good_enough([*pilot, *wild])
 
 
+def test_one_slow_window_of_the_pilot_is_not_taken_for_the_scatter_of_all() -> None:
+    quiet = [1.0, 1.01, 0.99, 1.0, 1.005, 0.995]
+    assert good_enough([*quiet, 1.0, 1.3, 0.99, *quiet * 4])
+    assert not good_enough([*quiet, 1.3, 1.3, 0.99, *quiet * 4])
+
+
 def test_looks_are_spaced_by_a_window_of_the_pilot_or_a_tenth() -> None:
     looks = [count for count in range(100) if looks_at(count)]
     assert looks[:10] == [9, 12, 15, 18, 21, 24, 27, 30, 33, 37]
