@@ -16,7 +16,7 @@ from tests.log_samples import (
     timed_speedometer,
     upstream,
 )
-from tests.test_import_samples import MEANS, PS, SLOW, made, point, refused
+from tests.test_import_samples import FAST, MEANS, PS, SLOW, made, point, refused
 from tests.test_imports import kinds, note
 
 
@@ -214,3 +214,92 @@ def test_the_image_shape_of_an_unknown_network_is_named_as_assumed(tmp_path: Pat
     arguments = namespace(network="r100", gpus="0", batch_size=4, image_shape="3,112,112")
     record = made(tmp_path, arguments, speedometer(SLOW))
     assert "image_shape" not in str(note(record, NoteKind.LOG_ASSUMED).figures["what"])
+
+
+@pytest.mark.parametrize(
+    ("values", "shape", "classes"),
+    [
+        ({"dataset": "cifar10", "model": "resnet50_v1"}, (3, 32, 32), 10),
+        ({"data_type": "cifar100", "network": "resnet-164"}, (3, 32, 32), 100),
+        ({"model": "cifar_resnet20_v1"}, (3, 32, 32), 1000),
+        ({"network": "r100", "image_h": 112, "image_w": 96, "num_classes": 85164}, (3, 112, 96), 0),
+        ({"dataset": "cifar10", "model": "vgg16", "input_size": 64}, (3, 64, 64), 10),
+    ],
+)
+def test_arguments_that_name_a_data_set_say_its_images(
+    tmp_path: Path, values: dict[str, object], shape: tuple[int, ...], classes: int
+) -> None:
+    told = f"INFO:root:{namespace(gpus='0,1', batch_size=64, **values)}"
+    trial = made(tmp_path, told, speedometer(FAST)).trial
+    assert (trial.image_shape, trial.num_classes) == (shape, classes or 85164)
+
+
+@pytest.mark.parametrize("values", [{"new_length": 32}, {"new_length": 1, "num_segments": 7}])
+def test_speeds_of_clips_are_refused(tmp_path: Path, values: dict[str, int]) -> None:
+    told = namespace(model="i3d_resnet50_v1", num_gpus=8, batch_size=8, **values)
+    assert "clips of" in refused(tmp_path, told, speedometer(FAST))
+    frames = namespace(model="vgg16_ucf101", num_gpus=8, batch_size=25, num_segments=1)
+    assert made(tmp_path, frames, speedometer(FAST)).trial.devices == 8
+
+
+def test_a_total_of_four_workers_is_not_booked_on_the_devices_of_one(tmp_path: Path) -> None:
+    head = tf_cnn(
+        batches="Batch size:  128 global\n             64 per device",
+        devices=["/job:worker/task:0/gpu:0", "/job:worker/task:0/gpu:1"],
+        variables="distributed_replicated",
+    )
+    parts = (head, steps([148.5] * 11, 580.0))
+    assert "--devices" in refused(tmp_path, *parts)
+    assert "3.91 times" in refused(tmp_path, *parts, devices=2)
+    assert "3.91 times" in refused(tmp_path, *parts, devices=16)
+    record = made(tmp_path, *parts, devices=8)
+    assert rate_of(record) == pytest.approx(4 * 148.5, rel=0.01)
+
+
+def test_runs_or_validations_below_each_other_are_not_workers(tmp_path: Path) -> None:
+    asked = {"network": "resnet-50", "devices": 2, "batch_per_device": 32, "workers": 2}
+    epochs = [speedometer([speed * n for speed in FAST]) for n in (1, 3)]
+    later = [text.replace("Epoch[0]", "Epoch[1]") for text in epochs]
+    assert "one worker after the other" in refused(tmp_path, *epochs, **asked)
+    assert "one worker after the other" in refused(tmp_path, *epochs, *later, **asked)
+    pairs = zip(*(text.splitlines() for text in epochs), strict=True)
+    mixed = [line for pair in pairs for line in pair]
+    assert made(tmp_path, *mixed, **asked).trial.workers == 2
+
+
+LAUNCHED = "../../tools/launch.py -n 2 --launcher ssh -H hosts python train_imagenet.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "against"),
+    [
+        ("python train_imagenet.py --gpus 0,1,2,3", {"devices": 1}),
+        ("python train_imagenet.py --gpus=0,1 --dtype float16", {"dtype": "float32"}),
+        ("python train_imagenet.py --gpus 0,1 --kv-store nccl", {"kvstore": "device"}),
+        ("python train_imagenet.py --gpus 0 --batch-size 64", {"batch_per_device": 32}),
+        (f"python {LAUNCHED} --kv-store dist_sync --gpus 0", {"workers": 3}),
+    ],
+)
+def test_a_command_that_the_log_repeats_states_the_point(
+    tmp_path: Path, command: str, against: dict[str, Any]
+) -> None:
+    asked = {"network": "alexnet", "devices": 2, "batch_per_device": 32} | against
+    assert "the log says" in refused(tmp_path, f"+ {command}", speedometer(FAST), **asked)
+
+
+def test_one_workers_log_of_a_job_that_was_launched_is_not_the_job(tmp_path: Path) -> None:
+    told = f"{LAUNCHED} --kv-store dist_sync --gpus 0,1 --network alexnet --batch-size 64"
+    assert "speeds of 2 workers" in refused(tmp_path, told, speedometer(FAST))
+    record = made(tmp_path, told, speedometer(FAST), speeds_of="one-worker")
+    assert (record.trial.workers, record.trial.devices, record.trial.batch_per_device) == (2, 4, 32)
+
+
+def test_printed_arguments_are_taken_before_commands_and_two_commands_state_nothing(
+    tmp_path: Path,
+) -> None:
+    command = "python train_imagenet.py --gpus 0,1 --network alexnet --batch-size 64"
+    record = made(tmp_path, command, upstream(gpus="0", batch_size=32), speedometer(FAST))
+    assert (record.trial.devices, record.trial.batch_per_device) == (1, 32)
+    others = command.replace("0,1", "0,1,2,3")
+    asked = {"network": "alexnet", "devices": 8, "batch_per_device": 8}
+    assert made(tmp_path, command, others, speedometer(FAST), **asked).trial.devices == 8

@@ -21,6 +21,12 @@ _NAMESPACE = "Namespace("
 _MOST = 1_000_000
 # The part of a thousand ranks' lines that others may have written into.
 _TORN = 0.05
+# The images of data sets that arguments name, unless they say a size too.
+_DATASETS = {
+    "cifar10": ((3, 32, 32), 10),
+    "cifar100": ((3, 32, 32), 100),
+    "mnist": ((1, 28, 28), 10),
+}
 _NODE = re.compile(r"\bNode\[(\d{1,9})\]|\bRank\[(\d{1,9})\]", re.ASCII)
 # How the names of a number format end, in the order in which they are looked for.
 _DTYPES = {
@@ -42,6 +48,10 @@ _NOT_SIXTEEN = re.compile(
 _OPTION = re.compile(
     r"--dtype[= ]['\"]?(?P<dtype>\w{1,64})|--(?:use_)?fp16(?:[= ](?:True|true|1))?(?=[\s'\",\\]|$)"
 )
+# A command of MXNet's or GluonCV's own scripts that the log repeats, and what starts the job.
+_COMMAND = re.compile(r"\btrain_(?:imagenet|cifar10|mnist)\.py\s(.{1,4096})")
+_OF_COMMAND = re.compile(r"--([a-z][a-z-]{1,32})[= ]\s{0,8}['\"]?([\w.,]{1,256})", re.ASCII)
+_LAUNCH = re.compile(r"\blaunch\.py\s.{0,512}?(?:-n|--num-workers)[= ]\s{0,8}(\d{1,6})\s", re.ASCII)
 # Upstream's networks that have a depth, which is asked for if it is not printed; the others print a
 # --num-layers that they do not use.
 _LAYERED = {"resnet", "resnet-v1", "resnext", "vgg"}
@@ -54,6 +64,8 @@ class Arguments:
         self._lines: list[dict[str, str]] = []
         self._ranks: set[str] = set()
         self._options: set[str] = set()
+        self._commands: dict[str, dict[str, str]] = {}
+        self._launched: set[int] = set()
         self._sixteen = 0
 
     def read(self, line: Line) -> None:
@@ -61,18 +73,33 @@ class Arguments:
         if _NAMESPACE in line.text:
             values = _ARGUMENT.findall(line.text)
             self._lines.append({name: value.strip("'\" ") for name, value in values})
+            _check_images(line, self._lines[-1])
             node = _NODE.search(line.text)
             self._ranks.add((node[1] or node[2]) if node else line.worker)
             return
-        if "--" in line.text and (option := _OPTION.search(line.text)):
-            self._options.add(_dtype({"dtype": option["dtype"] or "float16"}))
+        if "--" in line.text:
+            self._read_command(line.text)
         if not self._sixteen and ("16" in line.text or "recision" in line.text):
             mentioned = _SIXTEEN.search(line.text) and not _NOT_SIXTEEN.search(line.text)
             self._sixteen = line.number if mentioned else 0
 
+    def _read_command(self, text: str) -> None:
+        if option := _OPTION.search(text):
+            self._options.add(_dtype({"dtype": option["dtype"] or "float16"}))
+        if command := _COMMAND.search(text):
+            values = {name.replace("-", "_"): one for name, one in _OF_COMMAND.findall(command[1])}
+            self._commands[repr(sorted(values.items()))] = values
+            if launch := _LAUNCH.search(text):
+                self._launched.add(int(launch[1]))
+
     def said(self) -> dict[str, Any]:
         """What the arguments come to, which is the same for all ranks; SpecError if it is not."""
         found = _alike([dict(_said(one)) for one in self._lines])
+        if not self._lines and len(self._commands) == 1:
+            (values,) = self._commands.values()
+            found = dict(_said(values))
+            if len(self._launched) == 1 and found.get("kvstore", "").startswith("dist"):
+                (found["workers"],) = self._launched
         if "dtype" not in found and len(self._options) == 1:
             (found["dtype"],) = self._options
         if "dtype" not in found and self._sixteen:
@@ -86,6 +113,15 @@ class Arguments:
         """A whole number among the arguments of the first rank; 0 if it has none."""
         text = self._lines[0].get(name, "") if self._lines else ""
         return int(text) if is_whole(text) else 0
+
+
+def _check_images(line: Line, arguments: dict[str, str]) -> None:
+    """Raises SpecError for GluonCV's training on videos, whose samples are clips of many frames."""
+    frames = max(_size(arguments.get(name, "")) for name in ("new_length", "num_segments"))
+    if frames > 1:
+        raise SpecError(
+            f"line {line.number}: expected speeds of images, got those of clips of {frames} frames"
+        )
 
 
 def _alike(said: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -132,11 +168,18 @@ def _work(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
     """What else decides how much there is to compute and to send."""
     shape = [_size(one.strip()) for one in arguments.get("image_shape", "").split(",")]
     side = _size(arguments.get("input_size") or arguments.get("data_shape") or "")
+    high, wide = _size(arguments.get("image_h", "")), _size(arguments.get("image_w", ""))
+    dataset = arguments.get("dataset") or arguments.get("data_type") or ""
+    usual, classes = _DATASETS.get(dataset.lower(), ((), 0))
     if len(shape) == 3 and all(shape):
         yield "image_shape", tuple(shape)
     elif side:
         yield "image_shape", (3, side, side)
-    if classes := _size(arguments.get("num_classes", "")):
+    elif high and wide:
+        yield "image_shape", (3, high, wide)
+    elif usual or arguments.get("model", "").startswith("cifar_"):
+        yield "image_shape", usual or _DATASETS["cifar10"][0]
+    if classes := _size(arguments.get("num_classes", "")) or classes:
         yield "num_classes", classes
     if (compression := arguments.get("gc_type", "none")) not in {"none", "None", ""}:
         yield "gc_type", compression

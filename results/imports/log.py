@@ -55,9 +55,10 @@ class Log:
     said      of its point: network, devices, hosts, workers, devices_per_worker, batch_per_device,
               worker_batch, global_batch, kvstore, dtype, mode, device. Besides: also_network
               (all names of it), product (a batch that is a device's or a worker's), shares
-              (processes that each print their own speed), sixteen (a line that mentions a 16-bit
-              number format); of a job that ended: elapsed_seconds, epochs, steps and
-              steps_rounding (by what part the steps may be off)
+              (processes that each print their own speed), ratio (its total by the speed of the
+              worker that prints it), sixteen (a line that mentions a 16-bit number format); of a
+              job that ended: elapsed_seconds, epochs, steps and steps_rounding (by what part the
+              steps may be off)
     lines     how many it has
     total     images per second of the whole job, by the log's own account; 0.0 if it has none
     spoilt    numbers of lines that should have a speed and have none that can be used

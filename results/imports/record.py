@@ -23,7 +23,7 @@ _COARSE = 0.001
 # A log that prints the speeds of fewer of its steps has a sample of them.
 _SAMPLE = 0.5
 # What a log says of itself alone.
-_OF_A_FILE = {"elapsed_seconds", "also_network", "sixteen"}
+_OF_A_FILE = {"elapsed_seconds", "also_network", "sixteen", "ratio"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,7 @@ def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Importe
     kept = windows.together(found, point.asynchronous)
     shares = 1 if asked.speeds_of else said.get("shares", 1) or point.workers
     _check_shares(where, said.get("shares", 1), point)
+    _check_ratio(where, said.get("ratio", 0.0), point)
     ranks = windows.ranks(kept, point, whose, shares)
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
@@ -145,6 +146,15 @@ def _check_shares(where: str, shares: int, point: Trial) -> None:
         raise SpecError(
             f"{where}: its total is that of {shares} processes as fast as the one that prints its "
             f"speed, which have at least {shares} devices, got {point.devices}. Check --devices"
+        )
+
+
+def _check_ratio(where: str, ratio: float, point: Trial) -> None:
+    """Raises SpecError if its total is that of clearly more or fewer workers than the point has."""
+    if ratio and not 0.75 < ratio / point.workers < 1.33:
+        raise SpecError(
+            f"{where}: its total is {ratio:.3g} times the speed of the worker that prints it, got "
+            f"{point.workers} workers ({point.devices} devices). Check --devices"
         )
 
 

@@ -102,6 +102,7 @@ def _processes(reading: Reading, means: Sequence[Stretch]) -> None:
             said.pop(name, None)
         said["devices_per_worker"] = max(1, listed)
         said["shares"] = 0
+        said["ratio"] = ratio
     elif of_worker and listed and devices % listed == 0:
         said["shares"] = devices // listed
     else:

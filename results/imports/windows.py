@@ -49,6 +49,7 @@ def _of_file(name: str, log: Log, asked: int, several: bool) -> Workers:
     unnamed = found.pop("", [])
     parts = _unmixed(unnamed, asked)
     _check_no_copies(name, parts)
+    _check_mixed(name, parts)
     if found and parts:
         raise SpecError(
             f"{name}: some lines name their worker, others do not; take one or the other"
@@ -98,6 +99,28 @@ def _check_no_copies(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
                 f"{name}: {len(parts)} workers would have the same speed in every line, so the "
                 f"lines are copies. Give each line once, without --workers"
             )
+
+
+def _check_mixed(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
+    """Raises SpecError if no epoch has lines of two workers mixed: one may be of a validation."""
+    for first, second in pairwise(parts):
+        ends, begins = _lines(first), _lines(second)
+        both = [epoch for epoch in begins if len(ends.get(epoch, [])) > 1 < len(begins[epoch])]
+        if both and all(max(ends[epoch]) < min(begins[epoch]) for epoch in both):
+            line = min(begins[both[0]])
+            raise SpecError(
+                f"{name}:{line}: expected the lines of {len(parts)} workers mixed, got them one "
+                f"worker after the other, as of another run or of a validation. Cut the log into "
+                f"one file per run and worker"
+            )
+
+
+def _lines(part: Sequence[Stretch]) -> dict[tuple[int, ...], list[int]]:
+    """The numbers of a worker's lines in each epoch."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for one in part:
+        found.setdefault(one.place[:-1], []).append(one.line)
+    return found
 
 
 def together(found: Workers, asynchronous: bool) -> Workers:
