@@ -62,6 +62,8 @@ def parse(line: str, where: str) -> Entry:
 def read(path: Path) -> Iterator[Entry]:
     """The entries of a .lst file, one after another."""
     number = 0
+    if path.exists() and not path.is_file():  # a named pipe would hold us for ever
+        raise DataError(f"{path}: expected a list of images, got no regular file; remove it")
     try:
         with path.open("rb") as file:
             for number, data in enumerate(file, 1):

@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from types import TracebackType
@@ -59,6 +60,7 @@ class Pool:
         self._workers: list[_Worker] = []
         self._owners: dict[int, _Worker] = {}
         try:
+            _start_server()
             for _ in range(processes):
                 self._workers.append(self._start(module, *args))
         except (OSError, EOFError, RuntimeError) as error:
@@ -151,6 +153,16 @@ class Pool:
             f"a process has died ({how}) {worker.where}; what is whole is kept, run it again to "
             f"go on"
         )
+
+
+def _start_server() -> None:
+    """Starts the fork server without SIGINT, which ended it with a traceback while it loaded."""
+    resource_tracker.ensure_running()  # which lets SIGINT through when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection: Any, position: Any, module: str, *args: Any) -> None:

@@ -183,6 +183,8 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def headers(path: Path) -> Iterator[tuple[ImageRecord, int]]:
     """Every image record without its image, and how many bytes that has; reads no image."""
+    if not path.is_file():
+        raise _no_file(path)
     with path.open("rb") as file:
         head, size = bytearray(), 0
         for span in _walk(_Parts(file, path)):
@@ -212,6 +214,10 @@ def read_index(path: Path) -> list[tuple[int, int]]:
     return pairs
 
 
+def _no_file(path: Path) -> DataError:
+    return DataError(f"{path}: no such file; expected a .rec made by 'fab data.prepare'")
+
+
 def count_records(path: Path) -> int:
     """How many records a file holds; see `offsets_of`."""
     return len(offsets_of(path))
@@ -225,7 +231,7 @@ def offsets_of(path: Path) -> list[int]:
     without one it walks all headers.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no such file; expected a .rec made by 'fab data.prepare'")
+        raise _no_file(path)
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty; pack it again")
     index = path.with_suffix(".idx")

@@ -185,7 +185,10 @@ def _is_same(piece: Piece, has: dict[str, int], host: Host) -> Generator[Moved, 
 def _read(piece: Piece, start: int, end: int) -> Iterator[bytes]:
     """A file's bytes from start to end; LaunchError where it is not as it was listed."""
     try:
-        with piece.path.open("rb") as file:
+        # Without O_NONBLOCK a named pipe that took the file's place would be waited for.
+        with open(os.open(piece.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise LaunchError(f"{piece.path}: was changed while it was copied; push again")
             file.seek(start)
             while start < end and (data := file.read(min(end - start, _CHUNK))):
                 yield data

@@ -35,6 +35,8 @@ def chunks(path: Path) -> Iterator[bytes]:
     OSError where it unpacks to more than any log of a run, gzip.BadGzipFile where it is damaged.
     """
     packed, read = path.suffix == ".gz", 0
+    if path.exists() and not path.is_file():  # a named pipe would hold us for ever
+        raise OSError(errno.EINVAL, "is no regular file")
     with gzip.open(path) if packed else path.open("rb", buffering=0) as file:
         while chunk := _chunk(file):
             read += len(chunk)
@@ -94,6 +96,6 @@ def hosts_of(folder: Path) -> dict[str, str]:
 def _read(path: Path) -> dict[str, str]:
     """A small file of texts by name; empty where it is none."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        if path.stat().st_size <= _MOST_NAMES:
+        if path.is_file() and path.stat().st_size <= _MOST_NAMES:
             return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
     return {}

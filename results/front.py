@@ -11,7 +11,7 @@ from bench.networks import describe
 from results.errors import StoreError
 from results.record import SCHEMA, STATUSES, Identity, identity_of
 from results.run import wanted
-from results.store import Unread
+from results.store import Unread, is_there
 
 _RANKS = re.compile(rb',\s*"ranks":\s*\[')
 _SOURCE = re.compile(rb'"source":\s*("(?:[^"\\]|\\.)*")')
@@ -73,7 +73,7 @@ def _point(asked: Sequence[Identity], found: Sequence[Front]) -> Point:
 def fronts(folder: Path) -> Iterator[Front | Unread]:
     """The front of each record, oldest first, without torn lines, and which lines hold none."""
     log = folder / "records.jsonl"
-    if not log.exists():
+    if not is_there(log):
         return
     try:
         with log.open("rb") as file:

@@ -103,6 +103,9 @@ class Store:
         except OSError as error:
             self._lock.close()
             raise self._unwritable(error) from error
+        except StoreError:
+            self._lock.close()
+            raise
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(f"{self.folder}: cannot be written ({error.strerror}); {_MEND}")
@@ -174,7 +177,7 @@ def writer(folder: Path) -> str:
 
 def _set_torn_aside(log: Path) -> None:
     """Moves a last line that was cut off to NAME.torn, with a warning."""
-    if not log.exists():
+    if not is_there(log):
         return
     with log.open("rb+") as file:
         begin = _last_line(file)
@@ -259,6 +262,13 @@ def log_of(folder: Path) -> Path:
     return folder / "records.jsonl"
 
 
+def is_there(path: Path) -> bool:
+    """Whether a run has this file; StoreError for a named pipe or device, which could hang us."""
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path}: expected a file, got something else. Remove it.")
+    return path.exists()
+
+
 def each(log: Path) -> Iterator[tuple[int, Record | Unread]]:
     """The records of a log as they are read, with their lines, and what is none.
 
@@ -276,7 +286,7 @@ def lines_of(
     lines are counted from `begin`.
     """
     try:
-        if not log.exists():
+        if not is_there(log):
             return
         with log.open("rb", buffering=BUFFER) as file:
             file.seek(begin)
@@ -304,7 +314,7 @@ def _torn(log: Path, number: int, line: bytes) -> Unread:
 def read_json(folder: Path, name: str, default: Kind) -> Kind:
     """A JSON file of the run folder, of the kind of `default`, which stands for a missing file."""
     path = folder / name
-    if not path.exists():
+    if not is_there(path):
         return default
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import struct
 import tarfile
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.shards import count_images
-from im2rec_tools import manifest
+from im2rec_tools import listing, manifest
 from im2rec_tools.checking import verify
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.info import info
@@ -64,6 +65,15 @@ def test_info_and_training_refuse_the_rec_that_verify_refuses(tmp_path: Path, mo
         with pytest.raises(Exception, match=r"x\.rec: damaged at byte \d+ of \d+: ") as refused:
             read()
         assert type(refused.value).__name__ in {"DataError", "SpecError"}
+
+
+def test_pipes_among_shards_and_lists_are_refused(tmp_path: Path) -> None:
+    for name in ("x.rec", "x.lst"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=r"x\.rec: no such file"):
+        info(tmp_path / "x.rec")
+    with pytest.raises(DataError, match=r"x\.lst: expected a list of images, got no regular file"):
+        listing.check(tmp_path / "x.lst")
 
 
 def test_info_refuses_a_shard_that_has_not_what_its_index_and_manifest_say(tmp_path: Path) -> None:

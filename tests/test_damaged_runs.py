@@ -13,11 +13,13 @@ import pytest
 
 from bench.errors import SpecError
 from results import digest, events
-from results.catalogue import INDEX, catalogue
+from results.catalogue import INDEX, catalogue, entry
 from results.errors import StoreError
 from results.events import hosts_of, lines_of
 from results.imports.lines import lines
 from results.prices import Price, Prices
+from results.reading import reading
+from results.store import Store, read_json
 from tests.test_scaling import record
 from tests.test_store import stored
 
@@ -175,6 +177,29 @@ def test_digests_of_other_types_are_refused_though_their_check_is_right(
     str(refused.value).encode()
 
 
+@pytest.mark.parametrize("name", ["records.jsonl", "asked.json", "environment.json"])
+def test_a_pipe_in_place_of_a_file_of_a_run_is_not_waited_for(run: Path, name: str) -> None:
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    readers: list[Callable[[], object]] = [lambda: read_json(run, name, {})]
+    if name == "records.jsonl":
+        readers = [lambda: list(reading(run)), lambda: Store(run)]
+    for reader in readers:
+        with pytest.raises(StoreError, match=f"{name}: expected a file, got something else"):
+            reader()
+    assert "expected a file" in entry(run).problem
+
+
+def test_pipes_in_place_of_small_files_of_logs_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / events.HOSTS)
+    os.mkfifo(tmp_path / events.RECORDED)
+    assert (hosts_of(tmp_path), events.recorded(tmp_path)) == ({}, "")
+    for name in ("worker-0.events.jsonl", "worker-1.events.jsonl.gz"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(OSError, match="is no regular file"):
+            list(lines_of(tmp_path / name))
+
+
 def test_one_broken_run_hides_no_other_run_of_the_list(run: Path) -> None:
     runs = run.parent
     broken: dict[str, Callable[[Path], object]] = {
@@ -183,6 +208,7 @@ def test_one_broken_run_hides_no_other_run_of_the_list(run: Path) -> None:
         "types": lambda folder: (folder / "asked.json").write_text('[{"name": 1}]'),
         "binary": lambda folder: (folder / "records.jsonl").write_bytes(os.urandom(2000)),
         "odd": lambda folder: (folder / "records.jsonl").write_text('{"schema": []}\n'),
+        "pipe": lambda folder: os.mkfifo(folder / "records.jsonl"),
     }
     for name, damage in broken.items():
         (runs / name).mkdir()

@@ -1,6 +1,7 @@
 """Packing that is killed, interrupted, or loses a process."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -193,3 +194,18 @@ def test_processes_that_cannot_load_their_codecs_are_one_line(tmp_path: Path, co
     assert "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: a process cannot load its codecs (out of memory). Free memory")
+
+
+def test_an_interrupt_does_not_reach_what_loads_the_codecs() -> None:
+    code = (
+        "import multiprocessing.forkserver as m; from pathlib import Path\n"
+        "from im2rec_tools.pool import Pool\n"
+        "with Pool(1, 'im2rec_tools.checking'):\n"
+        "    print(Path(f'/proc/{m._forkserver._forkserver_pid}/status').read_text())\n"
+        "    print(Path('/proc/self/status').read_text())"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True)
+    server, ours = (int(mask, 16) for mask in re.findall(r"SigBlk:\s*(\w+)", done.stdout))
+    interrupt = 1 << (signal.SIGINT - 1)
+    assert (server & interrupt, ours & interrupt) == (interrupt, 0)

@@ -76,6 +76,15 @@ def test_a_file_that_changes_while_it_is_copied_is_not_kept(tmp_path: Path) -> N
     assert not (tmp_path / "x" / "a").exists()
 
 
+def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    source = written(tmp_path / "src" / "a", b"1" * MB)
+    pieces = tree_of(tmp_path / "src")
+    source.unlink()
+    os.mkfifo(source)
+    with pytest.raises(LaunchError, match="a: was changed while it was copied; push again"):
+        pushed(pieces, tmp_path)
+
+
 def test_a_host_that_is_held_is_given_up_and_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
