@@ -287,6 +287,17 @@ def test_a_command_that_the_log_repeats_states_the_point(
     assert "the log says" in refused(tmp_path, f"+ {command}", speedometer(FAST), **asked)
 
 
+def test_a_command_is_read_to_the_end_of_each_value(tmp_path: Path) -> None:
+    told = (
+        "python train_imagenet.py --network inception-v3 --test-io --gpus 0,1 --batch-size=64 "
+        "--data-train ~/a-b/train.rec --image-shape 3,299,299"
+    )
+    record = made(tmp_path, told, speedometer(FAST))
+    assert point(record) == ("inception-v3", "unknown", "float32", 2, 32)
+    assert record.trial.mode == "real"
+    assert "real images" not in str(note(record, NoteKind.LOG_ASSUMED))
+
+
 def test_one_workers_log_of_a_job_that_was_launched_is_not_the_job(tmp_path: Path) -> None:
     told = f"{LAUNCHED} --kv-store dist_sync --gpus 0,1 --network alexnet --batch-size 64"
     assert "speeds of 2 workers" in refused(tmp_path, told, speedometer(FAST))

@@ -50,7 +50,9 @@ _OPTION = re.compile(
 )
 # A command of MXNet's or GluonCV's own scripts that the log repeats, and what starts the job.
 _COMMAND = re.compile(r"\btrain_(?:imagenet|cifar10|mnist)\.py\s(.{1,4096})")
-_OF_COMMAND = re.compile(r"--([a-z][a-z-]{1,32})[= ]\s{0,8}['\"]?([\w.,]{1,256})", re.ASCII)
+_OF_COMMAND = re.compile(
+    r"--([a-z][a-z-]{1,32})[= ]\s{0,8}['\"]?([\w.,/~][\w.,/~:-]{0,255})", re.ASCII
+)
 _LAUNCH = re.compile(r"\blaunch\.py\s.{0,512}?(?:-n|--num-workers)[= ]\s{0,8}(\d{1,6})\s", re.ASCII)
 # Upstream's networks that have a depth, which is asked for if it is not printed; the others print a
 # --num-layers that they do not use.
