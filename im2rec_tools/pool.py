@@ -3,6 +3,7 @@
 import functools
 import importlib
 import multiprocessing
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from im2rec_tools.errors import DataError
 
 _QUEUED = 2  # tasks a process has: one in work, one to go on with
 _ENDING_SECONDS = 2.0
+# Files that the fork server and the first process need open; with fewer, Python prints a traceback.
+_FILES = 16
 
 
 class Task(Protocol):
@@ -60,6 +63,7 @@ class Pool:
         self._workers: list[_Worker] = []
         self._owners: dict[int, _Worker] = {}
         try:
+            _check_files()
             _start_server()
             for _ in range(processes):
                 self._workers.append(self._start(module, *args))
@@ -68,7 +72,8 @@ class Pool:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise DataError(
                 f"process {len(self._workers) + 1} of {processes} cannot be started ({why}). Free "
-                f"memory, space in the temporary folder and processes (ulimit -u), or ask for fewer"
+                f"memory, space in the temporary folder, processes (ulimit -u) and open files "
+                f"(ulimit -n), or ask for fewer"
             ) from error
 
     def _start(self, *args: Any) -> _Worker:
@@ -153,6 +158,17 @@ class Pool:
             f"a process has died ({how}) {worker.where}; what is whole is kept, run it again to "
             f"go on"
         )
+
+
+def _check_files() -> None:
+    """Raises OSError if this process may not open as many files as it starts with."""
+    opened: list[int] = []
+    try:
+        while len(opened) < _FILES:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    finally:
+        for one in opened:
+            os.close(one)
 
 
 def _start_server() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -194,6 +195,24 @@ def test_processes_that_cannot_load_their_codecs_are_one_line(tmp_path: Path, co
     assert "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: a process cannot load its codecs (out of memory). Free memory")
+
+
+@pytest.mark.parametrize("files", [12, 16, 17, 18])
+def test_too_few_files_for_processes_are_one_line(tmp_path: Path, files: int) -> None:
+    root = tree(tmp_path / "t", {"cat": 3})
+    listed(tmp_path, [Entry(index=0, labels=(0.0,), path="cat/0.jpg")])
+    done = subprocess.run(
+        [sys.executable, "-m", "im2rec_tools.pack", tmp_path / "x", root],
+        cwd=ROOT,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_interrupt_does_not_reach_what_loads_the_codecs() -> None:
