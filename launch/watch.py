@@ -210,7 +210,8 @@ class Watch:
             return self._displaced(now, _ORDER_SECONDS) or failed
         for one in self.seen.values():
             if self._deserted(one, now):
-                message = f"{one.who} ended before the workers were done"
+                waiting = [worker for worker in self.workers if worker.done is None]
+                message = f"{one.who} ended before {self._blamed(waiting)} reported to be done"
                 return self._displaced(now, 0.0) or Verdict(status="failed", message=message)
         return None
 

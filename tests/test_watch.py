@@ -115,13 +115,26 @@ def test_a_long_validation_that_goes_on_is_no_silence() -> None:
         assert at(watch, float(now)) is None
 
 
+def test_a_job_whose_scheduler_has_ended_names_the_workers_that_are_not_done() -> None:
+    """Such as those of a host that floods its line, whose word comes late: not the scheduler."""
+    watch = met(watching(), 1.0)
+    say(watch, WORKERS[0], "done", 2.0)
+    watch.exited("scheduler-0", 0, None, 2.0)
+    for now in range(2, 8):
+        assert at(watch, float(now)) is None
+    assert at(watch, 8.0).message == (
+        "scheduler 0 on host01 ended before worker 1 (rank 1) on host02 reported to be done"
+    )
+
+
 def test_servers_and_workers_of_several_hosts_may_end_in_any_order() -> None:
     watch = watching()
     for name in ("scheduler-0", "server-0", "server-1"):
         watch.exited(name, 0, None, 1.0)
     for now in range(2, 7):
         assert at(watch, float(now)) is None
-    assert "ended before the workers were done" in at(watch, 7.0).message
+    message = at(watch, 7.0).message
+    assert all(f"worker {index} on " in message for index in range(len(WORKERS)))
     met(watch, 2.0)
     for name in WORKERS:
         say(watch, name, "done", 2.0)
