@@ -83,6 +83,27 @@ def test_hosts_given_to_fab_are_refused() -> None:
         fabfile.smoke.body(Connection("h1"))
 
 
+@pytest.mark.parametrize("task", [fabfile.smoke, fabfile.demo])
+def test_what_shows_that_it_runs_fails_on_missing_numbers_not_on_unsteady_ones(
+    task: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fabfile.data, "run", lambda *_, **__: None)
+
+    def ends(code: int) -> None:
+        def measure(*_: object) -> None:
+            raise Exit("the table says which", code=code)
+
+        monkeypatch.setattr(fabfile, "measure_here", measure)
+
+    ends(6)
+    task.body(Context())
+    assert "the table says which" in capsys.readouterr().err
+    ends(5)
+    with pytest.raises(Exit) as failed:
+        task.body(Context())
+    assert failed.value.code == 5
+
+
 @pytest.mark.program
 def test_a_sweep_prints_its_table_and_writes_its_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

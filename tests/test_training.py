@@ -145,4 +145,5 @@ def test_fab_smoke_trains_with_and_without_servers(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count(" ok ") == len(load_sweep("smoke").trials) == 3
+    statuses = [done.stdout.count(f" {one} ") for one in ("ok", "unstable")]
+    assert sum(statuses) == len(load_sweep("smoke").trials) == 3
