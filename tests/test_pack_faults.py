@@ -8,8 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +99,23 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+def refused(words: Sequence[object], **started: Any) -> list[str]:
+    """The lines on stderr of a Python program that ends with exit code 2 and no traceback."""
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **started,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    lines: list[str] = done.stderr.splitlines()
+    return lines
+
+
 STARTS = """
 import multiprocessing.forkserver, sys
 from im2rec_tools import pack, verify
@@ -130,20 +150,9 @@ def test_processes_that_cannot_start_are_one_line(tmp_path: Path, command: str, 
     program = tmp_path / "program.py"
     program.write_text(STARTS.format(fault=fault))
     words = {"pack": [tmp_path / "x", root], "verify": [tmp_path / "o"]}[command]
-    done = subprocess.run(
-        [sys.executable, program, command, *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    error = done.stderr.splitlines()[-1]
+    error = refused([program, command, *words], env={**os.environ, "PYTHONPATH": str(ROOT)})[-1]
     assert error.startswith("error: process 1 of ")
     assert "cannot be started" in error
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("at", [0.0, 0.4, 0.8])
@@ -182,18 +191,8 @@ def test_processes_that_cannot_load_their_codecs_are_one_line(tmp_path: Path, co
     for name in ("simplejpeg", "cv2"):
         (broken / f"{name}.py").write_text("raise ImportError('out of memory\\nin two lines')\n")
     words = {"pack": [tmp_path / "x", root], "verify": [tmp_path / "o"]}[command]
-    done = subprocess.run(
-        [sys.executable, "-m", f"im2rec_tools.{command}", *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(broken)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    last = done.stderr.splitlines()[-1]
+    program = ["-m", f"im2rec_tools.{command}", *words]
+    last = refused(program, env={**os.environ, "PYTHONPATH": str(broken)})[-1]
     assert last.startswith("error: a process cannot load its codecs (out of memory). Free memory")
 
 
@@ -201,18 +200,9 @@ def test_processes_that_cannot_load_their_codecs_are_one_line(tmp_path: Path, co
 def test_too_few_files_for_processes_are_one_line(tmp_path: Path, files: int) -> None:
     root = tree(tmp_path / "t", {"cat": 3})
     listed(tmp_path, [Entry(index=0, labels=(0.0,), path="cat/0.jpg")])
-    done = subprocess.run(
-        [sys.executable, "-m", "im2rec_tools.pack", tmp_path / "x", root],
-        cwd=ROOT,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    limit = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files))
+    error = refused(["-m", "im2rec_tools.pack", tmp_path / "x", root], preexec_fn=limit)
+    assert len(error) == 1
 
 
 def test_an_interrupt_does_not_reach_what_loads_the_codecs() -> None:
