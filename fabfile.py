@@ -10,6 +10,8 @@ from invoke.collection import Collection
 from invoke.exceptions import Exit
 
 from bench.sweep import load_sweep
+from im2rec_tools.cli import load
+from im2rec_tools.commands import NAMES
 from im2rec_tools.terminal import echo
 from tasks import data, program
 from tasks.ab import bench_ab
@@ -66,7 +68,7 @@ def demo(c):  # type: ignore[no-untyped-def]
 
 
 namespace = Collection(
-    Collection("data", **{name: data.task_of(data.command(name)) for name in data.NAMES}),
+    Collection("data", **{name: data.task_of(load(name)) for name in NAMES}),
     Collection("bench", plan=bench_plan, io=bench_io, ab=bench_ab, bandwidth=bench_bandwidth),
     Collection(
         "hosts",

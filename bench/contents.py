@@ -9,9 +9,9 @@ from pathlib import Path
 from bench.errors import SpecError
 from bench.shards import count_images, shards
 from bench.shares import read
-from im2rec_tools import manifest as packed
 from im2rec_tools.errors import DataError
-from im2rec_tools.recordio import frame, read_index, records
+from im2rec_tools.formats.recordio import frame, read_index, records
+from im2rec_tools.packing import manifest as packed
 
 
 def lines(data: str) -> tuple[str, ...]:

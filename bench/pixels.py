@@ -12,7 +12,7 @@ from bench.changes import changed, fewest_pixels
 from bench.errors import SpecError
 from bench.options import Options
 from im2rec_tools.errors import DataError
-from im2rec_tools.recordio import read_record, unpack
+from im2rec_tools.formats.recordio import read_record, unpack
 
 # Where a shard was packed well and has rotted since.
 _FIND = (

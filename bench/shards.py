@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.errors import SpecError, brief, quoted
 from im2rec_tools.errors import DataError
-from im2rec_tools.recordio import offsets_of
+from im2rec_tools.formats.recordio import offsets_of
 
 LIST = ".txt"
 _BESIDE = (".idx", ".lst", ".json")

@@ -20,10 +20,10 @@ from bench.events import Event
 from bench.networks.catalogue import named
 from bench.trial import Trial, make
 from benchmarks.jobs import records, running
-from im2rec_tools.preparing import Wanted, prepare, shards_root
-from im2rec_tools.recipe import Recipe
-from im2rec_tools.sample import sample
-from im2rec_tools.split import Split
+from im2rec_tools.commands.prepare import Wanted, prepare, shards_root
+from im2rec_tools.commands.sample import sample
+from im2rec_tools.commands.split import Split
+from im2rec_tools.formats.recipe import Recipe
 from launch.hosts import ROOT
 from results.record import Record
 

@@ -28,7 +28,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         make(Path(work) / "tree", given.files, given.classes)
-        command = [sys.executable, "-m", "im2rec_tools.list", f"{work}/x", f"{work}/tree"]
+        command = [sys.executable, "-m", "im2rec_tools", "list", f"{work}/x", f"{work}/tree"]
         began = time.perf_counter()
         subprocess.run([*command, "--chunks", "8"], cwd=ROOT, check=True, capture_output=True)
         took = time.perf_counter() - began

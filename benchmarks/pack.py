@@ -21,17 +21,17 @@ import cv2
 import simplejpeg
 from tabulate import tabulate
 
-from im2rec_tools import listing
-from im2rec_tools.checking import verify
-from im2rec_tools.codec import decoded, encoded, resized, size_of
-from im2rec_tools.list import COMMAND as LIST
-from im2rec_tools.recipe import Recipe
-from im2rec_tools.recordio import records, unpack
-from im2rec_tools.sample import sample
+from im2rec_tools.commands.list import COMMAND as LIST
+from im2rec_tools.commands.sample import sample
+from im2rec_tools.formats import lists
+from im2rec_tools.formats.images import decoded, encoded, resized, size_of
+from im2rec_tools.formats.recipe import Recipe
+from im2rec_tools.formats.recordio import records, unpack
+from im2rec_tools.packing.verify import verify
 
 _STEPS = ("read", "decode", "resize", "encode", "write")
 ROOT = Path(__file__).parent.parent
-PACK = [sys.executable, "-m", "im2rec_tools.pack", "--processes", "2"]
+PACK = [sys.executable, "-m", "im2rec_tools", "pack", "--processes", "2"]
 STAND_IN = [sys.executable, "-m", "im2rec_tools.im2rec", "--quality", "90", "--num-thread", "2"]
 
 
@@ -96,10 +96,8 @@ def seconds(way: Way, lst: Path, images: Path, work: Path) -> float:
         )
         took = time.perf_counter() - began
         packed = sum(1 for _ in records(prefix.with_suffix(".rec")))
-        if packed != listing.check(lst).entries:
-            raise SystemExit(
-                f"{way.command}: packed {packed} of {listing.check(lst).entries} images"
-            )
+        if packed != lists.check(lst).entries:
+            raise SystemExit(f"{way.command}: packed {packed} of {lists.check(lst).entries} images")
         return took
 
 
@@ -158,7 +156,7 @@ def measure(images: Path, work: Path, upstream: list[str], repeats: int) -> None
         pass
     lst, one = work / "all.lst", work / "one.lst"
     one.write_text(lst.read_text().splitlines(keepends=True)[0])
-    files = [images / entry.path for entry in listing.read(lst)]
+    files = [images / entry.path for entry in lists.read(lst)]
     compared = ways(upstream)
     whole: dict[str, list[float]] = {name: [] for name in compared}
     start: dict[str, list[float]] = {name: [] for name in compared}

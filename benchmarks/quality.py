@@ -15,9 +15,9 @@ import numpy as np
 from skimage.metrics import structural_similarity
 from tabulate import tabulate
 
-from im2rec_tools.codec import decoded, resized, size_of
-from im2rec_tools.recipe import Recipe
-from im2rec_tools.sample import sample
+from im2rec_tools.commands.sample import sample
+from im2rec_tools.formats.images import decoded, resized, size_of
+from im2rec_tools.formats.recipe import Recipe
 
 
 def similarities(data: bytes, recipe: Recipe) -> tuple[float, float] | None:

@@ -1,1 +1,22 @@
-"""Images to RecordIO shards and back; stands alone and serves by hand."""
+"""Images to RecordIO shards and back; needs nothing else of the project."""
+
+import sys
+
+
+def _moved_command() -> str:
+    """The command `python -m im2rec_tools NAME` of version 0.1.0 that is being run, or ''."""
+    words = sys.orig_argv
+    if sys.argv[:1] != ["-m"] or "-m" not in words[:-1]:
+        return ""
+    package, _, name = words[words.index("-m") + 1].partition(".")
+    if package != __name__ or not name or name == "__main__":
+        return ""
+    from im2rec_tools.commands import NAMES  # noqa: PLC0415 - only if such a command is run
+
+    name = name.replace("_", "-")
+    return name if name in NAMES else ""
+
+
+if _name := _moved_command():
+    print(f"moved: run `python -m im2rec_tools {_name} ...`", file=sys.stderr)
+    raise SystemExit(2)

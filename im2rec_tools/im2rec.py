@@ -11,17 +11,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from im2rec_tools import listing
-from im2rec_tools.command import ended, follow, percent
+if not __package__:
+    print("run `python -m im2rec_tools.im2rec ...` in the folder of this checkout", file=sys.stderr)
+    raise SystemExit(2)
+
+from im2rec_tools.cli import ended, follow, percent
+from im2rec_tools.commands.pack import checked, pack_lists
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import whole
-from im2rec_tools.listing import Images
-from im2rec_tools.pack import checked, pack_lists
+from im2rec_tools.formats import lists as listing
+from im2rec_tools.formats.lists import Images
+from im2rec_tools.formats.recipe import Recipe
+from im2rec_tools.formats.tree import walk
+from im2rec_tools.packing.packer import Work
 from im2rec_tools.progress import Plan, Update
-from im2rec_tools.recipe import Recipe
 from im2rec_tools.terminal import echo
-from im2rec_tools.tree import walk
-from im2rec_tools.work import Work
 
 _LONGEST_EDGE = 65_500  # of a JPEG
 _SWITCHES = ("--list", "--recursive", "--pass-through", "--center-crop", "--pack-label")

@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # as in launch/lease.py
 if TYPE_CHECKING:
     from pathlib import Path
 
-_FOLDERS, _FILES = ("bench", "launch"), ("im2rec_tools/recordio.py", "requirements.lock")
+_FOLDERS, _FILES = ("bench", "launch"), ("im2rec_tools/formats/recordio.py", "requirements.lock")
 
 
 def code_hash(root: Path | str) -> str:

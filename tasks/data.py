@@ -1,37 +1,13 @@
 """data.*: images to shards; every command of im2rec_tools is a task."""
 
 import inspect
-from importlib import import_module
 from typing import Any
 
 from invoke.context import Context
 from invoke.tasks import Task
 
-from im2rec_tools.command import Command, Option, follow
+from im2rec_tools.cli import Command, Option, follow, load
 from tasks.door import door, task
-
-NAMES = (
-    "untar",
-    "val-tree",
-    "filter",
-    "split",
-    "list",
-    "pack",
-    "verify",
-    "shard",
-    "to-tfrecord",
-    "from-tfrecord",
-    "sample",
-    "prepare",
-    "info",
-    "join-index",
-)
-
-
-def command(name: str) -> Command:
-    """The command of this name."""
-    found: Command = import_module(f"im2rec_tools.{name.replace('-', '_')}").COMMAND
-    return found
 
 
 def task_of(command: Command) -> "Task[Any]":
@@ -63,4 +39,4 @@ def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Par
 
 def run(name: str, **given: Any) -> None:
     """Runs a command from another task."""
-    follow(lambda: command(name).planned(given), dry_run=False)
+    follow(lambda: load(name).planned(given), dry_run=False)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.shards import count_images
 from bench.shares import FILE, Share, text
-from im2rec_tools.shard import share
-from im2rec_tools.shards import recs
+from im2rec_tools.commands.shard import share
+from im2rec_tools.formats.tree import recs
 from launch.compare import differences, strangers
 from launch.errors import LaunchError
 from launch.hosts import ROOT, Host

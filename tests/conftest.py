@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from im2rec_tools.sample import sample
+from im2rec_tools.commands.sample import sample
 from launch.practice.cluster import down, missing, up
 from launch.practice.state import Cluster
 from tests.jobs import MARK

@@ -16,11 +16,14 @@ from paramiko import RSAKey
 
 from bench import decoder, shards, shares, sweep
 from bench.errors import SpecError
-from im2rec_tools import codec, listing, manifest, recordio, tfrecord
-from im2rec_tools.checking import verify
+from im2rec_tools.commands.info import info
 from im2rec_tools.errors import DamagedTarError, DataError
-from im2rec_tools.info import info
-from im2rec_tools.tars import Member, members
+from im2rec_tools.formats import images as codec
+from im2rec_tools.formats import lists as listing
+from im2rec_tools.formats import recordio, tfrecord
+from im2rec_tools.formats.tars import Member, members
+from im2rec_tools.packing import manifest
+from im2rec_tools.packing.verify import verify
 from launch import hostfile as hostfiles
 from launch import known_hosts, protocol, pushed, slurm, ssh_config
 from launch.errors import LaunchError

@@ -10,7 +10,7 @@ from bench.spread import spread
 from bench.sweep import MOST_POINTS, load_sweep
 from bench.trial import FIELDS
 from im2rec_tools.errors import DataError
-from im2rec_tools.listing import parse
+from im2rec_tools.formats.lists import parse
 from results.imports.formats import FORMATS, of
 from results.imports.lines import line
 from results.imports.log import number

@@ -1,4 +1,4 @@
-"""Every command as a person types it: fab data.NAME, python -m im2rec_tools.NAME."""
+"""Every command as a person types it: fab data.NAME, python -m im2rec_tools NAME."""
 
 import subprocess
 import sys
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.command import Option
-from tasks import data
+from im2rec_tools.cli import Option, load
+from im2rec_tools.commands import NAMES
 from tests.test_tar import tar_of_tars
 from tests.test_tree_commands import validation
 from tests.trees import lines, made, snapshot, tree, wanted
@@ -18,7 +18,8 @@ FAB = Path(sys.executable).parent / "fab"
 
 
 def program(name: str, *args: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", f"im2rec_tools.{name}", *args]
+    package = ["im2rec_tools.im2rec"] if name == "im2rec" else ["im2rec_tools", name]
+    command = [sys.executable, "-m", *package, *args]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -35,7 +36,7 @@ def situations(folder: Path) -> dict[str, list[str]]:
     rec = folder / "u_rec" / "train"
     validation(folder / "val", 2)
     (folder / "synsets.txt").write_text("cat\ndog\n")
-    lines(data.command("to-tfrecord").planned({"path": str(rec), "out": str(folder / "tf")}))
+    lines(load("to-tfrecord").planned({"path": str(rec), "out": str(folder / "tf")}))
     return {
         "untar": [str(tar), f"{folder}/full"],
         "val-tree": [f"{folder}/val", f"{folder}/synsets.txt", "--classes", "2"],
@@ -72,7 +73,7 @@ TOTALS = {
 }
 
 
-@pytest.mark.parametrize("name", data.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_dry_run_says_and_changes_nothing_and_a_run_ends_with_totals(
     tmp_path: Path, name: str
 ) -> None:
@@ -92,9 +93,9 @@ def test_a_dry_run_says_and_changes_nothing_and_a_run_ends_with_totals(
     assert (again.returncode, "Traceback" in again.stderr) == (0, False)
 
 
-@pytest.mark.parametrize("name", data.NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_nonsense_is_one_line_with_exit_code_2(tmp_path: Path, name: str) -> None:
-    places = [one.name for one in data.command(name).options if one.default is None]
+    places = [one.name for one in load(name).options if one.default is None]
     nonsense = [str(tmp_path / "none" / place) for place in places]
     if name == "sample":
         (tmp_path / "none").write_text("a file")
@@ -105,18 +106,34 @@ def test_nonsense_is_one_line_with_exit_code_2(tmp_path: Path, name: str) -> Non
         assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", [*data.NAMES, "im2rec"])
+@pytest.mark.parametrize("name", [*NAMES, "im2rec"])
 def test_help_names_every_option(name: str) -> None:
     said = program(name, "--help").stdout
     if name != "im2rec":
-        for option in data.command(name).options:
+        for option in load(name).options:
             assert _shown(option) in said
     assert "--dry-run" in said
 
 
-@pytest.mark.parametrize("name", [name for name in data.NAMES if "-" in name])
+@pytest.mark.parametrize("name", [name for name in NAMES if "-" in name])
 def test_a_program_is_called_with_an_underscore_too(name: str) -> None:
     assert program(name.replace("-", "_"), "--help").stdout == program(name, "--help").stdout
+
+
+def test_the_module_of_an_earlier_version_names_the_new_command() -> None:
+    for module in ("im2rec_tools.to_tfrecord", "im2rec_tools.to-tfrecord"):
+        command = [sys.executable, "-m", module, "a.rec"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr == "moved: run `python -m im2rec_tools to-tfrecord ...`\n"
+
+
+def test_a_name_that_is_no_command_lists_those_there_are() -> None:
+    done = program("pak")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: command: expected one of untar, ")
+    assert len(done.stderr.splitlines()) == 1
+    assert all(f"  {name} " in program("--help").stdout for name in NAMES)
 
 
 def _shown(option: Option) -> str:

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from bench.shards import count_images
-from im2rec_tools import listing, manifest
-from im2rec_tools.checking import verify
+from im2rec_tools.commands.info import info
 from im2rec_tools.errors import DamagedTarError, DataError
-from im2rec_tools.info import info
-from im2rec_tools.recordio import MAGIC, ImageRecord, frame, headers, pack
-from im2rec_tools.tars import members
+from im2rec_tools.formats import lists
+from im2rec_tools.formats.recordio import MAGIC, ImageRecord, frame, headers, pack
+from im2rec_tools.formats.tars import members
+from im2rec_tools.packing import manifest
+from im2rec_tools.packing.verify import verify
 from im2rec_tools.words import brief, number, quoted
 from tests.trees import jpeg, made, tree
 
@@ -73,7 +74,7 @@ def test_pipes_among_shards_and_lists_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.rec: no such file"):
         info(tmp_path / "x.rec")
     with pytest.raises(DataError, match=r"x\.lst: expected a list of images, got no regular file"):
-        listing.check(tmp_path / "x.lst")
+        lists.check(tmp_path / "x.lst")
 
 
 def test_info_refuses_a_shard_that_has_not_what_its_index_and_manifest_say(tmp_path: Path) -> None:

@@ -9,15 +9,14 @@ from pathlib import Path
 import cv2
 import pytest
 
-from im2rec_tools import recordio
-from im2rec_tools.checking import verify
-from im2rec_tools.codec import check
+from im2rec_tools.commands.sample import PHOTOGRAPHS, sample, shape_of
+from im2rec_tools.commands.split import Split
 from im2rec_tools.errors import DataError
-from im2rec_tools.recordio import records, unpack
-from im2rec_tools.sample import sample
-from im2rec_tools.shapes import PHOTOGRAPHS, shape
-from im2rec_tools.split import Split
-from im2rec_tools.tree import classes, sizes
+from im2rec_tools.formats import recordio
+from im2rec_tools.formats.images import check
+from im2rec_tools.formats.recordio import records, unpack
+from im2rec_tools.formats.tree import classes, sizes
+from im2rec_tools.packing.verify import verify
 from tests.trees import jpeg, made, snapshot, tree, wanted
 
 
@@ -29,7 +28,7 @@ def test_the_sample_has_ten_classes_and_700_photographs(tmp_path: Path) -> None:
     assert sum(len(paths) for paths in found.values()) == 700
     shapes = {cv2.imread(str(tmp_path / "s" / "cat" / name)).shape for name in found["cat"]}
     assert len(shapes) > 50
-    assert min(min(shape[:2]) for shape in shapes) >= 256
+    assert min(min(shape_of[:2]) for shape_of in shapes) >= 256
 
 
 def test_a_sample_is_the_same_each_time_and_not_made_twice(tmp_path: Path) -> None:
@@ -62,7 +61,7 @@ def test_samples_have_the_shape_of_known_data_sets(
 
 
 def test_the_imagenet_sample_has_its_classes_counts_and_sizes() -> None:
-    wanted = shape("imagenet")
+    wanted = shape_of("imagenet")
     assert (len(wanted.train), len(wanted.val)) == (1000, 1000)
     assert (sum(wanted.train.values()), sum(wanted.val.values())) == (1_281_167, 50_000)
     assert (min(wanted.train.values()), max(wanted.train.values())) == (732, 1300)

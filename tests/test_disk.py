@@ -133,7 +133,7 @@ def test_a_run_that_cannot_be_is_exit_code_2(tmp_path: Path, name: str) -> None:
 
 
 def packing(root: Path, disk: Path) -> str:
-    return f"{sys.executable} -m im2rec_tools.pack {root.parent}/x {root} --out {disk}"
+    return f"{sys.executable} -m im2rec_tools pack {root.parent}/x {root} --out {disk}"
 
 
 def test_packing_onto_a_disk_that_is_too_small_says_what_it_needs(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_shard_costs_that_shard_only(
     for number in range(40):
         (root / "bee" / f"{number}.jpg").write_bytes(jpeg(900, 1200, number))
     disk, whole = tmp_path / "disk", tmp_path / "whole"
-    listing = f"{sys.executable} -m im2rec_tools.list {tmp_path}/x {root} --no-shuffle"
+    listing = f"{sys.executable} -m im2rec_tools list {tmp_path}/x {root} --no-shuffle"
     pack = f"{packing(root, disk)} --short-edge 0"
     said = on_a_disk_of_its_own(
         f"mount -o remount,size=400k {disk}; {listing} >/dev/null;"

@@ -18,7 +18,7 @@ from invoke.exceptions import Exit
 
 import fabfile as _fabfile
 import im2rec_tools.files
-import im2rec_tools.packing
+import im2rec_tools.packing.packer
 import launch.sweep
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import part_of, whole, write_whole
@@ -512,7 +512,7 @@ def test_a_shard_that_cannot_be_begun_leaves_nothing(
             full()
         return im2rec_tools.files.create(path)
 
-    monkeypatch.setattr(im2rec_tools.packing, "create", one)
+    monkeypatch.setattr(im2rec_tools.packing.packer, "create", one)
     (tmp_path / "out").mkdir()
     with pytest.raises(DataError, match=r"x\.rec: cannot be written \(No space left on device\)"):
         pack_shard(lst, root, tmp_path / "out")

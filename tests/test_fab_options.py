@@ -200,7 +200,7 @@ def test_a_packed_run_is_unpacked_by_its_name(
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("command", ["fab results.list", "python -m im2rec_tools.info data"])
+@pytest.mark.parametrize("command", ["fab results.list", "python -m im2rec_tools info data"])
 def test_a_closed_standard_output_is_one_line(command: str) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f"{FAB.parent}/{command} >&-"],

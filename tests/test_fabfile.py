@@ -13,6 +13,8 @@ from invoke.exceptions import Exit
 
 import fabfile as _fabfile
 import tasks.bench
+from im2rec_tools.cli import load
+from im2rec_tools.commands import NAMES
 from tasks import data
 from tests.trees import made, tree
 
@@ -61,7 +63,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_list_of_tasks_has_one_line_of_help_each() -> None:
     text = fab("--list").stdout
     tasks = "bench.plan bench.sweep bench.io hosts.logs report.build report.show smoke demo"
-    for name in [*tasks.split(), *(f"data.{name}" for name in data.NAMES)]:
+    for name in [*tasks.split(), *(f"data.{name}" for name in NAMES)]:
         assert f"  {name} " in text
     assert "bench.sweep (bench)" in text
 
@@ -190,13 +192,13 @@ def test_a_damaged_shard_is_exit_code_2_before_mxnet_reads_it(tmp_path: Path, da
 
 def test_folders_without_images_are_exit_code_2(tmp_path: Path) -> None:
     for folder in (tmp_path / "none", tmp_path):
-        code, line = refusal(data.task_of(data.command("prepare")), dir=str(folder))
+        code, line = refusal(data.task_of(load("prepare")), dir=str(folder))
         assert code == 2
         assert "expected" in line
 
 
 def test_options_that_are_no_numbers_are_exit_code_2(tmp_path: Path) -> None:
-    sample, prepare = (data.task_of(data.command(name)) for name in ("sample", "prepare"))
+    sample, prepare = (data.task_of(load(name)) for name in ("sample", "prepare"))
     code, line = refusal(sample, root=str(tmp_path / "s"), images_per_class="many")
     assert (code, line) == (
         2,

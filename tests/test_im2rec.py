@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from im2rec_tools import im2rec
-from im2rec_tools.codec import check
-from im2rec_tools.recordio import ImageRecord, read_index, records, unpack
+from im2rec_tools.formats.images import check
+from im2rec_tools.formats.recordio import ImageRecord, read_index, records, unpack
 from tests.trees import encoded, jpeg, pixels, tree
 
 ROOT = Path(__file__).parent.parent

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from im2rec_tools import im2rec
-from im2rec_tools.recordio import records, unpack
+from im2rec_tools.formats.recordio import records, unpack
 from tests.trees import encoded, jpeg, pixels, tree
 
 ROOT = Path(__file__).parent.parent

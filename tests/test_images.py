@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from im2rec_tools.alignment import aligned_magic, in_one_part
-from im2rec_tools.codec import check, encode, size_of
 from im2rec_tools.errors import DataError
-from im2rec_tools.recipe import Recipe
+from im2rec_tools.formats.images import check, encode, size_of
+from im2rec_tools.formats.recipe import Recipe
+from im2rec_tools.formats.recordio import aligned_magic, in_one_part
 from tests.trees import jpeg, pixels
 
 

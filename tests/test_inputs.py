@@ -10,7 +10,7 @@ import pytest
 from bench.errors import SpecError
 from bench.options import Options, parse
 from bench.shares import all_of, portion
-from im2rec_tools.recordio import ImageRecord, pack
+from im2rec_tools.formats.recordio import ImageRecord, pack
 from tests.test_recordio import write
 from tests.trees import encoded, jpeg, pixels
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools import list as lists
-from im2rec_tools import pack, to_tfrecord
+from im2rec_tools.commands import list as lists
+from im2rec_tools.commands import pack, to_tfrecord
 from launch.hosts import ROOT
 from results.archive import pack as pack_run
 from results.store import read

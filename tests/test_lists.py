@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from im2rec_tools import listing
+from im2rec_tools.commands.list import COMMAND as LIST
 from im2rec_tools.errors import DataError
-from im2rec_tools.list import COMMAND as LIST
-from im2rec_tools.listing import Entry
-from im2rec_tools.tree import walk
+from im2rec_tools.formats import lists
+from im2rec_tools.formats.lists import Entry
+from im2rec_tools.formats.tree import walk
 from tests.trees import lines, tree
 
 paths = (
@@ -30,7 +30,7 @@ paths = (
     )
 )
 def test_a_list_entry_survives_its_line(entry: Entry) -> None:
-    assert listing.parse(listing.emit(entry), "here") == entry
+    assert lists.parse(lists.emit(entry), "here") == entry
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_list_entry_survives_its_line(entry: Entry) -> None:
 def test_a_line_that_is_no_entry_is_refused_with_its_place(tmp_path: Path, line: str) -> None:
     (tmp_path / "x.lst").write_text(f"0\t0.000000\ta.jpg\n{line}\n")
     with pytest.raises(DataError, match=r"x\.lst:2: expected '?index"):
-        list(listing.read(tmp_path / "x.lst"))
+        list(lists.read(tmp_path / "x.lst"))
 
 
 @given(st.integers(1, 200), st.integers(1, 16))
 def test_chunks_are_whole_and_even(count: int, parts: int) -> None:
-    found = listing.even(count, parts)
+    found = lists.even(count, parts)
     assert [at for run in found for at in run] == list(range(count))
     assert len(found) == parts
     assert max(map(len, found)) - min(map(len, found)) <= 1
@@ -76,7 +76,7 @@ def test_lists_come_by_number_or_by_size_with_their_labels(tmp_path: Path) -> No
     root = tree(tmp_path / "t", {"cat": 6, "dog": 5})
     given = {"prefix": str(tmp_path / "a"), "root": str(root), "chunks": "3"}
     lines(LIST.planned(given))
-    assert [listing.check(tmp_path / f"a_{n}.lst").entries for n in range(3)] == [3, 4, 4]
+    assert [lists.check(tmp_path / f"a_{n}.lst").entries for n in range(3)] == [3, 4, 4]
     lines(
         LIST.planned(
             {
@@ -88,13 +88,13 @@ def test_lists_come_by_number_or_by_size_with_their_labels(tmp_path: Path) -> No
             }
         )
     )
-    assert [path.name for path in listing.found(tmp_path / "b")] == [
+    assert [path.name for path in lists.found(tmp_path / "b")] == [
         "b_0.lst",
         "b_1.lst",
         "b_2.lst",
     ]
     assert (tmp_path / "b_labels.txt").read_text() == "0\tbackground\n1\tcat\n2\tdog\n"
-    labels = {entry.labels for entry in listing.read(tmp_path / "b_0.lst")}
+    labels = {entry.labels for entry in lists.read(tmp_path / "b_0.lst")}
     assert labels <= {(1.0,), (2.0,)}
     with pytest.raises(DataError, match="expected one of them, got both"):
         LIST.planned({**given, "images_per_shard": "4"})
@@ -105,14 +105,14 @@ def test_lists_that_were_interrupted_are_made_again(tmp_path: Path) -> None:
     lines(LIST.planned({**given, "chunks": "3"}))
     whole = (tmp_path / "a_0.lst").read_bytes()
     (tmp_path / "a_0.lst").unlink()
-    assert listing.found(tmp_path / "a") == []
+    assert lists.found(tmp_path / "a") == []
     with pytest.raises(DataError, match=r"a_1\.lst: was made with other settings"):
         lines(LIST.planned(given))
     lines(LIST.planned({**given, "chunks": "3"}))
     assert (tmp_path / "a_0.lst").read_bytes() == whole
     (tmp_path / "a.lst").write_bytes(whole)
     with pytest.raises(DataError, match=r"a\.lst: stands beside .*a_0\.lst"):
-        listing.found(tmp_path / "a")
+        lists.found(tmp_path / "a")
 
 
 def test_a_list_that_is_replaced_by_another_is_noted(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_line_that_is_no_utf8_is_named_with_its_number(tmp_path: Path) -> None
     lst, labels = tmp_path / "a.lst", tmp_path / "labels.txt"
     lst.write_bytes(b"0\t1\ta.jpg\n1\t1\tb\xff.jpg\n")
     with pytest.raises(DataError, match=r"a\.lst:2: expected UTF-8, got byte 0xff at column 6 "):
-        list(listing.read(lst))
+        list(lists.read(lst))
     labels.write_bytes(b"0\tn01\n1\tn02\n2\t\xe9\n")
     with pytest.raises(DataError, match=r"labels\.txt:3: expected UTF-8, got byte 0xe9 at col"):
-        listing.read_labels(labels)
+        lists.read_labels(labels)

@@ -13,7 +13,7 @@ from bench.training import train
 from bench.weights import digest
 from bench.weights import trained as trained_parameters
 from bench.worker import build
-from im2rec_tools.recordio import ImageRecord, pack
+from im2rec_tools.formats.recordio import ImageRecord, pack
 from launch.watch import Deadlines
 from tests.jobs import measured, tiny
 from tests.test_recordio import write

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from im2rec_tools import listing, manifest
+from im2rec_tools.commands.pack import COMMAND, pack_lists
 from im2rec_tools.errors import DataError
-from im2rec_tools.listing import Entry
-from im2rec_tools.pack import COMMAND, pack_lists
-from im2rec_tools.recipe import Recipe
-from im2rec_tools.recordio import headers, read_index, records, unpack
-from im2rec_tools.work import Work
+from im2rec_tools.formats import lists
+from im2rec_tools.formats.lists import Entry
+from im2rec_tools.formats.recipe import Recipe
+from im2rec_tools.formats.recordio import headers, read_index, records, unpack
+from im2rec_tools.packing import manifest
+from im2rec_tools.packing.packer import Work
 from tests.trees import encoded, jpeg, lines, tree
 
 pytestmark = pytest.mark.program
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.program
 def listed(folder: Path, entries: list[Entry], name: str = "x") -> Path:
     path = folder / f"{name}.lst"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{listing.emit(entry)}\n" for entry in entries), encoding="utf-8")
+    path.write_text("".join(f"{lists.emit(entry)}\n" for entry in entries), encoding="utf-8")
     return path
 
 
@@ -140,7 +141,7 @@ def test_any_tree_with_any_labels_comes_back(
         (folder / path).write_bytes(jpeg(40 + number, 50, number))
         entries.append(Entry(index=number * 7, labels=tuple(values), path=path))
     rec = pack(listed(folder, entries), folder, folder / "out", keep_bytes="small")
-    read = list(listing.read(folder / "x.lst"))
+    read = list(lists.read(folder / "x.lst"))
     found = [unpack(payload, "here") for _, payload in records(rec)]
     assert [record.index for record in found] == [entry.index for entry in entries]
     for record, entry in zip(found, read, strict=True):

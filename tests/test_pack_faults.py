@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from im2rec_tools.errors import DataError
-from im2rec_tools.listing import Entry
+from im2rec_tools.formats.lists import Entry
 from tests.jobs import left_over, until
 from tests.test_pack import listed, pack
 from tests.trees import jpeg, tree
@@ -55,7 +55,16 @@ def encoders() -> list[int]:
 
 
 def packing(prefix: Path, root: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "im2rec_tools.pack", str(prefix), str(root), "--chunks", "4"]
+    command = [
+        sys.executable,
+        "-m",
+        "im2rec_tools",
+        "pack",
+        str(prefix),
+        str(root),
+        "--chunks",
+        "4",
+    ]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
@@ -118,7 +127,7 @@ def refused(words: Sequence[object], **started: Any) -> list[str]:
 
 STARTS = """
 import multiprocessing.forkserver, sys
-from im2rec_tools import pack, verify
+from im2rec_tools.commands import pack, verify
 
 def ensure_running(self):
     {fault}
@@ -128,8 +137,8 @@ if __name__ == "__main__":
     multiprocessing.forkserver.ensure_running = ensure_running.__get__(
         multiprocessing.forkserver._forkserver)
     program = {{"pack": pack, "verify": verify}}[sys.argv[1]]
-    from im2rec_tools.command import main
-    sys.exit(main(program.COMMAND, sys.argv[2:]))
+    from im2rec_tools.cli import run
+    sys.exit(run(program.COMMAND, sys.argv[2:]))
 """
 
 
@@ -201,15 +210,15 @@ def test_too_few_files_for_processes_are_one_line(tmp_path: Path, files: int) ->
     root = tree(tmp_path / "t", {"cat": 3})
     listed(tmp_path, [Entry(index=0, labels=(0.0,), path="cat/0.jpg")])
     limit = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files))
-    error = refused(["-m", "im2rec_tools.pack", tmp_path / "x", root], preexec_fn=limit)
+    error = refused(["-m", "im2rec_tools", "pack", tmp_path / "x", root], preexec_fn=limit)
     assert len(error) == 1
 
 
 def test_an_interrupt_does_not_reach_what_loads_the_codecs() -> None:
     code = (
         "import multiprocessing.forkserver as m; from pathlib import Path\n"
-        "from im2rec_tools.pool import Pool\n"
-        "with Pool(1, 'im2rec_tools.checking'):\n"
+        "from im2rec_tools.packing.pool import Pool\n"
+        "with Pool(1, 'im2rec_tools.packing.verify'):\n"
         "    print(Path(f'/proc/{m._forkserver._forkserver_pid}/status').read_text())\n"
         "    print(Path('/proc/self/status').read_text())"
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from im2rec_tools.errors import DataError
-from im2rec_tools.recordio import (
+from im2rec_tools.formats.recordio import (
     MAGIC,
     ImageRecord,
     count_records,

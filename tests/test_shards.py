@@ -12,9 +12,9 @@ import pytest
 from bench.errors import SpecError
 from bench.shards import count_images, places, shards
 from bench.shares import portion
-from im2rec_tools import manifest
 from im2rec_tools.errors import DataError
-from im2rec_tools.recordio import read_record, unpack
+from im2rec_tools.formats.recordio import read_record, unpack
+from im2rec_tools.packing import manifest
 from tests.test_recordio import write
 from tests.trees import made, tree
 

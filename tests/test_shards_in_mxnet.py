@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from im2rec_tools.join_index import COMMAND as JOIN
-from im2rec_tools.pack import COMMAND as PACK
-from im2rec_tools.recordio import headers, unpack
+from im2rec_tools.commands.join_index import COMMAND as JOIN
+from im2rec_tools.commands.pack import COMMAND as PACK
+from im2rec_tools.formats.recordio import headers, unpack
 from tests.test_recordio import payloads_of_a_file, write
 from tests.trees import lines, tree
 

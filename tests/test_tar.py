@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from im2rec_tools.commands.list import COMMAND as LIST
+from im2rec_tools.commands.pack import COMMAND as PACK
+from im2rec_tools.commands.prepare import COMMAND as PREPARE
+from im2rec_tools.commands.untar import COMMAND as UNTAR
 from im2rec_tools.errors import DataError
-from im2rec_tools.list import COMMAND as LIST
-from im2rec_tools.pack import COMMAND as PACK
-from im2rec_tools.prepare import COMMAND as PREPARE
-from im2rec_tools.tars import Member, members, read_at
-from im2rec_tools.tree import classes
-from im2rec_tools.untar import COMMAND as UNTAR
+from im2rec_tools.formats.tars import Member, members, read_at
+from im2rec_tools.formats.tree import classes
 from tests.jobs import until
 from tests.trees import jpeg, lines, tree
 
@@ -88,7 +88,14 @@ def test_a_killed_run_leaves_no_half_class_under_its_name(tmp_path: Path) -> Non
     big = {f"{n}.jpg": b"x" * 100 for n in range(6000)}
     tar = tmp_path / "a.tar"
     tar.write_bytes(inner({f"n0{n}.tar": inner(big) for n in range(3)}))
-    command = [sys.executable, "-m", "im2rec_tools.untar", str(tar), str(tmp_path / "full")]
+    command = [
+        sys.executable,
+        "-m",
+        "im2rec_tools",
+        "untar",
+        str(tar),
+        str(tmp_path / "full"),
+    ]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
         assert until((tmp_path / "full").is_dir, 20)
         time.sleep(0.5)

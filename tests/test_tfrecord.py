@@ -8,15 +8,15 @@ from google_crc32c import extend, value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from im2rec_tools import tfrecord
-from im2rec_tools.checking import verify
-from im2rec_tools.checksum import joined
+from im2rec_tools.commands.from_tfrecord import COMMAND as FROM
+from im2rec_tools.commands.pack import COMMAND as PACK
+from im2rec_tools.commands.to_tfrecord import COMMAND as TO
 from im2rec_tools.errors import DataError
-from im2rec_tools.from_tfrecord import COMMAND as FROM
-from im2rec_tools.pack import COMMAND as PACK
-from im2rec_tools.recordio import records, unpack
-from im2rec_tools.tfrecord import Example
-from im2rec_tools.to_tfrecord import COMMAND as TO
+from im2rec_tools.formats import tfrecord
+from im2rec_tools.formats.crc32c import joined
+from im2rec_tools.formats.recordio import records, unpack
+from im2rec_tools.formats.tfrecord import Example
+from im2rec_tools.packing.verify import verify
 from tests.trees import jpeg, lines, made, tree
 
 

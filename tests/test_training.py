@@ -10,7 +10,7 @@ import pytest
 from bench.notes import INTERFERENCE, NoteKind, texts
 from bench.sweep import load_sweep
 from bench.trial import make
-from im2rec_tools.recordio import ImageRecord, frame, pack
+from im2rec_tools.formats.recordio import ImageRecord, frame, pack
 from launch.watch import Deadlines
 from tests.jobs import left_over, measured, tiny
 

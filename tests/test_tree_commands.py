@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from im2rec_tools.commands.filter import COMMAND as FILTER
+from im2rec_tools.commands.shard import COMMAND as SHARD
+from im2rec_tools.commands.split import COMMAND as SPLIT
+from im2rec_tools.commands.split import Split, split
+from im2rec_tools.commands.val_tree import COMMAND as VAL_TREE
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import held
-from im2rec_tools.filter import COMMAND as FILTER
-from im2rec_tools.shard import COMMAND as SHARD
-from im2rec_tools.split import COMMAND as SPLIT
-from im2rec_tools.split import Split, split
-from im2rec_tools.tree import classes, sizes
-from im2rec_tools.val_tree import COMMAND as VAL_TREE
+from im2rec_tools.formats.tree import classes, sizes
 from tests.trees import lines, snapshot, tree
 
 
@@ -236,7 +236,7 @@ def test_a_tree_on_a_read_only_disk_is_one_line(tmp_path: Path) -> None:
     script = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
     if subprocess.run(["unshare", "-m", "sh", "-c", script], check=False).returncode:
         pytest.skip("mounting takes privileges that this user lacks")
-    command = f"{sys.executable} -m im2rec_tools.filter {root} --min-images 2"
+    command = f"{sys.executable} -m im2rec_tools filter {root} --min-images 2"
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"{script} && {command}"],
         capture_output=True,

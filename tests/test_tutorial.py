@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from im2rec_tools.codec import check
-from im2rec_tools.recordio import headers, records, unpack
+from im2rec_tools.formats.images import check
+from im2rec_tools.formats.recordio import headers, records, unpack
 from tests.test_tar import tar_of_tars
 
 pytestmark = pytest.mark.program

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from im2rec_tools.commands.join_index import COMMAND as JOIN
+from im2rec_tools.commands.pack import COMMAND as PACK
+from im2rec_tools.commands.verify import COMMAND as VERIFY
 from im2rec_tools.errors import DataError
-from im2rec_tools.join_index import COMMAND as JOIN
-from im2rec_tools.pack import COMMAND as PACK
-from im2rec_tools.verify import COMMAND as VERIFY
 from tests.trees import lines, tree
 
 

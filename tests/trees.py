@@ -6,11 +6,11 @@ from typing import Any
 import cv2
 import numpy as np
 
-from im2rec_tools.checking import Contents
-from im2rec_tools.preparing import Wanted, prepare
+from im2rec_tools.commands.prepare import Wanted, prepare
+from im2rec_tools.commands.split import Split
+from im2rec_tools.formats.recipe import Recipe
+from im2rec_tools.packing.verify import Contents
 from im2rec_tools.progress import Plan
-from im2rec_tools.recipe import Recipe
-from im2rec_tools.split import Split
 
 
 def wanted(val: int = 2, train_shards: int = 2, short_edge: int = 64, max_bad: float = 0) -> Wanted:

@@ -1,0 +1,33 @@
+"""Run a data command: `python -m im2rec_tools NAME ...`."""
+
+import sys
+from collections.abc import Sequence
+
+if not __package__:
+    print("run `python -m im2rec_tools NAME ...` in the folder of this checkout", file=sys.stderr)
+    raise SystemExit(2)
+
+from im2rec_tools.cli import load, run
+from im2rec_tools.commands import NAMES
+from im2rec_tools.terminal import echo
+from im2rec_tools.words import quoted
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command that the first argument names; return its exit code."""
+    name = argv[0] if argv else "--help"
+    if name in {"-h", "--help"}:
+        echo("usage: python -m im2rec_tools NAME ... (NAME --help lists its options)")
+        echo(*(f"  {known:<14} {load(known).help}" for known in NAMES))
+        return 0
+    if name.replace("_", "-") not in NAMES:
+        echo(
+            f"error: command: expected one of {', '.join(NAMES)}, got {quoted(name)}",
+            err=True,
+        )
+        return 2
+    return run(load(name), argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

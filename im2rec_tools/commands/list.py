@@ -1,0 +1,86 @@
+"""Command `list`: a labelled tree to lists of images, one a shard, and its labels file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from im2rec_tools.cli import Command, Option, path, path_or_none, tree_root, whole
+from im2rec_tools.errors import DataError
+from im2rec_tools.formats import lists
+from im2rec_tools.formats.lists import Images, Parts, gather, labels_of, write_lists
+from im2rec_tools.formats.tree import SUFFIXES, suffixes, walk
+from im2rec_tools.progress import Plan, Update
+
+
+def _plan(
+    prefix: Path,
+    root: Path,
+    *,
+    chunks: int,
+    images_per_shard: int,
+    labels: Path | None,
+    background: bool,
+    no_shuffle: bool,
+    exts: tuple[str, ...],
+) -> Plan:
+    parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
+    known = lists.read_labels(labels) if labels else {}
+    if background and not labels:
+        known = {lists.BACKGROUND: 0}
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder; expected one with a folder of images a class")
+
+    def work() -> Iterator[Update]:
+        images = Images()
+        yield from gather(walk(root, exts), known, images, grow=labels is None)
+        older = lists.digests(prefix)
+        made = write_lists(prefix, images, known, parts, shuffle=not no_shuffle)
+        now = lists.digests(prefix)
+        replaced = [path for path in made if older.get(path, now[path]) != now[path]]
+        if replaced:
+            yield (
+                f"note: {replaced[0]} held another list, which is replaced"
+                f"{f'; so are {len(replaced) - 1} more' if len(replaced) > 1 else ''}"
+            )
+        yield (
+            f"{len(images)} images of {len(known)} classes in {len(made)} lists: "
+            f"{made[0]}{f' ... {made[-1].name}' if len(made) > 1 else ''}, {labels_of(prefix)}"
+        )
+
+    return Plan(
+        says=(f"would list the images of {root} in {parts}: {prefix}*.lst, {labels_of(prefix)}",),
+        work=work,
+    )
+
+
+CHUNKS = Option(name="chunks", help="number of lists, one a shard", default="1", parse=whole(1))
+PER_SHARD = Option(
+    name="images-per-shard",
+    help="as many lists as hold this many images each at most",
+    default="0",
+    parse=whole(0),
+)
+COMMAND = Command(
+    name="list",
+    help="Lists the images of a tree, shuffled as upstream does, a list a shard.",
+    options=(
+        Option(name="prefix", help="lists are PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
+        Option(name="root", help="labelled tree: a folder of images a class", parse=path),
+        CHUNKS,
+        PER_SHARD,
+        Option(
+            name="labels",
+            help="labels file of the training tree, so that a validation tree has the same",
+            default="",
+            parse=path_or_none,
+        ),
+        Option(name="background", help="label 0 is a class without images", default=False),
+        Option(name="no-shuffle", help="keep the order of names", default=False),
+        Option(
+            name="exts",
+            help="endings of image files",
+            default=",".join(SUFFIXES),
+            parse=suffixes,
+        ),
+    ),
+    plan=_plan,
+)

@@ -1,0 +1,220 @@
+"""Command `pack`: listed images to RecordIO shards, from a tree or straight from a tar of tars."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from im2rec_tools.cli import Command, Option, path, path_or_none, percent, tree_root, whole
+from im2rec_tools.commands.list import CHUNKS, PER_SHARD
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import held, row, size, write_whole
+from im2rec_tools.formats import lists as listing
+from im2rec_tools.formats.lists import Images, Parts, gather, write_lists
+from im2rec_tools.formats.recipe import Recipe, told
+from im2rec_tools.formats.tars import TarImages
+from im2rec_tools.formats.tree import SUFFIXES, walk
+from im2rec_tools.packing import manifest
+from im2rec_tools.packing.packer import Work, bad_of, packed, refused_of, shard_of, unfinished
+from im2rec_tools.progress import Plan, Progress, Update
+
+
+def pack_lists(work: Work, max_bad: float) -> Iterator[Update]:
+    """Packs the lists whose shards are not there; a line of totals comes last.
+
+    Raises DataError, after all is packed, where more than this share of the images is bad.
+    """
+    totals: dict[Path, int] = {}
+    for lst in work.lists:  # all of them before anything is written
+        totals[lst], note = checked(lst)
+        yield from note
+    with held(work.folder):
+        left = unfinished(work)
+        if len(left) < len(totals):
+            yield f"{len(totals) - len(left)} of {len(totals)} shards are there already"
+        if left:
+            yield from packed(work, left, totals)
+    yield from _totals(work, sum(totals.values()), max_bad)
+
+
+def checked(lst: Path) -> tuple[int, list[str]]:
+    """How many images a list has, and what to know of it; DataError unless all lines are entries.
+
+    One without any is refused too.
+    """
+    found = listing.check(lst)
+    if not found.entries:
+        raise DataError(f"{lst}: expected images, found none")
+    if not found.twice:
+        return found.entries, []
+    return found.entries, [
+        f"note: {lst}: {found.twice} ids occur again, the first of them {found.first}; reading "
+        f"by key finds one record of each"
+    ]
+
+
+def _totals(work: Work, total: int, max_bad: float) -> Iterator[str]:
+    shards = [shard_of(lst, work.folder) for lst in work.lists]
+    made = [one for one in map(manifest.read, shards) if one is not None]
+    bad = sum(one.bad for one in made)
+    listed = [bad_of(rec) for rec in shards if bad_of(rec).exists()]
+    if bad:
+        more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
+        yield f"{bad} bad images are left out: {listed[0]}{more}"
+    if work.refused:
+        place = refused_of(work)
+        write_whole(place, "".join(row(name, why) for name, why in work.refused.items()))
+        yield f"{len(work.refused)} members of {work.source} are refused: {place}"
+        total, bad = total + len(work.refused), bad + len(work.refused)
+    elif work.place:
+        refused_of(work).unlink(missing_ok=True)
+    text = (
+        f"{total - bad} images in {len(shards)} shards, {size(sum(one.bytes for one in made))}, "
+        f"{bad} bad: {work.folder}"
+    )
+    if bad > total * max_bad:
+        raise DataError(
+            f"{text}: more are bad than --max-bad {max_bad * 100:g} % allows; mend them and pack "
+            f"again elsewhere, or run the same again with a higher --max-bad"
+        )
+    yield text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """The options of a recipe, as they are typed."""
+
+    short_edge: int
+    quality: int
+    enlarge_small: bool
+    pass_through_small: bool
+    raw_pixels: bool
+
+    def recipe(self) -> Recipe:
+        """The recipe; DataError for options that contradict each other."""
+        if self.pass_through_small and (self.enlarge_small or self.raw_pixels):
+            other = "--enlarge-small" if self.enlarge_small else "--raw-pixels"
+            raise DataError(f"--pass-through-small and {other}: expected one of them, got both")
+        encoding: Literal["raw", "jpg"] = "raw" if self.raw_pixels else "jpg"
+        return Recipe(
+            short_edge=self.short_edge,
+            quality=self.quality,
+            smaller="enlarge" if self.enlarge_small else "keep",
+            keep_bytes="small" if self.pass_through_small else "none",
+            encoding=encoding,
+        )
+
+
+def _plan(
+    prefix: Path,
+    root: Path,
+    *,
+    from_tar: bool,
+    out: Path | None,
+    chunks: int,
+    images_per_shard: int,
+    processes: int,
+    max_bad: float,
+    **encoding: bool,
+) -> Plan:
+    recipe = Encoding(**encoding).recipe()
+    parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
+    if from_tar and not root.is_file():
+        raise DataError(f"{root}: no such file; expected a tar of class tars")
+    if not from_tar and not root.is_dir():
+        also = "; --from-tar packs from a tar" if root.is_file() else ""
+        raise DataError(f"{root}: no such folder; expected the images' folder{also}")
+    lists = listing.found(prefix)
+    if lists and (chunks > 1 and chunks != len(lists)):
+        raise DataError(f"{lists[0]}: expected {chunks} lists (--chunks), found {len(lists)}")
+    folder = out or prefix.parent
+
+    def work() -> Iterator[Update]:
+        tar = TarImages(root) if from_tar else None
+        yield from _listed(prefix, root, tar, parts)
+        work = Work(
+            lists=listing.found(prefix),
+            source=root,
+            folder=folder,
+            recipe=recipe,
+            processes=processes or len(os.sched_getaffinity(0)),
+            place=tar.place if tar else None,
+            refused=tar.refused if tar else {},
+        )
+        yield from pack_lists(work, max_bad)
+
+    def says() -> Iterator[str]:
+        known = Work(lists=lists, source=root, folder=folder, recipe=recipe)
+        left = unfinished(known)
+        found = [checked(lst) for lst in left]
+        count = sum(images for images, _ in found)
+        yield from (note for _, notes in found for note in notes)
+        there = f"{len(lists) - len(left)} are there already; {told(recipe)}"
+        if lists:
+            yield f"would pack {count} images of {root}: {len(left)} shards in {folder}; {there}"
+        else:
+            yield f"would list the images of {root} in {parts}"
+            yield f"and pack them in {folder}; {told(recipe)}"
+
+    return Plan(says=says(), work=work)
+
+
+def _listed(prefix: Path, root: Path, tar: TarImages | None, parts: Parts) -> Iterator[Progress]:
+    """Makes the lists where there are none; a tar's index is read in any case."""
+    there = listing.found(prefix)
+    if there and not tar:
+        return
+    images, known = Images(), dict[str, int]()
+    yield from gather(tar.folders(SUFFIXES) if tar else walk(root), known, images, grow=True)
+    if not there:
+        write_lists(prefix, images, known, parts)
+
+
+ENCODING = (
+    Option(
+        name="short-edge",
+        help="pixels of the short edge; 0: no change",
+        default="256",
+        parse=whole(0, 65_500),
+    ),
+    Option(name="quality", help="of JPEG", default="90", parse=whole(0, 100)),
+    Option(name="enlarge-small", help="enlarge images below the short edge", default=False),
+    Option(
+        name="pass-through-small",
+        help="JPEGs no larger than the short edge keep their bytes, after a strict check",
+        default=False,
+    ),
+    Option(name="raw-pixels", help="keep decoded pixels: more disk, less CPU", default=False),
+)
+PACKING = (
+    Option(name="processes", help="0: one a core", default="0", parse=whole(0, 4096)),
+    Option(
+        name="max-bad",
+        help="more bad images, in percent, are a failure",
+        default="0.1",
+        parse=percent,
+    ),
+)
+COMMAND = Command(
+    name="pack",
+    help="Packs listed images into RecordIO shards; without lists, lists them first.",
+    options=(
+        Option(name="prefix", help="lists: PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
+        Option(
+            name="root", help="what the lists' paths begin at; with --from-tar a tar", parse=path
+        ),
+        Option(name="from-tar", help="ROOT is a tar of class tars, read as it is", default=False),
+        Option(
+            name="out",
+            help="folder of the shards, the lists' own if not given",
+            default="",
+            parse=path_or_none,
+        ),
+        CHUNKS,
+        PER_SHARD,
+        *ENCODING,
+        *PACKING,
+    ),
+    plan=_plan,
+)

@@ -1,0 +1,255 @@
+"""Command `prepare`: all of it, from a tree or a tar of tars to shards that read back."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from im2rec_tools.cli import Command, Option, tree_root, whole
+from im2rec_tools.commands.filter import filter_tree, filtered_root
+from im2rec_tools.commands.pack import ENCODING, PACKING, Encoding, pack_lists
+from im2rec_tools.commands.split import SMALL, Small, Split, split, validation_root
+from im2rec_tools.commands.untar import untar
+from im2rec_tools.commands.verify import verify_all
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import held, size
+from im2rec_tools.formats import lists
+from im2rec_tools.formats.lists import Images, gather
+from im2rec_tools.formats.recipe import Recipe, told
+from im2rec_tools.formats.tree import sizes, walk
+from im2rec_tools.packing.packer import Work, shard_of, unfinished
+from im2rec_tools.packing.verify import Contents
+from im2rec_tools.progress import Plan, Progress, Update
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What to make of a tree: which classes, validation images, numbers of shards, encoding."""
+
+    min_images: int = 0
+    split: Split = field(default_factory=Split)
+    train_shards: int = 8
+    val_shards: int = 1
+    recipe: Recipe = field(default_factory=Recipe)
+    processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    max_bad: float = 0.001
+
+
+def shards_root(root: Path) -> Path:
+    """Where the shards of the tree at `root` go: 'images' -> 'images_rec'."""
+    return root.with_name(f"{root.name}_rec")
+
+
+def prepare(root: Path, wanted: Wanted) -> Iterator[Update | Contents]:
+    """Makes ROOT_rec/train and ROOT_rec/val of a tree; yields each shard that was read back.
+
+    Run again, it goes on where it was and repeats nothing but the reading back. Raises DataError,
+    before anything changes, where shards are there that are not of these images and settings.
+    """
+    with held(shards_root(root)):
+        yield from _prepare(root, shards_root(root), wanted)
+
+
+def _prepare(root: Path, out: Path, wanted: Wanted) -> Iterator[Update | Contents]:
+    has_shards = any(out.glob("*/*.rec"))
+    if wanted.min_images:
+        yield from _moving(filter_tree(root, least=wanted.min_images), out, has_shards)
+    if wanted.split.images:
+        yield from _moving(split(root, wanted.split), out, has_shards)
+    sets = _sets(root, wanted)
+    labels = _labels(root, wanted)
+    works = []
+    for name, tree, count in sets:
+        images = Images()
+        yield from gather(walk(tree), dict(labels), images, grow=False)
+        works.append(
+            _listed(
+                Work(
+                    lists=lists.paths(out / "lists" / name, count),
+                    source=tree,
+                    folder=out / name,
+                    recipe=wanted.recipe,
+                    processes=wanted.processes,
+                ),
+                images,
+            )
+        )
+    lists.write_labels(out / "labels.txt", labels)
+    if len(sets) == 1:
+        yield f"{validation_root(root)} is not there: no shards for validation"
+    for work in works:
+        for update in pack_lists(work, wanted.max_bad):
+            yield _named(update, work.folder.name)
+    yield from _read_back(
+        [shard_of(lst, work.folder) for work in works for lst in work.lists], wanted.processes
+    )
+
+
+def _moving(plan: Plan, out: Path, has_shards: bool) -> Iterator[Update]:
+    if plan.moves and has_shards:
+        raise DataError(
+            f"{out}: holds shards, and {plan.moves} images or classes would move now: it was made "
+            f"with other settings, or the images have changed; move it away, or run as before"
+        )
+    yield from plan.work()
+
+
+def _sets(root: Path, wanted: Wanted) -> list[tuple[str, Path, int]]:
+    sets = [("train", root, wanted.train_shards), ("val", validation_root(root), wanted.val_shards)]
+    return [one for one in sets if one[1].is_dir()]
+
+
+def _labels(root: Path, wanted: Wanted) -> dict[str, int]:
+    """Class to label. A class may have all its images in validation only by our own split."""
+    names = set(sizes(root))
+    val = sizes(validation_root(root)) if validation_root(root).is_dir() else {}
+    strange = sorted(set(val) - names)
+    if strange and not wanted.split.images:
+        place = validation_root(root) / strange[0]
+        raise DataError(f"{place}: is not a class of the training tree {root}")
+    return {name: label for label, name in enumerate(sorted(names | set(val)))}
+
+
+def _listed(work: Work, images: Images) -> Work:
+    """Writes the lists of a set; DataError where its shards were packed from others."""
+    prefix = work.lists[0].parent / work.folder.name
+    indices = lists.order(len(images))
+    there = sorted(work.folder.glob("*.rec"))
+    known = lists.found(prefix)
+    if there and (known != list(work.lists) or not lists.same(known, images, indices)):
+        raise DataError(
+            f"{there[0]}: was packed with other settings, or the images of {work.source} have "
+            f"changed since; move {work.folder.parent} away, or run as before"
+        )
+    if known:
+        unfinished(work)
+    lists.write(prefix, images, indices, len(work.lists))
+    return work
+
+
+def _read_back(shards: list[Path], processes: int) -> Iterator[Progress | Contents]:
+    for update in verify_all(shards, processes):
+        if isinstance(update, Contents) and update.missing:
+            raise DataError(f"{update.path}: has no {update.missing[0]}; move it away, pack again")
+        yield update
+
+
+def _named(update: Update, name: str) -> Update:
+    if isinstance(update, str):
+        return f"{name}: {update}"
+    return Progress(
+        step=f"{update.step} {name}", done=update.done, total=update.total, bad=update.bad
+    )
+
+
+def _plan(
+    dir: Path,
+    *,
+    root: str,
+    min_images: int,
+    val_per_class: int,
+    seed: int,
+    small: Small,
+    train_shards: int,
+    val_shards: int,
+    processes: int,
+    max_bad: float,
+    **encoding: bool,
+) -> Plan:
+    wanted = Wanted(
+        min_images=min_images,
+        split=Split(images=val_per_class, seed=seed, small=small),
+        train_shards=train_shards,
+        val_shards=val_shards,
+        recipe=Encoding(**encoding).recipe(),
+        processes=processes or len(os.sched_getaffinity(0)),
+        max_bad=max_bad,
+    )
+    tree = tree_root("--root", root or str(dir.with_suffix("") if dir.is_file() else dir))
+    first = (
+        untar(
+            dir,
+            tree,
+            scratch=tree,
+            max_bad=max_bad,
+            also_in=(filtered_root(tree), validation_root(tree)),
+        )
+        if dir.is_file()
+        else None
+    )
+    if not first and not dir.is_dir():
+        raise DataError(f"{dir}: no such folder or tar; expected one with a folder a class")
+
+    def work() -> Iterator[Update]:
+        if first:
+            yield from first.work()
+        yield from _told(tree, prepare(tree, wanted))
+
+    def says() -> Iterator[str]:
+        if first:
+            yield from first.says
+            yield f"would then move {val_per_class} images of each class to {validation_root(tree)}"
+            if min_images:
+                yield f"and classes with fewer than {min_images} images to {filtered_root(tree)}"
+        elif min_images:
+            yield from filter_tree(tree, least=min_images).says
+        if tree.is_dir() and val_per_class:
+            yield from split(tree, wanted.split).says
+        yield (
+            f"would list and pack {tree} into {train_shards} shards for training and {val_shards} "
+            f"for validation in {shards_root(tree)}, and read them back; {told(wanted.recipe)}"
+        )
+
+    return Plan(says=says(), work=work)
+
+
+def _told(tree: Path, updates: Iterator[Update | Contents]) -> Iterator[Update]:
+    images = shards = total = 0
+    for update in updates:
+        if isinstance(update, Contents):
+            bytes_ = update.path.stat().st_size
+            images, shards, total = images + update.images, shards + 1, total + bytes_
+            yield (
+                f"{update.path}: {update.images} images of {len(update.labels)} classes, "
+                f"{size(bytes_)}, read back"
+            )
+        else:
+            yield update
+    yield f"{images} images in {shards} shards, {size(total)}, read back: {shards_root(tree)}"
+
+
+COMMAND = Command(
+    name="prepare",
+    help="From a tree, or a tar of class tars, to shards in DIR_rec that read back.",
+    options=(
+        Option(
+            name="dir",
+            help="labelled tree: a folder of images a class; or a tar of class tars",
+            parse=tree_root,
+        ),
+        Option(
+            name="root",
+            help="where a tar is unpacked; its name without .tar if not given",
+            default="",
+        ),
+        Option(
+            name="min-images",
+            help="classes with fewer move to DIR_filtered; 0: none",
+            default="0",
+            parse=whole(0),
+        ),
+        Option(
+            name="val-per-class",
+            help="images of each class that MOVE to DIR_val; 0: use what is there",
+            default="50",
+            parse=whole(0),
+        ),
+        Option(name="seed", help="of the validation images", default="0", parse=whole(0)),
+        SMALL,
+        Option(name="train-shards", help="number of shards", default="8", parse=whole(1)),
+        Option(name="val-shards", help="number of shards", default="1", parse=whole(1)),
+        *ENCODING,
+        *PACKING,
+    ),
+    plan=_plan,
+)

@@ -1,0 +1,124 @@
+"""Command `to-tfrecord`: RecordIO shards to TFRecord shards of ImageNet's Examples."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from im2rec_tools.cli import Command, Option, path, path_or_none, whole
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import check_space, held, size, write_whole
+from im2rec_tools.files import whole as whole_file
+from im2rec_tools.formats import lists, tfrecord
+from im2rec_tools.formats.recordio import count_records, frame, records, unpack
+from im2rec_tools.formats.tree import recs
+from im2rec_tools.packing import manifest
+from im2rec_tools.progress import Plan, Progress, Update
+
+_SAY_EVERY = 500
+
+
+def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> tfrecord.Example:
+    import simplejpeg  # noqa: PLC0415 - only when there is something to convert
+
+    from im2rec_tools.formats.images import check  # noqa: PLC0415
+
+    record = unpack(payload, where)
+    if len(record.labels) != 1 or not record.labels[0].is_integer():
+        raise DataError(f"{where}: expected one whole label, got {record.labels}")
+    label = int(record.labels[0])
+    if max(abs(label), abs(label + offset)) > tfrecord.LARGEST_LABEL:
+        raise DataError(
+            f"{where}: expected a label that stays within ±2^24 with --label-offset {offset}, got "
+            f"{label}; from-tfrecord could not read it back"
+        )
+    try:
+        height, width = check(record.image)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+    jpeg = record.image.startswith(b"\xff\xd8")
+    grey = jpeg and simplejpeg.decode_jpeg_header(record.image)[2] == "Gray"
+    return tfrecord.Example(
+        image=record.image,
+        label=label + offset,
+        synset=names.get(label, ""),
+        filename=str(record.index),
+        height=height,
+        width=width,
+        channels=1 if grey else 3,
+    )
+
+
+def _convert(rec: Path, target: Path, names: dict[int, str], offset: int) -> Iterator[None]:
+    made = manifest.read(rec)
+    with whole_file(target) as file:
+        for number, (at, payload) in enumerate(records(rec)):
+            where = f"{rec}: record {number} at byte {at}"
+            if made and not manifest.is_packed(made, number, frame(payload)):
+                raise DataError(f"{where}: differs from what was packed")
+            example = _example(payload, where, names, offset)
+            file.write(tfrecord.frame(tfrecord.emit(example)))
+            yield
+
+
+def _check_settings(
+    path: Path, shards: list[Path], targets: list[Path], options: list[Any]
+) -> None:
+    """Keeps what files are made of; DataError where those that are there were made of other."""
+    sources: list[list[Any]] = []
+    for rec in shards:
+        made = manifest.read(rec)
+        sources.append([rec.name, made.crc32c if made else rec.stat().st_mtime_ns])
+    text = json.dumps({"sources": sources, "options": options}, indent=1) + "\n"
+    there = [target for target in targets if target.exists()]
+    if there and not (path.is_file() and path.read_text(encoding="utf-8") == text):
+        raise DataError(f"{there[0]}: was made of other shards or with other options; move it away")
+    write_whole(path, text)
+
+
+def _plan(path: Path, out: Path, *, set: str, labels: Path | None, label_offset: int) -> Plan:
+    shards = recs(path)
+    found = lists.read_labels(labels) if labels else {}
+    names = {label: name for name, label in found.items()}
+    targets = [out / f"{set}-{n:05}-of-{len(shards):05}" for n in range(len(shards))]
+
+    def work() -> Iterator[Update]:
+        with held(out):
+            _check_settings(out / f"to_tfrecord_{set}.json", shards, targets, [names, label_offset])
+            left = [pair for pair in zip(shards, targets, strict=True) if not pair[1].exists()]
+            total = sum(count_records(rec) for rec, _ in left)
+            check_space(out, sum(rec.stat().st_size for rec, _ in left), "name another folder")
+            done = 0
+            for rec, target in left:
+                for _ in _convert(rec, target, names, label_offset):
+                    done += 1
+                    if done % _SAY_EVERY == 0:
+                        yield Progress(step="converting", done=done, total=total)
+        yield (
+            f"{done} images in {len(left)} TFRecord files, {len(targets) - len(left)} were there: "
+            f"{out}/{set}-*-of-{len(shards):05}, "
+            f"{size(sum(target.stat().st_size for target in targets))}"
+        )
+
+    says = (f"would write {target} from {rec}" for rec, target in zip(shards, targets, strict=True))
+    return Plan(says=says, work=work)
+
+
+OFFSET = Option(
+    name="label-offset",
+    help="added to labels on the way to TFRecord, where 0 is the background",
+    default="1",
+    parse=whole(0, 1),
+)
+COMMAND = Command(
+    name="to-tfrecord",
+    help="Converts RecordIO shards to TFRecords with the fields of ImageNet's.",
+    options=(
+        Option(name="path", help="a .rec, or a folder of them", parse=path),
+        Option(name="out", help="folder of the TFRecord files", parse=path),
+        Option(name="set", help="first part of their names: train, validation", default="train"),
+        Option(name="labels", help="labels file, for class names", default="", parse=path_or_none),
+        OFFSET,
+    ),
+    plan=_plan,
+)

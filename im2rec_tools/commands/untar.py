@@ -1,0 +1,205 @@
+"""Command `untar`: a tar of class tars to class folders."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from im2rec_tools.cli import Command, Option, path, path_or_none, percent
+from im2rec_tools.errors import DamagedTarError, DataError
+from im2rec_tools.files import check_space, create, existing, held, remove, row, size, write_whole
+from im2rec_tools.formats.tars import TWICE, Member, Refused, distinct, members, read_at
+from im2rec_tools.progress import Plan, Progress, Update
+
+_SAY_EVERY = 200
+
+
+@dataclass(kw_only=True)
+class _Count:
+    """What has been unpacked so far, and what has not and why."""
+
+    tar: Path
+    files: int = 0
+    bytes: int = 0
+    classes: int = 0
+    bad: dict[str, str] = field(default_factory=dict)
+    damaged: int = 0
+
+    @property
+    def progress(self) -> Progress:
+        """Files so far; how far it is goes by bytes."""
+        far = min(1.0, self.bytes / max(1, self.tar.stat().st_size))
+        return Progress(step="unpacking", done=self.files, bad=len(self.bad), fraction=far)
+
+
+def bad_of(root: Path) -> Path:
+    """Where what was not unpacked is listed."""
+    return root.with_name(f"{root.name}.bad.tsv")
+
+
+def untar(
+    tar: Path, root: Path, *, scratch: Path, max_bad: float, also_in: tuple[Path, ...] = ()
+) -> Plan:
+    """Unpacks each class tar to ROOT/CLASS, and files that are in no class tar to ROOT.
+
+    A class is written in `scratch` and takes its name when it is whole. One that is there, or in
+    `also_in`, is left as it is. Links, devices and names that lead out of the folder are left out
+    and listed. Raises DataError for a damaged tar, or where there is not enough free space.
+    """
+    outer = list(members(tar))
+    found, twice = distinct([one for one in outer if isinstance(one, Member)])
+    places = (root, *also_in)
+    left = [one for one in found if not any(_target(at, one).exists() for at in places)]
+    needed = sum(one.size for one in left)
+
+    def work() -> Iterator[Update]:
+        instead = "unpack to another disk, or pack straight from the tar (pack --from-tar)"
+        check_space(root, needed, instead)
+        if left and _device(scratch) != _device(root):
+            check_space(scratch, max(one.size for one in left), "name another --scratch")
+        count = _Count(tar=tar, bytes=sum(one.size for one in found) - needed)
+        count.bad = _known(root) | {one.name: one.why for one in outer if isinstance(one, Refused)}
+        if len(left) < len(found):
+            yield f"{len(found) - len(left)} of {len(found)} are there already"
+        yield count.progress
+        with held(root):
+            for member in left:
+                yield from _unpack(member, root, scratch, count)
+            count.bad |= twice
+            yield from _totals(root, count, max_bad)
+
+    return Plan(
+        says=[
+            f"would unpack {len(left)} of {len(found)} classes or files of {tar} to {root}: "
+            f"{size(needed)}"
+        ],
+        work=work,
+    )
+
+
+def _device(folder: Path) -> int:
+    return existing(folder).stat().st_dev
+
+
+def _target(root: Path, member: Member) -> Path:
+    return root / (member.class_name if member.is_class else member.name)
+
+
+def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterator[Progress]:
+    target = _target(root, member)
+    work = scratch / f".{root.name}-{target.name}.part"
+    try:
+        remove(work)
+        work.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        before = len(count.bad)
+        with count.tar.open("rb") as file:
+            if member.is_class:
+                work.mkdir()
+                yield from _unpack_class(file.fileno(), member, work, count)
+                count.classes += 1
+            else:
+                with create(work) as made:
+                    made.write(read_at(file.fileno(), member.offset, member.size))
+                count.files += 1
+                count.bytes += member.size
+        if len(count.bad) > before:
+            _write_bad(root, count)
+        _settle(work, target)
+        count.bad.pop(member.name, None)  # what an earlier run found damaged
+    except DamagedTarError as error:  # the other classes may be whole
+        count.damaged += 1
+        count.bad[member.name] = str(error)
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written ({error.strerror})") from error
+    finally:
+        remove(work)
+    if count.files % _SAY_EVERY == 0 or member.is_class:
+        yield count.progress
+
+
+def _unpack_class(
+    descriptor: int, outer: Member, folder: Path, count: _Count
+) -> Iterator[Progress]:
+    for member in members(count.tar, outer):
+        if isinstance(member, Refused):
+            count.bad[f"{outer.name}/{member.name}"] = member.why
+            continue
+        file = folder / member.name
+        above = [folder / part for part in PurePosixPath(member.name).parents]
+        if file.exists() or any(part.is_file() for part in above):
+            count.bad[f"{outer.name}/{member.name}"] = TWICE
+            continue
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(read_at(descriptor, member.offset, member.size))
+        count.files += 1
+        count.bytes += member.size
+        if count.files % _SAY_EVERY == 0:
+            yield count.progress
+
+
+def _settle(work: Path, target: Path) -> None:
+    """Gives what is whole its name; a scratch on another disk is copied first."""
+    if work.stat().st_dev == target.parent.stat().st_dev:
+        work.rename(target)
+        return
+    near = target.with_name(f".{target.name}.part")
+    remove(near)
+    shutil.move(work, near)
+    near.rename(target)
+
+
+def _known(root: Path) -> dict[str, str]:
+    """What earlier runs refused."""
+    if not bad_of(root).is_file():
+        return {}
+    rows = (line.split("\t") for line in bad_of(root).read_text(encoding="utf-8").splitlines())
+    return {cells[0]: cells[-1] for cells in rows if len(cells) == 2}
+
+
+def _write_bad(root: Path, count: _Count) -> None:
+    write_whole(bad_of(root), "".join(row(name, why) for name, why in count.bad.items()))
+
+
+def _totals(root: Path, count: _Count, max_bad: float) -> Iterator[str]:
+    text = f"{count.files} files, {count.classes} classes unpacked to {root}"
+    if not count.bad:
+        bad_of(root).unlink(missing_ok=True)
+        yield f"{text}, none refused"
+        return
+    _write_bad(root, count)
+    there = sum(len(files) for _, _, files in os.walk(root))
+    text = f"{text}, {len(count.bad)} refused so far: {bad_of(root)}"
+    if count.damaged:
+        raise DataError(f"{text}; {count.damaged} class tars are damaged")
+    if len(count.bad) > max_bad * (there + len(count.bad)):
+        raise DataError(f"{text}; --max-bad allows {max_bad * 100:g} %")
+    yield text
+
+
+def _plan(tar: Path, root: Path, *, scratch: Path | None, max_bad: float) -> Plan:
+    return untar(tar, root, scratch=scratch or root, max_bad=max_bad)
+
+
+COMMAND = Command(
+    name="untar",
+    help="Unpacks a tar of class tars, such as fall11_whole.tar, to a folder a class.",
+    options=(
+        Option(name="tar", help="tar of class tars", parse=path),
+        Option(name="root", help="folder of the class folders", parse=path),
+        Option(
+            name="scratch",
+            help="folder where a class is written until it is whole; ROOT if not given",
+            default="",
+            parse=path_or_none,
+        ),
+        Option(
+            name="max-bad",
+            help="more refused files, in percent, are a failure",
+            default="0.1",
+            parse=percent,
+        ),
+    ),
+    plan=_plan,
+)

@@ -1,0 +1,1 @@
+"""File formats: RecordIO, image lists, tar, TFRecord, class folders."""

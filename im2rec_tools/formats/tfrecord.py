@@ -1,0 +1,187 @@
+"""TFRecord files of ImageNet's Examples: framing with CRC-32C, and the fields in them."""
+
+
+# ruff: noqa: PLC0415 - protobuf takes long to load, and few commands need it
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from google_crc32c import value
+
+from im2rec_tools.errors import DataError
+
+_MASK = 0xA282EAD8
+_LABEL = "image/class/label"
+LARGEST_LABEL = 2**24  # beyond it a 32-bit float, which a record has, skips whole numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """An image as ImageNet's TFRecords hold it; label 0 is the background."""
+
+    image: bytes
+    label: int
+    synset: str = ""
+    text: str = ""
+    filename: str = ""
+    height: int
+    width: int
+    channels: int = 3
+
+
+def masked(data: bytes) -> int:
+    """The CRC-32C of the data, masked as TFRecord does."""
+    crc: int = value(data)
+    return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
+
+
+def frame(data: bytes) -> bytes:
+    """A record: length, its masked CRC, the data, their masked CRC; all little endian."""
+    length = struct.pack("<Q", len(data))
+    head = length + struct.pack("<I", masked(length))
+    return head + data + struct.pack("<I", masked(data))
+
+
+def records(path: Path) -> Iterator[bytes]:
+    """The data of each record; DataError where a CRC is wrong or the file is cut off."""
+    size, offset, number = path.stat().st_size, 0, 0
+    with path.open("rb") as file:
+        while offset < size:
+            where = f"{path}: record {number} at byte {offset} of {size}"
+            head = file.read(12)
+            if len(head) < 12:
+                raise DataError(f"{where}: is cut off")
+            length, crc = struct.unpack("<QI", head)
+            if crc != masked(head[:8]):
+                raise DataError(f"{where}: the checksum of its length is wrong")
+            if length + 16 > size - offset:
+                raise DataError(f"{where}: is cut off")
+            data = file.read(length)
+            if struct.unpack("<I", file.read(4))[0] != masked(data):
+                raise DataError(f"{where}: its checksum is wrong")
+            yield data
+            offset, number = offset + length + 16, number + 1
+
+
+@cache
+def _message() -> Any:
+    """TensorFlow's Example, from its published definition (example.proto, feature.proto)."""
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    types = {
+        "bytes": FieldDescriptorProto.TYPE_BYTES,
+        "float": FieldDescriptorProto.TYPE_FLOAT,
+        "int64": FieldDescriptorProto.TYPE_INT64,
+    }
+    file = FileDescriptorProto(name="example.proto", package="tensorflow", syntax="proto3")
+    for kind, number in types.items():
+        message = file.message_type.add(name=f"{kind.capitalize()}List")
+        message.field.add(name="value", number=1, type=number, label=3)
+    feature = file.message_type.add(name="Feature")
+    feature.oneof_decl.add(name="kind")
+    for number, kind in enumerate(("bytes", "float", "int64"), 1):
+        name = f".tensorflow.{kind.capitalize()}List"
+        feature.field.add(
+            name=f"{kind}_list", number=number, type=11, label=1, type_name=name, oneof_index=0
+        )
+    features = file.message_type.add(name="Features")
+    entry = features.nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=9, label=1)
+    entry.field.add(name="value", number=2, type=11, label=1, type_name=".tensorflow.Feature")
+    name = ".tensorflow.Features.FeatureEntry"
+    features.field.add(name="feature", number=1, type=11, label=3, type_name=name)
+    example = file.message_type.add(name="Example")
+    example.field.add(name="features", number=1, type=11, label=1, type_name=".tensorflow.Features")
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
+
+
+def _format(image: bytes) -> str:
+    starts = {b"\xff\xd8": "JPEG", b"\x89PNG": "PNG", b"BM": "BMP"}
+    return next((name for start, name in starts.items() if image.startswith(start)), "")
+
+
+def emit(example: Example) -> bytes:
+    """The Example as a protocol buffer, the same bytes for the same values."""
+    message = _message()()
+    feature = message.features.feature
+    texts: dict[str, bytes] = {
+        "image/encoded": example.image,
+        "image/format": _format(example.image).encode(),
+        "image/colorspace": b"RGB" if example.channels == 3 else b"Grayscale",
+        "image/class/synset": example.synset.encode(),
+        "image/class/text": example.text.encode(),
+        "image/filename": example.filename.encode(),
+    }
+    numbers = {
+        "image/height": example.height,
+        "image/width": example.width,
+        "image/channels": example.channels,
+        "image/class/label": example.label,
+        "image/object/bbox/label": None,
+    }
+    for key, data in texts.items():
+        feature[key].bytes_list.value.append(data)
+    for key, number in numbers.items():
+        feature[key].int64_list.value.extend([] if number is None else [number])
+    for key in ("xmin", "xmax", "ymin", "ymax"):
+        feature[f"image/object/bbox/{key}"].float_list.SetInParent()
+    encoded: bytes = message.SerializeToString(deterministic=True)
+    return encoded
+
+
+def parse(data: bytes, where: str) -> Example:
+    """The Example of a record; DataError naming `where` for one that is not of an image."""
+    from google.protobuf.message import DecodeError
+
+    message = _message()()
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise DataError(f"{where}: not a tf.train.Example ({error})") from error
+    feature = message.features.feature
+    texts = {key: _first(feature[key].bytes_list.value, b"") for key in feature}
+    numbers = {key: _first(feature[key].int64_list.value, 0) for key in feature}
+    if not texts.get("image/encoded") or _LABEL not in feature:
+        raise DataError(f"{where}: expected image/encoded and {_LABEL}, found {', '.join(feature)}")
+
+    def decoded(key: str) -> str:
+        return bytes(texts.get(key, b"")).decode(errors="replace")
+
+    return Example(
+        image=bytes(texts["image/encoded"]),
+        label=_label(feature[_LABEL], where),
+        synset=decoded("image/class/synset"),
+        text=decoded("image/class/text"),
+        filename=decoded("image/filename"),
+        height=int(numbers.get("image/height", 0)),
+        width=int(numbers.get("image/width", 0)),
+        channels=int(numbers.get("image/channels", 0)),
+    )
+
+
+def _label(feature: Any, where: str) -> int:
+    """The label of a feature: one whole number that a record's 32-bit float holds exactly."""
+    kind = feature.WhichOneof("kind")
+    values = list(getattr(feature, kind).value) if kind else []
+    if kind == "bytes_list" or len(values) != 1:
+        got = f"{len(values)} values" if len(values) != 1 else f"bytes {values[0][:20]!r}"
+        raise DataError(f"{where}: {_LABEL}: expected one whole number, got {got}")
+    label = values[0]
+    if label != label or not -LARGEST_LABEL <= label <= LARGEST_LABEL or label != int(label):  # noqa: PLR0124
+        raise DataError(
+            f"{where}: {_LABEL}: expected a whole number from -2^24 to 2^24, got {label}"
+        )
+    return int(label)
+
+
+def _first(values: Any, default: bytes | int) -> Any:
+    return values[0] if len(values) else default

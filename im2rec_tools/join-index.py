@@ -1,1 +1,0 @@
-join_index.py

@@ -1,0 +1,1 @@
+"""From image lists to shards: encoding processes, their order, manifests, verification."""

@@ -1,0 +1,109 @@
+"""A packing process: encodes blocks of images, and writes each where it is told.
+
+What is encoded stays here until its place in the shard is known; no image travels between
+processes. The process that packs asks, and gets one answer to each message.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+from google_crc32c import extend
+
+from im2rec_tools.errors import DataError
+from im2rec_tools.formats.images import encode
+from im2rec_tools.formats.lists import Entry
+from im2rec_tools.formats.recipe import Recipe
+from im2rec_tools.formats.recordio import ImageRecord, framed
+from im2rec_tools.formats.tars import read_at
+from im2rec_tools.packing.messages import Answer, Block, Done, Encoded, Message, Write
+
+
+class Encoder:
+    """Answers messages; holds encoded blocks until they are written."""
+
+    def __init__(self, source: Path, recipe: Recipe, position: Any) -> None:
+        self._recipe, self._position = recipe, position
+        self._root = str(source)
+        self._tar = os.open(source, os.O_RDONLY) if source.is_file() else -1
+        self._held: dict[int, bytearray] = {}
+        self._open: tuple[Path, int] | None = None
+
+    def answer(self, message: Message) -> Answer:
+        """Does what a message asks."""
+        if isinstance(message, Block):
+            return self._encode(message)
+        try:
+            if isinstance(message, Write):
+                self._write(message)
+            else:
+                os.fsync(self._file(message.path))
+        except OSError as error:
+            return Done(asked=message, problem=error.strerror or str(error))
+        return Done(asked=message)
+
+    def _encode(self, block: Block) -> Encoded:
+        records = bytearray()
+        index: list[tuple[int, int]] = []
+        bad: list[tuple[Entry, str]] = []
+        crcs: list[int] = []
+        for at, entry in enumerate(block.entries):
+            self._position[:] = (block.number, at)
+            try:
+                data = self._read(entry.path, block.places[at] if block.places else None)
+                image = encode(data, self._recipe)
+                labels = entry.labels if self._recipe.labels == "all" else entry.labels[:1]
+                data = framed(ImageRecord(index=entry.index, labels=labels, image=image))
+            except DataError as error:
+                bad.append((entry, str(error)))
+            except OSError as error:
+                bad.append((entry, f"cannot be read ({error.strerror})"))
+            else:
+                index.append((entry.index, len(records)))
+                crcs.append(extend(0, data))
+                records += data
+        self._held[block.number] = records
+        return Encoded(
+            number=block.number,
+            length=len(records),
+            crc32c=extend(0, bytes(records)),
+            index=tuple(index),
+            records_crc32c=tuple(crcs),
+            bad=tuple(bad),
+        )
+
+    def _read(self, path: str, place: tuple[int, int] | None) -> bytes:
+        if place is not None:
+            return read_at(self._tar, *place)
+        # As upstream joins them: an absolute path stays as it is.
+        full = os.path.join(self._root, path)  # noqa: PTH118 - no objects: there are millions
+        # Without O_NONBLOCK a named pipe would be waited for.
+        descriptor = os.open(full, os.O_RDONLY | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise DataError("not a regular file")
+            return file.read()
+
+    def _write(self, message: Write) -> None:
+        left, offset = memoryview(self._held.pop(message.number)), message.offset
+        descriptor = self._file(message.path)
+        while left:
+            written = os.pwrite(descriptor, left, offset)
+            left, offset = left[written:], offset + written
+
+    def _file(self, path: Path) -> int:
+        if self._open is None or self._open[0] != path:
+            if self._open is not None:
+                os.close(self._open[1])
+            self._open = (path, os.open(path, os.O_WRONLY | os.O_NOFOLLOW))
+        return self._open[1]
+
+
+def server(position: Any, source: Path, recipe: Recipe) -> Callable[[Message], Answer]:
+    """What a packing process does with each message."""
+    cv2.setNumThreads(1)
+    return Encoder(source, recipe, position).answer

@@ -1,0 +1,307 @@
+"""Lists of images to shards: blocks of images go to packing processes and are written in order."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from im2rec_tools.errors import DataError
+from im2rec_tools.files import check_space, create, flush_folder, part_of, row, write_whole
+from im2rec_tools.formats import lists as listing
+from im2rec_tools.formats.crc32c import joined
+from im2rec_tools.formats.recipe import Recipe
+from im2rec_tools.packing import manifest
+from im2rec_tools.packing.manifest import Manifest
+from im2rec_tools.packing.messages import Answer, Block, Done, Encoded, Sync, Write
+from im2rec_tools.packing.pool import Pool
+from im2rec_tools.progress import Progress
+from im2rec_tools.words import quoted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Lists to pack: where their images are (a folder or a tar), into which folder, and how.
+
+    `place` gives offset and size in the tar of an image's path; `refused` has the members of the
+    tar that are not packed, with the reason.
+    """
+
+    lists: Sequence[Path]
+    source: Path
+    folder: Path
+    recipe: Recipe
+    processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    place: Callable[[str], tuple[int, int]] | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def shard_of(lst: Path, folder: Path) -> Path:
+    """The .rec that a list is packed into."""
+    return folder / f"{lst.stem}.rec"
+
+
+def bad_of(rec: Path) -> Path:
+    """Where the images that a shard leaves out are listed."""
+    return rec.with_suffix(".bad.tsv")
+
+
+def refused_of(work: Work) -> Path:
+    """Where the members of a tar that are not packed are listed."""
+    return work.folder / f"{work.source.name}.bad.tsv"
+
+
+def unfinished(work: Work) -> list[Path]:
+    """The lists whose shards are not there yet.
+
+    Raises DataError for a shard that is there and was made of another list or by another recipe.
+    """
+    return [lst for lst in work.lists if not _is_packed(lst, work)]
+
+
+def _is_packed(lst: Path, work: Work) -> bool:
+    rec = shard_of(lst, work.folder)
+    made = manifest.read(rec)
+    if not rec.exists():
+        if made is None and rec.with_suffix(".idx").exists():
+            raise DataError(f"{rec.with_suffix('.idx')}: is there already; move it away")
+        return False
+    if made is None:
+        raise DataError(f"{rec}: is there already, without a manifest; move it away")
+    found = rec.stat().st_size
+    if made.bytes != found:
+        raise DataError(f"{rec}: expected {made.bytes} bytes, found {found}; move it away")
+    differs = [
+        f"{name} {quoted(made.recipe.get(name))}, now {quoted(value)}"
+        for name, value in asdict(work.recipe).items()
+        if made.recipe.get(name) != value
+    ]
+    if made.list_sha256 != manifest.digest(lst):
+        differs.append("another list")
+    if differs:
+        raise DataError(
+            f"{rec}: was packed with other settings ({'; '.join(differs)}); move it away, or pack "
+            f"into another folder"
+        )
+    return True
+
+
+_IMAGES_A_BLOCK = 16
+_PIXELS_A_BLOCK = 4  # images, where they are kept as pixels: blocks are held in memory
+_BLOCKS_AHEAD = 3  # for each process, of the first that is not written
+_ESTIMATES = (1, 256)  # from how many images on the space for all is estimated
+_WAIT_SECONDS = 0.2
+_MODULE = "im2rec_tools.packing.encoder"
+
+
+@dataclass(kw_only=True)
+class _Shard:
+    """A shard that is being written."""
+
+    lst: Path
+    rec: Path
+    total: int
+    index: IO[bytes]
+    bad_list: IO[bytes]
+    seen: int = 0
+    unwritten: int = 0
+    offset: int = 0
+    crc32c: int = 0
+    images: int = 0
+    first_bad: str = ""
+    records: list[str] = field(default_factory=list)
+
+    @property
+    def parts(self) -> dict[Path, Path]:
+        """Where its files are now, and what they will be called; the .rec comes last."""
+        names = (self.rec.with_suffix(".idx"), bad_of(self.rec), self.rec)
+        return {part_of(name): name for name in names}
+
+
+def packed(work: Work, lists: Sequence[Path], totals: dict[Path, int]) -> Iterator[Progress]:
+    """Packs these lists, of so many images each, into NAME.rec, .idx, .json and NAME.bad.tsv.
+
+    Images that cannot be read are left out and listed. Raises DataError where a shard has none
+    left, where the disk is full, or where a packing process dies; what is finished stays.
+    """
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(Pool(work.processes, _MODULE, work.source, work.recipe))
+        line = _Line(work, pool, sum(totals[lst] for lst in lists))
+        stack.callback(line.forget)
+        feed = _blocks(work, lists)
+        waiting = next(feed, None)
+        while waiting or line.outstanding:
+            while waiting and pool.has_room and line.has_room:
+                lst, block = waiting
+                line.give(lst, totals[lst], block)
+                waiting = next(feed, None)
+            for answer in pool.answers(_WAIT_SECONDS):
+                line.take(answer)
+            yield line.progress
+        line.check_end()
+
+
+def _blocks(work: Work, lists: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
+    size = _PIXELS_A_BLOCK if work.recipe.encoding == "raw" else _IMAGES_A_BLOCK
+    number = 0
+    for lst in lists:
+        entries = listing.read(lst)
+        while block := tuple(islice(entries, size)):
+            places = tuple(work.place(entry.path) for entry in block) if work.place else ()
+            yield lst, Block(number=number, entries=block, places=places)
+            number += 1
+
+
+class _Line:
+    """Blocks on their way: given, encoded in any order, written in theirs."""
+
+    def __init__(self, work: Work, pool: Pool, total: int) -> None:
+        self._work, self._pool, self._total = work, pool, total
+        self._shards: list[_Shard] = []
+        self._owners: dict[int, tuple[_Shard, int]] = {}
+        self._encoded: dict[int, Encoded] = {}
+        self._next = 0
+        self._bytes = self._done = self._bad = 0
+        self._estimates = list(_ESTIMATES)
+        self.outstanding = 0
+
+    @property
+    def progress(self) -> Progress:
+        """How many images are written or left out."""
+        return Progress(step="packing", done=self._done, total=self._total, bad=self._bad)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another block may be held in memory."""
+        return self.outstanding < _BLOCKS_AHEAD * self._work.processes
+
+    def give(self, lst: Path, total: int, block: Block) -> None:
+        """Has a block of a list encoded."""
+        if not self._shards or self._shards[-1].lst != lst:
+            self._shards.append(self._begun(lst, total))
+        shard = self._shards[-1]
+        shard.unwritten += 1
+        self._owners[block.number] = (shard, len(block.entries))
+        self.outstanding += 1
+        self._pool.give(block)
+
+    def _begun(self, lst: Path, total: int) -> _Shard:
+        rec = shard_of(lst, self._work.folder)
+        with _writing(rec), contextlib.ExitStack() as undone:
+            rec.parent.mkdir(parents=True, exist_ok=True)
+            files = []
+            for name in (rec, rec.with_suffix(".idx"), bad_of(rec)):
+                files.append(create(part_of(name)))
+                undone.callback(part_of(name).unlink)
+                undone.callback(files[-1].close)
+            undone.pop_all()
+        empty, index, bad_list = files
+        empty.close()
+        return _Shard(lst=lst, rec=rec, total=total, index=index, bad_list=bad_list)
+
+    def take(self, answer: Answer) -> None:
+        """Goes on with what a packing process has done."""
+        if isinstance(answer, Encoded):
+            self._encoded[answer.number] = answer
+            while self._next in self._encoded:
+                self._commit(self._encoded.pop(self._next))
+                self._next += 1
+        elif answer.problem:
+            raise DataError(f"{answer.asked.path}: cannot be written ({answer.problem})")
+        else:
+            self._go_on(answer)
+
+    def _commit(self, block: Encoded) -> None:
+        shard, count = self._owners[block.number]
+        self._check_space(block, count)
+        place = Write(number=block.number, path=part_of(shard.rec), offset=shard.offset)
+        self._pool.give_same(block.number, place)
+        lines = (f"{key}\t{shard.offset + offset}\n" for key, offset in block.index)
+        shard.records += (f"{crc:08x}" for crc in block.records_crc32c)
+        with _writing(shard.rec):
+            shard.index.write("".join(lines).encode())
+            for entry, why in block.bad:
+                shard.bad_list.write(row(entry.index, entry.path, why).encode(errors="replace"))
+                shard.first_bad = shard.first_bad or f"{entry.path}: {why}"
+        shard.crc32c = joined(shard.crc32c, block.crc32c, block.length)
+        shard.offset += block.length
+        shard.images += len(block.index)
+        shard.seen += count
+        self._bytes += block.length
+        self._done += count
+        self._bad += len(block.bad)
+
+    def _check_space(self, block: Encoded, count: int) -> None:
+        """Before a block is written: whether all that is left will fit, by those so far."""
+        done, size = self._done + count, self._bytes + block.length
+        if self._estimates and done >= self._estimates[0]:
+            self._estimates.pop(0)
+            needed = size * self._total // done - self._bytes
+            check_space(self._work.folder, needed, "pack into a folder on another disk")
+
+    def _go_on(self, answer: Done) -> None:
+        shard = next(one for one in self._shards if part_of(one.rec) == answer.asked.path)
+        if isinstance(answer.asked, Sync):
+            self._finish(shard)
+            self._shards.remove(shard)
+            self.outstanding -= 1
+            return
+        shard.unwritten -= 1
+        self._owners.pop(answer.asked.number)
+        self.outstanding -= 1
+        if shard.seen == shard.total and not shard.unwritten:
+            self.outstanding += 1
+            self._pool.give_any(Sync(path=part_of(shard.rec)))
+
+    def _finish(self, shard: _Shard) -> None:
+        if not shard.images:
+            raise DataError(f"{shard.lst}: none of its images could be read; {shard.first_bad}")
+        bad = shard.total - shard.images
+        made = Manifest(
+            schema=manifest.SCHEMA,
+            list_sha256=manifest.digest(shard.lst),
+            recipe=asdict(self._work.recipe),
+            versions=manifest.versions(),
+            images=shard.images,
+            bad=bad,
+            bytes=shard.offset,
+            crc32c=f"{shard.crc32c:08x}",
+            records_crc32c="".join(shard.records),
+        )
+        write_whole(shard.rec.with_suffix(".json"), manifest.text(made))
+        with _writing(shard.rec):
+            for file in (shard.index, shard.bad_list):
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
+            if not bad:  # one of an attempt before names images that are in this shard
+                part_of(bad_of(shard.rec)).unlink()
+                bad_of(shard.rec).unlink(missing_ok=True)
+            for part, name in shard.parts.items():
+                if bad or name != bad_of(shard.rec):
+                    part.replace(name)
+            flush_folder(shard.rec.parent)
+
+    def check_end(self) -> None:
+        """DataError where a shard is not whole: its list changed while it was packed."""
+        for shard in self._shards:
+            raise DataError(f"{shard.lst}: expected {shard.total} images, found {shard.seen}")
+
+    def forget(self) -> None:
+        """Removes what is not whole."""
+        for shard in self._shards:
+            for file in (shard.index, shard.bad_list):
+                with contextlib.suppress(OSError):  # a full disk, which is told already
+                    file.close()
+            for part in shard.parts:
+                part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror})") from error

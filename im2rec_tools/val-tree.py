@@ -1,1 +1,0 @@
-val_tree.py
