@@ -21,12 +21,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+if not __package__:
+    print("run `python -m bench.auto_batch ...` in this checkout", file=sys.stderr)
+    raise SystemExit(2)
+
 from bench import events
-from bench.arguments import MOST_BATCH, empty
 from bench.errors import SmallShareError, SpecError
 from bench.kvstores import is_distributed
-from bench.memory import oom_kills, told
-from bench.options import Options, parse
+from bench.training.memory import oom_kills, told
+from bench.training.options import MOST_BATCH, Options, empty, parse
 from im2rec_tools.terminal import echo, echo_error, guard
 
 _SECONDS = 600.0
@@ -195,7 +198,7 @@ def _begin(limits: dict[int, int]) -> None:
 
 def _errors(stream: Iterable[str]) -> Iterator[str]:
     """The names of the exceptions that a worker reported."""
-    from bench.decoder import decoded  # noqa: PLC0415 - the Python of a worker may lack msgspec
+    from bench.event_decoder import decoded  # noqa: PLC0415 - the Python of a worker may lack msgspec
 
     for line in stream:
         with suppress(ValueError):

@@ -39,7 +39,7 @@ class Event:
 
 
 def emit(event: Event) -> str:
-    """The event as one line, without its newline; `bench.decoder.decoded` is its inverse."""
+    """The event as one line, without its newline; `bench.event_decoder.decoded` is its inverse."""
     return json.dumps({"event": event.kind, "rank": event.rank, **event.values})
 
 

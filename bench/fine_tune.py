@@ -8,12 +8,16 @@ All options of bench.train_imagenet hold but --network; --load-epoch is the chec
 
 import argparse
 import dataclasses
+import sys
 from collections.abc import Sequence
 
-from bench.arguments import add_all, empty
+if not __package__:
+    print("run `python -m bench.fine_tune ...` in this checkout", file=sys.stderr)
+    raise SystemExit(2)
+
 from bench.errors import SpecError
-from bench.options import Options, given, options_of
 from bench.train_imagenet import main
+from bench.training.options import Options, add_all, empty, given, options_of
 
 # Upstream's, for a network that knows its features already.
 _DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "mom": 0.0}

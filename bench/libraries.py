@@ -6,12 +6,17 @@ Hosts are compared by it, so it holds what is the same wherever the same wheels 
 import ctypes
 import hashlib
 import json
+import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from bench.mxnet_import import mx
+if not __package__:
+    print("run `python -m bench.libraries ...` in this checkout", file=sys.stderr)
+    raise SystemExit(2)
+
+from bench.training.mxnet_shim import mx
 
 _PACKAGES = ("numpy", "simplejpeg")
 # Of OpenCV's build information, what changes how fast images are read.

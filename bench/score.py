@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from bench.arguments import empty
+if not __package__:
+    print("run `python -m bench.score ...` in this checkout", file=sys.stderr)
+    raise SystemExit(2)
+
 from bench.errors import SpecError, is_whole, quoted
-from bench.options import parse
+from bench.training.options import empty, parse
 from im2rec_tools.terminal import echo, echo_error, guard
 
 _READ = ("rgb_mean", "rgb_std", "image_shape", "data_nthreads", "gpus")
@@ -66,10 +69,11 @@ def score(argv: Sequence[str]) -> dict[str, float]:
 
 def _scored(typed: dict[str, Any], options: Any, asked: dict[str, int]) -> dict[str, float]:
     # MXNet is loaded here, after the options are known to be right.
-    from bench import inputs, validation  # noqa: PLC0415
-    from bench.pretrained import predictor  # noqa: PLC0415
-    from bench.shares import all_of  # noqa: PLC0415
-    from bench.worker import contexts  # noqa: PLC0415
+    from bench.data import loader  # noqa: PLC0415
+    from bench.data.partition import all_of  # noqa: PLC0415
+    from bench.training import validation  # noqa: PLC0415
+    from bench.training.checkpoint import predictor  # noqa: PLC0415
+    from bench.training.worker import contexts  # noqa: PLC0415
 
     whole = all_of(options.data_train)
     size = min(options.batch_size, whole.epoch)
@@ -78,7 +82,7 @@ def _scored(typed: dict[str, Any], options: Any, asked: dict[str, int]) -> dict[
     )
     ks = {k for k in asked.values() if k > 1} or {1}
     sums = dict.fromkeys(ks, validation.Score())
-    for data, label, kept in inputs.once(options, whole, size):
+    for data, label, kept in loader.once(options, whole, size):
         scores, labels = run(data)[:kept], label.asnumpy()[:kept]
         if max(ks) > scores.shape[1]:
             raise SpecError(f"--metrics top_k_accuracy_{max(ks)}: has {scores.shape[1]} classes")

@@ -7,22 +7,136 @@ field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 
 """
 
 import contextlib
+import dataclasses
 import itertools
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import rehearsal, secrets
+from bench import secrets
 from bench import trial as trials
-from bench.engines import ENGINES
-from bench.errors import SpecError, brief, is_whole, quoted, unknown
+from bench.engines.catalog import ENGINES
+from bench.errors import SpecError, brief, checked, is_whole, quoted, unknown
+from bench.kvstores import is_distributed
 from bench.networks import describe, named
-from bench.spread import spread
-from bench.trial import FIELDS, Trial
-from bench.values import checked
+from bench.trial import FIELDS, Trial, chosen, make
+
+
+def within(devices: int) -> list[int]:
+    """Device counts on one host: 1, 2, 4 ... and all."""
+    counts = [1]
+    while counts[-1] * 2 < devices:
+        counts.append(counts[-1] * 2)
+    return counts + [devices] * (devices > 1)
+
+
+def spread(data: dict[str, Any], hosts: int, devices: int) -> dict[str, Any]:
+    """What a sweep file says, its device counts replaced by those of a cluster.
+
+    A store within a process goes up to one host's `devices`; a distributed one goes on to all
+    `hosts`, from where the file lets it begin: one device, or two hosts. One worker, the base of
+    all others through that store, is measured in any case. Points that name no device counts stay
+    as they are.
+    """
+    points = data.get("points")
+    if not isinstance(points, list):
+        return data
+    kept = {name: value for name, value in data.items() if name != "devices"}
+    return kept | {
+        "points": [
+            spread_point
+            for point in points
+            for spread_point in _points(data, point, hosts, devices)
+        ]
+    }
+
+
+def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[Any]:
+    said = data | point if isinstance(point, dict) else {}
+    if "devices" not in said:
+        return [point]
+    stores = said.get("kvstore", "local")
+    first, full = _first(said["devices"]), said.get("devices_per_host", 0)
+    beyond = [count * devices for count in within(hosts)[1:]]
+    made = []
+    for store in stores if isinstance(stores, list) else [stores]:
+        one_worker = [devices if said.get("device") == "gpu" else 1]
+        counts = one_worker if is_distributed(store) and 0 < full < first else within(devices)
+        counts += beyond if is_distributed(store) else []
+        if counts:
+            made.append({**point, "kvstore": store, "devices": counts})
+    return made
+
+
+def _first(counts: Any) -> int:
+    """The least of the device counts that a point names."""
+    if isinstance(counts, str):
+        counts = counts.partition("..")[0]
+    listed = counts if isinstance(counts, list) else [counts]
+    texts = (one for one in listed if isinstance(one, str) and is_whole(one))
+    whole = [*map(int, texts), *(one for one in listed if isinstance(one, int))]
+    return min(whole, default=1)
+
+
+_MOST_SECONDS = 1e9
+# Images per second of the whole job, by network and devices.
+Rates = Mapping[tuple[str, int], float]
+
+
+def rehearsal_rates(tables: Any) -> Rates:
+    """The rates of a sweep's [rehearsal.NETWORK] tables of DEVICES = IMAGES_PER_SECOND."""
+    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+        raise SpecError(f"rehearsal: expected [rehearsal.NETWORK] tables, got {quoted(tables)}")
+    found = {}
+    for network, table in tables.items():
+        label = describe(*named(network))
+        for devices, rate in table.items():
+            value = checked(f"rehearsal.{network}.{brief(devices)}", float, rate)
+            if not is_whole(devices) or value <= 0:
+                raise SpecError(
+                    f"rehearsal.{network}: expected DEVICES = IMAGES_PER_SECOND, got "
+                    f"{brief(devices)} = {quoted(rate)}"
+                )
+            found[label, int(devices)] = value
+    return found
+
+
+def with_rehearsal(trial: Trial, rates: Rates) -> Trial:
+    """The trial with windows that last as its rate says, where the fake engine runs it."""
+    rate = rates.get((trial.label, trial.devices))
+    if trial.engine != "fake" or trial.fake_seconds or rate is None:
+        return trial
+    seconds = trial.global_batch * trial.steps_per_window / rate
+    if not 0 < seconds < _MOST_SECONDS:
+        raise SpecError(
+            f"rehearsal.{trial.label}.{trial.devices}: {quoted(rate)} images per second make a "
+            f"window of {seconds:g} s; expected less than {_MOST_SECONDS:g} s"
+        )
+    return dataclasses.replace(trial, fake_seconds=(seconds,))
+
+
+def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
+    """The trials with a fault POINT:ROLE[-INDEX]:KIND[@WINDOW] in those that POINT chooses.
+
+    Raises SpecError where it chooses none or one of them cannot have this fault.
+    """
+    point, _, fault = text.partition(":")
+    if ":" not in fault:
+        raise SpecError(f"--fault: expected POINT:ROLE:KIND, got {quoted(text)}")
+    faulty = chosen(trials, point)
+    return tuple(_faulty(trial, fault) if trial in faulty else trial for trial in trials)
+
+
+def _faulty(trial: Trial, fault: str) -> Trial:
+    fields = dataclasses.asdict(trial)
+    try:
+        return make(fields | {"fake_faults": (*trial.fake_faults, fault)})
+    except SpecError as error:
+        raise SpecError(f"--fault: {trial.name}: {error}") from error
+
 
 SHIPPED = Path(__file__).parent / "sweeps"
 MOST_REPEATS = 1000
@@ -115,14 +229,14 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
         raise SpecError("expected at least one [[points]] table, found none")
     shared = {name: value for name, value in data.items() if name not in _NOT_A_FIELD}
     _check_names(shared)
-    rates = rehearsal.rates(data.get("rehearsal", {}))
+    rates = rehearsal_rates(data.get("rehearsal", {}))
     found: dict[str, Trial] = {}
     for number, point in enumerate(points, 1):
         try:
             _check_names(point)
             for trial in _expand(shared | point, env):
-                played = rehearsal.played(trial, rates)
-                found[played.key] = played
+                full = with_rehearsal(trial, rates)
+                found[full.key] = full
         except SpecError as error:
             raise SpecError(f"point {number}: {error}") from error
         if len(found) > MOST_POINTS:

@@ -13,22 +13,27 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from bench import events, serve
+if not __package__:
+    print(
+        "run `python -m bench.train_imagenet ...` in the folder of this checkout", file=sys.stderr
+    )
+    raise SystemExit(2)
+
+from bench import events
 from bench.auto_batch import sized
-from bench.build import software
-from bench.environment import computing
+from bench.engines import server
+from bench.environment import computing, software
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
-from bench.memory import advice, ran_out
 from bench.notes import as_json
-from bench.options import Options, parse
-from bench.processor import prepare
-from bench.rendezvous import announce
-from bench.series import alike, precision_of
+from bench.statistics.stopping_rule import alike, precision_of
+from bench.training.memory import advice, ran_out
+from bench.training.options import Options, parse
+from bench.training.startup import announce, prepare
 from im2rec_tools.terminal import echo, echo_error, guard
 
 if TYPE_CHECKING:
-    from bench.training import Summary
+    from bench.training.loop import Summary
 
 
 # What tells a process where its job's scheduler is and who else is in it.
@@ -62,15 +67,15 @@ def _run(options: Options) -> "Summary":
     announce()
     # MXNet is loaded here, after the options are known to be right.
     if options.test_io:
-        from bench.reading import read  # noqa: PLC0415
+        from bench.training.input_only import read  # noqa: PLC0415
 
         return read(options)
     if options.bandwidth:
-        from bench.bandwidth import move  # noqa: PLC0415
+        from bench.training.bandwidth import move  # noqa: PLC0415
 
         return move(options)
     instructions = prepare(options.dtype)
-    from bench.training import train  # noqa: PLC0415
+    from bench.training.loop import train  # noqa: PLC0415
 
     return train(options, {"instructions": instructions, "variables": computing()})
 
@@ -138,7 +143,7 @@ def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
         options = read(sys.argv[1:])
         if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():
             # As a launcher that starts one program everywhere means it.
-            serve.main(profiled=bool(options.profile_server_suffix))
+            server.main(profiled=bool(options.profile_server_suffix))
         options = read(sized(options, sys.argv[1:])) if options.auto_batch else options
         _check_role(options)
         summary = _run(options)

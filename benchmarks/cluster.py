@@ -61,7 +61,7 @@ def looking(cluster: Cluster) -> tuple[float, list[Host]]:
 
 def importing(cluster: Cluster) -> float:
     """Seconds to import MXNet in as many processes as a job over all hosts has, side by side."""
-    code = "from bench.mxnet_import import mx"
+    code = "from bench.training.mxnet_shim import mx"
     command = ["env", f"PYTHONPATH={ROOT}", "OMP_NUM_THREADS=1", sys.executable, "-c", code]
     names = [node.name for node in cluster.nodes]
     everywhere = [names[0], *names, *names]

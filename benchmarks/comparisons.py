@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.interval import Numbers
+from bench.statistics.confidence import Numbers
 from results.rates import Parts, Rate, together
 from results.verdicts import Pair, judged
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.events import Event
-from bench.networks.catalogue import named
+from bench.networks.catalog import named
 from bench.trial import Trial, make
 from benchmarks.jobs import records, running
 from im2rec_tools.commands.prepare import Wanted, prepare, shards_root

@@ -1,8 +1,8 @@
 """How often the 95 % interval holds the throughput, if measuring ends by the stopping rule.
 
 `python -m benchmarks.coverage` simulates window times of many processes, ends each by
-`bench.series.ending` (60 windows at most, precision 2 %) and takes every 3 and every 5 of them for
-the repeats of a point. docs/measuring.md has the table.
+`bench.statistics.stopping_rule.ending` (60 windows at most, precision 2 %) and takes every 3 and
+every 5 of them for the repeats of a point. docs/measuring.md has the table.
 
 The truth is the throughput of an indefinitely repeated process that measures its whole budget: all
 images over all seconds. With a drift that is the mean over all windows of the budget; of a start
@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from bench.interval import Numbers
-from bench.series import Budget, ending, looks_at
+from bench.statistics.confidence import Numbers
+from bench.statistics.stopping_rule import Budget, ending, looks_at
 from bench.trial import make
 from results.rates import Rate, rate, ratio
 from results.record import Identity, Rank, Record

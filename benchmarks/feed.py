@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
-from bench import inputs
+from bench.data import loader
+from bench.data.partition import all_of
+from bench.data.shards import shards
 from bench.environment import describe
-from bench.mxnet_import import mx
-from bench.options import Options, parse
-from bench.shards import shards
-from bench.shares import all_of
+from bench.training.mxnet_shim import mx
+from bench.training.options import Options, parse
 from launch.hosts import ROOT
 
 _BATCH = 32
@@ -57,7 +57,7 @@ def _theirs(options: Options, **more: str) -> Iterator[tuple[Any, Any]]:
 
 def _ours(options: Options) -> Iterator[tuple[Any, Any]]:
     portion = all_of(options.data_train)
-    return inputs.forever(options, portion, inputs.shuffled(options, portion))
+    return loader.forever(options, portion, loader.shuffled(options, portion))
 
 
 WAYS: dict[str, Callable[[Options], Iterator[tuple[Any, Any]]]] = {
@@ -78,7 +78,7 @@ def _train(batches: Iterator[tuple[Any, Any]]) -> dict[str, float]:
     def steps(least: float) -> dict[str, float]:
         count, cpu, start = 0, time.process_time(), time.perf_counter()
         while (seconds := time.perf_counter() - start) < least:
-            (data,), (label,) = inputs.split(*next(batches), [mx.cpu(0)])
+            (data,), (label,) = loader.split(*next(batches), [mx.cpu(0)])
             with mx.autograd.record():
                 loss = loss_of(net(data), label)
             loss.backward()

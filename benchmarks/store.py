@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.interval import Numbers
+from bench.statistics.confidence import Numbers
 from bench.trial import Trial, make
 from launch.hosts import ROOT
 from results import record as records

@@ -18,8 +18,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from bench.options import Options, parse
-from bench.processor import prepare
+from bench.training.options import Options, parse
+from bench.training.startup import prepare
 
 NETWORKS = {"alexnet": 8, "inception-v3": 2, "resnet-50": 4, "resnet-152": 2, "tiny": 32}
 # From idle, a step: the first of a process builds the graph.
@@ -36,8 +36,8 @@ def options(network: str, batch: int, dtype: str) -> Options:
 
 def ours(asked: Options) -> Callable[[], object]:
     """A step as a worker takes it."""
-    from bench.inputs import synthetic  # noqa: PLC0415 - loads MXNet
-    from bench.worker import build, step  # noqa: PLC0415
+    from bench.data.loader import synthetic  # noqa: PLC0415 - loads MXNet
+    from bench.training.worker import build, step  # noqa: PLC0415
 
     worker = build(asked)
     batches = synthetic(asked, worker.contexts, worker.rank)
@@ -51,10 +51,10 @@ def costly(asked: Options) -> Callable[[], object]:
 
 def module(asked: Options) -> Callable[[], object]:
     """A step as upstream's common/fit.py has it: Module, its store, SGD, accuracy."""
-    from bench.checkpoint import symbol  # noqa: PLC0415 - loads MXNet
-    from bench.inputs import synthetic  # noqa: PLC0415
-    from bench.model import network  # noqa: PLC0415
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.training.checkpoint import symbol  # noqa: PLC0415 - loads MXNet
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+    from bench.training.worker import network  # noqa: PLC0415
 
     net = network(asked, [mx.cpu()])
     shape = (asked.batch_size, *asked.image_shape)
@@ -89,7 +89,7 @@ def take_turns(way: str, asked: Options, cores: Sequence[int]) -> None:
     if way != "module":
         prepare(asked.dtype)
     step = WAYS[way](asked)
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     for line in sys.stdin:
         mx.nd.waitall()

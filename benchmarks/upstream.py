@@ -13,7 +13,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from bench.mxnet_import import mx
+from bench.training.mxnet_shim import mx
 
 
 def pack(header: Any, payload: bytes) -> bytes:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 if not __package__:
-    print("run `python -m im2rec_tools NAME ...` in the folder of this checkout", file=sys.stderr)
+    print("run `python -m im2rec_tools NAME ...` in this checkout", file=sys.stderr)
     raise SystemExit(2)
 
 from im2rec_tools.cli import load, run

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 if not __package__:
-    print("run `python -m im2rec_tools.im2rec ...` in the folder of this checkout", file=sys.stderr)
+    print("run `python -m im2rec_tools.im2rec ...` in this checkout", file=sys.stderr)
     raise SystemExit(2)
 
 from im2rec_tools.cli import ended, follow, percent

@@ -4,7 +4,7 @@ import queue
 import time
 from collections.abc import Callable, Iterable
 
-from bench.commands import SECRET_VARIABLE
+from bench.engines.server_commands import SECRET_VARIABLE
 from bench.secrets import revealed
 from launch import ports
 from launch.channel import SILENCE_SECONDS, Channel, Message

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from bench.contents import manifest
+from bench.data.partition import manifest
 from bench.trial import Trial
 from launch.errors import LaunchError, PreflightError
 from launch.hosts import Host

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench.contents import lines, manifest
+from bench.data.partition import lines, manifest
 from bench.trial import Trial
 from launch.hosts import Host
 from launch.versions import own_code

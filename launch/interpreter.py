@@ -238,10 +238,10 @@ def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) ->
 
 
 def contents(tree: str, python: str, data: list[str], verify: bool) -> Any:
-    """Shards and share of each of these data, as bench.contents prints them; `verify` reads all."""
+    """Shards and share of each of these data, by bench.data.partition; `verify` reads all."""
     path = os.path.join(tree, python)  # noqa: PTH118
     words, seconds = (["--verify"], _VERIFY_SECONDS) if verify else ([], _CONTENTS_SECONDS)
-    return json.loads(_run([path, "-m", "bench.contents", *words, *data], tree, seconds, []))
+    return json.loads(_run([path, "-m", "bench.data.partition", *words, *data], tree, seconds, []))
 
 
 def last_line(error: Exception) -> str:

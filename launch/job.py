@@ -5,7 +5,7 @@ import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from bench.decoder import decoded
+from bench.event_decoder import decoded
 from bench.events import Event
 from launch.agents import GONE, Agents
 from launch.channel import Message

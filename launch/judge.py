@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.cache import notes as cache_notes
+from bench.data.page_cache import notes as cache_notes
 from bench.notes import Note, NoteKind, of_json
 from bench.trial import Trial
 from launch.disturbed import Span, disturbances

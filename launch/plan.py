@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench import secrets
-from bench.engines import ENGINES
+from bench.engines.catalog import ENGINES
 from bench.trial import Trial
 from launch.errors import LaunchError
 from launch.hosts import Host

@@ -185,7 +185,7 @@ class _Where(TypedDict):
 
 
 class _Held(TypedDict):
-    """What a host holds of one data set: bench/contents.py."""
+    """What a host holds of one data set: bench/data/partition.py."""
 
     lines: list[_Word]
     share: tuple[_Whole, _Whole] | None

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.interval import Error
 from bench.notes import INTERFERENCE
+from bench.statistics.confidence import Error
 from bench.trial import FIELDS, Trial
 from results.errors import StoreError
 from results.rates import Ratio

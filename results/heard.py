@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.decoder import decoded
+from bench.event_decoder import decoded
 from bench.events import Event
 from results.record import Rank
 

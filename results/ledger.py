@@ -7,8 +7,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bench.interval import Numbers
 from bench.notes import Note, NoteKind
+from bench.statistics.confidence import Numbers
 from results.record import BareRank, BareRecord
 
 # A rank this much slower matters to a job that waits for it.

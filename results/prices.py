@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from bench.errors import SpecError, brief, quoted, unknown
-from bench.values import checked
+from bench.errors import SpecError, brief, checked, quoted, unknown
 
 _KEYS: tuple[Literal["host", "gpu", "processor"], ...] = ("host", "gpu", "processor")
 _FIELDS = (*_KEYS, "per_hour", "currency")

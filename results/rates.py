@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.interval import Error, error_of_mean, error_of_sum
+from bench.statistics.confidence import Error, error_of_mean, error_of_sum
 from results import slowdown
 from results.record import BareRank, BareRecord, Record
 from results.windows import JobWindows, common_slices, job_windows

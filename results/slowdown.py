@@ -3,7 +3,7 @@
 import math
 from functools import lru_cache
 
-from bench.interval import CONFIDENCE, student
+from bench.statistics.confidence import CONFIDENCE, student
 from bench.trial import Trial
 from results.windows import JobWindows
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
-from bench.interval import CONFIDENCE, Error, error_of_sum
+from bench.statistics.confidence import CONFIDENCE, Error, error_of_sum
 from results.rates import Rate, of_difference
 
 _CHANCE, _POWER = 1 - CONFIDENCE, 0.9

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.interval import Numbers
 from bench.notes import Note, NoteKind
-from bench.series import PRECISION
-from bench.steady import Steady, drift, steady
+from bench.statistics.confidence import Numbers
+from bench.statistics.steady_state import Steady, drift, steady
+from bench.statistics.stopping_rule import PRECISION
 from bench.trial import Trial
 from results.record import BareRecord, Rank, Record
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.engines import ENGINES
+from bench.engines.catalog import ENGINES
 from bench.errors import SpecError, quoted
-from bench.settings import changed, shown
 from bench.sweep import Sweep
-from bench.trial import Trial, chosen
+from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.terminal import echo
 from tasks.bench import spread_over
 from tasks.cluster import NOT_ASKED, hosts_task

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench.engines import ENGINES
+from bench.engines.catalog import ENGINES
+from bench.engines.faults import KINDS
 from bench.errors import SpecError, quoted
-from bench.faults import KINDS
-from bench.rehearsal import with_fault
 from bench.secrets import masked_word
-from bench.sweep import MOST_REPEATS, Sweep, load_sweep
+from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault
 from bench.trial import chosen
 from im2rec_tools.terminal import echo
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts

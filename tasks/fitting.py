@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.arguments import MOST_BATCH
 from bench.errors import SpecError
 from bench.secrets import revealed
+from bench.training.options import MOST_BATCH
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from tasks.door import whole
@@ -114,7 +114,7 @@ def _found(trials: Sequence[Trial], where: Where, most: int, name: str) -> int:
 
 def _images(trial: Trial) -> int:
     """The largest batch a device that each worker's share of its data has images for."""
-    from bench.shares import all_of
+    from bench.data.partition import all_of
 
     return max(1, all_of(trial.data_train).total // trial.workers // trial.devices_per_worker)
 

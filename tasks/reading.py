@@ -2,9 +2,8 @@
 
 import os
 
-from bench.arguments import DATA
-from bench.spread import within
-from bench.sweep import Sweep
+from bench.sweep import Sweep, within
+from bench.training.options import DATA
 from bench.trial import make
 from tasks.bench import measure_here
 from tasks.door import door, task, whole

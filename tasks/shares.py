@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.shards import count_images
-from bench.shares import FILE, Share, text
+from bench.data.partition import FILE, Share, text
+from bench.data.shards import count_images
 from im2rec_tools.commands.shard import share
 from im2rec_tools.formats.tree import recs
 from launch.compare import differences, strangers

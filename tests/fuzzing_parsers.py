@@ -14,7 +14,8 @@ from unittest import mock
 
 from paramiko import RSAKey
 
-from bench import decoder, shards, shares, sweep
+from bench import event_decoder, sweep
+from bench.data import partition, shards
 from bench.errors import SpecError
 from im2rec_tools.commands.info import info
 from im2rec_tools.errors import DamagedTarError, DataError
@@ -159,7 +160,7 @@ def _manifest() -> bytes:
 
 
 def _data() -> list[Parser]:
-    share = shares.Share(index=0, images=({"a.rec": 3}, {"b.rec": 4}))
+    share = partition.Share(index=0, images=({"a.rec": 3}, {"b.rec": 4}))
     picture = pixels(jpeg(24, 32))
     images = tuple(encoded(ending, picture) for ending in (".jpg", ".png", ".bmp"))
     lists = b"0\t1.000000\tcat/1.jpg\n1\t0.5\t2\tdog/2.jpg\n"
@@ -178,8 +179,8 @@ def _data() -> list[Parser]:
         Parser(name="image", samples=images, read=lambda data, _: codec.check(data)),
         Parser(
             name="share",
-            samples=(shares.text(share).encode(),),
-            read=_in_file("share.json", lambda path: shares.read(path.parent)),
+            samples=(partition.text(share).encode(),),
+            read=_in_file("share.json", lambda path: partition.read(path.parent)),
         ),
     ]  # fmt: skip
 
@@ -399,7 +400,7 @@ def _message(data: bytes, _: Path) -> None:
     text = data.decode("utf-8", "replace").split("\n")
     for one_line in text:
         try:
-            decoder.decoded(one_line)
+            event_decoder.decoded(one_line)
         except ValueError as error:
             _check(error)
     one = heard(text)

@@ -94,7 +94,8 @@ def send(address: tuple[str, int], *messages: bytes, identity: bytes = b"ps009")
 @contextmanager
 def foreign_worker(address: tuple[str, int], *, stays: bool) -> Iterator[None]:
     """A worker of MXNet that has joined this scheduler's job of one worker and one server."""
-    code = "from bench.mxnet_import import mx; store = mx.kv.create('dist_sync'); print(flush=True)"
+    code = "from bench.training.mxnet_shim import mx; "
+    code += "store = mx.kv.create('dist_sync'); print(flush=True)"
     code += "; input()" if stays else ""
     job = {"DMLC_PS_ROOT_URI": address[0], "DMLC_PS_ROOT_PORT": str(address[1])}
     counts = {"DMLC_NUM_WORKER": "1", "DMLC_NUM_SERVER": "1", "DMLC_NODE_HOST": "127.0.0.1"}

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from bench import serve
+from bench.engines import server
 
 # A worker of ours signs what it sends to servers: they have to be ours too.
 if sys.argv[1:2] == ["ours"] and os.environ.get("DMLC_ROLE") in {"server", "scheduler"}:
-    serve.main()
+    server.main()
 
-from bench.mxnet_import import mx
-from bench.options import Options, parse
+from bench.training.mxnet_shim import mx
+from bench.training.options import Options, parse
 
 STEPS = 10
 
@@ -45,7 +45,7 @@ def without_dropout(net: Any) -> Any:
 
 def ours(options: Options) -> tuple[list[float], dict[str, Any]]:
     """Losses and final weights of a worker."""
-    from bench.worker import build, step  # noqa: PLC0415
+    from bench.training.worker import build, step  # noqa: PLC0415
 
     worker = build(options)
     without_dropout(worker.net)
@@ -60,8 +60,8 @@ def ours(options: Options) -> tuple[list[float], dict[str, Any]]:
 
 def module(options: Options) -> tuple[list[float], dict[str, Any]]:
     """As upstream's common/fit.py trains it."""
-    from bench.checkpoint import symbol  # noqa: PLC0415
-    from bench.model import network  # noqa: PLC0415
+    from bench.training.checkpoint import symbol  # noqa: PLC0415
+    from bench.training.worker import network  # noqa: PLC0415
 
     net = without_dropout(network(options, [mx.cpu()]))
     made = mx.mod.Module(symbol(net))

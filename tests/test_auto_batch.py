@@ -16,8 +16,8 @@ import fabfile as _fabfile
 from bench import auto_batch
 from bench.auto_batch import Tried, _length, _saving, find, narrowed
 from bench.errors import SpecError
-from bench.memory import oom_kills
-from bench.options import parse
+from bench.training.memory import oom_kills
+from bench.training.options import parse
 from bench.trial import make
 from launch.hosts import ROOT
 from tasks.fitting import Layout

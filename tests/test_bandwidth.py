@@ -9,7 +9,7 @@ from invoke.context import Context
 
 import fabfile as _fabfile
 from bench.errors import SpecError
-from bench.options import parse
+from bench.training.options import parse
 from bench.trial import Trial, make
 from launch.hosts import ROOT, this_machine
 from launch.raw import raw_tcp

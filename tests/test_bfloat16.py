@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import processor
+from bench.training import startup
 from bench.trial import make
 from launch.watch import Deadlines
 from tests.jobs import measured, tiny
@@ -12,7 +12,7 @@ from tests.jobs import measured, tiny
 pytestmark = [
     pytest.mark.mxnet,
     pytest.mark.skipif(
-        not processor.best(processor.flags()).startswith("AVX512_CORE"),
+        not startup.best(startup.flags()).startswith("AVX512_CORE"),
         reason="this processor has no AVX-512",
     ),
 ]
@@ -32,7 +32,7 @@ def test_two_workers_learn_the_same_in_bfloat16(tmp_path: Path, photographs: Pat
 
 
 def test_a_processor_that_cannot_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    trial = tiny(dtype="bfloat16", env=[f"{processor.VARIABLE}=AVX2"])
+    trial = tiny(dtype="bfloat16", env=[f"{startup.VARIABLE}=AVX2"])
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     assert record.status == "failed"
     assert "bfloat16 needs a processor with AVX-512, this one computes with AVX2" in record.message

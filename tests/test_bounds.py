@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import SpecError
-from bench.spread import spread
-from bench.sweep import MOST_POINTS, load_sweep
+from bench.sweep import MOST_POINTS, load_sweep, spread
 from bench.trial import FIELDS
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.lists import parse

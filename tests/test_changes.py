@@ -8,11 +8,11 @@ import cv2
 import numpy as np
 import pytest
 
-from bench.augmentation import Augmentation
-from bench.changes import changed
+from bench.data.augmentation import Augmentation
+from bench.data.partition import all_of
+from bench.data.transforms import changed
 from bench.errors import SpecError
-from bench.options import Options, parse
-from bench.shares import all_of
+from bench.training.options import Options, parse
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from tests.test_recordio import write
 from tests.trees import jpeg
@@ -136,16 +136,16 @@ def options(data: Path, *more: str) -> Options:
 
 
 def ours(asked: Options, batches: int, rank: int = 0) -> Any:
-    from bench import inputs  # noqa: PLC0415
+    from bench.data import loader  # noqa: PLC0415
 
     whole = all_of(asked.data_train)
     order = itertools.repeat(np.arange(whole.images))
-    stream = itertools.islice(inputs.forever(asked, whole, order, rank), batches)
+    stream = itertools.islice(loader.forever(asked, whole, order, rank), batches)
     return np.concatenate([data.asnumpy() for data, _ in stream])
 
 
 def theirs(asked: Options, batches: int, settings: dict[str, float]) -> Any:
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     iterator = mx.io.ImageRecordIter(
         path_imgrec=asked.data_train,

@@ -11,12 +11,12 @@ import pytest
 
 from bench import fine_tune
 from bench.errors import SpecError
-from bench.mxnet_import import mx
-from bench.options import parse
 from bench.score import metrics, score
-from bench.training import train
-from bench.validation import scored
-from bench.worker import build
+from bench.training.loop import train
+from bench.training.mxnet_shim import mx
+from bench.training.options import parse
+from bench.training.validation import scored
+from bench.training.worker import build
 
 pytestmark = pytest.mark.mxnet
 ROOT = Path(__file__).parent.parent

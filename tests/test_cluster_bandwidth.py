@@ -22,7 +22,13 @@ def test_a_worker_on_each_host_moves_the_arrays_of_a_network(
     words = ["--hosts", ",".join(names), "--ssh-config", str(practice.ssh_config)]
     words += ["--network", "tiny", "--windows", "5", "--repeats", "1"]
     done = subprocess.run(
-        [ROOT / ".venv" / "bin" / "fab", "bench.bandwidth", *words, "--run", f"{tmp_path}/run"],
+        [
+            ROOT / ".venv" / "bin" / "fab",
+            "bench.bandwidth",
+            *words,
+            "--run",
+            f"{tmp_path}/run",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

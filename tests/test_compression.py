@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
-from bench.options import parse
+from bench.training.options import parse
 from bench.trial import make
 from launch.watch import Deadlines
 from tests.jobs import measured
@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --gc-type 2bit"
 # Each push adds 0.3 to what was left; the store, that has no optimiser, keeps what arrives.
 RESIDUALS = """
-from bench.compression import compress
-from bench.mxnet_import import mx
+from bench.training.kvstore import compress
+from bench.training.mxnet_shim import mx
 store, value = mx.kv.create("dist_sync"), mx.nd.zeros(4)
 compress(store, "2bit", 0.5)
 store.broadcast(0, value, out=value)

@@ -10,9 +10,8 @@ import pytest
 
 from bench.engines import mxnet
 from bench.errors import SpecError
-from bench.options import parse
-from bench.trial import make
-from bench.whole_trial import OF_FIELDS
+from bench.training.options import parse
+from bench.trial import OF_FIELDS, make
 from launch.hosts import ROOT
 from tests.workers import SYNTHETIC, trained
 
@@ -45,8 +44,8 @@ def test_costs_are_of_training_on_synthetic_data(words: str) -> None:
 @pytest.mark.mxnet
 @pytest.mark.parametrize("devices", [1, 2])
 def test_upstreams_costs_copy_the_input_in_each_step(devices: int) -> None:
-    from bench.inputs import synthetic  # noqa: PLC0415
-    from bench.worker import contexts  # noqa: PLC0415
+    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.training.worker import contexts  # noqa: PLC0415
 
     options = parse([*WORDS, COSTS, f"--cpus={devices}"])
     plain = parse([*WORDS, f"--cpus={devices}"])
@@ -63,10 +62,11 @@ def test_upstreams_costs_copy_the_input_in_each_step(devices: int) -> None:
 def test_upstreams_costs_use_the_store_of_one_device_and_compute_the_accuracy_in_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from bench import accuracy, inputs, worker  # noqa: PLC0415
+    from bench.data import loader  # noqa: PLC0415
+    from bench.training import validation, worker  # noqa: PLC0415
 
     found = worker.build(parse([*WORDS, COSTS]))
-    batch = next(inputs.synthetic(found.options, found.contexts, 0))
+    batch = next(loader.synthetic(found.options, found.contexts, 0))
     pushes: list[Any] = []
     worker.step(found, batch)
     assert found.trainer._update_on_kvstore
@@ -74,13 +74,13 @@ def test_upstreams_costs_use_the_store_of_one_device_and_compute_the_accuracy_in
         type(found.kvstore), "pushpull", lambda *given, **_: pushes.append(given[1])
     )
     reads: list[tuple[int, int]] = []
-    read = accuracy.Accuracy.read
+    read = validation.Accuracy.read
 
-    def noted(self: accuracy.Accuracy) -> tuple[int, int]:
+    def noted(self: validation.Accuracy) -> tuple[int, int]:
         reads.append(read(self))
         return reads[-1]
 
-    monkeypatch.setattr(accuracy.Accuracy, "read", noted)
+    monkeypatch.setattr(validation.Accuracy, "read", noted)
     for _ in range(3):
         worker.step(found, batch)
     assert pushes == list(range(len(found.trainer._params))) * 3

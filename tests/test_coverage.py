@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from bench.interval import Numbers
-from bench.series import good_enough, looks_at
+from bench.statistics.confidence import Numbers
+from bench.statistics.stopping_rule import good_enough, looks_at
 from benchmarks.coverage import KINDS, simulate
 from results.rates import ASSUMED_SCATTER, Rate, Ratio, rate, ratio
 from results.record import Record

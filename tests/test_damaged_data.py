@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.shards import count_images
+from bench.data.shards import count_images
 from im2rec_tools.commands.info import info
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.formats import lists

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.decoder import decoded
+from bench.event_decoder import decoded
 from bench.events import Event, emit, say
 
 counts = st.integers(1, 10**15)

@@ -14,9 +14,9 @@ import launch.agents
 import launch.channel
 import launch.ports
 import launch.watch
+from bench.engines.faults import KINDS
 from bench.errors import SpecError
 from bench.events import Event
-from bench.faults import KINDS
 from launch.agents import Agents
 from launch.hosts import rehearse, this_machine
 from launch.job import run

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from bench.commands import SECRET_VARIABLE, RefusedError, optimizer_of, signed
+from bench.engines.server_commands import SECRET_VARIABLE, RefusedError, optimizer_of, signed
 from bench.notes import NoteKind
-from bench.optimizers import OPTIMIZERS
-from bench.schedule import Epochs, Schedule
+from bench.training.optimizer import OPTIMIZERS, Epochs, Schedule
 from launch import watch
 from launch.hosts import ROOT
 from launch.watch import Deadlines
@@ -40,7 +39,7 @@ KEY = b"secret"
 @pytest.fixture(autouse=True)
 def as_workers_have_it() -> None:
     """MXNet itself does not load with this NumPy, whichever test is the first."""
-    import bench.mxnet_import  # noqa: F401, PLC0415
+    import bench.training.mxnet_shim  # noqa: F401, PLC0415
 
 
 def environment(pid: int) -> dict[str, str]:
@@ -179,7 +178,7 @@ def test_servers_and_schedulers_do_not_inherit_secrets(
 
 
 def optimizer(name: str, **settings: Any) -> Any:
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     return mx.optimizer.create(name, param_idx2name={0: "a_weight", 1: "a_bias"}, **settings)
 
@@ -212,7 +211,7 @@ def test_an_optimizer_that_servers_would_refuse_is_not_sent() -> None:
         ("mxnet.optimizer.optimizer", "pickle"),
         ("mxnet.ndarray.ndarray", "NDArray"),
         ("numpy.core.multiarray", "scalar"),
-        ("bench.commands", "_classes"),
+        ("bench.engines.server_commands", "_classes"),
     ],
 )
 def test_a_signed_command_holds_nothing_but_optimizers(module: str, name: str) -> None:

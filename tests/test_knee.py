@@ -9,7 +9,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 import tasks.reading
-from bench.interval import Error
+from bench.statistics.confidence import Error
 from bench.sweep import Sweep
 from bench.trial import Trial, make
 from plots.frame import frame

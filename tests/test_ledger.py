@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bench.interval import Numbers
+from bench.statistics.confidence import Numbers
 from results.ledger import Straggler, stragglers
 from results.record import Rank
 from results.scaling import scaling

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from bench.auto_batch import largest
-from bench.doubts import of_batch, of_loss, of_traffic
-from bench.memory import ran_out
 from bench.notes import Note, NoteKind, texts
-from bench.options import parse
+from bench.training.loop import of_batch, of_loss, of_traffic
+from bench.training.memory import ran_out
+from bench.training.options import parse
 
 ROOT = Path(__file__).parent.parent
 TINY = ["--network=tiny", "--num-classes=10", "--kv-store=local"]

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from bench.options import parse
+from bench.training.options import parse
 from launch.hosts import ROOT
 from tests.module_steps import module, ours
 

@@ -30,7 +30,7 @@ def worker(*words: str) -> subprocess.CompletedProcess[str]:
 def test_numpy_is_as_before_once_mxnet_is_imported() -> None:
     code = (
         "import numpy, warnings; before = dict(vars(numpy)); shown = list(warnings.filters)\n"
-        "from bench.mxnet_import import mx\n"
+        "from bench.training.mxnet_shim import mx\n"
         "changed = [n for n, v in before.items() if vars(numpy).get(n) is not v]\n"
         "print(changed, [n for n in ('bool', 'PZERO', 'product') if n in vars(numpy)])\n"
         "print(numpy.bool is numpy.bool_, hasattr(numpy, 'PZERO'), warnings.filters == shown)\n"
@@ -59,7 +59,7 @@ def test_numpy_is_as_before_once_mxnet_is_imported() -> None:
     ],
 )
 def test_a_network_has_the_published_size(name: str, arrays: int, megabytes: float) -> None:
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     family, layers = named(name)
     net = NETWORKS[family].build(num_classes=1000, num_layers=layers)
@@ -112,7 +112,7 @@ def test_the_network_is_saved_as_mxnet_loads_it(tmp_path: Path, photographs: Pat
     assert done.returncode == 0, done.stderr
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"tiny-symbol.json", "tiny-0001.params", "tiny-0002.params"}
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     symbol, arguments, _ = mx.model.load_checkpoint(str(tmp_path / "tiny"), 2)
     assert len(arguments) == 8

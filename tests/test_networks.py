@@ -18,7 +18,7 @@ from bench import fine_tune
 from bench.errors import SpecError
 from bench.networks import NETWORKS, named
 from bench.networks.stages import stages
-from bench.options import Options, parse
+from bench.training.options import Options, parse
 from bench.trial import make
 from launch.code import code_hash
 from results.record import Record
@@ -110,7 +110,7 @@ def built(name: str, size: int, classes: int = 1000) -> Any:
 
 
 def symbol_of(net: Any) -> Any:
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     return net(mx.sym.var("data"))
 
@@ -196,7 +196,7 @@ def test_inceptions_last_block_takes_the_largest_and_nothing_is_dropped() -> Non
 
 def weights_by_position(symbol: Any, size: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments and averages that depend on their position and shape alone, never on a name."""
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     shapes, averages = shapes_of(symbol, size)
     names = symbol.list_auxiliary_states()
@@ -220,7 +220,7 @@ def values(name: str, shape: tuple[int, ...], position: int) -> Any:
 
 def loss_of(net: Any, size: int) -> float:
     """Mean cross entropy of two images, of classes 1 and 7 of 10."""
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     symbol = symbol_of(net)
     images = np.random.RandomState(0).normal(0, 1, (2, 3, size, size)).astype(np.float32)
@@ -282,8 +282,8 @@ def options(name: str, *words: str) -> Options:
 
 
 def first_arrays(name: str, *words: str) -> dict[str, Any]:
-    from bench.model import network  # noqa: PLC0415
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+    from bench.training.worker import network  # noqa: PLC0415
 
     made = network(options(name, *words), [mx.cpu()]).collect_params()
     return {one: value.data().asnumpy() for one, value in made.items()}
@@ -363,9 +363,9 @@ def test_the_seed_decides_first_weights() -> None:
 
 
 def test_resnet_18s_first_step_is_modules() -> None:
-    from bench.inputs import synthetic  # noqa: PLC0415
-    from bench.mxnet_import import mx  # noqa: PLC0415
-    from bench.worker import build, gradients  # noqa: PLC0415
+    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+    from bench.training.worker import build, gradients  # noqa: PLC0415
 
     worker = build(options("resnet-18", "--batch-size", "8"))
     batch = next(synthetic(worker.options, worker.contexts, 0))
@@ -385,9 +385,9 @@ def test_resnet_18s_first_step_is_modules() -> None:
 
 
 def test_a_fixed_scale_does_not_act_and_has_a_gradient_of_zeros() -> None:
-    from bench.inputs import synthetic  # noqa: PLC0415
-    from bench.mxnet_import import mx  # noqa: PLC0415
-    from bench.worker import build, gradients  # noqa: PLC0415
+    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+    from bench.training.worker import build, gradients  # noqa: PLC0415
 
     worker = build(options("mobilenet"))
     batch = next(synthetic(worker.options, worker.contexts, 0))
@@ -448,7 +448,7 @@ def test_points_of_other_networks_are_measured_anew_and_compared_as_other_code(
 
 
 def test_a_resnet_50_saved_before_has_the_same_names() -> None:
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     with mx.name.NameManager():
         ours = built("resnet-50", 224).collect_params()
@@ -464,8 +464,8 @@ def test_a_new_last_layer_begins_as_upstreams_fine_tune_has_it() -> None:
 
 
 def test_a_checkpoint_whose_trained_scales_would_not_act_is_refused(tmp_path: Path) -> None:
-    from bench.checkpoint import load  # noqa: PLC0415
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.checkpoint import load  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     image = mx.nd.zeros((1, 3, 64, 64))
     before = mx.gluon.model_zoo.vision.get_mobilenet(1.0, classes=10)

@@ -7,12 +7,11 @@ import pytest
 
 from bench import fine_tune
 from bench.errors import SpecError
-from bench.mxnet_import import mx
-from bench.options import parse
-from bench.training import train
-from bench.weights import digest
-from bench.weights import trained as trained_parameters
-from bench.worker import build
+from bench.training.loop import train
+from bench.training.mxnet_shim import mx
+from bench.training.options import parse
+from bench.training.worker import build, digest
+from bench.training.worker import trained as trained_parameters
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from launch.watch import Deadlines
 from tests.jobs import measured, tiny

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from bench.engines import fake
-from bench.fake_process import _seconds
-from bench.noise import Noise, factors, shared_factors
+from bench.engines.fake_process import Noise, _seconds, factors, shared_factors
 from bench.trial import Trial
 from tests.jobs import measured, trial
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.mxnet_import import mx
-from bench.optimizers import OPTIMIZERS, UNFIT
-from bench.options import parse
-from bench.worker import build, step
+from bench.training.mxnet_shim import mx
+from bench.training.optimizer import OPTIMIZERS, UNFIT
+from bench.training.options import parse
+from bench.training.worker import build, step
 from launch.watch import Deadlines
 from tests.jobs import measured, tiny
 from tests.workers import SMALL, SYNTHETIC, photos, weights

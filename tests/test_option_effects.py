@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import batches, inputs
-from bench.changes import changed
-from bench.mxnet_import import mx
-from bench.options import parse
-from bench.reading import read
-from bench.shares import all_of
-from bench.training import train
-from bench.worker import Worker, build, contexts, gradients, step
+from bench.data import loader
+from bench.data.partition import all_of
+from bench.data.transforms import changed
+from bench.training import worker as batches
+from bench.training.input_only import read
+from bench.training.loop import train
+from bench.training.mxnet_shim import mx
+from bench.training.options import parse
+from bench.training.worker import Worker, build, contexts, gradients, step
 from tests.test_upstream_options import UPSTREAM
 from tests.workers import SMALL, SYNTHETIC, photos
 
@@ -115,7 +116,7 @@ def wd() -> None:
     first = one.trainer._params[-1]
     assert first.name.endswith("weight")
     before = first.data().asnumpy()
-    gradients(one, next(inputs.synthetic(one.options, one.contexts, 0)))
+    gradients(one, next(loader.synthetic(one.options, one.contexts, 0)))
     for parameter in one.trainer._params:
         parameter.grad()[:] = 0
     one.trainer.step(1)
@@ -125,7 +126,7 @@ def wd() -> None:
 def batch_size() -> None:
     options = parse([*SYNTHETIC, "--windows=1", "--batch-size=6"])
     one = build(options)
-    (loss,) = gradients(one, next(inputs.synthetic(options, one.contexts, 0)))
+    (loss,) = gradients(one, next(loader.synthetic(options, one.contexts, 0)))
     assert loss.shape == (6,)
 
 
@@ -135,7 +136,7 @@ def num_classes() -> None:
 
 def image_shape() -> None:
     options = parse([*SYNTHETIC, "--windows=1", "--image-shape=3,40,48"])
-    ((images,), _) = next(inputs.synthetic(options, [mx.cpu()], 0))
+    ((images,), _) = next(loader.synthetic(options, [mx.cpu()], 0))
     assert images.shape == (4, 3, 40, 48)
 
 
@@ -194,7 +195,7 @@ def data(photographs: Path, _: Printed) -> None:
 def pixels(photographs: Path, _: Printed) -> None:
     def first(*words: str) -> Any:
         options = parse([*SMALL, *photos(photographs), "--rgb-std=1,1,1", *words])
-        images, _, _ = next(inputs.once(options, all_of(options.data_val), 8))
+        images, _, _ = next(loader.once(options, all_of(options.data_val), 8))
         return images.asnumpy()
 
     plain = first("--rgb-mean=0,0,0")

@@ -4,8 +4,8 @@ import pytest
 
 from bench.engines import mxnet
 from bench.errors import SpecError
-from bench.options import parse
 from bench.sweep import load_sweep
+from bench.training.options import parse
 
 
 def test_every_worker_of_the_shipped_sweeps_is_a_command_line_that_parses() -> None:

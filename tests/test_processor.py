@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench import processor
 from bench.errors import SpecError
+from bench.training import startup
 
 OLD = frozenset({"sse4_1", "avx", "avx2"})
 AVX512 = OLD | {"avx512f", "avx512bw", "avx512vl", "avx512dq"}
@@ -26,23 +26,23 @@ AMX = BF16 | {"amx_tile", "amx_int8", "amx_bf16"}
 def test_a_worker_uses_the_newest_instructions_it_may(
     monkeypatch: pytest.MonkeyPatch, has: frozenset[str], dtype: str, tiles: bool, said: str
 ) -> None:
-    monkeypatch.setenv(processor.VARIABLE, "ALL")
-    monkeypatch.setattr(processor, "flags", lambda: has)
-    monkeypatch.setattr(processor, "_ask_for_tiles", lambda: tiles)
-    assert processor.prepare(dtype) == said
+    monkeypatch.setenv(startup.VARIABLE, "ALL")
+    monkeypatch.setattr(startup, "flags", lambda: has)
+    monkeypatch.setattr(startup, "_ask_for_tiles", lambda: tiles)
+    assert startup.prepare(dtype) == said
 
 
 def test_no_newer_instructions_are_used_than_the_environment_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(processor, "flags", lambda: AMX)
-    monkeypatch.setenv(processor.VARIABLE, "avx512_core")
-    assert processor.prepare("bfloat16") == "avx512_core"
-    monkeypatch.setenv(processor.VARIABLE, "AVX2")
-    assert processor.prepare("float32") == "avx2"
+    monkeypatch.setattr(startup, "flags", lambda: AMX)
+    monkeypatch.setenv(startup.VARIABLE, "avx512_core")
+    assert startup.prepare("bfloat16") == "avx512_core"
+    monkeypatch.setenv(startup.VARIABLE, "AVX2")
+    assert startup.prepare("float32") == "avx2"
     with pytest.raises(SpecError, match=r"needs a processor with AVX-512.*computes with AVX2"):
-        processor.prepare("bfloat16")
+        startup.prepare("bfloat16")
 
 
 def test_this_processor_is_known() -> None:
-    assert processor.best(processor.flags()) in {"", *processor.ORDER}
+    assert startup.best(startup.flags()) in {"", *startup.ORDER}

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import accuracy, training
-from bench.mxnet_import import mx
 from bench.notes import NoteKind
-from bench.options import parse
 from bench.train_imagenet import summary_text
-from bench.worker import gradients
+from bench.training import loop, validation
+from bench.training.mxnet_shim import mx
+from bench.training.options import parse
+from bench.training.worker import gradients
 from tests.workers import SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
@@ -21,12 +21,12 @@ LINE = r"rank 0 epoch (\d+) batch (\d+): ([\d.]+) images/s on this worker"
 
 def timed(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
     """Windows last as long as listed."""
-    measure, left = training.measure, iter(seconds)
+    measure, left = loop.measure, iter(seconds)
 
     def scripted(*given: Any) -> dict[str, Any]:
         return measure(*given) | {"seconds": next(left)}
 
-    monkeypatch.setattr(training, "measure", scripted)
+    monkeypatch.setattr(loop, "measure", scripted)
 
 
 def test_a_line_has_the_mean_throughput_since_the_last_one(
@@ -69,7 +69,7 @@ def test_each_epoch_prints_upstreams_line_of_its_training_accuracy(
         counted.append((guessed == batch[1][0].asnumpy()).mean())
         return gradients(worker, batch)
 
-    monkeypatch.setattr(training, "gradients", scored)
+    monkeypatch.setattr(loop, "gradients", scored)
     trained(*photos(photographs), "--num-epochs=2", "--lr=0.01")
     text = capsys.readouterr().err
     found = re.findall(r"rank 0 Epoch\[(\d+)\] Train-accuracy=(\d\.\d{6})\n", text)
@@ -84,7 +84,7 @@ def test_accuracy_is_read_at_the_edges_of_windows_alone(
     photographs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happened: list[str] = []
-    for owner, name in ((training, "measure"), (accuracy.Accuracy, "read")):
+    for owner, name in ((loop, "measure"), (validation.Accuracy, "read")):
         monkeypatch.setattr(owner, name, noted(happened, name, getattr(owner, name)))
     words = [*photos(photographs), "--num-epochs=1", "--steps-per-window=5"]
     trained(*words)
@@ -95,9 +95,9 @@ def test_accuracy_is_read_at_the_edges_of_windows_alone(
 
 
 def test_hits_of_steps_are_kept_until_they_are_read() -> None:
-    from bench.inputs import synthetic  # noqa: PLC0415
-    from bench.options import parse  # noqa: PLC0415
-    from bench.worker import build  # noqa: PLC0415
+    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.training.options import parse  # noqa: PLC0415
+    from bench.training.worker import build  # noqa: PLC0415
 
     # Batches of one right and one wrong label: no step's hits may overwrite the last step's.
     options = parse([*SYNTHETIC, "--windows=1", "--costs=upstream"])
@@ -126,8 +126,8 @@ def noted(happened: list[str], name: str, function: Any) -> Any:
 
 
 def test_a_synthetic_sweeps_graph_gives_nothing_but_losses() -> None:
-    from bench.options import parse  # noqa: PLC0415
-    from bench.worker import build  # noqa: PLC0415
+    from bench.training.options import parse  # noqa: PLC0415
+    from bench.training.worker import build  # noqa: PLC0415
 
     worker = build(parse([*SYNTHETIC, "--windows=1"]))
     assert worker.accuracy is None
@@ -138,13 +138,13 @@ def test_a_synthetic_sweeps_graph_gives_nothing_but_losses() -> None:
 def test_training_that_diverges_to_a_finite_loss_is_noted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = training.measure
+    measure = loop.measure
 
     def absurd(*given: Any) -> dict[str, Any]:
         found = measure(*given)
         return found | {"loss": 4.5e7 if found["index"] else 2.3}
 
-    monkeypatch.setattr(training, "measure", absurd)
+    monkeypatch.setattr(loop, "measure", absurd)
     summary = trained(*SYNTHETIC, "--windows=2")
     assert [note.kind for note in summary.notes] == [NoteKind.LOSS_ROSE]
     assert "note: the loss rose from 2.3 to 4.5e+07" in capsys.readouterr().err

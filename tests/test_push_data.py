@@ -14,13 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.contents import damage
+from bench.data.partition import Share, damage, portion, read, text
+from bench.data.shards import count_images, places
+from bench.data.transforms import read_image
 from bench.errors import SpecError
 from bench.notes import NoteKind
-from bench.options import parse
-from bench.pixels import read_image
-from bench.shards import count_images, places
-from bench.shares import Share, portion, read, text
+from bench.training.options import parse
 from launch.data import described
 from launch.errors import LaunchError, PreflightError
 from launch.hosts import ROOT, Host, this_machine

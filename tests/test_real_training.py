@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.mxnet_import import mx
-from bench.options import parse
-from bench.training import train
-from bench.worker import build
+from bench.training.loop import train
+from bench.training.mxnet_shim import mx
+from bench.training.options import parse
+from bench.training.worker import build
 from launch.watch import Deadlines
 from tests.jobs import measured, tiny
 from tests.workers import SMALL, SYNTHETIC, photos, trained, weights
@@ -74,15 +74,15 @@ def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path)
 
 
 def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
-    from bench import inputs  # noqa: PLC0415
-    from bench.shares import all_of  # noqa: PLC0415
+    from bench.data import loader  # noqa: PLC0415
+    from bench.data.partition import all_of  # noqa: PLC0415
 
     words = ["--data-train", str(photographs / "train"), "--random-crop", "1", "--random-mirror=1"]
 
     def first(rank: int, seed: int = 0) -> Any:
         options = parse([*SMALL, *words, f"--seed={seed}", "--batch-size=8"])
         whole = all_of(options.data_train)
-        data, _ = next(inputs.forever(options, whole, inputs.shuffled(options, whole), rank))
+        data, _ = next(loader.forever(options, whole, loader.shuffled(options, whole), rank))
         return data.asnumpy()
 
     assert (first(0) == first(0)).all()

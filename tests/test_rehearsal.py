@@ -8,8 +8,7 @@ import pytest
 
 import fabfile as _fabfile
 from bench.errors import SpecError
-from bench.rehearsal import with_fault
-from bench.sweep import SHIPPED, load_sweep
+from bench.sweep import SHIPPED, load_sweep, with_fault
 from bench.trial import chosen
 from tests.test_fabfile import SWEEP, fab, refusal, sweep_file
 

@@ -5,10 +5,10 @@ import pickle
 
 import pytest
 
-from bench import batches
-from bench.batches import slice_of
-from bench.options import parse
-from bench.schedule import Schedule, constant, epochs
+from bench.training import worker
+from bench.training.optimizer import Schedule, constant, epochs
+from bench.training.options import parse
+from bench.training.worker import slice_of
 
 
 def schedule(text: str, **fields: object) -> Schedule:
@@ -44,7 +44,7 @@ def test_warm_up_strategies(strategy: str, half: float) -> None:
 
 
 def test_a_polynomial_has_upstreams_rate_at_each_update() -> None:
-    mx = pytest.importorskip("bench.mxnet_import").mx
+    mx = pytest.importorskip("bench.training.mxnet_shim").mx
     for power in (1, 2):
         made, theirs = schedule(f"pow{power}"), mx.lr_scheduler.PolyScheduler(80, 0.4, power)
         rates = [made(n) for n in range(1, 81)]
@@ -77,7 +77,7 @@ def test_slices_are_the_global_batch(whole: int, workers: int) -> None:
 def test_an_epoch_has_upstreams_number_of_steps(images: int, workers: int, batch: int) -> None:
     options = parse(["--data-train=t.rec", f"--num-examples={images}"])
     upstream = math.ceil(int(images / workers) / batch)
-    assert batches.epoch_steps(options, batch * workers, workers) == upstream
+    assert worker.epoch_steps(options, batch * workers, workers) == upstream
     # A global batch that does not divide: no fewer steps than its images need.
-    steps = batches.epoch_steps(options, batch * workers - 1, workers)
+    steps = worker.epoch_steps(options, batch * workers - 1, workers)
     assert upstream <= steps <= upstream + 1

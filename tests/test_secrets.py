@@ -10,9 +10,8 @@ import pytest
 from bench import environment, secrets
 from bench.errors import SpecError
 from bench.secrets import MASK, is_secret, masked_text, masked_toml, masked_word
-from bench.settings import changed, shown
 from bench.sweep import load_sweep
-from bench.trial import Trial, make
+from bench.trial import Trial, changed, make, shown
 from launch.hosts import this_machine
 from launch.plan import command_line, plan
 from plots.page.replay import command, title

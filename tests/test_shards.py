@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.data.partition import portion
+from bench.data.shards import count_images, places, shards
 from bench.errors import SpecError
-from bench.shards import count_images, places, shards
-from bench.shares import portion
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import read_record, unpack
 from im2rec_tools.packing import manifest

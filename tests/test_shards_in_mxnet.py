@@ -23,7 +23,7 @@ RECIPES: list[dict[str, Any]] = [
 
 
 def test_every_kind_of_shard_is_read_whole_with_its_labels(tmp_path: Path) -> None:
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     root = tree(tmp_path / "t", {"cat": 20, "dog": 13})
     for number, recipe in enumerate(RECIPES):
@@ -52,7 +52,7 @@ def test_every_kind_of_shard_is_read_whole_with_its_labels(tmp_path: Path) -> No
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(contents=payloads_of_a_file)
 def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path: Path, contents: list[bytes]) -> None:
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     ours = write(tmp_path / "ours.rec", contents)
     theirs = tmp_path / "theirs.rec"
@@ -65,7 +65,7 @@ def test_files_equal_those_of_mxnet_byte_for_byte(tmp_path: Path, contents: list
 
 
 def test_shards_with_a_joined_index_are_read_as_one(tmp_path: Path) -> None:
-    from bench.mxnet_import import mx  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     root = tree(tmp_path / "t", {"cat": 20, "dog": 13})
     lines(PACK.planned({"prefix": str(tmp_path / "s" / "x"), "root": str(root), "chunks": "3"}))

@@ -3,7 +3,7 @@
 import pytest
 from scipy.special import stdtr, stdtrit
 
-from bench.interval import student
+from bench.statistics.confidence import student
 from plots.table import notes
 from results.rates import rate
 from results.record import Record

@@ -5,8 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.spread import spread, within
-from bench.sweep import load_sweep
+from bench.sweep import load_sweep, spread, within
 
 
 @given(st.integers(1, 300))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from bench.interval import Numbers, error_of_mean, student
-from bench.series import Budget, ending, good_enough, looks_at, precision_of
-from bench.steady import Steady, drift, steady
+from bench.statistics.confidence import Numbers, error_of_mean, student
+from bench.statistics.steady_state import Steady, drift, steady
+from bench.statistics.stopping_rule import Budget, ending, good_enough, looks_at, precision_of
 
 # Images per second that others have logged: the first two windows are a warm-up.
 LOGGED = (952, 2687, 22244, 21021, 21819, 21400, 21600, 21100, 21800, 21500)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.errors import SpecError
-from bench.options import Options, parse
+from bench.training.options import Options, parse
 from launch.watch import Deadlines
 from tests.jobs import measured, tiny
 
@@ -19,9 +19,9 @@ OPTIONS = parse(WORDS.split())
 
 def trained(options: Options, *, optimizer: str = "") -> list[Any]:
     """Weights after three steps of a worker, by an optimiser of MXNet's own where one is named."""
-    from bench.inputs import synthetic  # noqa: PLC0415
-    from bench.mxnet_import import mx  # noqa: PLC0415
-    from bench.worker import build, step  # noqa: PLC0415
+    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+    from bench.training.worker import build, step  # noqa: PLC0415
 
     worker = build(options)
     if optimizer:
@@ -45,14 +45,14 @@ def test_gradients_that_were_made_larger_are_made_smaller_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plain = trained(OPTIONS)
-    monkeypatch.setattr("bench.worker.loss_scale", lambda _: 1024)
+    monkeypatch.setattr("bench.training.worker.loss_scale", lambda _: 1024)
     for scaled, value in zip(trained(OPTIONS), plain, strict=True):
         np.testing.assert_allclose(scaled, value, rtol=1e-4, atol=1e-7)
 
 
 def test_alexnets_normalisation_is_mxnets_own_in_other_operators() -> None:
-    from bench.mxnet_import import mx  # noqa: PLC0415
     from bench.networks.alexnet import _LocalResponseNorm  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
 
     images, slopes = (mx.nd.random.normal(0, 30, (2, 9, 5, 5)) for _ in range(2))
     results = []
@@ -69,14 +69,13 @@ def test_alexnets_normalisation_is_mxnets_own_in_other_operators() -> None:
 
 
 def test_a_processor_multiplies_float32_as_such() -> None:
-    from bench.mxnet_import import mx  # noqa: PLC0415
-    from bench.tf32 import rounds_to_tf32  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx, rounds_to_tf32  # noqa: PLC0415
 
     assert not rounds_to_tf32(mx.cpu())
 
 
 def test_nccl_is_refused_where_mxnet_was_built_without_it() -> None:
-    from bench.store_client import open_kvstore  # noqa: PLC0415
+    from bench.training.kvstore import open_kvstore  # noqa: PLC0415
 
     with pytest.raises(SpecError, match="built without NCCL"):
         open_kvstore(replace(OPTIONS, kv_store="nccl"))
@@ -91,9 +90,9 @@ def test_a_job_that_meets_at_files_is_one_job(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("network", ["resnet-18", "mobilenet"])
 def test_a_step_moves_all_that_validation_normalises_by(network: str) -> None:
-    from bench.inputs import synthetic  # noqa: PLC0415
-    from bench.mxnet_import import mx  # noqa: PLC0415
-    from bench.worker import build, step  # noqa: PLC0415
+    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+    from bench.training.worker import build, step  # noqa: PLC0415
 
     words = f"{WORDS} --network {network} --num-classes 10 --image-shape 3,64,64"
     worker = build(parse(words.split()))

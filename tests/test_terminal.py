@@ -32,7 +32,7 @@ from tests.test_store import stored
 EVIL = "\x1b]0;PWN\x07a\x1b[2K\rb\nall 2 hosts ready\x9b31m\x7f\x08\u202eevil\u2066\ud800\u2028c"
 # Programs whose output another program of ours reads, and those that need no more than Python.
 PROTOCOLS = {
-    *("bench/libraries.py", "bench/contents.py"),
+    *("bench/libraries.py", "bench/data/partition.py"),
     *("launch/ending.py", "launch/environment.py", "launch/interpreter.py", "launch/probe.py"),
 }
 FAB = Path(sys.executable).with_name("fab")

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.mxnet, pytest.mark.program]
 # MXNet's own server, and workers that send it what it expects.
 UNSIGNED = (
     "import os\n"
-    "if os.environ['DMLC_ROLE'] != 'worker': import bench.mxnet_import\n"
+    "if os.environ['DMLC_ROLE'] != 'worker': import bench.training.mxnet_shim\n"
     "from bench import store_client, train_imagenet\n"
     "store_client.sign = lambda store: None\n"
     "train_imagenet.main()\n"

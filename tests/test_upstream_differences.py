@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import fine_tune, inputs
-from bench.augmentation import NONE
-from bench.changes import changed
+from bench import fine_tune
+from bench.data import loader
+from bench.data.augmentation import NONE
+from bench.data.partition import all_of
+from bench.data.transforms import changed
 from bench.errors import SpecError
-from bench.mxnet_import import mx
-from bench.options import Options, parse
-from bench.schedule import Schedule
-from bench.shares import all_of
-from bench.training import train
-from bench.worker import build, loss_scale
+from bench.training.loop import train
+from bench.training.mxnet_shim import mx
+from bench.training.optimizer import Schedule
+from bench.training.options import Options, parse
+from bench.training.worker import build, loss_scale
 from launch.hosts import ROOT
 from tests.workers import SMALL, SYNTHETIC, photos, trained
 
@@ -153,7 +154,7 @@ def last_batch(photographs: Path) -> None:
     options = parse([*SMALL, *photos(photographs), "--test-io=1"])
     whole = all_of(options.data_val)
     assert whole.images % 16
-    kept = [count for *_, count in inputs.once(options, whole, 16)]
+    kept = [count for *_, count in loader.once(options, whole, 16)]
     assert sum(kept) == whole.images
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.augmentation import IMAGENET, NONE
+from bench.data.augmentation import IMAGENET, NONE
 from bench.engines import mxnet
 from bench.errors import SpecError
-from bench.options import parse
 from bench.sweep import load_sweep
+from bench.training.options import parse
 from bench.trial import Trial, make
 
 # name: upstream's default, a value that is no default

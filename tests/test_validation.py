@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bench.validation import score, scored
+from bench.training.validation import score, scored
 
 
 def test_cross_entropy_of_a_probability_near_0_is_upstreams() -> None:

@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from bench.interval import Error, Numbers
+from bench.statistics.confidence import Error, Numbers
 from benchmarks.comparisons import NOISES, POINTS, Noise, comparisons, found_of, run
 from results.compare import compare
 from results.rates import ASSUMED_SCATTER, Rate

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from bench.mxnet_import import mx
+from bench.training.mxnet_shim import mx
 
 # Servers and the scheduler serve within this import, and never come here.
 store = mx.kv.create("dist_sync")

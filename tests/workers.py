@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from bench.mxnet_import import mx
-from bench.options import parse
-from bench.training import Summary, train
+from bench.training.loop import Summary, train
+from bench.training.mxnet_shim import mx
+from bench.training.options import parse
 
 SMALL = [
     "--network",

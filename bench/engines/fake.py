@@ -20,4 +20,4 @@ def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
         "asynchronous": trial.asynchronous,
         "faults": {one.kind: one.window for one in trial.faults if one.is_in(role, index)},
     }
-    return ("-m", "bench.fake_process", json.dumps(script))
+    return ("-m", "bench.engines.fake_process", json.dumps(script))

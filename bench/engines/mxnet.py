@@ -1,6 +1,6 @@
 """The programs of a job on MXNet's parameter server."""
 
-from bench.serve import PROFILED
+from bench.engines.server import PROFILED
 from bench.trial import Trial
 
 
@@ -9,7 +9,7 @@ def command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     if role != "worker":
         given = [one.partition("=") for one in trial.options]
         profiled = any(name == "--profile-server-suffix" and file for name, _, file in given)
-        return ("-m", "bench.serve", *([PROFILED] if profiled else []))
+        return ("-m", "bench.engines.server", *([PROFILED] if profiled else []))
     return (
         "-m",
         "bench.train_imagenet",

@@ -1,5 +1,5 @@
 """The networks of the published study and their relatives, by upstream's architectures."""
 
-from bench.networks.catalogue import NETWORKS, Network, describe, named
+from bench.networks.catalog import NETWORKS, Network, describe, named
 
 __all__ = ["NETWORKS", "Network", "describe", "named"]

@@ -5,7 +5,7 @@ The Gluon zoo's alexnet is another network (61 M parameters); this one has 50.84
 
 from typing import Any
 
-from bench.mxnet_import import mx
+from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
 

@@ -6,8 +6,8 @@ scales of normalizations that are trained.
 
 from typing import Any
 
-from bench.mxnet_import import mx
 from bench.networks.layers import Classifier, convolution
+from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.mxnet_import import mx
+from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
 

@@ -6,8 +6,8 @@ covers what is left of the image; at 224 pixels both are the same.
 
 from typing import Any
 
-from bench.mxnet_import import mx
 from bench.networks.layers import Classifier, convolution
+from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
 

@@ -5,7 +5,7 @@ It has no batch normalisation, so every rank of a synchronous job computes the s
 
 from typing import Any
 
-from bench.mxnet_import import mx
+from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.mxnet_import import mx
+from bench.training.mxnet_shim import mx
 
 
 def vgg(*, num_classes: int, num_layers: int, **_: Any) -> Any:

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.arguments import DTYPES
 from bench.errors import SpecError, quoted
 from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
-from bench.trial import Trial
-from bench.whole_trial import DEVICE_KINDS, MOST_DEVICES
+from bench.training.options import DTYPES
+from bench.trial import DEVICE_KINDS, MOST_DEVICES, Trial
 from im2rec_tools.words import brief
 from results.imports.arguments import BYTEPS, HOROVOD
 from results.imports.log import Format

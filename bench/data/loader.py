@@ -1,0 +1,219 @@
+"""Batches for one worker: synthetic ones, or decoded from its share of the shards.
+
+Threads of ours decode: MXNet's own iterator uses at most half of the processors, aborts the
+process on a damaged file and ends an epoch with images that are none.
+"""
+
+import ctypes
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bench.data.augmentation import NONE
+from bench.data.partition import Portion
+from bench.data.shards import places
+from bench.data.transforms import read_image
+from bench.errors import SmallShareError
+from bench.training.mxnet_shim import mx
+from bench.training.options import Options
+
+# Enough to make learning by heart slow, few enough to cost nothing.
+_LABEL_BATCHES = 64
+# Batches that are decoded while one is used: one may be late, and memory stays small.
+_AHEAD = 2
+_IMAGES_A_TASK = 4
+
+# One slice of images and one of labels a device.
+Batch = tuple[list[Any], list[Any]]
+# What decides how the image of a number is changed at random.
+Draws = Callable[[int], np.random.Generator]
+
+
+def split(data: Any, label: Any, contexts: list[Any]) -> Batch:
+    """A batch cut into slices, one on each device; the last has what does not divide."""
+    load = partial(mx.gluon.utils.split_and_load, even_split=False)
+    return load(data, contexts), load(label, contexts)
+
+
+def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Batch]:
+    """Random images, uniform in [-1, 1], for ever the same; labels drawn anew for each step.
+
+    A network that can learn its batch by heart drives the loss to 0, and the denormal numbers
+    that follow slow the arithmetic. Each image of the global batch is drawn from `seed` and its
+    number, from `first` on, so that however many workers share that batch train the same.
+    They lie on the devices, or, with upstream's costs, are copied there in each step.
+    """
+    images = np.empty((options.batch_size, *options.image_shape), dtype=np.float32)
+    labels = np.empty((_LABEL_BATCHES, options.batch_size), dtype=np.float32)
+    for n in range(options.batch_size):
+        draw = np.random.default_rng((options.seed, first + n))
+        draw.random(out=images[n], dtype=np.float32)
+        labels[:, n] = draw.integers(0, options.num_classes, _LABEL_BATCHES)
+    images *= 2
+    images -= 1
+    data = mx.nd.from_numpy(images, zero_copy=False).astype(options.array_dtype)
+    named = mx.nd.from_numpy(labels, zero_copy=False)
+    if options.costs == "upstream":
+        return _copied(data, named, contexts, mx.cpu_pinned(0) if options.gpus else mx.cpu(0))
+    batches = [split(data, label, contexts) for label in named]
+    mx.nd.waitall()
+    return itertools.cycle(batches)
+
+
+def _copied(data: Any, labels: Any, contexts: list[Any], host: Any) -> Iterator[Batch]:
+    """The images with each batch of labels in turn, copied from the host in each step.
+
+    So does upstream's Module, into the same arrays on each device again and again.
+    """
+
+    def parts(array: Any) -> list[Any]:
+        split = mx.gluon.utils.split_data
+        return list(split(array.as_in_context(host), len(contexts), even_split=False))
+
+    images, named = parts(data), [parts(label) for label in labels]
+    batch = tuple(
+        [mx.nd.empty(part.shape, at, part.dtype) for part, at in zip(some, contexts, strict=True)]
+        for some in (images, named[0])
+    )
+    for number in itertools.count():
+        for given, there in zip((images, named[number % len(named)]), batch, strict=True):
+            for part, target in zip(given, there, strict=True):
+                part.copyto(target)
+        yield batch[0], batch[1]
+
+
+def shuffled(options: Options, portion: Portion) -> Iterator[Any]:
+    """The portion's images in a new order every epoch, for ever."""
+    for epoch in itertools.count():
+        yield np.random.default_rng((options.seed, epoch)).permutation(portion.images)
+
+
+def forever(
+    options: Options, portion: Portion, orders: Iterable[Any], rank: int = 0
+) -> Iterator[tuple[Any, Any]]:
+    """Images and labels of one epoch after another; a batch may end one and begin the next.
+
+    Each rank changes its images in its own way, and in the same when it is run again.
+
+    All that is to be done with a batch must have been asked of MXNet before the next but one is
+    asked for: its memory is used again, once that is done.
+    """
+    if portion.fewest < options.batch_size:
+        raise SmallShareError(
+            f"{portion.data}: the smallest share of a worker is {portion.fewest} images, fewer "
+            f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
+        )
+    size = options.batch_size
+    draws = partial(_draw, options.seed, rank) if options.augmentation != NONE else None
+    return _decoded(options, portion, _cut(orders, size), draws)
+
+
+def _draw(seed: int, rank: int, number: int) -> np.random.Generator:
+    """What decides how a rank's image of this number is changed."""
+    return np.random.default_rng((seed, rank, number))
+
+
+def once(options: Options, portion: Portion, batch_size: int) -> Iterator[tuple[Any, Any, int]]:
+    """Images and labels of one epoch in order, and how many of the batch count.
+
+    The last batch is filled up with the first images. Memory is used again as in `forever`.
+    """
+    images = portion.images
+    order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
+    batches = _decoded(options, portion, _cut([order], batch_size))
+    for number, (data, label) in enumerate(batches):
+        yield data, label, min(batch_size, images - number * batch_size)
+
+
+def _cut(orders: Iterable[Any], size: int) -> Iterator[Any]:
+    """The orders one after another, in pieces of this size."""
+    left = np.empty(0, np.int64)
+    for order in orders:
+        left = np.concatenate([left, order])
+        whole = len(left) // size * size
+        yield from left[:whole].reshape(-1, size)
+        left = left[whole:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Room:
+    """Arrays of a batch, and their memory for threads to write to."""
+
+    data: Any
+    label: Any
+    images: Any
+    labels: Any
+
+
+def _decoded(
+    options: Options, portion: Portion, pieces: Iterable[Any], draws: Draws | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """Batches of these images of the portion, decoded ahead by `data_nthreads` threads."""
+    where = places(portion.paths)[portion.first : portion.first + portion.images]
+    read = partial(_read, options, portion, draws)
+    pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
+    rooms: list[_Room] = []
+    started: deque[tuple[_Room, list[Future[None]]]] = deque()
+    try:
+        for count, piece in enumerate(pieces):
+            if len(rooms) < _AHEAD + 2:
+                rooms.append(_room(options, len(piece)))
+            room = rooms[count % len(rooms)]
+            started.append((room, _start(pool, read, where[piece], count * len(piece), room)))
+            if len(started) > _AHEAD:
+                yield _finished(*started.popleft())
+        while started:
+            yield _finished(*started.popleft())
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _read(
+    options: Options, portion: Portion, draws: Draws | None, place: Any, into: tuple[int, Any]
+) -> float:
+    """An image, told by its number in this stream and where its values go; returns its label."""
+    file, offset, length = place
+    number, out = into
+    draw = draws(number) if draws else None
+    return read_image((portion.paths[file], offset, length), options, out, draw)
+
+
+def _start(
+    pool: ThreadPoolExecutor, read: Callable[..., float], where: Any, begun: int, room: _Room
+) -> list["Future[None]"]:
+    """Reads a batch; `begun` images of the stream came before it."""
+
+    def fill(first: int) -> None:
+        some = where[first : first + _IMAGES_A_TASK].tolist()
+        for number, place in enumerate(some, first):
+            room.labels[number] = read(place, (begun + number, room.images[number]))
+
+    for array in (room.data, room.label):  # what was to be done with the batch before is done
+        mx.base.check_call(mx.base._LIB.MXNDArrayWaitToWrite(array.handle))
+    return [pool.submit(fill, first) for first in range(0, len(where), _IMAGES_A_TASK)]
+
+
+def _finished(room: _Room, tasks: list["Future[None]"]) -> tuple[Any, Any]:
+    for task in tasks:
+        task.result()
+    return room.data, room.label
+
+
+def _room(options: Options, size: int) -> _Room:
+    # What goes on to a GPU goes faster from memory that is not moved.
+    context = mx.cpu_pinned(0) if options.gpus else mx.cpu(0)
+    data, label = (mx.nd.empty((size, *rest), context) for rest in (options.image_shape, ()))
+    return _Room(data=data, label=label, images=_memory_of(data), labels=_memory_of(label))
+
+
+def _memory_of(array: Any) -> Any:
+    pointer = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
+    floats = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_float))
+    return np.ctypeslib.as_array(floats, shape=array.shape)

@@ -1,0 +1,244 @@
+"""What becomes of a record: its image decoded, cropped or changed, normalised; its label."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import simplejpeg
+
+from bench.data.augmentation import NONE, Augmentation
+from bench.errors import SpecError
+from bench.training.options import Options
+from im2rec_tools.errors import DataError
+from im2rec_tools.formats.recordio import read_record, unpack
+
+# Principal axes of ImageNet's colours (red, green, blue), each times its standard deviation:
+# Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep convolutional neural
+# networks", 2012, section 4.1, with the values that MXNet has.
+_COLOUR_AXES = np.array(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+) * [55.46, 4.794, 1.148]
+_HUES = 180
+_TRIES = 10
+
+
+def changed(pixels: Any, asked: Augmentation, size: tuple[int, int], draw: Any) -> Any:
+    """Pixels of (height, width) `size`, from an image of any size; uint8, RGB or grey.
+
+    `draw` is a numpy Generator. What has become too small for its crop is enlarged first.
+    """
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]  # OpenCV's way with grey
+    pixels = _warped(pixels, asked, draw)
+    if asked.pad_size:
+        edge, fill = (asked.pad_size,) * 4, (asked.fill_value,) * 3
+        pixels = cv2.copyMakeBorder(pixels, *edge, cv2.BORDER_CONSTANT, value=fill)
+    pixels = _cropped(pixels, asked, size, draw)
+    pixels = _jittered(pixels, asked, draw)
+    pixels = _shifted(pixels, asked, draw)
+    if asked.pca_noise:
+        pixels = _plus(pixels, _COLOUR_AXES @ draw.normal(0, asked.pca_noise, 3))
+    if asked.random_mirror and draw.random() < 0.5:
+        pixels = cv2.flip(pixels, 1)
+    return pixels
+
+
+def fewest_pixels(asked: Augmentation, size: tuple[int, int]) -> tuple[int, int]:
+    """The least (height, width) of a packed image from which crops are cut, not made up."""
+    if asked.random_resized_crop:
+        return 1, 1
+    height, width = (asked.crop_sizes[1],) * 2 if asked.crop_sizes[1] > 0 else size
+    return height - 2 * asked.pad_size, width - 2 * asked.pad_size
+
+
+def _warped(pixels: Any, asked: Augmentation, draw: Any) -> Any:
+    """Sheared, turned, scaled and stretched about its centre; the rest is filled."""
+    aspects = (1.0, 1.0) if asked.random_resized_crop else asked.aspects
+    scales = asked.min_random_scale, asked.max_random_scale
+    limits = asked.max_random_rotate_angle, asked.max_random_shear_ratio
+    if not any(limits) and (*aspects, *scales) == (1, 1, 1, 1):
+        return pixels
+    shear = draw.uniform(-1, 1) * asked.max_random_shear_ratio
+    turn = math.radians(
+        draw.integers(-asked.max_random_rotate_angle, asked.max_random_rotate_angle + 1)
+    )
+    scale, aspect = draw.uniform(*scales), draw.uniform(*aspects)
+    tall = 2 * scale / (1 + aspect)
+    wide = aspect * tall
+    cos, sin = math.cos(turn), math.sin(turn)
+    linear = np.array(
+        [[tall * cos - shear * sin * wide, tall * sin + shear * cos * wide],
+         [-sin * wide, cos * wide]]
+    )  # fmt: skip
+    height, width = pixels.shape[:2]
+    new = scale * width, scale * height
+    shift = (new - linear @ (width, height)) / 2
+    return cv2.warpAffine(
+        pixels,
+        np.column_stack([linear, shift]),
+        (max(1, int(new[0])), max(1, int(new[1]))),
+        borderValue=(asked.fill_value,) * 3,
+    )
+
+
+def _cropped(pixels: Any, asked: Augmentation, size: tuple[int, int], draw: Any) -> Any:
+    part = _part(pixels.shape[:2], asked, draw)
+    resized = part is not None
+    if part is None:
+        part = _square(asked, draw) or size
+        pixels = _covering(pixels, *part)
+    room = np.array(pixels.shape[:2]) - part
+    anywhere = asked.random_crop or resized
+    top, left = draw.integers(0, room + 1) if anywhere else room // 2
+    pixels = pixels[top : top + part[0], left : left + part[1]]
+    return pixels if part == size else cv2.resize(pixels, size[::-1])
+
+
+def _square(asked: Augmentation, draw: Any) -> tuple[int, int] | None:
+    least, most = asked.crop_sizes
+    if most == -1:
+        return None
+    side = int(draw.integers(least, most + 1))
+    return side, side
+
+
+def _part(shape: tuple[int, int], asked: Augmentation, draw: Any) -> tuple[int, int] | None:
+    """Height and width by area and aspect; None where none is asked for or ten draws do not fit."""
+    areas = asked.min_random_area, asked.max_random_area
+    if not asked.random_resized_crop or (*areas, *asked.aspects) == (1, 1, 1, 1):
+        return None
+    for _ in range(_TRIES):
+        area = shape[0] * shape[1] * draw.uniform(*areas)
+        aspect = draw.uniform(*asked.aspects)
+        if draw.random() < 0.5:
+            aspect = 1 / aspect
+        height, width = round(math.sqrt(area / aspect)), round(math.sqrt(area * aspect))
+        if 1 <= height <= shape[0] and 1 <= width <= shape[1]:
+            return height, width
+    return None
+
+
+def _covering(pixels: Any, height: int, width: int) -> Any:
+    """Enlarged, its shape kept, where it is smaller than that."""
+    more = max(height / pixels.shape[0], width / pixels.shape[1])
+    if more <= 1:
+        return pixels
+    new = max(width, round(pixels.shape[1] * more)), max(height, round(pixels.shape[0] * more))
+    return cv2.resize(pixels, new)
+
+
+def _jittered(pixels: Any, asked: Augmentation, draw: Any) -> Any:
+    """Brightness, contrast and saturation times 1 +- what was asked for, in an order of chance."""
+    limits = asked.brightness, asked.contrast, asked.saturation
+    if not any(limits):
+        return pixels
+    factors = 1 + draw.uniform(-1, 1, 3) * limits
+    for which in draw.permutation(3):
+        factor = float(factors[which])
+        if factor == 1:
+            continue
+        grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY) if pixels.ndim == 3 else pixels
+        if which == 2:
+            grey = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
+            pixels = cv2.addWeighted(pixels, factor, grey, 1 - factor, 0)
+        else:
+            middle = cv2.mean(grey)[0] if which == 1 else 0.0
+            pixels = cv2.addWeighted(pixels, factor, pixels, 0, (1 - factor) * middle)
+    return pixels
+
+
+def _shifted(pixels: Any, asked: Augmentation, draw: Any) -> Any:
+    """Hue, lightness and saturation moved by up to what was asked for, large moves seldom."""
+    limits = np.array([asked.max_random_h, asked.max_random_l, asked.max_random_s])
+    if not limits.any():
+        return pixels
+    moves = ((draw.random((2, 3)).T @ (1, 4)) / 5 * 2 - 1) * limits
+    moved = _plus(cv2.cvtColor(pixels, cv2.COLOR_RGB2HLS), np.trunc(moves))
+    moved[..., 0] = np.minimum(moved[..., 0], _HUES)
+    return cv2.cvtColor(moved, cv2.COLOR_HLS2RGB)
+
+
+def _plus(pixels: Any, amounts: Any) -> Any:
+    """An amount added to each channel, kept within 0 to 255."""
+    return cv2.add(pixels, np.array([*amounts, 0.0]))
+
+
+# Where a shard was packed well and has rotted since.
+_FIND = (
+    "of data pushed to a host, 'fab hosts.check --data DIR --verify' finds what is damaged there, "
+    "and 'fab hosts.push-data DIR --verify' copies it again"
+)
+_MANNERS = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
+
+
+def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: Any = None) -> float:
+    """Fills `out`, float32 of (channels, height, width), from a record; returns its label.
+
+    `place` is its file, the byte it begins at and its length. With `draw`, a numpy Generator, the
+    image is changed as `options.augmentation` says; else the values are those of MXNet's
+    ImageRecordIter: RGB, the crop from the middle, (value - mean) / std. Raises SpecError naming
+    the record that holds no such image.
+    """
+    where = f"{place[0]}: the record at byte {place[1]}"
+    try:
+        record = unpack(read_record(*place), where)
+    except DataError as error:
+        raise SpecError(f"{error}; {_FIND}") from error
+    if len(record.labels) != 1:
+        raise SpecError(f"{where}: expected one label, found {len(record.labels)}")
+    if not options.test_io and not 0 <= record.labels[0] < options.num_classes:
+        raise SpecError(
+            f"{where}: its label is {record.labels[0]:g}, outside of --num-classes "
+            f"{options.num_classes}; expected 0 to {options.num_classes - 1}"
+        )
+    pixels = _decoded(record.image, len(out), where)
+    _check_size(pixels, options.augmentation if draw else NONE, out.shape[1:], where)
+    if draw:
+        pixels = changed(pixels, options.augmentation, out.shape[1:], draw)
+    planes = _planes(_middle(pixels, out.shape[1:]))
+    for channel, plane in enumerate(planes):
+        np.subtract(plane, np.float32(options.rgb_mean[channel]), out=out[channel])
+        if options.rgb_std[channel] != 1:
+            out[channel] *= np.float32(1 / options.rgb_std[channel])
+    return record.labels[0]
+
+
+def _decoded(image: bytes, channels: int, where: str) -> Any:
+    """Pixels of (height, width, channels); OpenCV gets what is not JPEG, or damaged."""
+    if channels not in _MANNERS:
+        raise SpecError(f"--image-shape: expected 1 or 3 channels, got {channels}")
+    colorspace, flag = _MANNERS[channels]
+    if image[:2] == b"\xff\xd8":
+        try:
+            return simplejpeg.decode_jpeg(image, colorspace=colorspace, strict=False)
+        except ValueError:
+            pass
+    pixels = cv2.imdecode(np.frombuffer(image, np.uint8), flag) if image else None
+    if pixels is None:
+        raise SpecError(
+            f"{where}: holds no image that can be decoded; find such records with "
+            f"'fab data.verify', and pack them again; {_FIND}"
+        )
+    return pixels
+
+
+def _check_size(pixels: Any, asked: Augmentation, size: tuple[int, int], where: str) -> None:
+    height, width = fewest_pixels(asked, size)
+    if pixels.shape[0] < height or pixels.shape[1] < width:
+        raise SpecError(
+            f"{where}: its image has {pixels.shape[1]} x {pixels.shape[0]} pixels, too few for "
+            f"{width} x {height}; ask for a smaller --image-shape or crop, or pack with "
+            f"--enlarge-small"
+        )
+
+
+def _middle(pixels: Any, size: tuple[int, int]) -> Any:
+    height, width = size
+    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
+    return pixels[top : top + height, left : left + width]
+
+
+def _planes(pixels: Any) -> Any:
+    return cv2.split(pixels) if pixels.ndim == 3 and pixels.shape[2] > 1 else [pixels.squeeze()]

@@ -1,0 +1,235 @@
+"""One process of a rehearsal: scheduler, server or worker, by DMLC_ROLE.
+
+Standard library only, so that hundreds start in seconds. The processes meet as ps-lite's do: all
+connect to the scheduler at DMLC_PS_ROOT_URI, which deals out ranks when the last has come, and
+keeps everyone until every worker has said that it is done.
+
+    python -m bench.engines.fake_process '{"seconds": [1.0], "worker_batches": [8], ...}'
+
+Windows scatter as the script's `noise` says (within, correlation, between), by its `seed`, the
+repeat (MXSCALE_REPEAT) and the rank: a rehearsal can be repeated, and its repeats differ.
+The script's `faults` are kinds of bench/engines/faults.py with the window at which each happens;
+servers and the scheduler commit theirs once all have met.
+"""
+
+import json
+import math
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NoReturn
+
+from bench.events import Event, say
+from im2rec_tools.terminal import echo
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Relative standard deviations: of a window within its process, and between processes.
+
+    A window keeps the share `correlation` of the deviation of the one before it: AR(1).
+    """
+
+    within: float = 0.0
+    correlation: float = 0.0
+    between: float = 0.0
+
+
+def factors(noise: Noise, seed: str, count: int) -> list[float]:
+    """What to multiply each window of one process with; the same for the same seed."""
+    random = Random(seed)
+    process = random.gauss(0.0, noise.between)
+    deviation = random.gauss(0.0, noise.within)
+    fresh = noise.within * math.sqrt(1 - noise.correlation**2)
+    found = []
+    for _ in range(count):
+        found.append(math.exp(process + deviation))
+        deviation = noise.correlation * deviation + random.gauss(0.0, fresh)
+    return found
+
+
+def shared_factors(noise: Noise, seed: str, count: int, ranks: int) -> list[float]:
+    """Of a synchronous job: each window lasts as long as that of its slowest rank."""
+    each = [factors(noise, f"{seed} {rank}", count) for rank in range(ranks)]
+    return [max(one) for one in zip(*each, strict=True)]
+
+
+# What a slow worker's computing is multiplied by, and what a worker computes of a window.
+_SLOW, _OWN_SHARE, _PROBES = 1.2, 0.7, 8
+
+
+def _sleep_for_ever() -> NoReturn:
+    while True:
+        time.sleep(3600)
+
+
+def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -> None:
+    """Deals out a rank to each of `expected` connections, then waits until all have closed."""
+    with socket.create_server(address, backlog=expected) as listener:
+        say(Event(kind="reached", rank=-1))
+        members: list[tuple[Any, str]] = []
+        next_rank = {"worker": 0, "server": 0}
+        while len(members) < expected:
+            connection, _ = listener.accept()
+            stream = connection.makefile("rw", encoding="utf-8")
+            members.append((stream, stream.readline().strip()))
+        for stream, role in members:
+            stream.write(f"{next_rank[role]}\n")
+            stream.flush()
+            next_rank[role] += 1
+        _commit_at(0, faults, -1)
+        for stream, role in members:
+            if role == "worker":
+                stream.read()
+
+
+def _connect(address: tuple[str, int]) -> Any:
+    """A line to the scheduler, however long it takes: the master's deadline decides."""
+    while True:
+        try:
+            return socket.create_connection(address).makefile("rw", encoding="utf-8")
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+
+
+def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
+    """The line to the scheduler and this process's rank, once everyone has come."""
+    stream = _connect(address)
+    say(Event(kind="reached", rank=-1))
+    stream.write(role + "\n")
+    stream.flush()
+    return stream, int(stream.readline())
+
+
+def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
+    """Does what the faults of this window say; hash, alone and mute are seen to where they show."""
+    now = {kind for kind, at in faults.items() if at == window}
+    if "raise" in now:
+        raise RuntimeError("scripted fault")
+    if "nan" in now:
+        raise FloatingPointError(f"the loss is nan after window {window}")
+    if "exit" in now:
+        say(Event(kind="failed", rank=rank, values={"message": "scripted exit"}))
+        os._exit(3)
+    if "early" in now:
+        os._exit(0)
+    if "kill" in now:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "stop" in now:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if "hang" in now:
+        _sleep_for_ever()
+
+
+def _seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]:
+    """Of each window: what the script says, the last of it repeated, times its noise."""
+    said, count = script["seconds"], script["windows"]
+    within, correlation, between = script["noise"]
+    noise = Noise(within=within, correlation=correlation, between=between)
+    seed = f"{script['seed']} {os.environ.get('MXSCALE_REPEAT', '0')}"
+    if script["asynchronous"]:
+        scatter = factors(noise, f"{seed} {rank}", count)
+    else:
+        scatter = shared_factors(noise, seed, count, num_workers)
+    slower = _SLOW if "slow" in script["faults"] else 1.0
+    return [slower * said[min(n, len(said) - 1)] * factor for n, factor in enumerate(scatter)]
+
+
+def _own_seconds(script: dict[str, Any], rank: int) -> list[float]:
+    """Of each probe of a rank's own computing: most of a window, with noise of its own."""
+    within, correlation, _ = script["noise"]
+    noise = Noise(within=within, correlation=correlation)
+    seed = f"{script['seed']} {os.environ.get('MXSCALE_REPEAT', '0')} own {rank}"
+    slower = _SLOW if "slow" in script["faults"] else 1.0
+    share = _OWN_SHARE * slower * script["seconds"][-1]
+    return [share * factor for factor in factors(noise, seed, _PROBES)]
+
+
+def _ended(script: dict[str, Any], seconds: list[float]) -> str:
+    """Why no window is needed any more; ranks that play the same windows agree."""
+    if len(seconds) == script["windows"]:
+        return "windows"
+    if script["asynchronous"] or not (script["precision"] or script["budget_seconds"]):
+        return ""
+    from bench.statistics.stopping_rule import Budget, ending  # noqa: PLC0415 - NumPy; most rehearsals need none
+
+    budget = Budget(
+        precision=script["precision"],
+        windows=script["windows"] - script["warmup_windows"],
+        seconds=script["budget_seconds"],
+    )
+    return ending(seconds, budget, script["warmup_windows"])
+
+
+def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str, int]) -> None:
+    if "mute" in faults:
+        return
+    if "alone" in faults:
+        rank, num_workers = 0, 1
+    batch = script["worker_batches"][rank]
+    facts = {"num_workers": num_workers, "worker_batch": batch}
+    say(Event(kind="ready", rank=rank, values=facts))
+    clock, ended, seconds = 0.0, "", _seconds(script, rank, num_workers)
+    probes = _own_seconds(script, rank) if num_workers > 1 else []
+    for index, lasted in enumerate(seconds):
+        _commit_at(index, faults, rank)
+        clock += lasted
+        if "MXSCALE_REAL_TIME" in os.environ:  # windows that take as long as they say
+            time.sleep(lasted)
+        window = {
+            "index": index,
+            "seconds": lasted,
+            "end": clock,
+            "images": batch * script["steps"],
+            "steps": script["steps"],
+            "loss": 1.0,
+        }
+        if probes and index >= script["warmup_windows"]:
+            window["own_seconds"] = probes.pop()
+        say(Event(kind="window", rank=rank, values=window))
+        echo(f"rank {rank} window {index}", err=True)
+        ended = _ended(script, seconds[: index + 1])
+        if ended:
+            break
+    digest = f"rank{rank}" if "hash" in faults else "0"
+    say(Event(kind="done", rank=rank, values={"weight_hash": digest, "ended": ended}))
+
+
+def main() -> None:
+    """Plays the role that the environment gives this process."""
+    script = json.loads(sys.argv[1])
+    faults = script["faults"]
+    role = os.environ.get("DMLC_ROLE", "worker")
+    if "absent" in faults:
+        _sleep_for_ever()
+    if "DMLC_PS_ROOT_URI" not in os.environ:
+        _work(script, 0, 1, faults)
+        return
+    address = os.environ["DMLC_PS_ROOT_URI"], int(os.environ["DMLC_PS_ROOT_PORT"])
+    num_workers = int(os.environ["DMLC_NUM_WORKER"])
+    if role == "scheduler":
+        _schedule(address, num_workers + int(os.environ["DMLC_NUM_SERVER"]), faults)
+        return
+    stream, rank = _meet(address, role)
+    if role == "worker":
+        _work(script, rank, num_workers, faults)
+    else:
+        _commit_at(0, faults, rank)
+        stream.read()  # ends when the scheduler does
+
+
+def _leave(error: Exception) -> NoReturn:
+    say(Event(kind="failed", rank=-1, values={"message": str(error)}))
+    echo(f"{type(error).__name__}: {error}", err=True)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:  # noqa: BLE001 - the outermost door
+        _leave(error)

@@ -1,0 +1,113 @@
+"""A server or scheduler: `python -m bench.engines.server`, with DMLC_ROLE set.
+
+MXNet serves while it is imported, when it comes to its module of the server, and unpickles whatever
+reaches its port. Here another module takes the place of that one, and reads what workers of its job
+have signed.
+"""
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
+
+from bench.engines.server_commands import RefusedError, optimizer_of, secret
+from bench.events import Event, say
+from bench.training.startup import announce
+from im2rec_tools.terminal import echo
+
+PROFILED = "--profiled"
+_ROLES = ("server", "scheduler")
+_SAY_SECONDS = 1.0
+_MODULE = "mxnet.kvstore.kvstore_server"
+
+
+def main(*, profiled: bool = False) -> NoReturn:
+    """Serve one job, then exit; exit 2 if the environment names no role of these.
+
+    `profiled` servers may write the profile that their workers ask for.
+    """
+    if os.environ.get("DMLC_ROLE") not in _ROLES:
+        echo("DMLC_ROLE: expected server or scheduler; 'fab bench.sweep' sets it", err=True)
+        sys.exit(2)
+    announce()
+    sys.meta_path.insert(0, _Server(profiled=profiled))
+    import bench.training.mxnet_shim  # noqa: F401, PLC0415
+
+    raise RuntimeError(f"{_MODULE}: expected MXNet to import it")
+
+
+class _Server(MetaPathFinder, Loader):
+    """MXNet's module of the server, which serves the job while it is imported."""
+
+    def __init__(self, *, profiled: bool) -> None:
+        self._profiled = profiled
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """This, in place of MXNet's."""
+        return ModuleSpec(fullname, self) if fullname == _MODULE else None
+
+    def exec_module(self, module: ModuleType) -> NoReturn:
+        """Serve the job to its end, then exit."""
+        from mxnet.kvstore.base import create  # noqa: PLC0415
+
+        if not self._profiled:
+            # MXNet writes profiles where it stands, for any program that asks; here nobody can.
+            os.chdir("/proc")
+        refusals = Refusals()
+        _serve(create("dist"), refusals)
+        refusals.close()
+        sys.exit()
+
+
+def _serve(store: Any, refusals: "Refusals") -> None:
+    """Return when the job is over."""
+    from mxnet.base import _LIB, check_call  # noqa: PLC0415
+
+    key = secret()
+
+    # MXNet's C++ obeys all other commands by itself: these alone reach Python.
+    def obey(_head: int, body: bytes | None, _: object) -> None:
+        try:
+            optimizer = optimizer_of(body or b"", key)
+        except RefusedError as error:
+            refusals.add(error)
+        else:
+            store.set_optimizer(optimizer)
+
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(obey)
+    check_call(_LIB.MXKVStoreRunServer(store.handle, callback, None))
+
+
+class Refusals:
+    """Commands that were refused: counted, and reported once a second at most."""
+
+    def __init__(self) -> None:
+        self.count = self._said = 0
+        self._at = -_SAY_SECONDS
+
+    def add(self, error: RefusedError) -> None:
+        """Count one more."""
+        self.count += 1
+        if time.monotonic() - self._at >= _SAY_SECONDS:
+            self._say(f"; the last: {error}")
+
+    def close(self) -> None:
+        """Report those that were not reported yet."""
+        if self.count > self._said:
+            self._say("")
+
+    def _say(self, last: str) -> None:
+        self._said, self._at = self.count, time.monotonic()
+        say(Event(kind="refused", rank=-1, values={"count": self.count}))
+        echo(f"commands refused: {self.count}{last}", err=True)
+
+
+if __name__ == "__main__":
+    main(profiled=PROFILED in sys.argv[1:])

@@ -1,0 +1,92 @@
+"""Commands to the servers of a job: signed by its workers, checked before they are unpickled.
+
+MXNet's servers unpickle what any program sends to their port. Servers of ours read a command only
+if it carries the HMAC of the job's secret, and accept only the optimizers listed here in it. The
+launcher draws the secret; it is in the environment of the job's processes and nowhere else.
+"""
+
+import base64
+import hashlib
+import hmac
+import io
+import os
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+SECRET_VARIABLE = "MXSCALE_JOB_SECRET"
+_DIGITS = hashlib.sha256().digest_size * 2
+
+
+class RefusedError(Exception):
+    """A command that is not from a worker of this job, or has more than an optimizer."""
+
+
+def secret() -> bytes:
+    """This job's secret; empty if nobody launched it: its processes were started by hand."""
+    return os.environ.get(SECRET_VARIABLE, "").encode()
+
+
+def signed(optimizer: Any, key: bytes) -> str:
+    """The body of a command that gives servers this optimizer; RefusedError if none may read it."""
+    text = base64.b64encode(pickle.dumps(optimizer, 4)).decode("ascii")
+    body = _signature(text.encode(), key) + text
+    optimizer_of(body.encode(), key)
+    return body
+
+
+def optimizer_of(body: bytes, key: bytes) -> Any:
+    """The optimizer of a body that `signed` made with this key; RefusedError for any other."""
+    signature, text = body[:_DIGITS], body[_DIGITS:]
+    if not hmac.compare_digest(signature, _signature(text, key).encode()):
+        raise RefusedError("no signature of this job")
+    # The launcher needs no more than a variable's name of this module; servers read commands while
+    # they import MXNet.
+    from mxnet.optimizer import Optimizer  # noqa: PLC0415
+
+    try:
+        found = _Unpickler(
+            base64.b64decode(text, validate=True), _classes(Optimizer.opt_registry)
+        ).load()
+    except RefusedError:
+        raise
+    except Exception as error:
+        raise RefusedError(f"not a pickle ({error})") from error
+    if not isinstance(found, Optimizer):
+        raise RefusedError(f"expected an optimizer, got {type(found).__name__}")
+    return found
+
+
+def _signature(text: bytes, key: bytes) -> str:
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def _classes(registered: Mapping[str, type]) -> dict[tuple[str, str], type]:
+    """What a command may hold besides numbers, text, lists, tuples and dicts, by module and name.
+
+    None of these writes a file or starts a program, whatever arguments it is called with.
+    """
+    from bench.training.optimizer import (  # noqa: PLC0415
+        OPTIMIZERS,
+        Epochs,
+        Schedule,
+    )
+    from bench.training.worker import Sgd  # noqa: PLC0415
+
+    known = [Sgd, Schedule, Epochs, *(registered[name] for name in OPTIMIZERS)]
+    return {(one.__module__, one.__name__): one for one in known}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads nothing but the given classes; a dotted name is none of theirs."""
+
+    def __init__(self, data: bytes, classes: Mapping[tuple[str, str], type]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._allowed = classes
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        """The class; RefusedError if it is not one of those."""
+        found = self._allowed.get((module_name, global_name))
+        if found is None:
+            raise RefusedError(f"{module_name}.{global_name} is not an optimizer"[:120])
+        return found

@@ -1,0 +1,1 @@
+"""Steady state, confidence intervals and when enough windows are measured."""

@@ -1,0 +1,154 @@
+"""Where a series of window times becomes steady, and whether it drifts after that."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.statistics.confidence import Numbers, correlation, inflation, student
+
+# Fewer windows than this cannot show that they are the steady ones.
+_LEAST_LEFT = 3
+_LEAST_LEFT_LATE = 6
+_MOST_BATCHES = 200
+_SURE = 1 - 1e-3
+_SURE_LATE = 1 - 1e-5
+_LEAST_STEP = 0.01
+# More is hard to tell from a slow start itself in a dozen windows: it would hide one.
+_MOST_CORRELATION = 0.3
+# A start this short is a start, however few windows follow it.
+_SHORT_START = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steady:
+    """What counts of a series.
+
+    dropped     windows at the front that do not count
+    settled     False if more than a third is at another level, and more than 2 windows: too few
+                follow to show that theirs is the level that stays
+    """
+
+    dropped: int
+    settled: bool = True
+
+
+def steady(seconds: Sequence[float] | Numbers, warmup: int = 0) -> Steady:
+    """How many windows at the front do not count: at least `warmup`, and those of a slow start.
+
+    The cut is where MSER has it (White 1997: the least squared standard error of the mean of what
+    is left), of those cuts whose front differs from the rest beyond chance: Student's t, allowing
+    for an AR(1), of both the mean and the median of the front, so that a single slow window is no
+    slow start. Long series are taken in batches (MSER-m; White, Cobb and Spratt 2000).
+    """
+    series = np.asarray(seconds[warmup:], dtype=float)
+    size = max(1, -(-len(series) // _MOST_BATCHES))
+    whole = len(series) // size * size
+    batches = series[:whole].reshape(-1, size).mean(axis=1)
+    cut = _cut(batches)
+    return Steady(
+        dropped=min(warmup, len(seconds)) + cut * size,
+        settled=cut * size <= _SHORT_START or _is_confirmed(batches, cut),
+    )
+
+
+def _is_confirmed(series: Numbers, cut: int) -> bool:
+    """Whether all but the first third of the series is at the level of what follows the cut.
+
+    The cut itself scatters: windows at that level may lie before it.
+    """
+    third = len(series) // 3
+    if cut <= third:
+        return True
+    before, rest = series[third:cut], series[cut:]
+    chance = 3 * float(rest.std()) / math.sqrt(len(before))
+    level = float(rest.mean())
+    return abs(float(before.mean()) - level) <= max(chance, _LEAST_STEP * level)
+
+
+def _cut(series: Numbers) -> int:
+    """Windows before the steady ones."""
+    count = len(series)
+    if count <= _LEAST_LEFT:
+        return 0
+    cuts = np.arange(count - _LEAST_LEFT + 1)
+    left = count - cuts
+    mean = _tails(series)[cuts] / left
+    squares = np.maximum(_tails(series**2)[cuts] - left * mean**2, 0)
+    squares[squares < 1e-12 * left * mean**2] = 0  # what rounding leaves of equal windows
+    score = squares / left**2
+    front = np.concatenate((series[:1], np.cumsum(series)[cuts[1:] - 1] / cuts[1:]))
+    step = front - mean
+    noise, weight = _noise(series, cuts, mean, squares)
+    likely = (score < score[0]) & (np.abs(step) > 3 * noise * weight)
+    likely &= np.abs(step) > _LEAST_STEP * mean
+    for cut in sorted(np.flatnonzero(likely), key=lambda one: (score[one], one)):
+        away = math.copysign(1.0, step[cut]) * (series[:cut] - mean[cut])
+        needed = weight[cut] * _chance(away, int(left[cut]), float(noise[cut]), slow=step[cut] > 0)
+        middle = np.sort(away)[(cut - 1) // 2]
+        if min(abs(step[cut]), middle) > needed and away[-1] > noise[cut]:
+            return int(cut)
+    return 0
+
+
+def _chance(away: Numbers, left: int, noise: float, *, slow: bool) -> float:
+    """What a front that differs by chance alone stays below, for a weight of 1.
+
+    A job starts slowly; where the front is faster, more has to be left to count as the rule.
+    """
+    if left < (_LEAST_LEFT if slow else _LEAST_LEFT_LATE):
+        return math.inf
+    if len(away) <= left:
+        return student(left - 1, _SURE) * noise
+    if left < _LEAST_LEFT_LATE:
+        return math.inf
+    before = float(away.std())
+    freedom = (left if noise >= before else len(away)) - 1
+    return student(freedom, _SURE_LATE) * max(noise, before)
+
+
+def _tails(values: Numbers) -> Numbers:
+    """The sum from each value to the last."""
+    return np.cumsum(values[::-1])[::-1]
+
+
+def _noise(
+    series: Numbers, cuts: NDArray[np.integer[Any]], mean: Numbers, squares: Numbers
+) -> tuple[Numbers, Numbers]:
+    """By cut, the noise of the rest and the standard error of front less rest, in that noise."""
+    left = len(series) - cuts
+    products = _tails(np.append(series[1:] * series[:-1], 0.0))[cuts]
+    ends = series[cuts] + series[-1]
+    lag = products - mean * (2 * mean * left - ends) + (left - 1) * mean**2
+    sample = np.divide(lag, squares, out=np.zeros(len(cuts)), where=squares > 0)
+    rho = np.minimum(correlation(sample, left), _MOST_CORRELATION)
+    grown = inflation(rho, left)
+    single = squares / np.maximum(left - grown, 1)
+    before = np.maximum(cuts, 1)
+    return np.sqrt(single), np.sqrt(inflation(rho, before) / before + grown / left)
+
+
+def drift(values: Sequence[float] | Numbers, sure: float = _SURE) -> float:
+    """How much a straight line through a series changes, as a part of its mean; 0 within chance.
+
+    Chance is Student's t of the slope, `sure` often, with the errors of an AR(1) about a parabola:
+    about a line, what a drift is bent would be taken for noise.
+    """
+    series = np.asarray(values, dtype=float)
+    count = len(series)
+    if count < _LEAST_LEFT_LATE:
+        return 0.0
+    places = np.arange(count) - (count - 1) / 2
+    slope = float(places @ series) / float(places @ places)
+    bend = places**2 - float(places @ places) / count
+    bent = bend * float(bend @ series) / float(bend @ bend)
+    rest = series - series.mean() - slope * places - bent
+    squares = float(rest @ rest)
+    rho = correlation(float(rest[1:] @ rest[:-1]) / squares, count) if squares > 0 else 0.0
+    grown = float(inflation(rho, count))
+    error = math.sqrt(squares / max(count - 3 * grown, 1) * grown / float(places @ places))
+    needed = student(max(int(count / grown) - 3, 1), sure) * error
+    return slope * (count - 1) / float(series.mean()) if abs(slope) > needed else 0.0

@@ -1,0 +1,1 @@
+"""The training process of a worker, and the modes that measure parts of it."""

@@ -1,0 +1,64 @@
+"""What the store alone moves: a network's arrays, without computing anything (--bandwidth 1).
+
+Every step pushes each array of the network, in their own sizes, and pulls it; the servers add up
+what the workers push and do nothing else with it.
+"""
+
+from typing import Any
+
+from bench import events
+from bench.training.kvstore import meet, open_kvstore
+from bench.training.loop import Stopwatch, Summary, budget_of, decided
+from bench.training.mxnet_shim import mx
+from bench.training.options import Options
+from bench.training.worker import network
+
+
+def move(options: Options) -> Summary:
+    """Moves the arrays window by window; what a window calls images are bytes each way."""
+    store: Any = open_kvstore(options)
+    arrays = _arrays(options)
+    for key, (given, _) in enumerate(arrays):
+        store.init(key, given)
+    each_way = sum(given.size * 4 for given, _ in arrays)
+    facts = {
+        "num_workers": store.num_workers,
+        "worker_batch": options.batch_size,
+        "bytes_each_way": each_way,
+    }
+    events.say(events.Event(kind="ready", rank=store.rank, values=facts))
+    budget = budget_of(options)
+    windows: list[dict[str, Any]] = []
+    ended = ""
+    while not ended:
+        clock = _moved(store, arrays, options.steps_per_window)
+        images = each_way * options.steps_per_window
+        windows.append(clock.window(len(windows), images, options.steps_per_window))
+        events.say(events.Event(kind="window", rank=store.rank, values=windows[-1]))
+        ended = decided(store, windows, budget, options.warmup_windows)
+    return Summary(
+        rank=store.rank, num_workers=store.num_workers, windows=tuple(windows), ended=ended
+    )
+
+
+def _arrays(options: Options) -> list[tuple[Any, Any]]:
+    """Of each array of the network: what is pushed, and where it is pulled to.
+
+    They are zeros, which stay zeros however often they are added up.
+    """
+    net = network(options, [mx.cpu()])
+    shapes = [p.shape for p in net.collect_params().values() if p.grad_req != "null"]
+    return [(mx.nd.zeros(shape), mx.nd.zeros(shape)) for shape in shapes]
+
+
+def _moved(store: Any, arrays: list[tuple[Any, Any]], steps: int) -> Stopwatch:
+    """The clock of a window in which the arrays went to the servers and back so often."""
+    mx.nd.waitall()
+    meet(store)
+    clock = Stopwatch()
+    for _ in range(steps):
+        for key, (given, taken) in enumerate(arrays):
+            store.push(key, given, priority=-key)
+            store.pull(key, out=taken, priority=-key)
+        mx.nd.waitall()
+    return clock

@@ -1,0 +1,64 @@
+"""Times the input pipeline alone: reads, decodes and crops, and trains nothing (--test-io 1)."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bench import events
+from bench.data import loader, page_cache
+from bench.data.partition import Portion, all_of
+from bench.statistics.stopping_rule import alike, ending
+from bench.training.loop import Stopwatch, Summary, budget_of
+from bench.training.mxnet_shim import mx
+from bench.training.options import Options
+
+# Batches that were ready before the clock started must not count.
+_SETTLE_SECONDS = 1.0
+_WINDOW_SECONDS = 0.5
+
+
+def read(options: Options) -> Summary:
+    """Reads epoch after epoch; each window is as many batches as half a second takes."""
+    portion = all_of(options.data_train)
+    data, paths = options.data_train, portion.paths
+    found = page_cache.emptied(data, paths) if options.cold else page_cache.cached(paths)
+    batches = loader.forever(options, portion, _orders(options, portion))
+    events.say(events.Event(kind="ready", rank=0, values=_facts(options) | page_cache.facts(found)))
+    budget = replace(budget_of(options), windows=options.windows or 10)
+    windows: list[dict[str, Any]] = []
+    ended = ""
+    while not ended:
+        settling = len(windows) < options.warmup_windows
+        least = _SETTLE_SECONDS if settling else _WINDOW_SECONDS
+        windows.append(_window(batches, options.batch_size, least, len(windows)))
+        events.say(events.Event(kind="window", rank=0, values=windows[-1]))
+        ended = ending(alike(windows), budget, options.warmup_windows)
+    return Summary(rank=0, num_workers=1, windows=tuple(windows), ended=ended)
+
+
+def _facts(options: Options) -> dict[str, Any]:
+    return {
+        "num_workers": 1,
+        "worker_batch": options.batch_size,
+        "devices": options.devices,
+        "mxnet": mx.__version__,
+    }
+
+
+def _orders(options: Options, portion: Portion) -> Iterator[Any]:
+    """All images in order, for ever; where the cache is to be cold, it is so for each epoch."""
+    while True:
+        yield np.arange(portion.images)
+        if options.cold:
+            page_cache.drop(portion.paths)
+
+
+def _window(batches: Any, batch_size: int, least_seconds: float, index: int) -> dict[str, Any]:
+    clock, steps = Stopwatch(), 0
+    while clock.seconds < least_seconds:
+        data, _ = next(batches)
+        data.wait_to_read()
+        steps += 1
+    return clock.window(index, steps * batch_size, steps)

@@ -1,0 +1,407 @@
+"""What a worker does: trains window by window, saying each on the event stream."""
+
+import itertools
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench import events
+from bench.data import loader, page_cache
+from bench.data.partition import portion
+from bench.data.shards import shards
+from bench.errors import SpecError
+from bench.kvstores import is_async, is_distributed
+from bench.notes import Note, NoteKind, texts
+from bench.statistics.stopping_rule import LEAST_WINDOWS, Budget, alike, ending, looks_at
+from bench.training import checkpoint, profiling, validation
+from bench.training import worker as batches
+from bench.training import worker as weights
+from bench.training.kvstore import any_votes, first_says, meet
+from bench.training.mxnet_shim import mx, rounds_to_tf32
+from bench.training.options import Options
+from bench.training.profiling import profiled
+from bench.training.worker import Worker, build, gradients, update
+from im2rec_tools.terminal import echo
+
+
+def window_steps(worker: Worker) -> tuple[int, ...]:
+    """Steps of every window of one epoch; every worker of a job gets the same."""
+    options = worker.options
+    if options.benchmark:
+        return (options.steps_per_window,) * (options.warmup_windows + options.windows)
+    steps = batches.epoch_steps(options, worker.part.whole, worker.num_workers)
+    whole, rest = divmod(steps, options.steps_per_window)
+    return (options.steps_per_window,) * whole + ((rest,) if rest else ())
+
+
+def batches_of(worker: Worker) -> Iterator[loader.Batch]:
+    """Synthetic or real batches, on the worker's devices, for ever."""
+    options = worker.options
+    if options.benchmark:
+        yield from loader.synthetic(options, worker.contexts, worker.part.first)
+    mine = portion(options.data_train, worker.rank, worker.num_workers)
+    for data, label in loader.forever(options, mine, loader.shuffled(options, mine), worker.rank):
+        yield loader.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)
+
+
+class Stopwatch:
+    """Runs from when it is made, on the clocks of the wall and of this process's processors."""
+
+    def __init__(self) -> None:
+        self._cpu, self._start = time.process_time(), time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it was made."""
+        return time.perf_counter() - self._start
+
+    def window(self, index: int, images: int, steps: int) -> dict[str, Any]:
+        """What is told of the window that ends now; `end` is in seconds since the epoch."""
+        return {
+            "index": index,
+            "seconds": self.seconds,
+            "end": time.time(),
+            "cpu_seconds": time.process_time() - self._cpu,
+            "images": images,
+            "steps": steps,
+        }
+
+
+_REASONS = ("", "precision", "seconds")
+
+
+def budget_of(options: Options) -> Budget:
+    """How well and at most how long a worker measures; asynchronous ones all they are asked for."""
+    return Budget(
+        precision=0.0 if is_async(options.kv_store) else options.precision,
+        windows=options.windows,
+        seconds=options.budget_seconds,
+    )
+
+
+def decided(
+    store: Any | None, windows: Sequence[dict[str, Any]], budget: Budget, warmup: int
+) -> str:
+    """Why no window is needed any more: 'windows', 'precision' or 'seconds'; '' where one is.
+
+    The workers of a synchronous job wait for each other in every window, so that their windows say
+    the same; those of the first worker decide, and all stop after the same one. Without a store,
+    or with one inside the process, a worker decides for itself.
+    """
+    found = ending(alike(windows), budget, warmup)
+    measured = len(windows) - warmup
+    alone = store is None or not is_distributed(store.type)
+    only_windows = not (budget.precision or budget.seconds)
+    if alone or only_windows or measured >= budget.windows:
+        return found
+    if measured < 1 or (measured >= LEAST_WINDOWS and not looks_at(measured)):
+        return ""
+    return _REASONS[round(first_says(store, word=measured, value=_REASONS.index(found)))]
+
+
+# A link of 1 Gbit/s carries as much; on a faster one servers' copies take their part.
+_MANY_BYTES_A_SECOND = 125e6
+# Times the loss of guessing.
+_ABSURD = 10
+
+
+def of_batch(options: Options, whole: int, images: int) -> Iterator[Note]:
+    """Notes on a global batch of `whole` images, `images` an epoch."""
+    if whole > images:
+        yield Note(NoteKind.BATCH_ABOVE_EPOCH, {"batch": whole, "images": images})
+    if whole > options.num_classes and not options.lr_epochs.warmup:
+        yield Note(NoteKind.BATCH_ABOVE_CLASSES, {"batch": whole, "classes": options.num_classes})
+
+
+def of_traffic(
+    options: Options, parameter_bytes: int, windows: Sequence[Mapping[str, Any]]
+) -> Iterator[Note]:
+    """Notes a network that computes too little for what it sends."""
+    if not is_distributed(options.kv_store) or not windows:
+        return
+    last = windows[-1]
+    seconds = last["cpu_seconds"] / last["steps"]
+    pushed = parameter_bytes / (16 if options.gc_type == "2bit" else 1)  # 2 bits for 32
+    megabytes = (pushed + parameter_bytes) / 1e6
+    if megabytes * 1e6 > _MANY_BYTES_A_SECOND * seconds:
+        yield Note(NoteKind.LITTLE_COMPUTING, {"megabytes": megabytes, "seconds": seconds})
+
+
+def of_loss(classes: int, windows: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
+    """Note a loss that is finite and absurd: guessing gives ln(classes)."""
+    losses = [window["loss"] for window in windows]
+    if losses and losses[-1] > max(losses[0], _ABSURD * math.log(classes)):
+        yield Note(NoteKind.LOSS_ROSE, {"first": losses[0], "last": losses[-1]})
+
+
+def show(notes: Iterable[Note]) -> None:
+    """Prints each on stderr."""
+    for line in texts(notes):
+        echo(f"note: {line}", err=True)
+
+
+_PROBES = 8
+
+
+def is_due(worker: Worker, windows: int) -> bool:
+    """Whether the window after so many, warm-up included, is one to probe before.
+
+    Only a job of several workers that wait for each other hides which of them is slow. Where images
+    are read, a probe would give their reader time that it does not have in training.
+    """
+    options = worker.options
+    waits = worker.num_workers > 1 and not is_async(options.kv_store)
+    measured = windows - options.warmup_windows
+    return options.benchmark and waits and 0 <= measured < _PROBES
+
+
+def own_seconds(worker: Worker, batch: loader.Batch) -> float:
+    """Seconds of forward and backward alone; nothing is shared and no weight changes.
+
+    Returns when every worker has done the same, so that the next window begins for all at once.
+    """
+    mx.nd.waitall()
+    start = time.perf_counter()
+    gradients(worker, batch)
+    mx.nd.waitall()
+    seconds = time.perf_counter() - start
+    meet(worker.kvstore)
+    return seconds
+
+
+_SAY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What a worker has done; windows are this rank's, warm-up included.
+
+    ended           why no more were measured: as in stopping.py, or 'epochs'
+    weight_hash     equal on every rank after a synchronous job, or it trained several networks
+    notes           what a reader of its numbers should know
+    """
+
+    rank: int
+    num_workers: int
+    windows: tuple[dict[str, Any], ...]
+    ended: str = ""
+    accuracy: float | None = None
+    weight_hash: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+def measure(worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int) -> dict[str, Any]:
+    """Times `steps` steps between two waits for all of MXNet's work; none lies between them."""
+    mx.nd.waitall()
+    clock = Stopwatch()
+    for number in range(steps):
+        batch = next(feed)
+        losses = gradients(worker, batch)
+        profiling.look(worker, batch, index * worker.options.steps_per_window + number + 1)
+        update(worker)
+    mx.nd.waitall()
+    window = clock.window(index, steps * worker.options.batch_size, steps)
+    loss = sum(float(part.mean().asscalar()) for part in losses) / len(losses)
+    if not math.isfinite(loss):
+        raise FloatingPointError(f"the loss is {loss} after window {index}; try a smaller --lr")
+    return window | {"loss": loss}
+
+
+def _window(worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int) -> dict[str, Any]:
+    """A window, after a probe of what this worker needs by itself where one is due."""
+    if not is_due(worker, index):
+        return measure(worker, feed, steps, index)
+    first = next(feed)
+    own = own_seconds(worker, first)
+    return measure(worker, itertools.chain([first], feed), steps, index) | {"own_seconds": own}
+
+
+def validate(worker: Worker) -> validation.Score:
+    """This rank's score on its share of the validation images."""
+    options = worker.options
+    mine = portion(options.data_val, worker.rank, worker.num_workers)
+    images = loader.once(options, mine, min(mine.images, options.batch_size))
+    heard = [time.monotonic()]
+
+    def scores_of(data: Any) -> Any:
+        images = data.as_in_context(worker.contexts[0]).astype(options.array_dtype)
+        return worker.net(images).astype("float32").asnumpy()
+
+    def said(total: int) -> None:
+        if time.monotonic() - heard[-1] > _SAY_SECONDS:
+            heard.append(time.monotonic())
+            _say(worker, "validating", {"total": total})
+
+    return validation.over(images, scores_of, options.top_k, said)
+
+
+def train(options: Options, told: Mapping[str, Any] | None = None) -> Summary:
+    """Trains until the windows asked for are measured, the accuracy is reached or epochs end.
+
+    `told` are facts that the record of this worker is to have besides its own.
+    """
+    # Before the workers meet, so that none has begun to read.
+    found = (
+        {} if options.benchmark else page_cache.facts(page_cache.cached(shards(options.data_train)))
+    )
+    worker = build(options)
+    _check_validation(worker)
+    if options.model_prefix and worker.rank == 0:
+        checkpoint.make_room(options.model_prefix)
+        checkpoint.check_network(
+            worker.net,
+            options.model_prefix,
+            options.image_shape,
+            loaded=bool(options.load_epoch),
+        )
+    with profiled(worker):
+        windows, ended, accuracy = _epochs(worker, {**found, **(told or {})})
+    return Summary(
+        rank=worker.rank,
+        num_workers=worker.num_workers,
+        windows=tuple(windows),
+        ended=ended,
+        accuracy=accuracy,
+        weight_hash=weights.digest(worker),
+        notes=_notes(worker, windows) if worker.rank == 0 else (),
+    )
+
+
+def _check_validation(worker: Worker) -> None:
+    options = worker.options
+    if options.data_val and not portion(options.data_val, 0, worker.num_workers).fewest:
+        raise SpecError(
+            f"{options.data_val}: has too few images to validate on, every one of the "
+            f"{worker.num_workers} workers needs at least one; leave out --data-val"
+        )
+
+
+def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
+    found: list[Note] = []
+    if not worker.options.gpus:  # where a processor only starts what GPUs compute
+        found += of_traffic(worker.options, weights.gradient_bytes(worker), windows)
+    if not worker.options.benchmark:
+        images = batches.epoch_images(worker.options, worker.num_workers)
+        found += of_batch(worker.options, worker.part.whole, images)
+    found += of_loss(worker.options.num_classes, windows)
+    show(found)
+    return tuple(found)
+
+
+def _epochs(
+    worker: Worker, found: dict[str, Any]
+) -> tuple[list[dict[str, Any]], str, float | None]:
+    """All windows, why no more were measured, and the accuracy of the last validation.
+
+    `found` is what is told of the data besides.
+    """
+    options, accuracy, reached = worker.options, None, False
+    windows: list[dict[str, Any]] = []
+    ended = ""
+    # Asynchronous workers run on their own clocks and stop by them.
+    store = None if is_async(options.kv_store) else worker.kvstore
+    steps_of_epoch, feed = window_steps(worker), batches_of(worker)
+    _say(worker, "ready", _facts(worker) | found)
+    for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
+        before, seen = len(windows), (0, 0)
+        shown = before
+        for steps in steps_of_epoch:
+            windows.append(_window(worker, feed, steps, len(windows)))
+            _say(worker, "window", windows[-1])
+            shown = _show_progress(worker, epoch, windows, before, shown)
+            if worker.accuracy:
+                correct, images = worker.accuracy.read()
+                seen = seen[0] + correct, seen[1] + images
+            if options.windows:
+                ended = decided(store, windows, budget_of(options), options.warmup_windows)
+            if ended:
+                break
+        over = bool(ended) or epoch + 1 >= options.num_epochs
+        if not options.benchmark:
+            _show_epoch(worker, epoch, windows[before:], sum(steps_of_epoch))
+            _show_accuracy(worker, epoch, *seen)
+        if over or (epoch + 1) % options.save_period == 0:
+            _save(worker, epoch)
+        if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
+            accuracy, reached = _end_of_epoch(worker, epoch)
+        if over or reached:
+            break
+    if options.windows and options.precision and not ended:
+        ended = "epochs"
+    return windows, ended, accuracy
+
+
+def _end_of_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
+    """This rank's accuracy, and whether every rank's is above the one to stop at."""
+    options, found = worker.options, validate(worker)
+    values = {"epoch": epoch, "correct": found.correct, "total": found.total}
+    values |= {"in_top_k": found.in_top_k} if options.top_k else {}
+    _say(worker, "epoch", values)
+    said = validation.text(found, k=options.top_k, loss=options.loss)
+    who = f"rank {worker.rank} " if worker.num_workers > 1 else ""
+    echo(f"{who}epoch {epoch}: {said}", err=True)
+    accuracy = found.correct / found.total
+    if options.stop_accuracy >= 1:
+        return accuracy, False
+    below = accuracy <= options.stop_accuracy
+    return accuracy, not any_votes(worker.kvstore, ballot=epoch, vote=below)
+
+
+def _facts(worker: Worker) -> dict[str, Any]:
+    return {
+        "num_workers": worker.num_workers,
+        "worker_batch": worker.options.batch_size,
+        "devices": worker.options.devices,
+        "arrays": len(weights.trained(worker)),
+        "mxnet": mx.__version__,
+        "tf32": bool(worker.options.gpus) and rounds_to_tf32(worker.contexts[0]),
+    }
+
+
+def _show_progress(
+    worker: Worker, epoch: int, windows: list[dict[str, Any]], before: int, shown: int
+) -> int:
+    """Print the throughput since the last line, if one is due; how many windows lines are about.
+
+    Batches are those of the epoch, which `before` windows precede, as Speedometer counts them.
+    Warm-up windows are left out, as it leaves out an epoch's first batch.
+    """
+    last, every = windows[-1], worker.options.disp_batches
+    batches = sum(window["steps"] for window in windows[before:])
+    if batches // every == (batches - last["steps"]) // every:
+        return shown
+    since = windows[max(shown, worker.options.warmup_windows) :] or windows[shown:]
+    rate = sum(one["images"] for one in since) / sum(one["seconds"] for one in since)
+    line = f"rank {worker.rank} epoch {epoch} batch {batches}: {rate:.2f} images/s on this worker"
+    echo(f"{line}, loss {last['loss']:.3f}", err=True)
+    return len(windows)
+
+
+def _show_accuracy(worker: Worker, epoch: int, correct: int, images: int) -> None:
+    """Print upstream's line of an epoch's training accuracy, on the images of this rank."""
+    line = f"rank {worker.rank} Epoch[{epoch}] Train-accuracy={correct / images:.6f}"
+    echo(line, err=True)
+
+
+def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], whole: int) -> None:
+    """Tells of an epoch, of which these are the windows; `whole` is how many steps one has."""
+    steps, seconds = (sum(one[what] for one in windows) for what in ("steps", "seconds"))
+    schedule = worker.trainer.optimizer.lr_scheduler
+    done = epoch - worker.options.load_epoch + steps / whole
+    rate = schedule(done * schedule.updates) if schedule else worker.options.lr
+    loss = sum(one["loss"] * one["steps"] for one in windows) / steps
+    line = f"rank {worker.rank} epoch {epoch}: {steps} batches in {seconds:.1f} s"
+    echo(f"{line}, learning rate {rate:.4g} at its end, loss {loss:.3f}", err=True)
+
+
+def _save(worker: Worker, epoch: int) -> None:
+    options = worker.options
+    if options.model_prefix and worker.rank == 0:
+        checkpoint.save(worker.net, options.model_prefix, epoch + 1)
+        echo(f"saved {options.model_prefix}-{epoch + 1:04d}.params", err=True)
+
+
+def _say(worker: Worker, kind: str, values: dict[str, Any]) -> None:
+    events.say(events.Event(kind=kind, rank=worker.rank, values=values))

@@ -1,0 +1,76 @@
+"""Imports MXNet 1.9.1 under a NumPy it was not written for, and leaves NumPy as it was.
+
+Every module of ours does `from bench.training.mxnet_shim import mx`. In a process whose
+DMLC_ROLE is server or scheduler this import serves the job and ends the process when it is over.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+# Names that NumPy dropped after 1.23 and mxnet 1.9.1 looks up while it is imported.
+_SUCCESSORS: dict[str, Any] = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "object": object,
+    "Inf": np.inf,
+    "NAN": np.nan,
+    "NaN": np.nan,
+    "NINF": -np.inf,
+    "PINF": np.inf,
+    "NZERO": -0.0,
+    "PZERO": 0.0,
+    "alltrue": np.all,
+    "sometrue": np.any,
+    "product": np.prod,
+    "in1d": np.isin,
+    "round_": np.round,
+    "trapz": np.trapezoid,
+}
+_GONE = frozenset({"mirr", "npv", "pmt", "ppmt", "pv", "rate", "msort"})
+
+
+def _removed(name: str) -> Callable[..., NoReturn]:
+    def stub(*_args: object, **_kwargs: object) -> NoReturn:
+        raise AttributeError(f"numpy.{name} was removed from NumPy and has no successor")
+
+    return stub
+
+
+@contextmanager
+def _old_names() -> Iterator[None]:
+    """Supplies the names NumPy removed, for as long as the block runs."""
+    numpy: Any = np
+    before = numpy.__getattr__
+
+    def lookup(name: str) -> Any:
+        if name in _SUCCESSORS:
+            return _SUCCESSORS[name]
+        return _removed(name) if name in _GONE else before(name)
+
+    numpy.__getattr__ = lookup
+    try:
+        yield
+    finally:
+        numpy.__getattr__ = before
+
+
+with _old_names(), warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import mxnet as mx
+
+__all__ = ["mx"]
+
+_CHANNELS = 64
+
+
+def rounds_to_tf32(context: Any) -> bool:
+    """Whether a convolution on this device loses the twelfth bit behind the point."""
+    images = mx.nd.full((8, _CHANNELS, 16, 16), 1 + 2**-12, ctx=context)
+    ones = mx.nd.ones((_CHANNELS, _CHANNELS, 1, 1), ctx=context)
+    sums = mx.nd.Convolution(images, ones, kernel=(1, 1), num_filter=_CHANNELS, no_bias=True)
+    return bool(sums[0, 0, 0, 0].asscalar() != _CHANNELS * (1 + 2**-12))

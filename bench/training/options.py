@@ -1,0 +1,484 @@
+"""The options of one worker process, by upstream train_imagenet.py's names and defaults."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.data import augmentation
+from bench.data.augmentation import flag
+from bench.errors import SpecError, is_whole, plain, quoted
+from bench.kvstores import (
+    COMPRESSIONS,
+    check_bandwidth,
+    check_compression,
+    checked_kvstore,
+    is_distributed,
+)
+from bench.networks import NETWORKS, named
+from bench.networks.catalog import check_images, checked_layers
+from bench.training.optimizer import (
+    INITIALIZERS,
+    MOVES_BY_ITSELF,
+    OPTIMIZERS,
+    STRATEGIES,
+    Epochs,
+    checked_optimizer,
+    epochs,
+)
+
+DTYPES = ("float32", "float16", "bfloat16")
+# Of a step on synthetic data, beside training: none, or those in the speed that upstream prints.
+COSTS = ("none", "upstream")
+# Of a device; nothing has room for more.
+MOST_BATCH = 1 << 16
+DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with a path a line"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        name = self.prog.rpartition(".")[2]
+        raise SpecError(f"{name}: {message} (--help lists the options)")
+
+
+def empty(program: str, description: str) -> argparse.ArgumentParser:
+    """A command line without options, whose mistakes are SpecErrors."""
+    return _Parser(
+        prog=f"python -m bench.{program}",
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,  # --batch would change its meaning with the next option
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `python -m bench.train_imagenet`."""
+    made = empty(
+        "train_imagenet", "Trains an image classifier on one worker and times it window by window."
+    )
+    add_all(made)
+    return made
+
+
+def add_all(made: argparse.ArgumentParser) -> None:
+    """Every option of a worker."""
+    _add_network(made)
+    _add_batch(made)
+    _add_training(made)
+    _add_checkpoints(made)
+    add_data(made)
+    augmentation.add_options(made)
+    _add_measuring(made)
+
+
+def _add_network(made: argparse.ArgumentParser) -> None:
+    add = made.add_argument_group("network").add_argument
+    add("--network", default="resnet", help=f"one of {', '.join(NETWORKS)}")
+    add("--num-layers", type=int, help="depth, for resnet and vgg")
+    add("--image-shape", help="channels,height,width (default: the network's own)")
+    add("--num-classes", type=int, default=1000, help="classes that labels number from 0")
+    add(
+        "--initializer",
+        default="default",
+        choices=INITIALIZERS,
+        help="of all weights; default: upstream's for the network",
+    )
+    add("--dtype", default="float32", choices=DTYPES, help="what is computed in")
+    add("--seed", type=int, default=0, help="of first weights, orders and random changes")
+
+
+def _add_batch(made: argparse.ArgumentParser) -> None:
+    add = made.add_argument_group("devices and batch").add_argument
+    batch = made.add_mutually_exclusive_group().add_argument
+    batch("--batch-size", type=int, default=128, help="images a step of THIS worker")
+    batch("--global-batch", type=int, default=0, help="images a step of all workers together")
+    batch(
+        "--auto-batch",
+        type=int,
+        nargs="?",
+        const=MOST_BATCH,
+        default=0,
+        metavar="MOST",
+        help="the largest that fits, at most so many images a device; 0: as --batch-size says",
+    )
+    add("--gpus", default="", help="for example 0,1,2; empty: CPU")
+    add("--cpus", type=int, default=1, help="CPU devices where --gpus is empty")
+    add("--kv-store", default="device", help="local, device, dist_sync, dist_async, ...")
+    add("--expect-workers", type=int, default=0, help="fail unless the job has this many (0: any)")
+    add("--gc-type", default="none", choices=COMPRESSIONS, help="compression of gradients")
+    add("--gc-threshold", type=float, default=0.5, help="of 2bit: what a bit stands for")
+    add("--macrobatch-size", type=int, default=0, help="refused above the global batch")
+
+
+def _add_training(made: argparse.ArgumentParser) -> None:
+    add = made.add_argument_group("training").add_argument
+    add("--num-epochs", type=int, default=80, help="the last epoch, those before --load-epoch too")
+    add("--optimizer", default="sgd", help=f"one of {', '.join(OPTIMIZERS)}")
+    add("--lr", type=float, default=0.1, help="learning rate, for a batch of some hundreds")
+    add("--lr-factor", type=float, default=0.1, help="the rate is multiplied by it at each step")
+    add("--lr-step-epochs", default="30,60", help="epochs, or a polynomial's power such as pow2")
+    add("--warmup-epochs", type=int, default=0, help="epochs over which the rate rises to --lr")
+    add("--warmup-strategy", default="linear", choices=STRATEGIES, help="how it rises")
+    add("--initial-lr", type=float, default=0.0, help="where warm-up begins")
+    add("--mom", type=float, default=0.9, help="momentum, for optimisers that have it")
+    add("--wd", type=float, default=1e-4, help="weight decay")
+    add("--val-freq", type=int, default=1, help="validate after every so many epochs")
+    add("--top-k", type=int, default=0, help="validation says top-k accuracy too (0: no)")
+    add("--loss", default="", help="validation says the loss too: ce, or nll")
+    add("--stop-accuracy", type=float, default=1.0, help="end once validation is above this")
+
+
+def _add_checkpoints(made: argparse.ArgumentParser) -> None:
+    add = made.add_argument_group("checkpoints and looking inside").add_argument
+    add("--model-prefix", "--model", default="", help="save the network after epochs")
+    add("--save-period", type=int, default=1, help="after every so many of them")
+    add("--load-epoch", type=int, default=0, help="begin with what was saved after that epoch")
+    add("--disp-batches", type=int, default=20, help="say a line every so many batches")
+    add("--monitor", type=int, default=0, help="print norms every so many batches (0: never)")
+    add("--profile-worker-suffix", default="", help="profile this worker into rank<N>_SUFFIX")
+    add("--profile-server-suffix", default="", help="profile server N into rank<N>_SUFFIX")
+
+
+def add_data(made: argparse.ArgumentParser) -> None:
+    """Where images are and how they are read."""
+    add = made.add_argument_group("data").add_argument
+    add("--num-examples", type=int, default=0, help="images an epoch (0: count --data-train)")
+    add("--data-train", default="", help=DATA)
+    add("--data-train-idx", default="", help="not needed: the .idx beside each .rec is found")
+    add("--data-val", default="", help="the same for validation after each epoch")
+    add("--data-val-idx", default="", help="not needed either")
+    add("--data-nthreads", type=int, default=4, help="decoding threads")
+    add("--rgb-mean", default="123.68,116.779,103.939", help="taken from each pixel")
+    add("--rgb-std", default="1,1,1", help="each pixel is divided by it then")
+    add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
+    add(
+        "--costs",
+        default="none",
+        choices=COSTS,
+        help="of --benchmark 1; upstream: copy the input, compute the accuracy and use the store "
+        "of one device in each step, as the speed that upstream prints contains them",
+    )
+    add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
+    add("--bandwidth", type=int, choices=(0, 1), default=0, help="1: only push and pull, no data")
+    add("--cold", type=int, choices=(0, 1), default=0, help="1: --test-io reads from the disk")
+
+
+def _add_measuring(made: argparse.ArgumentParser) -> None:
+    add = made.add_argument_group("measuring").add_argument
+    add("--windows", type=int, default=0, help="measure so many windows at most (0: all epochs)")
+    add("--precision", type=float, default=0.0, help="end once the rate is known to so much of it")
+    add("--budget-seconds", type=float, default=0.0, help="measure so long at most (0: any time)")
+    add("--warmup-windows", type=int, default=1, help="windows before them that do not count")
+    add("--steps-per-window", type=int, default=0, help="0: 1 on CPU, 10 on GPU")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What one worker does; `batch_size` is this worker's, over all its devices.
+
+    global_batch  images a step of all workers together (0: each has a `batch_size` of its own)
+    lr_epochs     when the learning rate changes
+    augmentation  how training images are changed at random
+    load_epoch    the checkpoint of `model_prefix` to begin with (0: none)
+    auto_batch    find the largest batch a device, up to so much (0: `batch_size` is given)
+    costs         of a step on synthetic data besides training: "none", or "upstream"
+    pretrained    checkpoint whose layers up to `layer_before_fullc` are kept (fine_tune)
+    """
+
+    network: str
+    num_layers: int | None
+    image_shape: tuple[int, int, int]
+    num_classes: int
+    initializer: str
+    num_examples: int
+    batch_size: int
+    global_batch: int
+    gpus: tuple[int, ...]
+    cpus: int
+    kv_store: str
+    expect_workers: int
+    gc_type: str
+    gc_threshold: float
+    num_epochs: int
+    optimizer: str
+    lr: float
+    lr_epochs: Epochs
+    mom: float
+    wd: float
+    data_train: str
+    data_val: str
+    data_nthreads: int
+    rgb_mean: tuple[float, float, float]
+    rgb_std: tuple[float, float, float]
+    augmentation: augmentation.Augmentation
+    benchmark: bool
+    test_io: bool
+    disp_batches: int
+    monitor: int
+    profile_worker_suffix: str
+    profile_server_suffix: str
+    dtype: str
+    model_prefix: str
+    save_period: int
+    load_epoch: int
+    val_freq: int
+    top_k: int
+    loss: str
+    windows: int
+    warmup_windows: int
+    steps_per_window: int
+    precision: float
+    budget_seconds: float
+    stop_accuracy: float
+    seed: int
+    pretrained: str = ""
+    pretrained_epoch: int = 0
+    layer_before_fullc: str = ""
+    cold: bool = False
+    bandwidth: bool = False
+    costs: str = "none"
+    auto_batch: int = 0
+
+    @property
+    def devices(self) -> int:
+        """How many devices this worker trains on."""
+        return len(self.gpus) or self.cpus
+
+    @property
+    def array_dtype(self) -> str:
+        """Of images and weights; bfloat16 is for what is computed from them."""
+        return "float32" if self.dtype == "bfloat16" else self.dtype
+
+
+def _whole_numbers(text: str, option: str, count: int | None = None) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(is_whole(part) for part in parts) or count not in {None, len(parts)} or not parts:
+        wanted = f"{count} whole numbers" if count else "whole numbers"
+        raise SpecError(f"{option}: expected {wanted} joined by commas, got {quoted(text)}")
+    return tuple(int(part) for part in parts)
+
+
+def _numbers(text: str, option: str, count: int) -> tuple[float, ...]:
+    try:
+        found = tuple(float(plain(part)) for part in text.split(",") if part.strip())
+    except ValueError:
+        found = ()
+    if len(found) != count:
+        raise SpecError(f"{option}: expected {count} numbers joined by commas, got {quoted(text)}")
+    return found
+
+
+def _image_shape(text: str | None, network: str) -> tuple[int, int, int]:
+    if text is None:
+        return NETWORKS[network].image_shape
+    channels, height, width = _whole_numbers(text, "--image-shape", 3)
+    if min(channels, height, width) < 1:
+        raise SpecError(f"--image-shape: expected numbers of 1 or more, got {quoted(text)}")
+    return channels, height, width
+
+
+def parse(argv: Sequence[str]) -> Options:
+    """The options, checked; raises SpecError with one line for the person who typed them."""
+    return options_of(given(parser(), argv))
+
+
+def given(made: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
+    """What was typed, with defaults; ImageNet's for augmentation where it is asked for."""
+    values = vars(made.parse_args(argv))
+    if values.get("use_imagenet_data_augmentation"):
+        made.set_defaults(**augmentation.IMAGENET)
+        values = vars(made.parse_args(argv))
+    return values
+
+
+def options_of(typed: dict[str, Any]) -> Options:
+    """The options of what was typed; raises SpecError naming the option that cannot be."""
+    network, layers = named(typed["network"])
+    if typed["num_layers"] is not None:
+        layers = checked_layers(network, typed["num_layers"], "--num-layers")
+    gpus = _whole_numbers(typed["gpus"], "--gpus") if typed["gpus"] else ()
+    plain = {name: value for name, value in typed.items() if name in Options.__dataclass_fields__}
+    _check_needless(typed)
+    options = Options(
+        **{
+            **plain,
+            "network": network,
+            "num_layers": layers,
+            "image_shape": _image_shape(typed["image_shape"], network),
+            "gpus": gpus,
+            "kv_store": checked_kvstore(typed["kv_store"]),
+            "optimizer": checked_optimizer(typed["optimizer"]),
+            "lr_epochs": _lr_epochs(typed),
+            "rgb_mean": _numbers(typed["rgb_mean"], "--rgb-mean", 3),
+            "rgb_std": _numbers(typed["rgb_std"], "--rgb-std", 3),
+            "augmentation": augmentation.augmentation_of(typed),
+            "loss": _loss(typed["loss"]),
+            "benchmark": bool(typed["benchmark"]),
+            "test_io": bool(typed["test_io"]),
+            "cold": bool(typed.get("cold")),
+            "bandwidth": bool(typed.get("bandwidth")),
+            "steps_per_window": typed["steps_per_window"] or (10 if gpus else 1),
+        }
+    )
+    check(options)
+    return options
+
+
+def _lr_epochs(typed: dict[str, Any]) -> Epochs:
+    if typed["warmup_strategy"] == "lars" and typed["optimizer"] != "lbsgd":
+        raise SpecError("--warmup-strategy lars: is a part of --optimizer lbsgd; give that too")
+    if typed["warmup_epochs"] >= typed["num_epochs"] and not typed["benchmark"]:
+        raise SpecError(
+            f"--warmup-epochs {typed['warmup_epochs']}: expected fewer than --num-epochs "
+            f"{typed['num_epochs']}, the rate would never reach --lr"
+        )
+    return epochs(
+        typed["lr_step_epochs"],
+        factor=typed["lr_factor"],
+        warmup=typed["warmup_epochs"],
+        strategy=typed["warmup_strategy"],
+        initial_lr=typed["initial_lr"],
+    )
+
+
+def _loss(text: str) -> str:
+    names = {"": "", "ce": "ce", "nll": "nll", "nll-loss": "nll", "nll_loss": "nll"}
+    if text not in names:
+        raise SpecError(f"--loss: expected ce or nll, got {quoted(text)}")
+    return names[text]
+
+
+def _check_needless(typed: dict[str, Any]) -> None:
+    """What upstream needs to be told and this job must not be told otherwise."""
+    for name in ("data_train", "data_val"):
+        index = typed[f"{name}_idx"]
+        if index and Path(index) != Path(typed[name]).with_suffix(".idx"):
+            raise SpecError(
+                f"{augmentation.flag(name)}-idx: the .idx beside each .rec file is read; put it "
+                f"there and leave this out, got {quoted(index)}"
+            )
+    whole = typed["global_batch"] or typed["batch_size"]
+    if typed["macrobatch_size"] > whole:
+        raise SpecError(
+            f"--macrobatch-size {typed['macrobatch_size']}: MXNet's lbsgd adds up gradients whose "
+            f"memory has been used again by then; use --global-batch of that size"
+        )
+
+
+if TYPE_CHECKING:
+    pass
+
+
+def check(options: "Options") -> None:
+    """Raises SpecError where these options cannot be, each or together."""
+    for name in (
+        *("num_classes", "cpus", "data_nthreads", "disp_batches", "num_epochs"),
+        *("save_period", "val_freq"),
+    ):
+        _check_least(options, name, 1)
+    for name in (
+        *("windows", "warmup_windows", "steps_per_window", "num_examples", "global_batch"),
+        *("auto_batch", "monitor", "load_epoch", "top_k", "lr", "mom", "wd"),
+        *("precision", "budget_seconds", "seed"),
+    ):
+        _check_least(options, name, 0)
+    if (
+        not all(abs(one) < 1e30 for one in (*options.rgb_mean, *options.rgb_std))
+        or 0 in options.rgb_std
+    ):
+        raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
+    _check_most(options)
+    _check_arithmetic(options)
+    _check_images(options)
+    _check_batch(options)
+    _check_training(options)
+    if options.costs != "none" and (not options.benchmark or options.bandwidth):
+        raise SpecError(
+            f"--costs {options.costs}: expected training on synthetic images; give --benchmark 1 "
+            f"and leave out --bandwidth"
+        )
+    if options.bandwidth and not is_distributed(options.kv_store):
+        raise SpecError(
+            f"--bandwidth 1 needs a store with servers (dist_...), got {quoted(options.kv_store)}"
+        )
+    if options.bandwidth:
+        check_bandwidth(options.kv_store)
+    if options.cold and not options.test_io:
+        raise SpecError("--cold 1 is for --test-io 1; training reads its files once an epoch")
+    if options.test_io and options.benchmark:
+        raise SpecError("--test-io 1 reads real data and --benchmark 1 has none; give one of them")
+    if not options.benchmark and not options.data_train:
+        raise SpecError("--data-train: expected a .rec file or folder (or --benchmark 1), got none")
+    if options.benchmark and not options.windows:
+        raise SpecError("--benchmark 1 has no epochs to end by; say --windows N")
+
+
+def _check_arithmetic(options: "Options") -> None:
+    if options.dtype == "float16" and not options.gpus:
+        raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use bfloat16")
+    if options.dtype == "bfloat16" and options.gpus:
+        raise SpecError("--dtype bfloat16: MXNet 1.9.1 has it on CPU only; use float16 on GPUs")
+    if options.kv_store == "nccl" and not options.gpus:
+        raise SpecError("--kv-store nccl adds up on GPUs, and --gpus names none; use device")
+    check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
+
+
+def _check_images(options: "Options") -> None:
+    if not options.test_io:
+        check_images(options.network, options.num_layers, options.image_shape)
+    if options.image_shape[0] == 1 and options.augmentation.colours:
+        raise SpecError(
+            f"{flag(options.augmentation.colours[0])}: grey images (--image-shape 1,...) have no "
+            f"colours to change; leave it out"
+        )
+
+
+def _check_least(options: "Options", name: str, least: int) -> None:
+    value = getattr(options, name)
+    if not value >= least:
+        raise SpecError(f"{flag(name)}: expected {least} or more, got {value}")
+
+
+def _check_most(options: "Options") -> None:
+    for name, most in (("windows", 10**9), ("warmup_windows", 10**9), ("num_classes", 10**7)):
+        if getattr(options, name) > most:
+            raise SpecError(f"{flag(name)}: expected at most {most}, got {getattr(options, name)}")
+    if not options.precision < 1:
+        raise SpecError(f"--precision: expected below 1, got {options.precision}")
+    if not 0 <= options.stop_accuracy <= 1:
+        raise SpecError(f"--stop-accuracy: expected 0 to 1, got {options.stop_accuracy}")
+
+
+def _check_batch(options: "Options") -> None:
+    if options.global_batch or options.auto_batch:
+        return  # what each worker has is known once they have met, or once it was tried
+    if options.batch_size < options.devices or options.batch_size % options.devices:
+        raise SpecError(
+            f"--batch-size: expected a positive multiple of this worker's {options.devices} "
+            f"device(s), got {options.batch_size}"
+        )
+
+
+def _check_training(options: "Options") -> None:
+    if options.load_epoch and not options.model_prefix:
+        raise SpecError("--load-epoch: expected --model-prefix, which says where the files are")
+    if options.load_epoch >= options.num_epochs and not options.benchmark:
+        raise SpecError(
+            f"--load-epoch {options.load_epoch}: epochs are counted on, and --num-epochs "
+            f"{options.num_epochs} is no later; raise that"
+        )
+    if options.top_k > options.num_classes:
+        raise SpecError(f"--top-k: expected at most --num-classes, got {options.top_k}")
+    if is_distributed(options.kv_store) and options.optimizer in MOVES_BY_ITSELF:
+        raise SpecError(
+            f"--optimizer {options.optimizer}: draws noise on the servers, where workers could "
+            f"no longer agree when to end; use --kv-store device"
+        )
+    if options.profile_server_suffix and not is_distributed(options.kv_store):
+        raise SpecError(
+            f"--profile-server-suffix: --kv-store {options.kv_store} has no servers; expected a "
+            f"dist_ store"
+        )
+    if "/" in options.profile_server_suffix:
+        raise SpecError("--profile-server-suffix: expected a plain file name, servers write there")

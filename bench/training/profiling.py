@@ -1,0 +1,88 @@
+"""Looks inside a network in training (--monitor N)."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.errors import SpecError
+from bench.training.mxnet_shim import mx
+from im2rec_tools.terminal import echo
+
+if TYPE_CHECKING:
+    from bench.training.worker import Worker
+
+
+@contextmanager
+def profiled(worker: "Worker") -> Iterator[None]:
+    """Profiles what runs inside, where the options ask for it.
+
+    The worker's file is rank<N>_SUFFIX. Rank 0 asks the servers; each writes rank<N>_SUFFIX, by
+    its own number, into the folder it was started in.
+    """
+    roles = _asked(worker)
+    for role, name in roles:
+        mx.profiler.set_config(filename=name, profile_all=True, profile_process=role)
+        mx.profiler.set_state("run", profile_process=role)
+    yield
+    mx.nd.waitall()
+    for role, _ in roles:
+        mx.profiler.set_state("stop", profile_process=role)
+        mx.profiler.dump(profile_process=role)
+
+
+def _check(path: Path) -> None:
+    """SpecError where no file of this name can be written: MXNet would say nothing."""
+    try:
+        if not path.name:
+            raise FileNotFoundError
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise SpecError(
+            f"--profile-worker-suffix {path}: expected a file's name, in a folder to write to"
+        ) from error
+
+
+def _asked(worker: "Worker") -> list[tuple[str, str]]:
+    options, found = worker.options, []
+    if options.profile_worker_suffix:
+        path = Path(options.profile_worker_suffix)
+        _check(path)
+        found.append(("worker", str(path.with_name(f"rank{worker.rank}_{path.name}"))))
+    if options.profile_server_suffix and worker.rank == 0:
+        mx.profiler.set_kvstore_handle(worker.kvstore.handle)
+        found.append(("server", options.profile_server_suffix))
+    return found
+
+
+if TYPE_CHECKING:
+    from bench.training.worker import Worker
+
+
+def look(worker: "Worker", batch: Any, number: int) -> None:
+    """Prints the root mean square of all weights, gradients and the scores, every so many batches.
+
+    It looks before the weights move; the gradients are summed over the batch of this worker's first
+    device. Waits for MXNet's work, so windows with a look in them are no measurement.
+    """
+    every = worker.options.monitor
+    if not every or number % every:
+        return
+    for name, value in _seen(worker, batch):
+        echo(f"rank {worker.rank} batch {number} {name}: {_size(value):.6g}", err=True)
+    sys.stderr.flush()
+
+
+def _seen(worker: "Worker", batch: Any) -> Iterator[tuple[str, Any]]:
+    for name, parameter in worker.net.collect_params().items():
+        yield name, parameter.data(worker.contexts[0])
+        if parameter.grad_req != "null":
+            yield f"{name} gradient", parameter.grad(worker.contexts[0])
+    yield "scores", worker.net(batch[0][0])
+
+
+def _size(value: Any) -> float:
+    return float(mx.nd.norm(value.astype("float32")).asscalar() / value.size**0.5)

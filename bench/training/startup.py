@@ -1,0 +1,130 @@
+"""The way to a job's scheduler, tried by each of its processes while MXNet is loaded.
+
+MXNet says nothing until all have met, and then only to workers: without this nobody could tell
+which of a hundred processes the others are waiting for.
+"""
+
+import ctypes
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+from bench.errors import SpecError
+from bench.events import STREAM_VARIABLE, Event, say
+
+VARIABLE = "DNNL_MAX_CPU_ISA"
+_CPUINFO = Path("/proc/cpuinfo")
+# From the oldest to the newest, by oneDNN's names, with the processor's flags that each needs.
+_SETS = {
+    "SSE41": ("sse4_1",),
+    "AVX": ("avx",),
+    "AVX2": ("avx2",),
+    "AVX512_CORE": ("avx512f", "avx512bw", "avx512vl", "avx512dq"),
+    "AVX512_CORE_VNNI": ("avx512_vnni",),
+    "AVX512_CORE_BF16": ("avx512_bf16",),
+    "AVX512_CORE_AMX": ("amx_tile", "amx_int8", "amx_bf16"),
+}
+ORDER = tuple(_SETS)
+# Linux, asm/prctl.h, on x86-64; 18 is the state of AMX's tiles.
+_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA = 158, 0x1023, 18
+
+
+def flags() -> frozenset[str]:
+    """What this machine's processor says it has; empty where Linux does not say."""
+    if not _CPUINFO.exists():
+        return frozenset()
+    for line in _CPUINFO.read_text(encoding="utf-8").splitlines():
+        if line.startswith("flags"):
+            return frozenset(line.partition(":")[2].split())
+    return frozenset()
+
+
+def best(has: frozenset[str], most: str = "ALL") -> str:
+    """The newest set of a processor with these flags, up to `most`; empty where it has none."""
+    allowed = ORDER[: ORDER.index(most) + 1] if most in _SETS else ORDER
+    found = ""
+    for name in allowed:
+        if not has.issuperset(_SETS[name]):
+            break
+        found = name
+    return found
+
+
+def prepare(dtype: str) -> str:
+    """Readies this process for its arithmetic and says by which instructions it will be.
+
+    A set named in DNNL_MAX_CPU_ISA is the most that is used. Raises SpecError where bfloat16 cannot
+    be computed.
+    """
+    most = os.environ.get(VARIABLE, "ALL").upper()
+    name = best(flags(), most)
+    if dtype != "bfloat16":  # what came after AVX512_CORE is for other numbers
+        return min(name, "AVX512_CORE", key=ORDER.index).lower() if name else ""
+    if name == "AVX512_CORE_AMX" and not _ask_for_tiles():
+        name = "AVX512_CORE_BF16"
+    _check_bfloat16(name)
+    os.environ[VARIABLE] = name
+    return name.lower()
+
+
+def _check_bfloat16(name: str) -> None:
+    if not name.startswith("AVX512_CORE"):
+        raise SpecError(
+            f"dtype: bfloat16 needs a processor with AVX-512, this one computes with "
+            f"{name or 'none of the sets known here'}; use float32"
+        )
+
+
+def _ask_for_tiles() -> bool:
+    """Whether Linux (5.16 or newer) lets this process use AMX; without, its first use kills it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA) == 0)
+
+
+_KNOCK_SECONDS = 0.2
+# MXNet sets this variable in C when the scheduler has given the process its place in the job.
+_PLACE_VARIABLE = b"DMLC_RANK"
+
+
+def announce() -> None:
+    """Says `reached` as soon as the scheduler answers this process; returns at once.
+
+    The scheduler itself says so once it listens. A server or worker says `registered` as soon as
+    it has its place in the job.
+    """
+    if STREAM_VARIABLE in os.environ and "DMLC_PS_ROOT_URI" in os.environ:
+        role = os.environ.get("DMLC_ROLE", "")
+        threading.Thread(target=_follow, args=(role,), daemon=True).start()
+
+
+def _connect() -> None:
+    port = os.environ["DMLC_PS_ROOT_PORT"]
+    if os.environ.get("DMLC_LOCAL", "0") != "0":  # MXNet's processes meet at files in /tmp then
+        with socket.socket(socket.AF_UNIX) as local:
+            local.connect(f"/tmp/{port}")
+        return
+    address = os.environ["DMLC_PS_ROOT_URI"], int(port)
+    socket.create_connection(address, timeout=_KNOCK_SECONDS).close()
+
+
+def _follow(role: str) -> None:
+    while True:
+        try:
+            _connect()
+        except OSError:
+            time.sleep(_KNOCK_SECONDS)
+        else:
+            say(Event(kind="reached", rank=-1))
+            break
+    if role != "scheduler":
+        _wait_for_place()
+        say(Event(kind="registered", rank=-1))
+
+
+def _wait_for_place() -> None:
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_char_p
+    while getenv(_PLACE_VARIABLE) is None:
+        time.sleep(_KNOCK_SECONDS)

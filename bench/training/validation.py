@@ -1,0 +1,102 @@
+"""How well a network does on images that it was not trained on."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+class Accuracy:
+    """How many training images got their label as the best guess, since it was last read.
+
+    The network's own graph finds the hits of each step; `read` alone waits for them.
+    """
+
+    def __init__(self) -> None:
+        self._hits: list[Any] = []
+
+    def count(self, hits: Sequence[Any]) -> None:
+        """Count a step: for each device 1 or 0 of each of its images."""
+        self._hits += hits
+
+    def read(self) -> tuple[int, int]:
+        """Correct guesses and images since the last call; waits for the steps that were counted."""
+        arrays = [one.asnumpy() for one in self._hits]
+        self._hits = []
+        return int(sum(one.sum() for one in arrays)), sum(map(len, arrays))
+
+
+# Upstream's metrics add it to each probability.
+_EPSILON = 1e-12
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """Of `total` images: the best guess is right, one of the `k` best is; their summed loss."""
+
+    total: int = 0
+    correct: int = 0
+    in_top_k: int = 0
+    loss: float = 0.0
+
+    def __add__(self, other: "Score") -> "Score":
+        return Score(
+            total=self.total + other.total,
+            correct=self.correct + other.correct,
+            in_top_k=self.in_top_k + other.in_top_k,
+            loss=self.loss + other.loss,
+        )
+
+
+def score(scores: Any, labels: Any, k: int) -> Score:
+    """One batch: `scores` (N, classes), before or after softmax, `labels` (N,) whole numbers.
+
+    The loss is the mean cross-entropy's numerator, in nats, of softmax(scores).
+    """
+    scores, rows = np.asarray(scores, dtype=np.float64), np.arange(len(labels))
+    labels = np.asarray(labels).astype(int)
+    if labels.size and not 0 <= labels.min() <= labels.max() < scores.shape[1]:
+        raise ValueError(f"label {labels.max()} is outside of the network's {scores.shape[1]}")
+    if not np.isfinite(scores).all():
+        raise FloatingPointError("the network's scores are no numbers: it has not learnt, or broke")
+    best = np.argsort(-scores, axis=1)[:, : max(1, k)]
+    hits = best == labels[:, None]
+    logs = scores - scores.max(axis=1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    return Score(
+        total=len(labels),
+        correct=int(hits[:, 0].sum()),
+        in_top_k=int(hits.any(axis=1).sum()) if k else 0,
+        loss=float(-np.log(np.exp(logs[rows, labels]) + _EPSILON).sum()),
+    )
+
+
+def scored(given: Any, labels: Any, k: int) -> Score:
+    """`score` of what a network gave that may have a softmax of its own: rows of parts of 1."""
+    if (given >= 0).all() and np.allclose(given.sum(axis=1), 1, atol=1e-3):
+        given = np.log(np.maximum(given, _LEAST))
+    return score(given, labels, k)
+
+
+def over(
+    batches: Iterable[Any], scores_of: Callable[[Any], Any], k: int, said: Callable[[int], None]
+) -> Score:
+    """The score over images, labels and how many of them count; `said` hears how many are done."""
+    sum_ = Score()
+    for data, labels, kept in batches:
+        sum_ += score(scores_of(data)[:kept], labels.asnumpy()[:kept], k)
+        said(sum_.total)
+    return sum_
+
+
+def text(sum_: Score, *, k: int, loss: str) -> str:
+    """A score in words: 'validation accuracy 0.512, top-5 0.913, ce 1.402'."""
+    if not sum_.total:
+        return f"validation accuracy {math.nan}"
+    parts = [f"validation accuracy {sum_.correct / sum_.total:.3f}"]
+    parts += [f"top-{k} {sum_.in_top_k / sum_.total:.3f}"] if k else []
+    parts += [f"{loss} {sum_.loss / sum_.total:.4f}"] if loss else []
+    return ", ".join(parts)
