@@ -1,8 +1,8 @@
 """False alarms and power of comparisons, simulated: `python -m benchmarks.comparisons`.
 
 Two runs of 27 points are drawn whose processes and windows scatter as one of `NOISES` says, and
-judged by what `fab report.compare` calls (`results.verdicts.judged`). A false alarm is a comparison
-in which any unchanged point has a verdict; power is the share of changed points that are found.
+judged by `results.comparison.compare.judged`, as `fab report.compare` does. A false alarm is a
+comparison in which any unchanged point has a verdict; power is the share of changed points that are found.
 docs/measuring.md has the tables.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.statistics.confidence import Numbers
+from results.comparison.compare import Pair, judged
 from results.rates import Parts, Rate, together
-from results.verdicts import Pair, judged
 
 POINTS, WINDOWS = 27, 10
 REPEATS = (1, 2, 3, 5)

@@ -10,7 +10,7 @@ from bench.sweep import Sweep
 from bench.trial import Trial
 from launch.hosts import this_machine
 from launch.sweep import Where, points, sweep
-from results.glimpse import Glimpse
+from results.progress import Glimpse
 from results.record import Record, Started
 from results.store import Store
 

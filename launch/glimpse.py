@@ -4,7 +4,7 @@ from bench.notes import Note, NoteKind, texts
 from launch.seen import Seen
 from launch.use import cpu_share, device_shares, gpu_shares, idle
 from launch.watch import Watch
-from results.glimpse import Glimpse, Standing
+from results.progress import Glimpse, Standing
 
 _RECENT_WINDOWS = 5
 # Who has said nothing for so long, and for several windows as long as its own, makes no progress.

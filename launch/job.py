@@ -15,7 +15,7 @@ from launch.glimpse import glimpse
 from launch.logs import BUDGET_BYTES, Logs
 from launch.use import Use
 from launch.watch import Verdict, Watch
-from results.glimpse import Glimpse
+from results.progress import Glimpse
 
 _TURN_SECONDS = 0.2
 # To judge a job means to look at each of its processes.

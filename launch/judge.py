@@ -8,7 +8,7 @@ from bench.trial import Trial
 from launch.disturbed import Span, disturbances
 from launch.seen import Seen
 from launch.watch import EARLY, Verdict
-from results.heard import accuracy_of
+from results.worker_log import accuracy_of
 
 # On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
 _BUSY_BELOW = 0.95

@@ -16,8 +16,8 @@ from im2rec_tools import files
 from launch.channel import Message
 from launch.errors import LaunchError
 from launch.plan import Process
-from results import events
-from results.events import EVENTS, HOSTS, MOST_BYTES, RECORDED
+from results import run_folder
+from results.run_folder import EVENTS, HOSTS, MOST_BYTES, RECORDED
 
 BUDGET_BYTES = 16 << 20
 _COMPRESS_ABOVE = 64 << 10
@@ -174,4 +174,4 @@ def files_of(folder: Path, name: str) -> list[Path]:
 def lines_of(folder: Path, name: str) -> Iterator[str]:
     """What is kept of a process's log, oldest line first."""
     for path in files_of(folder, name):
-        yield from events.lines_of(path)
+        yield from run_folder.lines_of(path)

@@ -28,10 +28,10 @@ from launch.ports import free_port
 from launch.seen import Seen
 from launch.transport import Start, here
 from launch.watch import Deadlines, Verdict, Watch
-from results.glimpse import Glimpse
-from results.heard import Heard, rank_of
+from results.progress import Glimpse
 from results.record import Identity, Rank, Record, Started
 from results.store import Store, remember
+from results.worker_log import Heard, rank_of
 
 # A port that is free when it is chosen may be taken before the scheduler listens on it.
 _RETRIES = 3

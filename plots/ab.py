@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.notes import Note, merged, texts, whole
 from plots.marks import in_line
 from plots.sheet import sheet
-from results.ab import BLOCK, differences, percent
+from results.comparison.ab import BLOCK, differences, percent
 from results.errors import StoreError
 from results.rates import rate_of
 from results.record import Record, notes_of

@@ -15,8 +15,8 @@ from plots.marks import in_cell, in_line
 from plots.numbers import significant
 from plots.sheet import sheet
 from plots.table import unit
-from results.ab import percent
-from results.compare import VERDICTS, Change, Comparison
+from results.comparison.ab import percent
+from results.comparison.compare import VERDICTS, Change, Comparison
 from results.rates import ASSUMED_SCATTER
 from results.run import Run
 from results.scaling import ScalingRow

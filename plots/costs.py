@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from results.cost import JOULE, Cost, Costs
-from results.energy import SOURCES
+from results.cost.cost import JOULE, Cost, Costs
+from results.cost.energy import SOURCES
 from results.scaling import ScalingRow
 
 _MOST_NAMED = 3

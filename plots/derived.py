@@ -18,7 +18,7 @@ from PIL import Image
 from plots.document import document
 from plots.failures import Failures
 from plots.frame import frame
-from results.cost import Costs
+from results.cost.cost import Costs
 from results.run import Run
 
 _MOST_NAMED = 3

@@ -14,10 +14,10 @@ from plots.lines import is_drawn
 from plots.marks import fenced, in_cell, in_line
 from plots.table import markdown, told
 from plots.words import paragraph
-from results.cost import NO_COSTS, Costs
-from results.digest import FORMAT
-from results.environment import shown
+from results.cost.cost import NO_COSTS, Costs
+from results.integrity.digest import FORMAT
 from results.run import Run
+from results.run_folder import shown
 from results.scaling import ScalingRow
 
 # What changes from one look at a host to the next, and where it is.

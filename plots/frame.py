@@ -9,7 +9,7 @@ import pandas as pd
 from bench.trial import Trial
 from plots.costs import columns, values
 from plots.sheet import cell
-from results.cost import NO_COSTS, Costs
+from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.scaling import ScalingRow
 from results.store import whole

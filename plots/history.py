@@ -17,7 +17,7 @@ from plots.figure import STYLE
 from plots.labels import plain
 from plots.numbers import bars, significant
 from plots.table import unit
-from results.history import Entry
+from results.comparison.history import Entry
 
 _BAR = 24
 _BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#666666"

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from im2rec_tools.console import Screen
 from plots.numbers import significant
-from results.references import Reference, differing, known, published, reference
+from results.comparison.references import Reference, differing, known, published, reference
 from results.scaling import ScalingRow
 from results.speedup import Against
 

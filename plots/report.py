@@ -12,9 +12,9 @@ from plots.footer import footer, where
 from plots.frame import frame, parquet
 from plots.lines import is_drawn
 from plots.page.page import page
-from results.cost import NO_COSTS, Costs
-from results.digest import Choice
+from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
+from results.integrity.digest import Choice
 from results.run import Run
 from results.store import write_whole
 

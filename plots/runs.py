@@ -9,9 +9,9 @@ from rich.table import Table
 
 from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.files import size
-from results.catalogue import Entry, size_of
-from results.front import Point
-from results.hosts import facts
+from results.comparison.differences import facts
+from results.integrity.catalog import Entry, size_of
+from results.reader import Point
 
 _WIDE = 160
 _MOST_NAMED = 4

@@ -13,7 +13,7 @@ from im2rec_tools.terminal import echo
 from plots.numbers import significant
 from plots.standings import met, standings
 from plots.table import unit
-from results.glimpse import Glimpse
+from results.progress import Glimpse
 from results.rates import rate_of
 from results.record import Record, Started
 

@@ -11,7 +11,7 @@ from im2rec_tools.console import cell
 from im2rec_tools.terminal import printable
 from plots.numbers import significant
 from plots.table import unit
-from results.glimpse import Glimpse, Standing
+from results.progress import Glimpse, Standing
 
 # More rows than this are no longer looked at; of more workers, those that need a look are shown.
 MOST_ROWS = 20

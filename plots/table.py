@@ -21,12 +21,10 @@ from plots.lines import TRAINING
 from plots.marks import in_cell, in_line
 from plots.numbers import interval, percent, ratio_of, significant, times, unsure
 from plots.words import paragraph
-from results.cost import NO_COSTS, Costs
-from results.knee import knees
-from results.rates import ASSUMED_SCATTER, Ratio
+from results.cost.cost import NO_COSTS, Costs
+from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
 from results.run import Run
-from results.scaling import ScalingRow
-from results.slowdown import ASSUMED_DRIFT
+from results.scaling import ScalingRow, knees
 from results.speedup import Against, Baseline
 
 HEADER = (

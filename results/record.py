@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from bench.notes import Note, text_note
+from bench.secrets import masked
 from bench.trial import Trial
 from im2rec_tools.words import quoted
 
@@ -238,3 +239,20 @@ def _are_sound(ranks: Sequence[BareRank]) -> bool:
     images = {rank.images for rank in ranks}
     lasts = (seconds >= _LEAST_SECONDS) & (seconds <= _MOST_SECONDS)  # neither does NaN
     return bool(lasts.all()) and all(min(one, default=1) > 0 for one in images)
+
+
+def conditions(record: BareRecord) -> dict[str, str]:
+    """What the first rank said of them, by name."""
+    facts = record.ranks[0].facts if record.ranks else {}
+    variables = facts.get("variables")
+    told = masked(variables) if isinstance(variables, dict) else {}
+    if facts.get("instructions"):
+        told["instructions"] = facts["instructions"]
+    return {name: str(value) for name, value in told.items()}
+
+
+def differences(found: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """The values of what was not the same for all, by name."""
+    names = sorted({name for one in found for name in one})
+    values = {name: list(dict.fromkeys(one.get(name, "unset") for one in found)) for name in names}
+    return {name: some for name, some in values.items() if len(some) > 1}

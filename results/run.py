@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from bench.trial import Trial
-from results.environment import environment_of
 from results.errors import StoreError
-from results.measured import Measured
-from results.reading import reading
+from results.reader import reading
 from results.record import Identity, identity_of
+from results.repeat import Measured
+from results.run_folder import environment_of
 from results.scaling import ScalingRow, against_chosen, rows_of
 from results.speedup import choice
 from results.store import Unread, read, read_json

@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 
 from bench.notes import Note, NoteKind, merged, texts
 from bench.trial import Trial
-from results.bandwidth import moved
-from results.conditions import differences
-from results.measured import Measured, measured
 from results.rates import ASSUMED_SCATTER, Rate, together
-from results.record import Record
+from results.record import Record, differences
+from results.repeat import Measured, measured
 from results.speedup import (
     UNMEASURED,
     Against,
@@ -21,6 +19,20 @@ from results.speedup import (
     chosen_baseline,
     named,
 )
+
+
+def mb_per_second(trial: Trial, rate: Rate) -> float:
+    """10^6 bytes a second that one worker pushes, and as many that it pulls meanwhile."""
+    return rate.images_per_second / trial.workers / 1e6
+
+
+def moved(trial: Trial, rate: Rate) -> Note:
+    """What a point of bandwidth has come to; without ends if its spread is not known."""
+    value = mb_per_second(trial, rate)
+    if rate.low is None or rate.high is None:
+        return Note(NoteKind.BANDWIDTH_ALONE, {"mb_per_second": value})
+    low, high = (end / trial.workers / 1e6 for end in (rate.low, rate.high))
+    return Note(NoteKind.BANDWIDTH, {"mb_per_second": value, "low": low, "high": high})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,3 +293,40 @@ def _reached(point: _Point) -> Iterator[Note]:
     elif found:
         figures = {"mean": sum(found) / len(found), "accuracy": found, "repeats": len(found)}
         yield Note(NoteKind.ACCURACIES, figures)
+
+
+# Fewer threads that reach this part of the best rate are as good: differences below are noise.
+_AS_GOOD = 0.95
+
+
+def knees(rows: Sequence[ScalingRow]) -> list[str]:
+    """A sentence for each series of test-io points that differ in their threads alone."""
+    series: dict[Trial, dict[int, Rate]] = {}
+    for row in rows:
+        if row.trial.mode == "test-io" and row.rate:
+            alike = replace(row.trial, data_nthreads=1)
+            series.setdefault(alike, {})[row.trial.data_nthreads] = row.rate
+    return [_knee(rates) for rates in series.values() if len(rates) > 1]
+
+
+def _knee(rates: dict[int, Rate]) -> str:
+    best = max(rate.images_per_second for rate in rates.values())
+    good = [n for n, rate in rates.items() if rate.images_per_second >= _AS_GOOD * best]
+    least = min(good)
+    gives = "1 thread gives" if least == 1 else f"{least} threads give"
+    worst = max(map(_unsure, rates.values()))
+    if worst > 1 - _AS_GOOD:
+        known = f"known to {100 * worst:.0f} % only" if math.isfinite(worst) else "not known well"
+        end = f"whether more or fewer do as well cannot be said, the rates are {known}"
+    elif least == max(rates):
+        end = "the most of those measured: no knee up to there"
+    else:
+        end = "more do not help (knee)"
+    return f"{gives} {rates[least].images_per_second:,.0f} images/s; {end}."
+
+
+def _unsure(rate: Rate) -> float:
+    """Half of the interval, as a part of the rate."""
+    if rate.low is None or rate.high is None:
+        return math.inf
+    return (rate.high - rate.low) / 2 / rate.images_per_second

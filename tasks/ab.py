@@ -78,8 +78,7 @@ def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
     """Measures what is left of a sweep of two trials, A and B, and says what came out."""
     from launch.sweep import identified
     from plots.ab import remarks, write
-    from results.ab import BLOCK, effect, runs, sentence
-    from results.builds import sides
+    from results.comparison.ab import BLOCK, effect, runs, sentence, sides
     from results.rates import rate_of
     from results.store import Store
 
@@ -106,7 +105,7 @@ def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
 
 def sees(records: Sequence[Record], blocks: int) -> str:
     """The smallest difference that so many blocks find, by the runs so far or as assumed."""
-    from results.ab import BLOCK, noise, percent, smallest
+    from results.comparison.ab import BLOCK, noise, percent, smallest
     from results.rates import ASSUMED_SCATTER, rate_of
 
     known = len(records) // len(BLOCK)

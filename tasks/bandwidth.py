@@ -100,8 +100,8 @@ def _measured(what: Sweep, folder: str, where: Where, finish: Callable[[], None]
 
 
 def _tell(run: str, raw: float, *, alone: bool) -> None:
-    from results.bandwidth import mb_per_second
     from results.run import load
+    from results.scaling import mb_per_second
 
     (row,) = load(run_folder(run)).rows
     if row.rate is not None:

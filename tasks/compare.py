@@ -16,8 +16,8 @@ from tasks.door import door, number, reader, task
 from tasks.report import named_run, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from results.compare import Comparison
-    from results.history import Entry
+    from results.comparison.compare import Comparison
+    from results.comparison.history import Entry
     from results.run import Run
 
 REGRESSED = 4
@@ -38,7 +38,7 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
     """Compare two runs point by point: improved, regressed or undecided."""
     share = percentage("--fail-on", fail_on) if fail_on else None
     from plots import compare as plot
-    from results.compare import compare, like, same
+    from results.comparison.compare import compare, like, same
     from results.store import write_whole
 
     found = compare(named_run(a), named_run(b), like if across else same)
@@ -75,7 +75,7 @@ def refusal(found: Comparison) -> str:
 
 def gate(found: Comparison, share: float, asked: str) -> None:
     """Ends with exit code 4 where a point is worse by so much; says what it could not see."""
-    from results.compare import blind, worse
+    from results.comparison.compare import blind, worse
 
     if unseen := blind(found, share):
         echo(
@@ -100,8 +100,8 @@ def gate(found: Comparison, share: float, asked: str) -> None:
 @door
 def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-def]
     """Keep a run under a name below results/baselines, to compare later ones with."""
-    from results.baselines import keep
-    from results.baselines import remove as remove_baseline
+    from results.comparison.baselines import keep
+    from results.comparison.baselines import remove as remove_baseline
     from results.run import load
 
     if not remove:
@@ -119,7 +119,7 @@ def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-d
 @reader
 def report_baselines(c):  # type: ignore[no-untyped-def]
     """List the baselines that are kept, also those that cannot be read."""
-    from results.baselines import names, told
+    from results.comparison.baselines import names, told
 
     for name in names(report.BASELINES):
         echo(told(name, report.BASELINES))
@@ -138,7 +138,7 @@ def report_baselines(c):  # type: ignore[no-untyped-def]
 def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-def]
     """Show one point over many runs, and where their conditions changed."""
     from plots.history import show
-    from results.history import history
+    from results.comparison.history import history
 
     found = readable(runs)
     if not point:

@@ -55,10 +55,10 @@ def results_import(  # type: ignore[no-untyped-def]
     """Add a point that another tool measured to a run, from its logs (docs/import.md)."""
     from bench.notes import texts
     from plots.numbers import significant
-    from results.imports.keep import keep
     from results.imports.point import Asked
     from results.imports.record import imported
     from results.imports.windows import discarded
+    from results.imports.writer import keep
     from results.rates import rate_of
 
     if not run:

@@ -32,7 +32,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 ):
     """Print the ends of the logs of a trial's processes, each with its host."""
     from launch.logs import files_of, lines_of
-    from results.events import hosts_of
+    from results.run_folder import hosts_of
 
     count = whole("--lines", lines)
     folder = run_folder(run) if run else _newest_run()
@@ -58,8 +58,8 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 
 def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":
     """The trial that was chosen, of those whose logs the run has, and where these are."""
-    from results.events import HOSTS
     from results.run import identities
+    from results.run_folder import HOSTS
 
     names = {(name.key, str(name.repeat)): name for name in identities(folder)}
     found = {
@@ -83,7 +83,7 @@ def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Pat
 
 
 def _newest_run() -> Path:
-    from results.events import HOSTS
+    from results.run_folder import HOSTS
 
     found = list(RUNS.glob(f"*/logs/*/*/{HOSTS}"))
     if not found:

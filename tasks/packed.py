@@ -14,14 +14,14 @@ from tasks.scratch import scratch
 
 def is_packed(name: str) -> bool:
     """Whether what --run was given is a .zip."""
-    from results.archive import SUFFIX
+    from results.integrity.archive import SUFFIX
 
     return name.endswith(SUFFIX)
 
 
 def unpacked(archive: Path) -> Path:
     """The run of a .zip, in a folder of its own that goes when the program ends."""
-    from results.archive import unpack
+    from results.integrity.archive import unpack
 
     stack = ExitStack()
     atexit.register(stack.close)

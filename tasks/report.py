@@ -22,8 +22,8 @@ from tasks.packed import is_packed, report_beside, unpacked
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from plots.failures import Failures
-    from results.cost import Costs
-    from results.prices import Prices
+    from results.cost.cost import Costs
+    from results.cost.prices import Prices
     from results.run import Run
 
 UNSTEADY = 6
@@ -60,7 +60,7 @@ def run_folder(name: str) -> Path:
 
 def named_run(name: str) -> Run:
     """The run of a path, or of the name of a run, a baseline or a published table."""
-    from results.baselines import opened
+    from results.comparison.baselines import opened
     from results.run import load
 
     if os.sep in name:
@@ -88,7 +88,7 @@ def stamped(name: str) -> str:
 
 def prices_of(file: str) -> Prices | None:
     """The prices in this file; of the checkout's prices.toml for '', None where there is none."""
-    from results.prices import load_prices
+    from results.cost.prices import load_prices
 
     path = Path(file) if file else PRICES
     return load_prices(path) if file or path.exists() else None
@@ -96,7 +96,7 @@ def prices_of(file: str) -> Prices | None:
 
 def costs_of(run: Run, prices: Prices | None) -> Costs:
     """What the points of a run cost by these prices."""
-    from results.cost import costs
+    from results.cost.cost import costs
 
     return costs(run.rows, prices, run.environment)
 
@@ -125,7 +125,7 @@ def build_report(
     from plots.failures import Failures
     from plots.report import EXTRA, build, choice
     from plots.table import show
-    from results import digest
+    from results.integrity import digest
     from results.run import load, with_baseline
 
     given = prices_of(prices)

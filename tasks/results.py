@@ -20,7 +20,7 @@ _RUN = "name below results/runs, or a path to its folder or .zip"
 def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     """List the runs there are, newest first: points, hosts, networks, size."""
     from plots.runs import show
-    from results.catalogue import INDEX, catalogue
+    from results.integrity.catalog import INDEX, catalogue
 
     index, keep = RUNS / INDEX, not c.config.run.dry
     if RUNS.is_dir():
@@ -37,9 +37,9 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
     """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
     from plots.footer import machine
     from plots.runs import describe
-    from results.catalogue import entry, is_run
-    from results.environment import environment_of
-    from results.front import fronts, points
+    from results.integrity.catalog import entry, is_run
+    from results.reader import fronts, points
+    from results.run_folder import environment_of
 
     folder = run_folder(run)
     if not is_run(folder):
@@ -51,7 +51,7 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
 
 
 def _told_digest(folder: Path) -> str:
-    from results.digest import kept
+    from results.integrity.digest import kept
 
     try:
         was = kept(folder)
@@ -71,8 +71,8 @@ def _told_digest(folder: Path) -> str:
 def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-def]
     """Remove runs with their logs and reports."""
     from im2rec_tools.files import size
-    from results.catalogue import size_of
-    from results.removal import check_removable, remove
+    from results.integrity.catalog import size_of
+    from results.run_folder import check_removable, remove
     from results.store import writer
 
     folders = [_named(name) for name in dict.fromkeys(runs.split(",")) if name.strip()]
@@ -96,7 +96,7 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
 def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     """Pack a run with its logs and report into one .zip, to be moved and reported elsewhere."""
     from im2rec_tools.files import size
-    from results.archive import SUFFIX, pack
+    from results.integrity.archive import SUFFIX, pack
 
     folder = _named(run)
     target = Path(to) if to else folder.resolve().with_name(folder.resolve().name + SUFFIX)
@@ -115,8 +115,8 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
 @door
 def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
     """Unpack a run without its report, below results/runs unless --run is a path."""
-    from results.archive import SUFFIX, unpack
-    from results.digest import REPORT
+    from results.integrity.archive import SUFFIX, unpack
+    from results.integrity.digest import REPORT
 
     named = archive if archive.endswith(SUFFIX) else f"{archive}{SUFFIX}"
     packed = Path(archive) if Path(archive).is_file() else archive_of(named)

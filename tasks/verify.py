@@ -18,11 +18,11 @@ from tasks.report import costs_of, drawn_behind, prices_of, run_folder
 from tasks.scratch import scratch
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from results.cost import Costs
-    from results.digest import Digests
-    from results.prices import Prices
+    from results.cost.cost import Costs
+    from results.cost.prices import Prices
+    from results.integrity.digest import Digests
+    from results.integrity.rederive import Verified
     from results.run import Run
-    from results.verify import Verified
 
 _MOST_LINES = 200
 _MOST_NAMED = 10
@@ -100,8 +100,8 @@ def verified(
     Costs are at these prices, or else at those that its report was built with; `over` names the run
     that the report was built over.
     """
-    from results.digest import BUILD_AGAIN, FORMAT, REPORT, digests, report_format
-    from results.verify import derived
+    from results.integrity.digest import BUILD_AGAIN, FORMAT, REPORT, digests, report_format
+    from results.integrity.rederive import derived
 
     now = digests(folder)
     again, result = derived(folder)
@@ -171,7 +171,7 @@ def _built(was: Digests | None, over: str) -> Built:
 
 def _published(name: str) -> str:
     """The name, if it is that of a published table: others are for the verifier to name."""
-    from results.references import known
+    from results.comparison.references import known
 
     table = name.removeprefix("reference:")
     if table not in known():
@@ -181,7 +181,7 @@ def _published(name: str) -> str:
 
 def _strangers(folder: Path) -> Iterator[str]:
     """What of the folder is not looked at, in one line."""
-    from results.digest import strangers
+    from results.integrity.digest import strangers
 
     names = [name if name.isprintable() else ascii(name) for name in strangers(folder)]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
@@ -191,7 +191,7 @@ def _strangers(folder: Path) -> Iterator[str]:
 
 def _kept(folder: Path, result: Verified) -> Digests | None:
     """What the report said of the files as it was built; without it no place can be named."""
-    from results.digest import NAME, kept
+    from results.integrity.digest import NAME, kept
 
     was = None
     try:
@@ -212,8 +212,7 @@ def _digest(text: str) -> str:
 
 def _files(folder: Path, now: Digests, was: Digests | None, expected: str) -> Iterator[str]:
     """What is wrong with the run's files."""
-    from results.changed import changes
-    from results.digest import NAME
+    from results.integrity.digest import NAME, changes
 
     if expected and now.digest != expected:
         yield from _other_digest(was, now, expected)
@@ -237,7 +236,7 @@ def _report(
 ) -> Iterator[str]:
     """What is wrong with the report's files."""
     from plots.derived import lacks_prices, wrong_cells, wrong_lines
-    from results.digest import REPORT
+    from results.integrity.digest import REPORT
 
     giver = "the events" if result.ranks else "the records"
     table = folder / REPORT / "results.csv"
@@ -266,7 +265,7 @@ def _made(again: Run, costs: Costs, folder: Path, built: Built, result: Verified
     from plots.derived import wrong_file
     from plots.failures import Failures
     from plots.report import EXTRA, build
-    from results.digest import NAME, REPORT
+    from results.integrity.digest import NAME, REPORT
 
     there = _below(folder / REPORT)
     with scratch() as place:

@@ -28,19 +28,20 @@ from im2rec_tools.packing.verify import verify
 from launch import hostfile as hostfiles
 from launch import known_hosts, protocol, pushed, slurm, ssh_config
 from launch.errors import LaunchError
-from results import digest, events, prices
-from results.archive import unpack
-from results.catalogue import INDEX, catalogue, entry
-from results.environment import environment_of
+from results import run_folder
+from results.cost import prices
 from results.errors import StoreError
-from results.front import fronts
-from results.heard import heard, rank_of
-from results.imports.keep import keep
 from results.imports.point import Asked
 from results.imports.record import imported
-from results.reading import reading
+from results.imports.writer import keep
+from results.integrity import digest
+from results.integrity.archive import unpack
+from results.integrity.catalog import INDEX, catalogue, entry
+from results.reader import fronts, reading
 from results.run import identities, load
+from results.run_folder import environment_of
 from results.store import read
+from results.worker_log import heard, rank_of
 from tests.test_scaling import record
 from tests.test_store import stored
 from tests.trees import encoded, jpeg, pixels
@@ -303,12 +304,12 @@ def _read_run(folder: Path) -> None:
             each()
         except StoreError as error:
             _check(error)
-    from results.verify import derived  # noqa: PLC0415 - loads what draws
+    from results.integrity.rederive import derived  # noqa: PLC0415 - loads what draws
 
     derived(folder)
     for logs in folder.glob("logs/*/*"):
-        events.hosts_of(logs)
-        events.recorded(logs)
+        run_folder.hosts_of(logs)
+        run_folder.recorded(logs)
 
 
 def _of_run(sample: _Sample, name: str) -> Read:

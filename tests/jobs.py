@@ -13,7 +13,7 @@ from bench.trial import Trial, make
 from launch.hosts import Host, this_machine
 from launch.sweep import Where, points, sweep
 from launch.watch import Deadlines
-from results.glimpse import Glimpse
+from results.progress import Glimpse
 from results.record import Record, Started
 from results.store import Store
 

@@ -10,8 +10,8 @@ from bench.errors import SpecError
 from bench.kvstores import DISTRIBUTED, KVSTORES
 from bench.notes import Note, NoteKind
 from bench.trial import Trial, make
-from results.measured import measured
 from results.record import STATUSES, Record
+from results.repeat import measured
 from results.run import Run, with_baseline
 from results.scaling import scaling
 from results.store import UNREADABLE

@@ -12,7 +12,7 @@ import fabfile as _fabfile
 from bench.engines.fake_process import Noise, factors
 from bench.errors import SpecError
 from bench.trial import changed
-from results.ab import Effect, differences, effect, noise, runs, sentence, smallest
+from results.comparison.ab import Effect, differences, effect, noise, runs, sentence, smallest
 from tests.jobs import trial
 from tests.test_fabfile import fab, refusal, sweep_file
 

@@ -11,12 +11,12 @@ import pytest
 from invoke.context import Context
 
 import fabfile as _fabfile
-import results.archive
+import results.integrity.archive
 from launch.hosts import ROOT
 from plots.report import build
-from results import digest
-from results.archive import pack, unpack
 from results.errors import StoreError
+from results.integrity import digest
+from results.integrity.archive import pack, unpack
 from results.run import load
 from results.store import Store
 from tasks.report import costs_of
@@ -144,12 +144,12 @@ def test_a_bomb_is_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = archive(tmp_path / "a.zip", {"run/records.jsonl": bytes(5 << 20)})
-    monkeypatch.setattr(results.archive, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(results.integrity.archive, "MOST_BYTES", 1 << 20)
     with pytest.raises(StoreError, match=r"would unpack to 5\.24 MB in 1 files"):
         unpack(path, tmp_path / "runs")
-    monkeypatch.setattr(results.archive, "MOST_BYTES", 1 << 40)
-    monkeypatch.setattr(results.archive, "_RATIO_BYTES", 1 << 20)
-    monkeypatch.setattr(results.archive, "_MOST_RATIO", 500)
+    monkeypatch.setattr(results.integrity.archive, "MOST_BYTES", 1 << 40)
+    monkeypatch.setattr(results.integrity.archive, "_RATIO_BYTES", 1 << 20)
+    monkeypatch.setattr(results.integrity.archive, "_MOST_RATIO", 500)
     with pytest.raises(StoreError, match=r"kB would unpack to 5\.24 MB; no run does"):
         unpack(path, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()

@@ -17,8 +17,7 @@ from launch.transport import here
 from launch.watch import Deadlines
 from plots.frame import frame
 from plots.table import cells
-from results.bandwidth import mb_per_second
-from results.scaling import scaling
+from results.scaling import mb_per_second, scaling
 from tasks.verify import verified
 from tests.jobs import measured
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from results.baselines import keep, names, opened, remove, told
+from results.comparison.baselines import keep, names, opened, remove, told
 from results.errors import StoreError
 from results.run import load
 from tests.test_compare import quiet

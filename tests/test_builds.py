@@ -16,7 +16,7 @@ import fabfile as _fabfile
 from launch.hosts import ROOT, this_machine
 from launch.plan import plan
 from launch.watch import Deadlines
-from results.builds import sides
+from results.comparison.ab import sides
 from results.errors import StoreError
 from results.record import Identity, Rank, Record
 from tests.jobs import measured, tiny, trial

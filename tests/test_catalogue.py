@@ -11,13 +11,13 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 import fabfile as _fabfile
-import results.catalogue
+import results.integrity.catalog
 from launch.hosts import ROOT
-from results.catalogue import Entry, catalogue
+from results.comparison.differences import facts
 from results.errors import StoreError
-from results.front import fronts, points
-from results.hosts import facts
-from results.removal import remove
+from results.integrity.catalog import Entry, catalogue
+from results.reader import fronts, points
+from results.run_folder import remove
 from results.store import Store, read
 from tests.test_fabfile import refusal
 from tests.test_scaling import record
@@ -126,7 +126,7 @@ def test_what_has_not_changed_is_not_read_again(
         read_again.append(folder.name)
         return fronts(folder)
 
-    monkeypatch.setattr(results.catalogue, "fronts", seen)
+    monkeypatch.setattr(results.integrity.catalog, "fronts", seen)
     assert listed(tmp_path)["a"] == first["a"]
     assert read_again == ["b"]
 

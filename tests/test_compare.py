@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plots.compare import COLUMNS, markdown, remarks, summary, table
-from results.compare import Comparison, blind, compare, like, worse
+from results.comparison.compare import Comparison, blind, compare, like, worse
+from results.comparison.references import reference
 from results.errors import StoreError
 from results.record import Record
-from results.references import reference
 from results.run import Run
 from results.scaling import scaling
 from tests.test_scaling import record

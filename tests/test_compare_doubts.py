@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.notes import Note, NoteKind
-from results.compare import Change, compare
+from results.comparison.compare import Change, compare
 from results.record import Record
 from results.run import Run
 from results.scaling import scaling

@@ -12,8 +12,8 @@ import pytest
 from plots.costs import columns, remarks
 from plots.frame import COLUMNS, frame
 from plots.table import header, markdown, show
-from results.cost import NO_COSTS, Costs, costs
-from results.prices import Prices
+from results.cost.cost import NO_COSTS, Costs, costs
+from results.cost.prices import Prices
 from results.record import Record, emit, parse
 from results.run import Run
 from results.scaling import scaling

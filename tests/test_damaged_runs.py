@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
-from results import digest, events
-from results.catalogue import INDEX, catalogue, entry
+from results import run_folder
+from results.cost.prices import Price, Prices
 from results.errors import StoreError
-from results.events import hosts_of, lines_of
 from results.imports.lines import lines
-from results.prices import Price, Prices
-from results.reading import reading
+from results.integrity import digest
+from results.integrity.catalog import INDEX, catalogue, entry
+from results.reader import reading
+from results.run_folder import hosts_of, lines_of
 from results.store import Store, read_json
 from tests.test_scaling import record
 from tests.test_store import stored
@@ -74,7 +75,7 @@ def test_a_packed_log_of_100_mb_without_an_end_of_line_takes_little_memory(run: 
 def test_what_unpacks_to_more_than_any_log_is_refused_in_one_line(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "_MOST_UNPACKED", 2 << 20)
+    monkeypatch.setattr(run_folder, "_MOST_UNPACKED", 2 << 20)
     log = bomb(run / "logs" / "abc" / "0" / "worker-0.log.gz", b"a line\n" * 100_000, times=4)
     with pytest.raises(StoreError, match=r"worker-0\.log\.gz: cannot be read \(unpacks to more"):
         digest.digests(run)
@@ -109,7 +110,7 @@ def test_a_packed_log_that_is_damaged_is_said_to_be(tmp_path: Path, at: int) -> 
 def test_lines_are_the_same_whether_a_log_is_packed_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "_CHUNK_BYTES", 7)
+    monkeypatch.setattr(run_folder, "_CHUNK_BYTES", 7)
     text = "".join(f"{'x' * (n % 23)}\n" for n in range(200)) + "no end"
     (tmp_path / "a.log").write_text(text)
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(text.encode()))
@@ -191,9 +192,9 @@ def test_a_pipe_in_place_of_a_file_of_a_run_is_not_waited_for(run: Path, name: s
 
 
 def test_pipes_in_place_of_small_files_of_logs_are_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / events.HOSTS)
-    os.mkfifo(tmp_path / events.RECORDED)
-    assert (hosts_of(tmp_path), events.recorded(tmp_path)) == ({}, "")
+    os.mkfifo(tmp_path / run_folder.HOSTS)
+    os.mkfifo(tmp_path / run_folder.RECORDED)
+    assert (hosts_of(tmp_path), run_folder.recorded(tmp_path)) == ({}, "")
     for name in ("worker-0.events.jsonl", "worker-1.events.jsonl.gz"):
         os.mkfifo(tmp_path / name)
         with pytest.raises(OSError, match="is no regular file"):

@@ -26,14 +26,15 @@ from launch.errors import LaunchError
 from launch.hosts import ROOT
 from launch.practice import state
 from launch.practice.state import Cluster, room, save
-from results import baselines, store
-from results.again import derive
-from results.archive import pack, unpack
-from results.catalogue import catalogue
+from results import store
+from results.comparison import baselines
 from results.errors import StoreError
+from results.integrity.archive import pack, unpack
+from results.integrity.catalog import catalogue
+from results.integrity.rederive import derive
 from results.record import emit
-from results.removal import remove
 from results.run import load
+from results.run_folder import remove
 from results.store import Store, read
 from tasks import report
 from tasks.scratch import scratch

@@ -14,8 +14,8 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 from results.errors import StoreError
-from results.exports.exported import exported, file_name, legible, standing
-from results.exports.series import of_repeat, series
+from results.exports.point import exported, file_name, legible, standing
+from results.exports.windows import of_repeat, series
 from results.record import Record
 from results.run import load
 from results.scaling import scaling

@@ -20,8 +20,8 @@ import fabfile as _fabfile
 from launch.hosts import ROOT
 from plots.derived import wrong_file
 from plots.report import EXTRA, build, choice
-from results import digest
-from results.cost import NO_COSTS
+from results.cost.cost import NO_COSTS
+from results.integrity import digest
 from results.run import load, with_baseline
 from tasks.report import costs_of
 from tasks.verify import verified

@@ -9,7 +9,7 @@ import pytest
 from bench.errors import SpecError
 from plots.figure import save
 from plots.history import draw, remarks
-from results.history import history
+from results.comparison.history import history
 from results.run import Run
 from tests.test_compare import quiet, run
 from tests.test_scaling import record

@@ -16,8 +16,8 @@ from bench.notes import NoteKind
 from plots.compare import remarks
 from plots.table import markdown
 from plots.words import paragraph
-from results.compare import compare
-from results.exports.exported import standing
+from results.comparison.compare import compare
+from results.exports.point import standing
 from results.run import load, with_baseline
 from results.store import Store, read, read_json
 from tests.test_imports import LOGS, SPEED

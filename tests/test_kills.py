@@ -13,7 +13,7 @@ import pytest
 from im2rec_tools.commands import list as lists
 from im2rec_tools.commands import pack, to_tfrecord
 from launch.hosts import ROOT
-from results.archive import pack as pack_run
+from results.integrity.archive import pack as pack_run
 from results.store import read
 from tests import kills
 from tests.kills import FAULTS, KILL, Commands, Done, Try, can_fail

@@ -15,9 +15,8 @@ from bench.trial import Trial, make
 from plots.frame import frame
 from plots.table import cells, remarks
 from plots.threads import draw, readings
-from results.knee import knees
 from results.rates import Rate
-from results.scaling import ScalingRow
+from results.scaling import ScalingRow, knees
 
 BASE: dict[str, Any] = {"mode": "test-io", "batch_per_device": 8, "data_train": "x.rec"}
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench.statistics.confidence import Numbers
-from results.ledger import Straggler, stragglers
 from results.record import Rank
+from results.repeat import Straggler, stragglers
 from results.scaling import scaling
 from tests.test_scaling import record
 

@@ -20,9 +20,9 @@ from launch.job import run
 from launch.logs import Logs, compress, compress_again, files_of, lines_of
 from launch.plan import Process
 from launch.watch import Deadlines, Watch
-from results import events
-from results.heard import heard, rank_of
+from results import run_folder
 from results.store import read
+from results.worker_log import heard, rank_of
 from tests.jobs import measured, trial
 from tests.test_fabfile import ROOT, refusal
 
@@ -103,8 +103,8 @@ def test_large_logs_are_compressed_and_read_alike(tmp_path: Path) -> None:
 
 
 def test_the_logs_of_an_attempt_before_are_removed(tmp_path: Path) -> None:
-    events = ("worker-0.events.jsonl", "worker-1.events.jsonl.gz", "recorded.json")
-    for name in ("worker-0.log.gz", "worker-0.log.1", "worker-9.log", *events):
+    run_folder = ("worker-0.events.jsonl", "worker-1.events.jsonl.gz", "recorded.json")
+    for name in ("worker-0.log.gz", "worker-0.log.1", "worker-9.log", *run_folder):
         (tmp_path / name).write_text("old")
     Logs(tmp_path, [process()], 2000).close()
     assert [path.name for path in tmp_path.iterdir()] == ["hosts.json"]
@@ -125,9 +125,9 @@ def test_events_are_kept_as_they_were_said_up_to_a_bound(
 
 def test_logs_say_from_the_beginning_which_record_they_are_of(tmp_path: Path) -> None:
     Logs(tmp_path, [process()], 2000, "yesterday").close()
-    assert events.recorded(tmp_path) == "yesterday"
+    assert run_folder.recorded(tmp_path) == "yesterday"
     Logs(tmp_path, [process()], 2000, "now").close()
-    assert events.recorded(tmp_path) == "now"
+    assert run_folder.recorded(tmp_path) == "now"
 
 
 def test_logs_half_compressed_when_a_sweep_was_ended_are_compressed_again(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_a_record_is_what_its_events_say(tmp_path: Path) -> None:
     logs = tmp_path / "logs" / record.identity.key / "0"
     assert record.status == "failed"
     for rank in record.ranks:
-        told = heard(events.lines_of(logs / f"{rank.process}.events.jsonl"))
+        told = heard(run_folder.lines_of(logs / f"{rank.process}.events.jsonl"))
         assert rank_of(told, rank.host, rank.process) == rank
-    assert events.recorded(logs) == record.started
+    assert run_folder.recorded(logs) == record.started
 
 
 @pytest.mark.program

@@ -16,7 +16,7 @@ from plots.document import document
 from plots.frame import frame
 from plots.marks import fenced, in_cell, in_line
 from plots.sheet import cell, sheet
-from results.digest import FORMAT, report_format
+from results.integrity.digest import FORMAT, report_format
 from tests.scenes import MACHINE, point, run
 
 EVIL = (

@@ -21,8 +21,8 @@ from bench.networks.stages import stages
 from bench.training.options import Options, parse
 from bench.trial import make
 from launch.code import code_hash
+from results.comparison.differences import unlike
 from results.record import Record
-from results.unlike import unlike
 from tests.test_compare import quiet, run
 
 pytestmark = pytest.mark.mxnet

@@ -16,11 +16,11 @@ from im2rec_tools.files import write_whole
 from launch.hosts import ROOT
 from plots.compare import markdown, remarks
 from plots.document import document
-from results.catalogue import entry
-from results.compare import compare
-from results.energy import power
-from results.exports.series import series
-from results.measured import measured
+from results.comparison.compare import compare
+from results.cost.energy import power
+from results.exports.windows import series
+from results.integrity.catalog import entry
+from results.repeat import measured
 from results.run import load
 from tests.test_scaling import record
 from tests.test_store import stored

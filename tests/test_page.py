@@ -14,9 +14,9 @@ import pytest
 from bench.trial import make
 from plots.page.page import page
 from plots.report import build
-from results.measured import Measured, Pace
 from results.rates import Parts
 from results.record import Identity, Record
+from results.repeat import Measured, Pace
 from results.run import Run, load
 from results.scaling import rows_of, scaling
 from tests.test_scaling import points, record

@@ -15,8 +15,8 @@ from plots.lines import drawable, lines
 from plots.numbers import percent, significant
 from plots.report import build
 from plots.table import HEADER, cells, markdown, terminal
-from results.digest import FORMAT, report_format
 from results.errors import StoreError
+from results.integrity.digest import FORMAT, report_format
 from results.rates import Ratio
 from results.record import Record
 from results.run import Run, load

@@ -8,7 +8,7 @@ import pytest
 import fabfile as _fabfile
 import tasks.report
 from bench.errors import SpecError
-from results.prices import Hardware, Prices, hardware_of, load_prices
+from results.cost.prices import Hardware, Prices, hardware_of, load_prices
 from tasks.report import prices_of
 from tests.test_fabfile import ROOT, refusal
 

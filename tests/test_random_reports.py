@@ -19,7 +19,7 @@ from plots.page.page import page
 from plots.page.panels import drawing
 from plots.table import terminal
 from plots.words import paragraph
-from results.compare import compare, like, paired
+from results.comparison.compare import compare, like, paired
 from results.run import Run
 from tasks.bench import bench_sweep
 from tasks.report import report_build, report_show

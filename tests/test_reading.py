@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from plots.document import document
 from plots.frame import frame
 from plots.table import markdown, show
-from results import reading
+from results import reader
 from results.errors import StoreError
-from results.measured import measured
 from results.record import Record, emit, parse, parse_bare
+from results.repeat import measured
 from results.run import load
 from results.scaling import scaling
 from results.store import Unread
@@ -116,10 +116,10 @@ def test_a_large_log_is_read_alike_by_several_processes(
     lines = [emit(one) for one in several(8)]
     lines.insert(5, '{"schema": 1}')
     folder = kept(tmp_path, *lines)
-    whole = list(reading.reading(folder))
-    monkeypatch.setattr(reading, "_LARGE", 1)
-    monkeypatch.setattr(reading, "_PART", 2500)
-    assert list(reading.reading(folder)) == whole
+    whole = list(reader.reading(folder))
+    monkeypatch.setattr(reader, "_LARGE", 1)
+    monkeypatch.setattr(reader, "_PART", 2500)
+    assert list(reader.reading(folder)) == whole
     assert [str(one) for one in whole if isinstance(one, Unread)] == [
         f"{folder / 'records.jsonl'}:6: not a record this version reads: "
         "Object missing required field `identity`"

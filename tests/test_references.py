@@ -10,7 +10,7 @@ from invoke.context import Context
 from bench.errors import SpecError
 from bench.sweep import load_sweep
 from plots.table import terminal
-from results.references import differing, known, published, reference
+from results.comparison.references import differing, known, published, reference
 from results.scaling import ScalingRow
 from tasks.report import report_show as _report_show
 from tests.test_fabfile import ROOT, refusal

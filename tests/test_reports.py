@@ -19,11 +19,11 @@ from plots.page.page import page
 from plots.report import build, choice, write_parquet, write_upstream
 from plots.table import terminal
 from plots.upstream import tables
-from results import digest
-from results.compare import compare
-from results.cost import NO_COSTS
+from results.comparison.compare import compare
+from results.cost.cost import NO_COSTS
 from results.errors import StoreError
-from results.exports.exported import exported
+from results.exports.point import exported
+from results.integrity import digest
 from results.record import Identity, Record
 from results.run import Run, load
 from results.scaling import scaling

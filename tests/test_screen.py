@@ -11,7 +11,7 @@ from rich.console import Console
 from bench.trial import Trial
 from plots.screen import SweepScreen
 from plots.standings import standings
-from results.glimpse import Glimpse, Standing
+from results.progress import Glimpse, Standing
 from results.record import Identity, Started
 from tests.jobs import trial
 from tests.test_scaling import record

@@ -16,7 +16,7 @@ from launch.hosts import this_machine
 from launch.plan import command_line, plan
 from plots.page.replay import command, title
 from results import record as records
-from results.environment import environment_of
+from results.run_folder import environment_of
 from tests.scenes import point, run
 from tests.test_scaling import record
 

@@ -12,7 +12,7 @@ from plots.footer import footer, settings_line
 from plots.page.page import page
 from plots.settings import common, own
 from plots.table import header, show, table
-from results.cost import NO_COSTS
+from results.cost.cost import NO_COSTS
 from results.run import Run
 from tests.scenes import point, run, three
 

@@ -5,10 +5,9 @@ from scipy.special import stdtr, stdtrit
 
 from bench.statistics.confidence import student
 from plots.table import notes
-from results.rates import rate
+from results.rates import ASSUMED_DRIFT, rate, reach
 from results.record import Record
 from results.scaling import scaling
-from results.slowdown import ASSUMED_DRIFT, reach
 from tests.test_scaling import record
 
 LEVELS = (1.0, 1.01, 0.99)

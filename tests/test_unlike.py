@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
+from results.comparison.differences import Unlike, unlike
 from results.record import Record
-from results.unlike import Unlike, unlike
 from tests.test_compare import quiet, run
 
 MACHINE = {"processor": "P1", "cores": 4, "memory_gib": 8, "mxnet": "1.9.1", "python": "3.11.7"}

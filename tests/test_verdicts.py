@@ -10,11 +10,10 @@ import pytest
 
 from bench.statistics.confidence import Error, Numbers
 from benchmarks.comparisons import NOISES, POINTS, Noise, comparisons, found_of, run
-from results.compare import compare
+from results.comparison.compare import beyond, chance, compare, judged, of_change, pooled, visible
 from results.rates import ASSUMED_SCATTER, Rate
 from results.run import Run
 from results.scaling import ScalingRow
-from results.verdicts import beyond, chance, judged, of_change, pooled, visible
 from tests.test_scaling import record
 
 REPEATS = (2, 3, 5)

@@ -13,7 +13,7 @@ import fabfile as _fabfile
 import launch.logs
 from launch.hosts import ROOT
 from plots.report import build
-from results import digest
+from results.integrity import digest
 from results.run import load
 from results.store import Store, read
 from tasks.report import costs_of

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from plots.report import build, choice
-from results import digest
-from results.prices import load_prices
+from results.cost.prices import load_prices
+from results.integrity import digest
 from results.run import load
 from tasks.report import costs_of
 from tasks.verify import verified

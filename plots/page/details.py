@@ -10,7 +10,7 @@ from typing import Any
 from bench.notes import texts
 from plots.page.replay import command, processes, title
 from plots.page.thinning import extremes, ranks, slowness
-from results.measured import Measured, Pace
+from results.repeat import Measured, Pace
 from results.run import Run
 
 _MOST, _FEWEST = 1024, 4

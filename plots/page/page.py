@@ -18,8 +18,8 @@ from plots.page.facts import facts, hosts
 from plots.page.panels import drawing, names
 from plots.table import header, notes, table, told
 from plots.words import paragraph
-from results.cost import NO_COSTS, Costs
-from results.digest import FORMAT
+from results.cost.cost import NO_COSTS, Costs
+from results.integrity.digest import FORMAT
 from results.run import Run
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ from plots.frame import frame
 from plots.lines import Cross, Line, network
 from plots.page.thinning import spread
 from plots.picture import Ceiling, called, one_device, picture
-from results.cost import NO_COSTS, Costs
+from results.cost.cost import NO_COSTS, Costs
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow

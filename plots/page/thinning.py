@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from results.measured import Pace
+from results.repeat import Pace
 
 
 def even(count: int, keep: int) -> list[int]:

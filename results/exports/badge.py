@@ -7,7 +7,7 @@ from urllib.parse import quote
 from anybadge import Badge
 
 from im2rec_tools.terminal import one_line
-from results.exports.exported import Exported, legible, trained
+from results.exports.point import Exported, legible, trained
 from results.run import Run
 from results.store import write_whole
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from junitparser import Attr, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from results.exports.exported import Exported, exported, legible, sources
+from results.exports.point import Exported, exported, legible, sources
 from results.run import Run
 from results.store import write_whole
 

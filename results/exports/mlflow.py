@@ -8,8 +8,8 @@ from typing import Any
 
 from bench.trial import FIELDS
 from results.errors import StoreError
-from results.exports.exported import Exported, exported, legible, sources
-from results.exports.series import began
+from results.exports.point import Exported, exported, legible, sources
+from results.exports.windows import began
 from results.run import Run
 
 # MLflow reports its use to its makers unless this is set before it is imported.

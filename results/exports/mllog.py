@@ -13,9 +13,9 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 from mlperf_logging.mllog.mllog import MLLogger
 
-from results.exports.exported import Exported, file_name, legible, trained
-from results.exports.series import Series, began, of_repeat, series
-from results.measured import Measured
+from results.exports.point import Exported, file_name, legible, trained
+from results.exports.windows import Series, began, of_repeat, series
+from results.repeat import Measured
 from results.run import Run
 from results.store import write_whole
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from results.exports.exported import Exported, exported, legible
+from results.exports.point import Exported, exported, legible
 from results.run import Run
 from results.store import write_whole
 

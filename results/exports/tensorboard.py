@@ -7,9 +7,9 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from results.exports.exported import Exported, file_name, trained
-from results.exports.series import Series, began, of_repeat, series
-from results.measured import Measured
+from results.exports.point import Exported, file_name, trained
+from results.exports.windows import Series, began, of_repeat, series
+from results.repeat import Measured
 from results.run import Run
 
 # Of what is shown against devices; the rest of a point's figures are no curves.

@@ -4,14 +4,21 @@ import re
 from pathlib import Path
 
 from bench.errors import SpecError, quoted, unknown
-from results.imports import horovod, horovod_synthetic, mlperf, mxnet, tf_cnn, tf_inception
+from results.imports import horovod, mlperf, mxnet, tf_cnn, tf_inception
 from results.imports.lines import lines
 from results.imports.log import Format, Log
 
 # What prints speeds comes before MLPerf's events, which such a log may have as well.
 FORMATS: dict[str, Format] = {
-    module.FORMAT.name: module.FORMAT
-    for module in (mxnet, tf_inception, horovod, tf_cnn, horovod_synthetic, mlperf)
+    form.name: form
+    for form in (
+        mxnet.FORMAT,
+        tf_inception.FORMAT,
+        horovod.FORMAT,
+        tf_cnn.FORMAT,
+        horovod.SYNTHETIC_FORMAT,
+        mlperf.FORMAT,
+    )
 }
 # In which a log shows what it is, if it is none that is read.
 _MOST_LINES = 5000

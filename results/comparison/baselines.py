@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bench.errors import quoted, unknown
 from im2rec_tools.files import copy, whole_folder
+from results.comparison.references import known as references
+from results.comparison.references import reference
 from results.errors import StoreError
-from results.references import known as references
-from results.references import reference
 from results.run import Run, load
 from results.store import read_json, write_whole
 

@@ -1,16 +1,20 @@
 """Again: one record derived again from the events that its processes said."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from bench.errors import brief, quoted
-from results import events, store
-from results.heard import Heard, accuracy_of, heard, rank_of
+from results import run_folder, store
+from results.errors import StoreError
 from results.record import Rank, Record
+from results.repeat import Measured, measured
+from results.run import Run, run_of
+from results.store import Unread, each, log_of
+from results.worker_log import Heard, accuracy_of, heard, rank_of
 
 UNREADABLE = (*store.UNREADABLE, AssertionError, LookupError)
 _SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
@@ -44,7 +48,7 @@ class Again:
 def derive(folder: Path, record: Record, where: str) -> Again:
     """The record from the events that the run folder has; `where` names it."""
     logs = folder / "logs" / record.identity.key / str(record.identity.repeat)
-    files = events.said(logs)
+    files = run_folder.said(logs)
     without = None
     if record.source:
         without = Without.NOT_OURS
@@ -52,11 +56,11 @@ def derive(folder: Path, record: Record, where: str) -> Again:
         without = Without.LOGS
     elif not files:
         without = Without.EVENTS
-    elif events.recorded(logs) != record.started:
+    elif run_folder.recorded(logs) != record.started:
         without = Without.OTHER_TRY
     if without:
         return Again(record=record, without=without)
-    return _from(record, files, events.hosts_of(logs), where)
+    return _from(record, files, run_folder.hosts_of(logs), where)
 
 
 def _from(record: Record, files: Mapping[str, Path], hosts: Mapping[str, str], where: str) -> Again:
@@ -85,7 +89,7 @@ def _told(files: Mapping[str, Path], again: Again) -> dict[str, Heard]:
     told = {}
     for name, path in files.items():
         try:
-            told[name] = heard(events.lines_of(path))
+            told[name] = heard(run_folder.lines_of(path))
         except (OSError, *UNREADABLE) as error:
             again.wrong.append(f"{_short(path)}: cannot be read: {brief(error)}")
     return told
@@ -139,3 +143,70 @@ def _first(name: str, said: list[Any], found: list[Any], who: str) -> Iterator[s
 
 def _alike(one: object, other: object) -> bool:
     return one == other or json.dumps(one) == json.dumps(other)  # nan is not itself
+
+
+@dataclass(kw_only=True)
+class Verified:
+    """What came out of a check.
+
+    wrong      what is not as it has to be, a line each
+    unchecked  what nothing could be told of, a line each
+    lacking    what of the report was not compared though it has to be, a line each
+    ranks      of how many ranks the windows were derived again, and how many windows
+    rows       of how many rows of the report the cells were
+    digest     of the run's files as they are
+    """
+
+    wrong: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+    ranks: int = 0
+    windows: int = 0
+    rows: int = 0
+    digest: str = ""
+
+
+def derived(folder: Path) -> tuple[Run | None, Verified]:
+    """The run that the raw events give, from records where there are none, and what differs.
+
+    There is no run where no record can be read.
+    """
+    said: list[Measured | Unread] = []
+    attempts: dict[tuple[str, int], Again] = {}
+    result = Verified()
+    log = log_of(folder)
+    for number, one in each(log):
+        where = f"records.jsonl line {number}"
+        if isinstance(one, Unread):
+            said.append(one)
+            continue
+        try:
+            again = derive(folder, one, f"{where} ({one.identity.name}, repeat {_number(one)})")
+            attempts[one.identity.key, one.identity.repeat] = again
+            said.append(measured(again.record))
+        except UNREADABLE as error:
+            said.append(Unread(log=log, line=number, reason=str(error)))
+    # The report left them out too; whether they were changed since, the digest tells.
+    unread = [one for one in said if isinstance(one, Unread)]
+    result.unchecked += [str(one).replace(f"{folder}/", "") for one in unread]
+    for again in attempts.values():
+        result.wrong += again.wrong
+        result.ranks += len(again.ranks)
+        result.windows += sum(len(rank.seconds) for rank in again.ranks.values())
+    result.unchecked += _without(list(attempts.values()))
+    try:
+        return run_of(folder, said), result
+    except (StoreError, *UNREADABLE) as error:
+        result.wrong.append(str(error))
+        return None, result
+
+
+def _number(record: Record) -> object:
+    repeat = record.identity.repeat
+    return repeat + 1 if isinstance(repeat, int) else repeat
+
+
+def _without(attempts: Sequence[Again]) -> Iterator[str]:
+    for why in dict.fromkeys(again.without for again in attempts if again.without):
+        count = sum(again.without == why for again in attempts)
+        yield f"{count} of {len(attempts)} repeats: {why}; their windows are taken as recorded"

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import msgspec
 
 from bench.errors import brief
-from results.environment import environment_of
 from results.errors import StoreError
-from results.front import Front, fronts, points
+from results.reader import Front, fronts, points
+from results.run_folder import environment_of
 from results.store import UNREADABLE, Unread, read_json, write_whole
 
 INDEX = ".catalogue.json"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from results.measured import Measured
+from results.repeat import Measured
 
 # What is counted, by source, and the seconds it takes to tell its power: agents beat once a
 # second, and ask GPUs every five.

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.errors import SpecError, quoted
-from results.compare import settings
+from results.comparison.compare import settings
+from results.comparison.differences import unlike
 from results.run import Run
 from results.scaling import ScalingRow
-from results.unlike import unlike
 
 
 @dataclass(frozen=True, kw_only=True)

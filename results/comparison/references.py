@@ -8,8 +8,8 @@ from typing import Any
 from bench.errors import unknown
 from bench.networks import named
 from bench.trial import Trial, make
-from results.measured import measured
 from results.record import Identity, Rank, Record
+from results.repeat import measured
 from results.run import Run
 from results.scaling import rows_of
 

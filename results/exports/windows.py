@@ -8,8 +8,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from results.errors import StoreError
-from results.measured import Measured
 from results.record import Identity, Record
+from results.repeat import Measured
 from results.store import each, log_of
 from results.windows import job_windows
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from results.energy import power
-from results.measured import Measured
-from results.prices import Prices, hardware_of
+from results.cost.energy import power
+from results.cost.prices import Prices, hardware_of
 from results.rates import Rate, Ratio, together
+from results.repeat import Measured
 from results.scaling import ScalingRow
 
 JOULE = "J"
@@ -21,7 +21,7 @@ class Cost:
 
     images      for a unit, with its 95 % interval, where known
     why         why they are not known, where not; '' where the point has no rate
-    sources     what the joules are of: names in results/energy.py
+    sources     what the joules are of: names in results/cost/energy.py
     """
 
     images: Mapping[str, Ratio] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Runs side by side: what changed, A/B, history, saved baselines, published tables."""

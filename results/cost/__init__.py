@@ -1,0 +1,1 @@
+"""Energy and money of a point."""
