@@ -1,6 +1,8 @@
 """The one exception for what a person has to mend in what they asked for."""
 
+import contextlib
 import difflib
+import math
 from collections.abc import Iterable
 from typing import Any, get_args, get_origin
 
@@ -70,3 +72,19 @@ def _bounded(name: str, value: Any) -> Any:
     if isinstance(value, int) and abs(value) > MOST:
         raise SpecError(f"{name}: expected a whole number up to {MOST}, got {quoted(value)}")
     return value
+
+
+def parse_int(option: str, text: str, least: int = 1, most: int | None = None) -> int:
+    """The whole number that an option was given."""
+    if not is_whole(text) or int(text) < least or (most is not None and int(text) > most):
+        bounds = f"{least} or more" if most is None else f"{least} to {most}"
+        raise SpecError(f"{option}: expected a whole number, {bounds}, got {quoted(text)}")
+    return int(text)
+
+
+def parse_float(option: str, text: str) -> float:
+    """The number, 0 or more, that an option was given."""
+    with contextlib.suppress(ValueError):
+        if 0 <= float(plain(text)) < math.inf:
+            return float(text)
+    raise SpecError(f"{option}: expected a number, 0 or more, got {quoted(text)}")

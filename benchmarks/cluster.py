@@ -19,12 +19,12 @@ from pathlib import Path
 from bench.events import Event
 from bench.sweep import Sweep
 from bench.trial import make
-from launch.check import examine
-from launch.findings import Wanted
 from launch.hosts import ROOT, Host, Login, rehearse
 from launch.practice.cluster import Cluster, down, inside, up
-from launch.ssh import Settings, Ssh
+from launch.preflight.check import examine
+from launch.preflight.findings import Wanted
 from launch.sweep import Where, points, sweep
+from launch.transport.ssh import Settings, Ssh
 from results.store import Store
 
 

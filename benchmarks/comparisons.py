@@ -2,7 +2,8 @@
 
 Two runs of 27 points are drawn whose processes and windows scatter as one of `NOISES` says, and
 judged by `results.comparison.compare.judged`, as `fab report.compare` does. A false alarm is a
-comparison in which any unchanged point has a verdict; power is the share of changed points that are found.
+comparison in which any unchanged point has a verdict; power is the share of changed points that
+are found.
 docs/measuring.md has the tables.
 """
 

@@ -1,9 +1,11 @@
 """Hosts: the machines of a cluster and what each has."""
 
+import getpass
 import os
 import socket
 import sys
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.errors import is_whole
@@ -99,3 +101,15 @@ def rehearse(count: int, devices: int) -> tuple[Host, ...]:
         replace(here, name=f"host{n:02}", cpus=devices, gpus=devices, cores=())
         for n in range(1, count + 1)
     )
+
+
+def who(host: Host) -> dict[str, object] | None:
+    """What the lease of a host says; None for this machine, which may play many hosts."""
+    if host.login is None:
+        return None
+    return {
+        "user": getpass.getuser(),
+        "master": socket.gethostname(),
+        "process": os.getpid(),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

@@ -3,20 +3,39 @@
 import hashlib
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launch.errors import LaunchError
-from launch.findings import no_code, taken
-from launch.hosts import ROOT, Host, this_machine
-from launch.master import who
+from launch.hosts import ROOT, Host, this_machine, who
+from launch.preflight.findings import no_code, taken
 from launch.push import Pushing, contents, in_tree, push
-from launch.talk import PROBE, Talk
-from launch.together import together
-from launch.transport import Start
+from launch.remote.code_hash import code_hash
+from launch.remote.errors import LaunchError
+from launch.transport.client import Talk, together
+from launch.transport.line import Start
+
+
+@cache
+def own_code() -> str:
+    """The hash of this checkout's code."""
+    return code_hash(ROOT)
+
+
+@cache
+def own_versions() -> dict[str, str]:
+    """The Python of this process and its MXNet."""
+    try:
+        mxnet = version("mxnet")
+    except PackageNotFoundError:
+        mxnet = "none"
+    return {"python": f"{sys.version_info.major}.{sys.version_info.minor}", "mxnet": mxnet}
+
 
 _LOOK_SECONDS, _SETUP_SECONDS = 150.0, 3600.0
 # An environment's size: with MXNet for CPUs, and for GPUs with the CUDA libraries.
@@ -151,7 +170,7 @@ def _pushed(moves: Pushing) -> int:
 
 
 def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
-    with closing(Talk(host, start, PROBE)) as talk:
+    with closing(Talk(host, start, "probe")) as talk:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
         facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS, "facts")
     if facts["holder"]:
@@ -192,7 +211,7 @@ def _environment(
     ask: dict[str, Any] = {"do": "environment", "tree": host.tree, "env": env, "who": who(host)}
     ask |= {"folder": folder if folder.startswith(".venv") else ".venv", "lock": _lock()}
     ask |= {"wheels": _WHEELS if wheels else "", "pushed": pushed}
-    with closing(Talk(host, start, ("errors", "command", "lease", "environment"))) as talk:
+    with closing(Talk(host, start, "environment")) as talk:
         return talk.ask(ask, _SETUP_SECONDS, "done", "lacking")
 
 

@@ -1,30 +1,218 @@
 """`python -m launch.launch`: any script that reads DMLC_* on hosts; MXNet's tools/launch.py."""
 
+import argparse
 import os
+import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.secrets import masked_text
+if not __package__:
+    print("run `python -m launch.launch ...` in this checkout", file=sys.stderr)
+    raise SystemExit(2)
+
+from bench.errors import is_whole, quoted
+from bench.secrets import MASK, is_secret, masked_text
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import echo, guard, printable
-from launch.addresses import located
-from launch.agents import Agents
-from launch.channel import Message
-from launch.errors import LaunchError
 from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
-from launch.options import Asked, asked
+from launch.job.agents import Agents, Message
+from launch.job.run import Ending, follow_processes, processes
+from launch.preflight.addresses import located
 from launch.push import in_tree, push
-from launch.together import together
-from launch.tracker import Ending, processes, run
+from launch.remote.errors import LaunchError
+from launch.transport.client import together
+
+_OPTIONS = (
+    ("-n --num-workers", "N", "workers, in all"),
+    ("-s --num-servers", "S", "servers, in all [as many as workers]"),
+    ("-H --hostfile", "FILE", "hosts, one a line [$DEEPLEARNING_WORKERS_PATH, Slurm's]"),
+    ("--hosts-format", "F", "what N is in 'host:N': dmlc (a port) or mpich (devices)"),
+    ("--launcher", "HOW", "ssh, or local for this machine alone [ssh]"),
+    ("--sync-dst-dir", "D", "copy the current folder to D on each host, and run there"),
+    ("--ssh-config", "FILE", "in place of ~/.ssh/config"),
+    ("--interface", "ETH", "through which hosts reach each other [as SSH reached them]"),
+    ("--port", "P", "the scheduler's, on the first host [a free one]"),
+)
+_VARIABLES = {"-x --env": "all", "--env-worker": "workers", "--env-server": "servers"}
+_REPEATABLE = {flag for flags in _VARIABLES for flag in flags.split()}
+_ALONE = {"--accept-new", "--p3", "-h", "--help"}
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[=:](.*))?", re.DOTALL | re.ASCII)
+# What upstream forwards to other hosts, less the keys of an account.
+_FORWARDED = ("OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH")
+_MOST = 10_000
+_INSTEAD = {
+    "mpi": "--launcher ssh takes the same hosts file",
+    "sge": "write the hosts that the queue gave you into a file, for --launcher ssh",
+    "yarn": "write the hosts into a file, for --launcher ssh",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A job as it was asked for; `env` is for 'all', 'workers' and 'servers'."""
+
+    command: tuple[str, ...]
+    workers: int
+    servers: int
+    local: bool
+    env: dict[str, dict[str, str]]
+    hostfile: str = ""
+    dialect: str = ""
+    sync_dst_dir: str = ""
+    ssh_config: str = ""
+    accept_new: bool = False
+    interface: str = ""
+    port: int | None = None
+
+    def variables(self, role: str) -> dict[str, str]:
+        """What a process of this role gets; what was said of its role wins."""
+        return self.env["all"] | self.env.get(f"{role}s", {})
+
+
+def asked(words: Sequence[str], environ: Mapping[str, str]) -> Asked:
+    """What these words of a command line ask for; LaunchError where they are wrong.
+
+    `environ` is this machine's: variables that are named without a value have theirs from it.
+    """
+    own, command = _split(words)
+    try:
+        given, unknown = _parser().parse_known_args(own)
+    except argparse.ArgumentError as error:
+        raise LaunchError(f"{error.argument_name}: {error.message}; --help shows all") from None
+    if unknown:
+        raise LaunchError(f"{unknown[0]}: no such option; --help shows all")
+    _refuse(given)
+    if not command:
+        raise LaunchError("expected a program and its arguments after the options, found none")
+    workers = _whole("-n", given.num_workers, _MOST)
+    return Asked(
+        command=tuple(command),
+        workers=workers,
+        servers=workers if given.num_servers is None else _whole("-s", given.num_servers, _MOST),
+        local=given.launcher == "local",
+        env=_env(given, environ),
+        hostfile=given.hostfile or "",
+        dialect=given.hosts_format or "",
+        sync_dst_dir=given.sync_dst_dir or "",
+        ssh_config=given.ssh_config or "",
+        accept_new=given.accept_new,
+        interface=given.interface or "",
+        port=None if given.port is None else _whole("--port", given.port, 65535),
+    )
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The launcher's own words, each variable after a flag of its own, and the command's.
+
+    argparse would look for options in the command too.
+    """
+    own: list[str] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != "--":
+        flag, has_value = _flag(words[at])
+        taken = 1 if has_value or flag in _ALONE else 2
+        own += words[at : at + taken]
+        at += taken
+        while flag in _REPEATABLE and at < len(words) and _assigns(words[at]):
+            own += [flag, words[at]]
+            at += 1
+    return own, list(words[at + (words[at : at + 1] == ["--"]) :])
+
+
+def _flag(word: str) -> tuple[str, bool]:
+    """An option's name, and whether its value is in the same word: '--port=1', '-n2'."""
+    if word.startswith("--"):
+        name, has_value, _ = word.partition("=")
+        return name, bool(has_value)
+    return word[:2], len(word) > 2
+
+
+def _assigns(word: str) -> bool:
+    found = _VARIABLE.fullmatch(word)
+    return found is not None and found[2] is not None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m launch.launch",
+        usage="%(prog)s -n N [-s S] [-H HOSTS | --launcher local] [options] [--] command ...",
+        description="Start a script that reads DMLC_* as scheduler, servers and workers, on hosts "
+        "over SSH or on this machine, and end all of it when one fails.",
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    for flags, metavar, told in _OPTIONS:
+        parser.add_argument(*flags.split(), metavar=metavar, help=told)
+    for flags, who in _VARIABLES.items():
+        told = f"a variable for {who}, NAME for the value it has here; several, and again"
+        parser.add_argument(
+            *flags.split(), action="append", default=[], metavar="NAME=VALUE", help=told, dest=who
+        )
+    told = "trust the keys of hosts not met before"
+    parser.add_argument("--accept-new", action="store_true", help=told)
+    parser.add_argument("--p3", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _refuse(given: argparse.Namespace) -> None:
+    """LaunchError for what upstream has and this does not, or what contradicts itself."""
+    if given.p3:
+        raise LaunchError(
+            "--p3: not here; give -x DMLC_PS_VAN_TYPE=p3 -x DMLC_PS_WATER_MARK=10 instead"
+        )
+    if given.launcher in _INSTEAD:
+        raise LaunchError(f"--launcher {given.launcher}: not here; {_INSTEAD[given.launcher]}")
+    if given.launcher not in {None, "ssh", "local"}:
+        raise LaunchError(f"--launcher: expected ssh or local, got {quoted(given.launcher)}")
+    for name, value in vars(given).items():
+        if value == "":
+            raise LaunchError(f"--{name.replace('_', '-')}: expected a value, got an empty one")
+    for name in ("hostfile", "hosts_format", "sync_dst_dir", "ssh_config", "interface"):
+        if given.launcher == "local" and getattr(given, name):
+            flag = "--" + name.replace("_", "-")
+            raise LaunchError(f"{flag}: expected with --launcher ssh; local is this machine alone")
+
+
+def _whole(flag: str, text: str | None, most: int) -> int:
+    if text is not None and is_whole(text) and 1 <= int(text) <= most:
+        return int(text)
+    found = "nothing" if text is None else repr(text)
+    raise LaunchError(f"{flag}: expected a whole number from 1 to {most}, got {found}")
+
+
+def _env(given: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    forwarded = {name: environ[name] for name in _FORWARDED if name in environ}
+    env = {
+        role: dict(_variable(word, environ) for word in getattr(given, role))
+        for role in _VARIABLES.values()
+    }
+    return env | {"all": forwarded | env["all"]}
+
+
+def _shown(word: str) -> str:
+    """What was given as a variable, a secret masked."""
+    name = re.split("[=:]", word)[0]
+    return f"{name}={MASK}" if name != word and is_secret(name) else word
+
+
+def _variable(word: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    found = _VARIABLE.fullmatch(word)
+    if found is None:
+        raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {quoted(_shown(word))}")
+    name, value = found[1], found[2]
+    if value is None and name not in environ:
+        raise LaunchError(f"--env {name}: expected a variable that is set here; give {name}=VALUE")
+    return name, environ[name] if value is None else value
+
 
 if TYPE_CHECKING:
-    from launch.ssh import Ssh
+    from launch.transport.ssh import Ssh
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +241,7 @@ def _launched(wanted: Asked) -> Ending:
         return _run(wanted, Agents(), (replace(this_machine(), tree=str(Path.cwd())),))
     hosts = _listed(wanted)
     # Fabric takes a second to load, which a job on this machine does without.
-    from launch.ssh import Settings, Ssh  # noqa: PLC0415
+    from launch.transport.ssh import Settings, Ssh  # noqa: PLC0415
 
     with closing(Ssh(Settings(config=wanted.ssh_config, accept_new=wanted.accept_new))) as ssh:
         hosts = located(ssh.start, hosts, wanted.interface)
@@ -65,7 +253,7 @@ def _launched(wanted: Asked) -> Ending:
 def _run(wanted: Asked, agents: Agents, hosts: Sequence[Host]) -> Ending:
     with closing(agents):
         port = agents.free_port(hosts[0], wanted.port)
-        return run(processes(wanted, hosts, port), agents, _show)
+        return follow_processes(processes(wanted, hosts, port), agents, _show)
 
 
 def _listed(wanted: Asked) -> tuple[Host, ...]:

@@ -9,16 +9,17 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from launch.errors import LaunchError
-from launch.exchange import Exchange
-from launch.hosts import Host
-from launch.master import who
-from launch.transport import Start
+from launch.hosts import Host, who
+from launch.remote.errors import LaunchError
+from launch.remote.files import crc
+from launch.transport.client import Exchange
+from launch.transport.line import Start
+from launch.transport.protocol import clean
 
-RECEIVER = ("errors", "command", "lease", "paths", "pushed", "incoming", "receive")
 _CHUNK = 1 << 20
 _AT_ONCE = 8
 
@@ -101,7 +102,7 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
     an earlier push put there and whose size and time are as it left them. Raises LaunchError,
     naming the host.
     """
-    with closing(Exchange(host, start, RECEIVER, len(pieces))) as exchange:
+    with closing(Exchange(host, start, "receiver", len(pieces))) as exchange:
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
         folder = str(PurePosixPath(host.tree, into))
         said = {"into": folder, "exact": exact, "verify": verify, "files": listed}
@@ -245,3 +246,47 @@ def side_by_side(pushes: Sequence[Pushing]) -> Iterator[Moved]:
         raise LaunchError("; ".join(failed))
     if others:
         raise others[0]
+
+
+def differences(
+    pieces: Sequence[Piece], host: Host, start: Start, into: str, *, whole: bool = False
+) -> list[str]:
+    """What of these files is another one on a host, or not there: 'a.rec is not there'.
+
+    Names and sizes are compared, and the contents of .json files, which hold the checksums of the
+    shards beside them; of all files if `whole`. Raises LaunchError, naming the host.
+    """
+    files = [(one.name, one.size, _crc(one, whole=whole)) for one in pieces]
+    listed = {clean(one.name) for one in pieces}
+    found = _seen(host, start, into, files=files, others=[])["differs"]
+    return [f"{name} {how}" for name, how in found if name in listed]
+
+
+def strangers(names: Iterable[str], host: Host, start: Start, into: str) -> list[str]:
+    """Which of these files are in a folder of a host though no push put them there."""
+    asked = list(names)
+    known = set(map(clean, asked))
+    found = _seen(host, start, into, files=[], others=asked)["strange"]
+    return [name for name in found if name in known]
+
+
+def _seen(host: Host, start: Start, into: str, **asked: Any) -> dict[str, Any]:
+    count = sum(map(len, (asked["files"], asked["others"])))
+    with closing(Exchange(host, start, "receiver", count)) as exchange:
+        folder = str(PurePosixPath(host.tree, into))
+        exchange.send({"do": "look", "into": folder, **asked})
+        *_, (_, last) = exchange.hear("seen")
+    return last
+
+
+def _crc(piece: Piece, *, whole: bool) -> int | None:
+    return crc_of(piece) if whole or piece.path.suffix == ".json" else None
+
+
+@cache
+def crc_of(piece: Piece) -> int:
+    """CRC-32 of a file here, read once for all hosts; LaunchError if it cannot be read."""
+    try:
+        return crc(os.fsencode(piece.path))
+    except OSError as error:
+        raise LaunchError(f"{piece.path}: cannot be read ({error.strerror})") from error

@@ -1,5 +1,6 @@
 """Runs the trials of a sweep that are not done yet, one after another, into a store."""
 
+import hashlib
 import json
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -10,28 +11,62 @@ from pathlib import Path
 from typing import Any
 
 from bench import secrets
+from bench.data.partition import lines, manifest
 from bench.environment import describe
 from bench.events import Event
 from bench.sweep import Sweep
 from bench.trial import Trial
-from launch import job
-from launch.agents import Agents
-from launch.disturbed import kept
-from launch.errors import LaunchError, StoppedError
 from launch.hosts import ROOT, Host
-from launch.identity import data_manifest, identity
-from launch.judge import accuracy, judge
-from launch.logs import BUDGET_BYTES, compress, compress_again
-from launch.order import Point
-from launch.plan import Process, command_line, emulated, plan
-from launch.ports import free_port
-from launch.seen import Seen
-from launch.transport import Start, here
-from launch.watch import Deadlines, Verdict, Watch
+from launch.install import own_code
+from launch.job import run
+from launch.job.agents import Agents
+from launch.job.interference import kept
+from launch.job.logs import BUDGET_BYTES, compress, compress_again
+from launch.job.monitor import Deadlines, Seen, Verdict, Watch
+from launch.job.plan import Process, command_line, emulated, plan
+from launch.job.validity import accuracy, judge
+from launch.remote.agent import free_port
+from launch.remote.errors import LaunchError, StoppedError
+from launch.transport.line import Start, here
 from results.progress import Glimpse
 from results.record import Identity, Rank, Record, Started
 from results.store import Store, remember
 from results.worker_log import Heard, rank_of
+
+Point = tuple[Trial, Identity]
+
+
+def shuffled(points: Sequence[Point], seed: str) -> list[Point]:
+    """The points in an order of chance within each repeat, so that none is always measured first.
+
+    A point's place follows from the seed alone: what is left of a sweep keeps its order.
+    """
+
+    def place(point: Point) -> tuple[int, str]:
+        name = point[1]
+        text = f"{seed} {name.repeat} {name.key}"
+        return name.repeat, hashlib.sha256(text.encode()).hexdigest()
+
+    return sorted(points, key=place)
+
+
+def data_manifest(trial: Trial) -> str:
+    """Of the trial's data on this machine; SpecError where a shard is missing or damaged."""
+    named = [data for data in (trial.data_train, trial.data_val) if data]
+    return manifest(line for data in named for line in lines(data))
+
+
+def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Identity:
+    """What must be the same for a record to count for this trial; `data` is their manifest."""
+    return Identity(
+        name=trial.name,
+        key=trial.key,
+        repeat=repeat,
+        code_hash=own_code(),
+        data_manifest=data,
+        hosts=tuple(host.name for host in hosts[: trial.hosts]),
+    )
+
 
 # A port that is free when it is chosen may be taken before the scheduler listens on it.
 _RETRIES = 3
@@ -213,7 +248,7 @@ def _job(
         watch = Watch(processes, where.deadlines, time.monotonic(), windows)
         if why_not:
             return watch, Verdict(status="lost", message=why_not)
-        verdict = yield from job.run(watch, agents, logs, where.log_budget, started)
+        verdict = yield from run.run(watch, agents, logs, where.log_budget, started)
         if not (watch.scheduler_failed() and _port(agents, root, port)[1]):
             return watch, verdict
     taken = f"port {port} on {root.address} was taken before the scheduler listened"

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.engines.catalog import ENGINES
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, parse_int, quoted
 from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.terminal import echo
 from tasks.bench import spread_over
 from tasks.cluster import NOT_ASKED, hosts_task
-from tasks.door import whole
 from tasks.report import new_folder
 from tasks.where import cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from launch.order import Point
-    from launch.sweep import Where
+    from launch.sweep import Point, Where
     from results.record import Record
     from results.store import Store
 
@@ -46,12 +44,12 @@ def bench_ab(  # type: ignore[no-untyped-def]
     if not sweep:
         raise SpecError("--sweep: expected the name of a sweep, or a file; it says what to measure")
     hosts = cluster_of(asked, only_named=engine == "fake")
-    fields = {"windows": whole("--windows", windows)} if windows else {}
+    fields = {"windows": parse_int("--windows", windows)} if windows else {}
     what = spread_over(hosts, sweep, fields, engine)
     base = only(what, point)
     both = changed(base, a), changed(base, b)
     what = replace(what, trials=both, description=described(a, b, base))
-    count = whole("--blocks", blocks, least=2, most=500)
+    count = parse_int("--blocks", blocks, least=2, most=500)
     place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
     with place as where:
         compare(what, run or f"ab-{what.name}-{both[0].key[:6]}-{both[1].key[:6]}", where, count)

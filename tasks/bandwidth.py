@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, parse_int, quoted
 from bench.kvstores import is_distributed
 from bench.networks import named
 from bench.sweep import Sweep
@@ -16,7 +16,6 @@ from bench.trial import make
 from im2rec_tools.terminal import echo
 from tasks.bench import measure
 from tasks.cluster import NOT_ASKED, hosts_task
-from tasks.door import whole
 from tasks.report import UNSTEADY, new_folder, run_folder, stamped
 from tasks.where import cluster_of, on_hosts, on_this_machine
 
@@ -45,14 +44,14 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     run="",
 ):
     """Push and pull a network's arrays, compute nothing: MB/s, and the share of raw TCP."""
-    from launch.raw import raw_tcp
+    from launch.preflight.check import raw_tcp
     from results.store import remember
 
     hosts = cluster_of(asked, only_named=False)
     if not is_distributed(kvstore):
         raise SpecError(f"--kvstore: expected one with servers (dist_...), got {quoted(kvstore)}")
     family, layers = named(network)
-    count = len(hosts) if hosts else whole("--workers", workers)
+    count = len(hosts) if hosts else parse_int("--workers", workers)
     trial = make(
         {
             "mode": "bandwidth",
@@ -63,13 +62,13 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
             "devices_per_host": 1 if hosts else count,
             "devices_per_worker": 1,
             "batch_per_device": 1,
-            "windows": whole("--windows", windows),
+            "windows": parse_int("--windows", windows),
         }
     )
     what = Sweep(
         name="bandwidth",
         description=f"what {kvstore} moves of {trial.label}'s arrays",
-        repeats=whole("--repeats", repeats),
+        repeats=parse_int("--repeats", repeats),
         trials=(trial,),
         text="",
     )

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from bench.engines.catalog import ENGINES
 from bench.engines.faults import KINDS
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, parse_float, parse_int, quoted
 from bench.secrets import masked_word
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault
 from bench.trial import chosen
 from im2rec_tools.terminal import echo
 from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
-from tasks.door import number, reader, whole
-from tasks.fitting import check_fitting, fitting
+from tasks.door import reader
 from tasks.report import (
     SPEEDUP_BASELINE,
     build_report,
@@ -50,8 +49,7 @@ def measure(
 
     `finish` is called between the last point and the report.
     """
-    from launch.order import shuffled
-    from launch.sweep import points, sweep
+    from launch.sweep import points, shuffled, sweep
     from plots.screen import SweepScreen
     from results.store import Store
 
@@ -101,7 +99,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
 ):
     """Print every process of a sweep: host, role, environment, command."""
     from launch.hosts import pretend, this_machine
-    from launch.plan import describe, plan
+    from launch.job.plan import describe, plan
 
     hosts = listed_hosts(asked)
     fields = fields_of(x, servers_per_host, server_hosts, precision, budget)
@@ -123,7 +121,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
             f"{trial.device_batch} a device, {trial.worker_batch} a worker, "
             f"{trial.global_batch} in all",
         )
-        echo(*describe(plan(trial, hosts, whole("--port", port, most=65535))))
+        echo(*describe(plan(trial, hosts, parse_int("--port", port, most=65535))))
 
 
 @hosts_task(
@@ -177,7 +175,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     auto_batch="",
 ):
     """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
-    from launch.watch import Deadlines
+    from launch.job.monitor import Deadlines
 
     baseline = checked_baseline(speedup_baseline)
     hosts = cluster_of(asked, only_named=engine == "fake")
@@ -188,25 +186,27 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     command = ("fab", "bench.sweep", *map(masked_word, asked.words))
     what = replace(what, command=command)
     if auto_batch:
+        from launch.auto_batch import check_fitting, fitting
+
         check_fitting(what, hosts)
     if point:
         what = replace(what, trials=tuple(chosen(what.trials, point)))
     if repeats:
-        what = replace(what, repeats=whole("--repeats", repeats, most=MOST_REPEATS))
+        what = replace(what, repeats=parse_int("--repeats", repeats, most=MOST_REPEATS))
     if not fault and "--fault" in sys.argv:
         # fab takes an option that may be repeated, and has no value, for none at all
         raise SpecError("--fault: expected POINT:ROLE:KIND, got nothing")
     for text in fault or ():
         what = replace(what, trials=with_fault(what.trials, text))
     deadlines = Deadlines(
-        rendezvous=whole("--rendezvous", rendezvous),
-        first_window=whole("--first-window", first_window),
-        progress=whole("--progress", progress),
+        rendezvous=parse_int("--rendezvous", rendezvous),
+        first_window=parse_int("--first-window", first_window),
+        progress=parse_int("--progress", progress),
     )
-    listening = whole("--port", port, most=65535) if port else None
+    listening = parse_int("--port", port, most=65535) if port else None
     place = on_hosts(hosts, asked, what, scheduler) if hosts else on_this_machine(what)
     with place as where:
-        kept = whole("--log-budget", log_budget) << 20
+        kept = parse_int("--log-budget", log_budget) << 20
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
         if auto_batch:
             what = fitting(what, patient, new_folder(run or what.name), auto_batch)
@@ -224,13 +224,13 @@ def fields_of(
     fields: dict[str, Any] = {"env": list(settings)} if settings else {}
     for option, text in (("servers_per_host", servers_per_host), ("server_hosts", server_hosts)):
         if text:
-            fields[option] = whole(f"--{option.replace('_', '-')}", text)
+            fields[option] = parse_int(f"--{option.replace('_', '-')}", text)
     for option, field, text in (
         ("--precision", "precision", precision),
         ("--budget", "budget_seconds", budget),
     ):
         if text:
-            fields[field] = number(option, text)
+            fields[field] = parse_float(option, text)
     if fields.get("precision", 0) >= 1:
         raise SpecError(
             f"--precision: expected a part of the rate, below 1, got {quoted(precision)}"

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from invoke.tasks import Task
 
+from bench.errors import parse_int
 from im2rec_tools.terminal import echo
-from launch.errors import LaunchError
-from tasks.door import Body, door, task, whole
+from launch.remote.errors import LaunchError
+from tasks.door import Body, door, task
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.hosts import Host
-    from launch.ssh import Ssh
+    from launch.transport.ssh import Ssh
 
 _OPTIONS = {
     "hostfile": "a host a line; see hosts.example",
@@ -116,7 +117,7 @@ def listed_hosts(asked: Asked) -> "tuple[Host, ...]":
             err=True,
         )
     devices = asked.devices_per_node
-    count = whole("--devices-per-node", devices) if devices else None
+    count = parse_int("--devices-per-node", devices) if devices else None
     if listed and (count is not None or any(one.slots is not None for one in listed)):
         listed, notes = hostfile.with_devices(listed, count)
         for note in notes:
@@ -143,6 +144,6 @@ def needed_hosts(asked: Asked) -> "tuple[Host, ...]":
 
 def ssh_of(asked: Asked) -> "Ssh":
     """The SSH by which those hosts are reached; nothing is connected yet."""
-    from launch.ssh import Settings, Ssh
+    from launch.transport.ssh import Settings, Ssh
 
     return Ssh(Settings(config=asked.ssh_config, accept_new=asked.accept_new))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, parse_float, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks import report
-from tasks.door import door, number, reader, task
+from tasks.door import door, reader, task
 from tasks.report import named_run, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -58,7 +58,7 @@ def percentage(option: str, text: str) -> float:
     """The part that a percentage such as '3%' is."""
     if not text.endswith("%"):
         raise SpecError(f"{option}: expected a percentage such as 3%, got {quoted(text)}")
-    value = number(option, text.removesuffix("%").strip())
+    value = parse_float(option, text.removesuffix("%").strip())
     if value >= 100:
         raise SpecError(f"{option}: expected a percentage below 100%, got {quoted(text)}")
     return value / 100

@@ -1,9 +1,7 @@
 """The door of every command: where it may run, what its options are, how it ends."""
 
-import contextlib
 import functools
 import inspect
-import math
 import os
 import sys
 from collections.abc import Callable
@@ -15,13 +13,13 @@ from fabric import Connection
 from invoke.context import Context
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, is_whole, plain, quoted
+from bench.errors import SpecError
 from bench.secrets import masked_text
 from im2rec_tools.errors import DataError
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import printable, said, short
-from launch.errors import LaunchError, PreflightError, StoppedError
 from launch.hosts import ROOT
+from launch.remote.errors import LaunchError, PreflightError, StoppedError
 from results.errors import StoreError
 
 Body = Callable[..., None]
@@ -102,19 +100,3 @@ def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
             ) from None
 
     return wrapped
-
-
-def whole(option: str, text: str, least: int = 1, most: int | None = None) -> int:
-    """The whole number that an option was given."""
-    if not is_whole(text) or int(text) < least or (most is not None and int(text) > most):
-        bounds = f"{least} or more" if most is None else f"{least} to {most}"
-        raise SpecError(f"{option}: expected a whole number, {bounds}, got {quoted(text)}")
-    return int(text)
-
-
-def number(option: str, text: str) -> float:
-    """The number, 0 or more, that an option was given."""
-    with contextlib.suppress(ValueError):
-        if 0 <= float(plain(text)) < math.inf:
-            return float(text)
-    raise SpecError(f"{option}: expected a number, 0 or more, got {quoted(text)}")

@@ -9,7 +9,7 @@ from typing import Any
 from invoke.exceptions import Exit
 
 from im2rec_tools.terminal import echo
-from launch.errors import LaunchError
+from launch.remote.errors import LaunchError
 from tasks.cluster import Asked, hosts_task, listed_hosts, needed_hosts, ssh_of
 
 _PROBLEMS = 3
@@ -34,11 +34,11 @@ def hosts_check(
     verify: bool = False,
 ) -> None:
     """Look at hosts side by side, or at this machine where none is listed; exit 3: problems."""
-    from launch.findings import Wanted
-    from launch.found_table import reported, show
     from launch.hosts import this_machine
-    from launch.transport import here
-    from launch.versions import own_code
+    from launch.install import own_code
+    from launch.preflight.findings import Wanted
+    from launch.preflight.table import reported, show
+    from launch.transport.line import here
 
     if verify and not data:
         raise LaunchError("--verify: expected --data DIR, found none; name the shards to read")
@@ -55,7 +55,7 @@ def hosts_check(
         start = ssh.start if hosts else here
         found = reported(hosts or [this_machine()], start, wanted)
         if data and not any(one.problems for one in found):
-            from launch.data import described
+            from launch.data_shares import described
 
             held = described(data, [one.host for one in found], start, verify=verify)
     if json:
@@ -86,8 +86,8 @@ def hosts_install(c: Any, asked: Asked, wheelhouse: str = "") -> None:
 def hosts_stop(c: Any, asked: Asked) -> None:
     """End whatever a master of this program runs on the hosts, or on this machine."""
     from launch.hosts import this_machine
-    from launch.stopping import stop
-    from launch.transport import here
+    from launch.stop import stop
+    from launch.transport.line import here
 
     hosts = listed_hosts(asked)
     if not hosts:

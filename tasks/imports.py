@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from bench.errors import SpecError
+from bench.errors import SpecError, parse_int
 from im2rec_tools.terminal import echo
-from tasks.door import door, task, whole
+from tasks.door import door, task
 from tasks.report import run_folder
 
 
@@ -75,7 +75,7 @@ def results_import(  # type: ignore[no-untyped-def]
         mode=data,
         device=device,
         speeds_of=speeds_of,
-        warmup=whole("--warmup", warmup, least=0) if warmup else None,
+        warmup=parse_int("--warmup", warmup, least=0) if warmup else None,
     )
     new = imported(
         [*files(file), *(one for name in also or () for one in files(name))], asked, format
@@ -108,4 +108,4 @@ def files(name: str) -> list[Path]:
 
 
 def _count(option: str, text: str) -> int:
-    return whole(option, text) if text else 0
+    return parse_int(option, text) if text else 0

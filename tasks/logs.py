@@ -5,12 +5,12 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.errors import brief, quoted
+from bench.errors import brief, parse_int, quoted
 from im2rec_tools.terminal import echo
-from launch.errors import LaunchError
 from launch.hosts import ROOT
+from launch.remote.errors import LaunchError
 from results.errors import StoreError
-from tasks.door import reader, task, whole
+from tasks.door import reader, task
 from tasks.report import RUNS, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -31,12 +31,12 @@ def hosts_logs(  # type: ignore[no-untyped-def]
     c, run="", point="", repeat="", lines="20", process=""
 ):
     """Print the ends of the logs of a trial's processes, each with its host."""
-    from launch.logs import files_of, lines_of
+    from launch.job.logs import files_of, lines_of
     from results.run_folder import hosts_of
 
-    count = whole("--lines", lines)
+    count = parse_int("--lines", lines)
     folder = run_folder(run) if run else _newest_run()
-    name, logs = _trial(folder, point, whole("--repeat", repeat) if repeat else None)
+    name, logs = _trial(folder, point, parse_int("--repeat", repeat) if repeat else None)
     hosts = hosts_of(logs)
     if process and process not in hosts:
         raise LaunchError(

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.errors import parse_int
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
-from tasks.door import door, reader, task, whole
+from tasks.door import door, reader, task
 
 if TYPE_CHECKING:
     from launch.practice.network import Link
@@ -30,13 +31,13 @@ def _folder(text: str) -> Path:
 def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-untyped-def]
     """Start hosts on this machine; needs root."""
     from launch.practice.cluster import NOBODY, up
-    from launch.practice.owner import owner_of_terminal
+    from launch.practice.start import owner_of_terminal
 
     owner = owner_of_terminal()
     cluster = up(
         _folder(dir),
-        hosts=whole("--hosts", hosts),
-        slots=whole("--slots", slots),
+        hosts=parse_int("--hosts", hosts),
+        slots=parse_int("--slots", slots),
         owner=owner or NOBODY,
         home=home,
     )

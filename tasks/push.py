@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from im2rec_tools.terminal import echo
-from launch.errors import LaunchError
 from launch.hosts import Host
-from launch.transport import Start
+from launch.remote.errors import LaunchError
+from launch.transport.line import Start
 from tasks.cluster import NOT_ASKED, hosts_task
 from tasks.scratch import scratch
 from tasks.where import found_hosts
@@ -42,7 +42,7 @@ def push_data(  # type: ignore[no-untyped-def]
     c, source, asked=NOT_ASKED, into="", shared=False, verify=False
 ):
     """Copy each host its own share of a data set's shards; run again, it copies what is missing."""
-    from tasks.shares import target
+    from launch.data_shares import target
 
     folder = target(Path(source), into)
     with found_hosts(asked) as (hosts, start):
@@ -51,7 +51,7 @@ def push_data(  # type: ignore[no-untyped-def]
 
 
 def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
-    from tasks.shares import everything, not_seen
+    from launch.data_shares import everything, not_seen
 
     pieces = everything(source)
     wrong = not_seen(pieces, hosts, start, into, verify=verify)
@@ -67,7 +67,7 @@ def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str, *, ve
 
 
 def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
-    from tasks.shares import hand_out, parcels
+    from launch.data_shares import hand_out, parcels
 
     with scratch() as labels:
         given = parcels(source, len(hosts), labels)

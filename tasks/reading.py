@@ -2,11 +2,12 @@
 
 import os
 
+from bench.errors import parse_int
 from bench.sweep import Sweep, within
 from bench.training.options import DATA
 from bench.trial import make
 from tasks.bench import measure_here
-from tasks.door import door, task, whole
+from tasks.door import door, task
 from tasks.report import stamped
 
 
@@ -26,14 +27,14 @@ def bench_io(  # type: ignore[no-untyped-def]
     fields = {
         "mode": "test-io",
         "data_train": data,
-        "batch_per_device": whole("--batch", batch),
-        "image_shape": [whole("--image-shape", part) for part in image_shape.split(",")],
-        "windows": whole("--windows", windows),
+        "batch_per_device": parse_int("--batch", batch),
+        "image_shape": [parse_int("--image-shape", part) for part in image_shape.split(",")],
+        "windows": parse_int("--windows", windows),
         "device": "cpu",
         "cold": cold,
         "options": options.split(),
     }
-    counts = [whole("--nthreads", part) for part in nthreads.split(",")] if nthreads else None
+    counts = [parse_int("--nthreads", part) for part in nthreads.split(",")] if nthreads else None
     counts = list(dict.fromkeys(counts or within(len(os.sched_getaffinity(0)))))
     trials = tuple(make(fields | {"data_nthreads": count}) for count in counts)
     description = f"reading {data} in {' / '.join(map(str, counts))} threads"

@@ -121,7 +121,7 @@ def build_report(
     `over` names another run to draw behind, `extra` what else of plots.report.EXTRA to write,
     `baseline` the point 'KVSTORE xN' that speed-ups are against.
     """
-    from launch.versions import own_code
+    from launch.install import own_code
     from plots.failures import Failures
     from plots.report import EXTRA, build, choice
     from plots.table import show

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from bench.errors import quoted
 from bench.sweep import Sweep
-from launch.errors import LaunchError, PreflightError
+from launch.remote.errors import LaunchError, PreflightError
 from tasks.cluster import Asked, listed_hosts, needed_hosts, ssh_of
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from launch.findings import Examined
     from launch.hosts import Host
+    from launch.preflight.findings import Examined
     from launch.sweep import Where
-    from launch.transport import Start
+    from launch.transport.line import Start
 
 
 @contextmanager
 def on_this_machine(what: Sweep) -> Iterator[Where]:
     """This machine alone, or playing all the hosts that a rehearsal needs."""
-    from launch.builds import check_pythons
     from launch.hosts import rehearse, this_machine
+    from launch.preflight.check import check_pythons
     from launch.sweep import Where
-    from launch.transport import here
+    from launch.transport.line import here
 
     fake = all(trial.engine == "fake" for trial in what.trials)
     most = max(what.trials, key=lambda trial: trial.hosts)
@@ -36,8 +36,8 @@ def on_this_machine(what: Sweep) -> Iterator[Where]:
 
 def _found_here(host: Host) -> dict[str, Any]:
     """What this machine has, told as by hosts of a cluster; nothing where it does not answer."""
-    from launch.builds import look
-    from launch.transport import here
+    from launch.preflight.check import look
+    from launch.transport.line import here
 
     try:
         return {host.name: look(host.python, here, host)}
@@ -47,8 +47,8 @@ def _found_here(host: Host) -> dict[str, Any]:
 
 def _master(found: list[Examined]) -> Host:
     """This machine by the address that the hosts see it at."""
-    from launch.addresses import is_ipv4
     from launch.hosts import this_machine
+    from launch.preflight.addresses import is_ipv4
 
     seen = {"".join(one.facts["master"]) for one in found}
     here = this_machine()
@@ -71,12 +71,12 @@ def on_hosts(
     if scheduler not in {"first", "master"}:
         raise LaunchError(f"--scheduler: expected first or master, got {quoted(scheduler)}")
 
-    from launch.builds import check_pythons
-    from launch.data import manifests
-    from launch.findings import Wanted
-    from launch.found_table import reported
+    from launch.data_shares import manifests
+    from launch.install import own_code
+    from launch.preflight.check import check_pythons
+    from launch.preflight.findings import Wanted
+    from launch.preflight.table import reported
     from launch.sweep import Where
-    from launch.versions import own_code
 
     wanted = Wanted(
         tree=asked.tree,
@@ -99,8 +99,8 @@ def on_hosts(
 @contextmanager
 def found_hosts(asked: Asked) -> Iterator[tuple[tuple[Host, ...], Start]]:
     """The hosts that were listed, reached and with a checkout, and how programs start there."""
-    from launch.findings import Wanted
-    from launch.found_table import reported
+    from launch.preflight.findings import Wanted
+    from launch.preflight.table import reported
 
     hosts = needed_hosts(asked)
     with closing(ssh_of(asked)) as ssh:

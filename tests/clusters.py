@@ -9,13 +9,13 @@ from pathlib import Path
 
 from bench.sweep import Sweep
 from bench.trial import Trial
-from launch.check import examine
-from launch.findings import Examined, Wanted
 from launch.hosts import Host, Login
+from launch.job.monitor import Deadlines
 from launch.practice.cluster import Cluster, inside
-from launch.ssh import Settings, Ssh
+from launch.preflight.check import examine
+from launch.preflight.findings import Examined, Wanted
 from launch.sweep import Where, points, sweep
-from launch.watch import Deadlines
+from launch.transport.ssh import Settings, Ssh
 from results.record import Record
 from results.store import Store
 from tests.jobs import SHORT, Updates, disturbed

@@ -28,7 +28,7 @@ from typing import Any
 
 from bench.errors import SpecError
 from im2rec_tools.errors import DataError
-from launch.errors import LaunchError
+from launch.remote.errors import LaunchError
 from results.errors import StoreError
 from tests.fuzzing_parsers import Parser, parsers
 

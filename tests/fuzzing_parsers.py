@@ -26,8 +26,10 @@ from im2rec_tools.formats.tars import Member, members
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.verify import verify
 from launch import hostfile as hostfiles
-from launch import known_hosts, protocol, pushed, slurm, ssh_config
-from launch.errors import LaunchError
+from launch import hostfile as slurm
+from launch.remote import files as pushed
+from launch.remote.errors import LaunchError
+from launch.transport import host_keys, protocol, ssh_config
 from results import run_folder
 from results.cost import prices
 from results.errors import StoreError
@@ -239,7 +241,7 @@ def _settings() -> list[Parser]:
         Parser(
             name="known-hosts",
             samples=(known.encode(),),
-            read=_in_file("known", lambda path: list(known_hosts._Keys(path).of("a"))),
+            read=_in_file("known", lambda path: list(host_keys._Keys(path).of("a"))),
         ),
     ]
 
@@ -427,7 +429,7 @@ def _hosts() -> list[Parser]:
 
 
 def _lease(data: bytes, _: Path) -> None:
-    from launch import lease  # noqa: PLC0415 - its socket is not opened here
+    from launch.remote import lease  # noqa: PLC0415 - its socket is not opened here
 
     asking = mock.Mock()
     asking.recv.side_effect = [data[at : at + 4096] for at in range(0, len(data), 4096)] + [b""]

@@ -11,8 +11,8 @@ from bench.events import Event
 from bench.sweep import Sweep
 from bench.trial import Trial, make
 from launch.hosts import Host, this_machine
+from launch.job.monitor import Deadlines
 from launch.sweep import Where, points, sweep
-from launch.watch import Deadlines
 from results.progress import Glimpse
 from results.record import Record, Started
 from results.store import Store

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from launch.hosts import Host
-from launch.transport import Line, Start, here, split
+from launch.transport.line import Line, Start, here, split
 
 React = Callable[[dict[str, Any]], Iterable[bytes]]
 
@@ -44,8 +44,8 @@ class Liar:
 def start_with(react: React, name: str) -> Start:
     """Starts programs here, but for the host of this name, which is a liar."""
 
-    def start(host: Host, modules: tuple[str, ...]) -> Line:
-        return Liar(react) if host.name == name else here(host, modules)
+    def start(host: Host, program: str) -> Line:
+        return Liar(react) if host.name == name else here(host, program)
 
     return start
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from launch.addresses import address_of, located, same_machine
-from launch.errors import LaunchError
 from launch.hosts import this_machine
-from launch.transport import here
+from launch.preflight.addresses import address_of, located, same_machine
+from launch.remote.errors import LaunchError
+from launch.transport.line import here
 
 FOUND = {"lo": "127.0.0.1", "eth0": "10.0.0.7", "ib0": "192.0.2.7", "docker0": "172.17.0.1"}
 

@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 
-from launch.channel import _MODULES, Channel, Message
 from launch.hosts import Host
-from launch.talk import PROBE
-from launch.transport import LOADER, here, sources
+from launch.job.agents import Channel, Message
+from launch.transport.line import LOADER, closure, here, sources
 from tests.test_house import imports
 
 pytestmark = pytest.mark.program
-SENT = {*_MODULES, *PROBE, "ending", "environment"}
-HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
 ROOT = Path(__file__).parent.parent
+REMOTE = sorted((ROOT / "launch" / "remote").glob("*.py"))
+HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
 
 
 class Talk:
@@ -181,7 +180,7 @@ def test_a_killed_agent_takes_its_processes_with_it() -> None:
 
 def test_a_silent_master_is_not_waited_for() -> None:
     """A master that is stopped, or behind a cut link, holds the channel open and says nothing."""
-    impatient = sources(_MODULES).replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
+    impatient = sources("agent").replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
     start = {
         "do": "start",
         "id": "w",
@@ -230,10 +229,17 @@ def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
     assert talk.until("beat")[-1][1]["stopped"] == ["w"]
 
 
-@pytest.mark.parametrize("module", sorted(SENT))
-def test_what_is_sent_to_hosts_needs_nothing_but_an_old_python(module: str) -> None:
-    source = (ROOT / "launch" / f"{module}.py").read_text()
+@pytest.mark.parametrize("path", REMOTE, ids=lambda path: path.stem)
+def test_what_is_sent_to_hosts_needs_nothing_but_an_old_python(path: Path) -> None:
+    source = path.read_text()
     ast.parse(source, feature_version=(3, 8))
-    sent = {"launch", *(f"launch.{name}" for name in SENT)}
-    names = {name for name in imports(source) if name not in sent}
+    names = {name for name in imports(source) if not name.startswith("launch.remote")}
     assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_a_program_is_sent_with_all_that_it_imports() -> None:
+    assert closure("stop") == ("errors", "commands", "lease", "processes", "stop")
+    for path in REMOTE:
+        names = imports(path.read_text())
+        below = {name.removeprefix("launch.remote.") for name in names if "launch.remote." in name}
+        assert below <= set(closure(path.stem))

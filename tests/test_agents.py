@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import launch.agents
-import launch.channel
-import launch.watch
+import launch.job.agents
+import launch.job.monitor
 from launch.hosts import rehearse, this_machine
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from results.record import Record, Started
 from tests.jobs import agents, disturbed, left_over, running, trial, until
 
@@ -37,9 +36,9 @@ def test_an_agent_that_is_ended_is_lost_with_its_processes(
 def test_an_agent_that_is_held_is_lost_and_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.watch, "_AGENT_SECONDS", 2.5)
-    monkeypatch.setattr(launch.agents, "_STOP_SECONDS", 0.5)
-    monkeypatch.setattr(launch.channel, "_CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr(launch.job.monitor, "_AGENT_SECONDS", 2.5)
+    monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 0.5)
+    monkeypatch.setattr(launch.job.agents, "_CLOSE_SECONDS", 0.5)
     faulty = trial("worker:hang@1")
     with running(tmp_path, faulty, trial(), deadlines=Deadlines()) as updates:
         lost, _ = disturbed(updates, lambda: os.kill(agents()[0], signal.SIGSTOP))
@@ -68,7 +67,7 @@ def test_a_master_that_was_held_finds_the_job_lost(
     def hold_beats() -> None:
         """What SIGSTOP does to a master, for longer than its agents wait."""
         with monkeypatch.context() as held:
-            held.setattr(launch.channel.Channel, "send", lambda *_: None)
+            held.setattr(launch.job.agents.Channel, "send", lambda *_: None)
             time.sleep(7.0)
 
     with running(tmp_path, trial("worker:hang@1"), trial()) as updates:

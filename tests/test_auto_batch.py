@@ -19,8 +19,8 @@ from bench.errors import SpecError
 from bench.training.memory import oom_kills
 from bench.training.options import parse
 from bench.trial import make
+from launch.auto_batch import Layout
 from launch.hosts import ROOT
-from tasks.fitting import Layout
 from tests.test_fabfile import SWEEP, refusal, sweep_file
 
 fabfile: Any = _fabfile

@@ -12,9 +12,9 @@ from bench.errors import SpecError
 from bench.training.options import parse
 from bench.trial import Trial, make
 from launch.hosts import ROOT, this_machine
-from launch.raw import raw_tcp
-from launch.transport import here
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
+from launch.preflight.check import raw_tcp
+from launch.transport.line import here
 from plots.frame import frame
 from plots.table import cells
 from results.scaling import mb_per_second, scaling

@@ -6,7 +6,7 @@ import pytest
 
 from bench.training import startup
 from bench.trial import make
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from tests.jobs import measured, tiny
 
 pytestmark = [

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import SpecError
+from bench.errors import parse_float as option
 from bench.sweep import MOST_POINTS, load_sweep, spread
 from bench.trial import FIELDS
 from im2rec_tools.errors import DataError
@@ -13,7 +14,6 @@ from im2rec_tools.formats.lists import parse
 from results.imports.formats import FORMATS, of
 from results.imports.lines import line
 from results.imports.log import number
-from tasks.door import number as option
 from tests.log_samples import tf_cnn, tf_steps
 from tests.test_imports import read
 

@@ -14,8 +14,8 @@ import pytest
 
 import fabfile as _fabfile
 from launch.hosts import ROOT, this_machine
-from launch.plan import plan
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
+from launch.job.plan import plan
 from results.comparison.ab import sides
 from results.errors import StoreError
 from results.record import Identity, Rank, Record

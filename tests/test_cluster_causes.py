@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from launch.findings import Examined, Wanted
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster, inside
+from launch.preflight.findings import Examined, Wanted
 from tests.clusters import listed, looked_at, processes
 
 pytestmark = pytest.mark.cluster
@@ -125,7 +125,7 @@ def test_a_file_of_the_checkout_that_cannot_be_read_is_named_at_once(
     node = practice.nodes[0].name
     copy = f"cp -r {ROOT}/launch {ROOT}/bench ~/tree 2>/dev/null || (mkdir ~/tree && cp -r"
     copy += f" {ROOT}/launch {ROOT}/bench ~/tree)"
-    for what in ("launch/plan.py", "bench"):
+    for what in ("launch/job/plan.py", "bench"):
         make = f"rm -rf ~/tree; {copy}; chmod 000 ~/tree/{what}"
         assert inside(practice, node, ["sh", "-c", make]).returncode == 0
         try:

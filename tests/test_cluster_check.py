@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from launch.findings import Wanted
 from launch.hosts import Login
+from launch.install import own_code
 from launch.practice.cluster import Cluster, cut, inside, mend
-from launch.versions import own_code
+from launch.preflight.findings import Wanted
 from tests.clusters import FAKE, listed, looked_at
 
 pytestmark = pytest.mark.cluster

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.trial import Trial
+from launch.job.monitor import Deadlines
 from launch.practice.cluster import Cluster, cut, inside, mend
-from launch.watch import Deadlines
 from results.record import Record
 from tests.clusters import empty_within, fault, pid_on, running_on
 from tests.jobs import disturbed, trial

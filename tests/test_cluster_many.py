@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from launch.check import examine
-from launch.errors import LaunchError
-from launch.findings import Examined
 from launch.hosts import ROOT, Host, Login
 from launch.practice.cluster import Cluster
-from launch.sockets import Limits
-from launch.together import as_done, together
+from launch.preflight.check import examine
+from launch.preflight.findings import Examined
+from launch.remote.errors import LaunchError
+from launch.transport.client import as_done, together
+from launch.transport.sockets import Limits
 from tests.clusters import FAKE, listed, looked_at, ssh
 from tests.test_cluster_ssh import with_jump
 
@@ -97,7 +97,7 @@ import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({most}, {most}))
 from contextlib import closing
 from pathlib import Path
-from launch.check import examine
+from launch.preflight.check import examine
 from launch.practice.cluster import load
 from tests.clusters import FAKE, listed, looked_at, ssh
 from tests.test_cluster_many import dead
@@ -120,7 +120,7 @@ print(sum("open file" in problem for one in found for problem in one.problems))
 def test_the_limit_of_open_files_is_raised_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = Limits()
     assert limits._files >= 1024
-    monkeypatch.setattr("launch.sockets.CONNECT_SECONDS", 0.01)
+    monkeypatch.setattr("launch.transport.sockets.CONNECT_SECONDS", 0.01)
     while limits._room.acquire(blocking=False):
         pass
     with pytest.raises(LaunchError, match="files open, expected more for so many hosts; raise it"):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from launch.check import examine
 from launch.hosts import Login
 from launch.practice.cluster import Cluster, inside
-from launch.ssh import Settings, Ssh
+from launch.preflight.check import examine
+from launch.transport.ssh import Settings, Ssh
 from tests.clusters import FAKE, listed, looked_at
 
 pytestmark = pytest.mark.cluster

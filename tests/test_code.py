@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.code import code_hash
+from launch.remote.code_hash import code_hash
 
 
 def test_a_pipe_in_a_checkout_is_an_error_and_no_wait(tmp_path: Path) -> None:

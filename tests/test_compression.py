@@ -10,7 +10,7 @@ import pytest
 from bench.errors import SpecError
 from bench.training.options import parse
 from bench.trial import make
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from tests.jobs import measured
 
 ROOT = Path(__file__).parent.parent

@@ -13,7 +13,7 @@ import pytest
 from invoke.context import Context
 
 import fabfile as _fabfile
-from launch.errors import LaunchError
+from launch.remote.errors import LaunchError
 from results.run import load
 from results.store import Store, read
 from tests.jobs import left_over, measured, trial

@@ -13,12 +13,12 @@ import pytest
 
 from bench.events import Event
 from bench.notes import NoteKind, texts
-from launch.counters import Counters, processors, swapped
-from launch.disturbed import Counted, disturbances
 from launch.hosts import pretend
-from launch.judge import judge
-from launch.plan import plan
-from launch.watch import Deadlines, Watch
+from launch.job.interference import Counted, disturbances
+from launch.job.monitor import Deadlines, Watch
+from launch.job.plan import plan
+from launch.job.validity import judge
+from launch.remote.telemetry import Counters, processors, swapped
 from plots.page.panels import drawing
 from plots.table import markdown
 from plots.words import paragraph

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import launch.identity
+import launch.sweep
 from bench.trial import Trial
 from launch.hosts import rehearse
 from results.store import read
@@ -53,7 +53,7 @@ def test_everything_runs_again_where_the_code_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran(tmp_path, ONE, TWO)
-    monkeypatch.setattr(launch.identity, "own_code", lambda: "another")
+    monkeypatch.setattr(launch.sweep, "own_code", lambda: "another")
     assert ran(tmp_path, ONE, TWO) == ALL
     assert ran(tmp_path, ONE, TWO) == []
 
@@ -99,7 +99,7 @@ def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "count"), [("bench/events.py", 4), ("launch/watch.py", 4), ("plots/table.py", 2)]
+    ("file", "count"), [("bench/events.py", 4), ("launch/job/monitor.py", 4), ("plots/table.py", 2)]
 )
 def test_a_changed_file_counts_if_it_decides_a_number(
     tmp_path: Path, file: str, count: int

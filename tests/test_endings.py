@@ -22,10 +22,10 @@ import im2rec_tools.packing.packer
 import launch.sweep
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import part_of, whole, write_whole
-from launch.errors import LaunchError
 from launch.hosts import ROOT
 from launch.practice import state
 from launch.practice.state import Cluster, room, save
+from launch.remote.errors import LaunchError
 from results import store
 from results.comparison import baselines
 from results.errors import StoreError

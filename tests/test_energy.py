@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.energy import Power, Rapl, used, watts, zones
-from launch.gpus import Gpus
+from launch.remote.telemetry import Gpus, Power, Rapl, used, watts, zones
 from tests.jobs import measured, trial
 from tests.test_use import smi
 

@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 
-import launch.agents
-import launch.channel
-import launch.ports
-import launch.watch
+import launch.job.agents
+import launch.job.monitor
+import launch.remote.agent
 from bench.engines.faults import KINDS
 from bench.errors import SpecError
 from bench.events import Event
-from launch.agents import Agents
 from launch.hosts import rehearse, this_machine
-from launch.job import run
-from launch.plan import plan
-from launch.ports import free_port
-from launch.watch import Watch
+from launch.job.agents import Agents
+from launch.job.monitor import Watch
+from launch.job.plan import plan
+from launch.job.run import run
+from launch.remote.agent import free_port
 from tests.jobs import SHORT, agents, disturbed, left_over, measured, pid_of, running, trial
 
 HERE = this_machine().name
@@ -156,7 +155,7 @@ def test_a_port_that_is_taken_meanwhile_is_replaced_up_to_three_times(
             chosen.append(other.getsockname()[1] if len(chosen) < taken else free_port(address))
             return chosen[-1]
 
-        monkeypatch.setattr(launch.ports, "free_port", choose)
+        monkeypatch.setattr(launch.remote.agent, "free_port", choose)
         (record,) = measured(tmp_path, trial())
     assert len(chosen) == min(taken + 1, 4)
     assert record.status == status

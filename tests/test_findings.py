@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from launch.findings import Examined, Wanted, marked, no_code, notes, problems
-from launch.found_table import lines, show
 from launch.hosts import Host
-from launch.talk import PROBE
-from launch.transport import FLAGS, LOADER, sources
+from launch.preflight.findings import Examined, Wanted, marked, no_code, notes, problems
+from launch.preflight.table import lines, show
+from launch.transport.line import FLAGS, LOADER, sources
 
 FIT: dict[str, Any] = {
     "tree": "/home/bench/mxscale",
@@ -157,11 +156,11 @@ def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_probe_loads_no_more_than_it_needs() -> None:
     """To start one is most of the time that a check takes on a host."""
-    program = sources(PROBE).replace(b"m.main()", b"print(*sys.modules)")
+    program = sources("probe").replace(b"m.main()", b"print(*sys.modules)")
     done = subprocess.run(
         [sys.executable, *FLAGS, "-c", LOADER], input=program, capture_output=True, check=True
     )
     loaded = set(done.stdout.decode().split())
-    assert {"launch.probe", "launch.machine", "launch.interpreter"} <= loaded
+    assert {"launch.remote.probe", "launch.remote.machine", "launch.remote.interpreter"} <= loaded
     slow = {"asyncio", "concurrent.futures", "ctypes", "logging", "pathlib", "random", "shutil"}
     assert loaded & (slow | {"site", "tempfile", "typing", "urllib.parse"}) == set()

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from launch import command, look, paths, receive
-from launch.errors import LaunchError, ProtocolError
-from launch.incoming import Master
-from launch.push import RECEIVER, contents, in_tree, push
-from launch.pushed import entries
-from launch.receive import _SHAPES, Receiver
-from launch.transport import FLAGS, LOADER, Start, here, sources
+from launch.push import contents, in_tree, push
+from launch.remote import commands
+from launch.remote import files as paths
+from launch.remote import receiver as receive
+from launch.remote.errors import LaunchError, ProtocolError
+from launch.remote.files import entries
+from launch.remote.receiver import _SHAPES, Master, Receiver
+from launch.transport.line import FLAGS, LOADER, Start, here, sources
 from tests.liar import line, mutated, spoiled, start_with
 from tests.test_push import host, pushed, tree_of, written
 
@@ -328,11 +329,13 @@ def test_a_receiver_takes_any_bytes_of_a_controller_and_writes_below_its_folder_
 
 def test_a_command_of_any_bytes_is_one_or_a_protocol_error() -> None:
     chance = random.Random(18)
-    shapes = _SHAPES | look._SHAPES
+    shapes = _SHAPES
     for _ in range(5000):
         text = json.dumps(mutated(chance, chance.choice(COMMANDS))).encode()
         try:
-            found = command.parsed(spoiled(chance, text) if chance.random() < 0.5 else text, shapes)
+            found = commands.parsed(
+                spoiled(chance, text) if chance.random() < 0.5 else text, shapes
+            )
         except ProtocolError as error:
             assert str(error).isprintable()  # noqa: PT017
         else:
@@ -392,7 +395,7 @@ def test_a_push_goes_to_this_machine_as_it_did(tmp_path: Path) -> None:
 def test_a_receiver_that_is_asked_for_no_push_says_so(text: bytes) -> None:
     done = subprocess.run(
         [sys.executable, *FLAGS, "-c", LOADER],
-        input=sources(RECEIVER) + text + b"\n",
+        input=sources("receiver") + text + b"\n",
         capture_output=True,
         check=False,
         timeout=60,

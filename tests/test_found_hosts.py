@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from launch import hostfile
-from launch.errors import LaunchError
-from launch.hostfile import Listed, find, with_devices
-from launch.slurm import nodelist
+from launch.hostfile import Listed, find, nodelist, with_devices
+from launch.remote.errors import LaunchError
 
 
 def host(target: str, slots: int | None = None, port: int | None = None) -> Listed:

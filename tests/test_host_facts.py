@@ -9,12 +9,12 @@ import pytest
 
 from bench.environment import VARIABLES
 from bench.sweep import Sweep
-from launch import interpreter
-from launch.builds import look
 from launch.hosts import ROOT, this_machine
-from launch.machine import variables
+from launch.preflight.check import look
+from launch.remote import interpreter
+from launch.remote.machine import variables
 from launch.sweep import Where, points, sweep
-from launch.transport import here
+from launch.transport.line import here
 from results.store import Store
 from tests.jobs import trial
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launch.errors import LaunchError
 from launch.hostfile import Listed, find, inline, parse, read
+from launch.remote.errors import LaunchError
 
 ROOT = Path(__file__).parent.parent
 

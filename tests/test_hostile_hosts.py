@@ -15,24 +15,22 @@ from typing import Any
 import pytest
 from paramiko.buffered_pipe import BufferedPipe
 
-import launch.agents
+import launch.job.agents
 from bench.notes import NoteKind
 from bench.sweep import Sweep
 from bench.trial import Trial
-from launch import ports
-from launch.agents import Agents
-from launch.channel import Channel, Message
-from launch.errors import LaunchError
-from launch.flow import _MOST_UNREAD
 from launch.hosts import rehearse, this_machine
-from launch.judge import judge
-from launch.plan import Process
-from launch.seen import Seen
-from launch.ssh_line import SshLine
+from launch.job.agents import Agents, Channel, Message
+from launch.job.monitor import Deadlines, Seen
+from launch.job.plan import Process
+from launch.job.run import follow_processes
+from launch.job.validity import judge
+from launch.remote import agent as ports
+from launch.remote.errors import LaunchError
 from launch.sweep import Where, points, sweep
-from launch.tracker import run
-from launch.transport import FLAGS, LOADER, Start, here, sources
-from launch.watch import Deadlines
+from launch.transport.client import _MOST_UNREAD
+from launch.transport.line import FLAGS, LOADER, Start, here, sources
+from launch.transport.ssh import SshLine
 from results.record import Record
 from results.store import Store
 from tests.jobs import left_over, tiny, trial
@@ -166,9 +164,9 @@ def test_what_a_host_sends_without_end_is_not_kept_in_memory() -> None:
 
 def flooded(monkeypatch: pytest.MonkeyPatch) -> Agents:
     """Agents of both hosts, of which the second never pauses."""
-    monkeypatch.setattr(launch.agents, "_STOP_SECONDS", 1.0)
+    monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
 
-    def start(host: Any, modules: tuple[str, ...]) -> Any:
+    def start(host: Any, modules: str) -> Any:
         return Flooding(OUTPUT) if host.name == "host02" else here(host, modules)
 
     return Agents(start)
@@ -208,9 +206,9 @@ def test_a_host_that_never_pauses_keeps_no_job_from_its_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Channel, "_take", patched_take(Channel._take))
-    monkeypatch.setattr(launch.agents, "_STOP_SECONDS", 1.0)
+    monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
 
-    def start(host: Any, modules: tuple[str, ...]) -> Any:
+    def start(host: Any, modules: str) -> Any:
         return Flooding(OUTPUT) if host.name == "host02" else here(host, modules)
 
     what = Sweep(name="t", description="", repeats=1, trials=(BOTH,), text="")
@@ -226,7 +224,7 @@ def test_a_host_that_never_pauses_keeps_no_job_from_its_deadline(
 def test_launch_ends_with_the_reason_when_a_host_speaks_for_another() -> None:
     react = once(line(say="exit", id="worker-0", code=0))
     with closing(Agents(start_with(react, "host02"))) as agents:
-        ending = run([process(0), process(1)], agents, lambda _: None)
+        ending = follow_processes([process(0), process(1)], agents, lambda _: None)
     assert ending.code == 1
     assert ending.message.startswith("host02: its agent is gone (it broke the protocol: exit: ")
     assert left_over() == []
@@ -245,7 +243,7 @@ def test_a_bad_line_of_a_controller_ends_no_process_of_its_agent(text: bytes) ->
     start = {"do": "start", "id": "w", "env": {}, "cwd": "/", "cores": []}
     start["argv"] = [sys.executable, "-c", "import time; time.sleep(600)"]
     after = start | {"id": "next", "argv": [sys.executable, "-c", "print('here')"]}
-    program = sources(launch.channel._MODULES)
+    program = sources("agent")
     with subprocess.Popen(
         [sys.executable, *FLAGS, "-c", LOADER],
         stdin=subprocess.PIPE,
@@ -283,9 +281,7 @@ def test_a_process_that_cannot_be_started_as_asked_is_refused(odd: dict[str, Any
 
 def test_an_agent_that_fails_ends_what_it_started() -> None:
     """As it would with a bug: processes that left its session are ended too."""
-    program = sources(launch.channel._MODULES).replace(
-        b"_BEAT_SECONDS = 1.0", b"_BEAT_SECONDS = 'x'"
-    )
+    program = sources("agent").replace(b"_BEAT_SECONDS = 1.0", b"_BEAT_SECONDS = 'x'")
     with subprocess.Popen(
         [sys.executable, *FLAGS, "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:

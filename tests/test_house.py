@@ -48,7 +48,7 @@ def test_imports_point_down(path: Path) -> None:
 def test_planning_a_sweep_loads_nothing_heavy() -> None:
     code = (
         "import sys; from bench.sweep import load_sweep; "
-        "import launch.plan, im2rec_tools.formats.recordio;"
+        "import launch.job.plan, im2rec_tools.formats.recordio;"
         f"load_sweep('seed'); print(sorted({AT_USE_ONLY!r} & set(sys.modules)))"
     )
     done = subprocess.run(

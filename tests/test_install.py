@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import launch.install
-from launch.errors import LaunchError
 from launch.hosts import ROOT, this_machine
 from launch.install import Installing, code_files, install
-from launch.interpreter import facts
 from launch.practice.cluster import Cluster, down, up
 from launch.push import push
-from launch.transport import here
+from launch.remote.errors import LaunchError
+from launch.remote.interpreter import facts
+from launch.transport.line import here
 
 SCRIPT = """echo "made with ${PIP_FIND_LINKS:-an index}" >&2
 echo once >> made
@@ -171,7 +171,7 @@ def test_a_tree_whose_environment_is_half_made_hides_no_whole_one(tmp_path: Path
 
 def test_code_is_what_git_would_keep() -> None:
     names = set(code_files(ROOT))
-    assert {"fabfile.py", "requirements.lock", "launch/agent.py"} <= names
+    assert {"fabfile.py", "requirements.lock", "launch/remote/agent.py"} <= names
     assert not any(name.startswith(("results/runs/", ".venv", "data/")) for name in names)
 
 

@@ -16,9 +16,9 @@ import pytest
 from bench.engines.server_commands import SECRET_VARIABLE, RefusedError, optimizer_of, signed
 from bench.notes import NoteKind
 from bench.training.optimizer import OPTIMIZERS, Epochs, Schedule
-from launch import watch
 from launch.hosts import ROOT
-from launch.watch import Deadlines
+from launch.job import monitor
+from launch.job.monitor import Deadlines
 from results.record import Record
 from tests.intruders import (
     OPTIMIZER,
@@ -120,7 +120,7 @@ def test_malformed_bytes_end_the_point_with_their_likely_cause(role: str, tmp_pa
 def test_a_foreign_worker_ends_the_point_in_one_line(
     stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "_PLACE_SECONDS", 1.0)
+    monkeypatch.setattr(monitor, "_PLACE_SECONDS", 1.0)
     over = threading.Event()
 
     def join() -> None:

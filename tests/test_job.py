@@ -8,9 +8,9 @@ from bench.events import Event
 from bench.notes import Note, NoteKind, as_json, of_json
 from bench.trial import make
 from launch.hosts import pretend, this_machine
-from launch.judge import _data, _doubts, judge
-from launch.plan import plan
-from launch.seen import Seen
+from launch.job.monitor import Seen
+from launch.job.plan import plan
+from launch.job.validity import _data, _doubts, judge
 from results.record import Started
 from tests.jobs import left_over, measured, running, trial
 

@@ -11,8 +11,8 @@ import pytest
 
 from launch.hosts import ROOT
 from launch.practice.cluster import cut, inside, mend
+from launch.practice.namespaces import USER
 from launch.practice.state import Cluster
-from launch.practice.world import USER
 from tests.hostile import ARRIVES, HOSTILE, hostile_words
 from tests.jobs import until
 from tests.launching import ended

@@ -2,10 +2,10 @@
 
 import pytest
 
-from launch.errors import LaunchError
 from launch.hosts import this_machine
-from launch.options import asked
-from launch.tracker import processes
+from launch.job.run import processes
+from launch.launch import asked
+from launch.remote.errors import LaunchError
 
 LOCAL = ["-n", "2", "--launcher", "local"]
 

@@ -20,13 +20,14 @@ from typing import Any
 
 import pytest
 
-from launch import ending, lease
-from launch.agents import Agents
-from launch.errors import LaunchError, PreflightError
 from launch.hosts import Host, Login, this_machine
-from launch.stopping import stop
-from launch.talk import PROBE, Talk
-from launch.transport import FLAGS, LOADER, here, sources
+from launch.job.agents import Agents
+from launch.remote import lease
+from launch.remote import stop as ending
+from launch.remote.errors import LaunchError, PreflightError
+from launch.stop import stop
+from launch.transport.client import Talk
+from launch.transport.line import FLAGS, LOADER, here, sources
 
 pytestmark = pytest.mark.program
 NOBODY = pwd.getpwnam("nobody").pw_uid
@@ -254,7 +255,7 @@ def test_a_probe_reports_leases_of_other_users() -> None:
     ask = {"do": "look", "trees": ["~"], "python": "x", "folder": "/tmp", "variables": []}
     with (
         holding(f"mxscale-{os.uname().nodename}.lease.0".encode()) as pid,
-        closing(Talk(this_machine(), here, PROBE)) as talk,
+        closing(Talk(this_machine(), here, "probe")) as talk,
     ):
         facts = talk.ask(ask, 60.0, "facts")
     assert {"user": f"nobody (uid {NOBODY})", "pid": pid} in facts["others"]
@@ -270,15 +271,12 @@ def test_nothing_is_opened_where_all_users_may_write(tmp_path: Path) -> None:
     assert lease._SOCKETS.startswith("/proc/")
 
 
-AGENT = ("errors", "command", "ports", "lease", "processes", "boot", "energy", "counters", "gpus")
-
-
 def test_stop_ends_an_agent_that_is_held_with_all_that_it_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: os.uname().nodename)
     monkeypatch.setattr(ending, "_TERM_SECONDS", 1.0)
-    program = sources((*AGENT, "agent"))
+    program = sources("agent")
     start = {"do": "start", "id": "w", "env": {}, "cwd": "/", "cores": []}
     start["argv"] = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(

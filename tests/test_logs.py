@@ -13,13 +13,13 @@ import pytest
 from invoke.context import Context
 
 import fabfile as _fabfile
-import launch.logs
-from launch.agents import Agents
+import launch.job.logs
 from launch.hosts import rehearse, this_machine
-from launch.job import run
-from launch.logs import Logs, compress, compress_again, files_of, lines_of
-from launch.plan import Process
-from launch.watch import Deadlines, Watch
+from launch.job.agents import Agents
+from launch.job.logs import Logs, compress, compress_again, files_of, lines_of
+from launch.job.monitor import Deadlines, Watch
+from launch.job.plan import Process
+from launch.job.run import run
 from results import run_folder
 from results.store import read
 from results.worker_log import heard, rank_of
@@ -113,7 +113,7 @@ def test_the_logs_of_an_attempt_before_are_removed(tmp_path: Path) -> None:
 def test_events_are_kept_as_they_were_said_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.logs, "MOST_BYTES", 40)
+    monkeypatch.setattr(launch.job.logs, "MOST_BYTES", 40)
     logs = Logs(tmp_path, [process()], 2000)
     logs.keep("worker-0", ['{"event": "reached"}', "torn {\udcff"])
     logs.keep("worker-0", ["x" * 30])
@@ -161,7 +161,7 @@ def test_a_record_is_what_its_events_say(tmp_path: Path) -> None:
 def test_a_point_that_is_recorded_has_its_large_logs_compressed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.logs, "_COMPRESS_ABOVE", 20)
+    monkeypatch.setattr(launch.job.logs, "_COMPRESS_ABOVE", 20)
     (record,) = measured(tmp_path, trial())
     logs = tmp_path / "logs" / record.identity.key / "0"
     with gzip.open(logs / "worker-1.log.gz", "rt") as file:
@@ -173,7 +173,7 @@ def test_a_point_that_is_recorded_has_its_large_logs_compressed(
 def test_the_ends_of_all_hosts_logs_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(launch.logs, "_COMPRESS_ABOVE", 50)
+    monkeypatch.setattr(launch.job.logs, "_COMPRESS_ABOVE", 50)
     one, two = trial(devices=1, devices_per_host=1, kvstore="local"), trial(devices_per_host=1)
     records = measured(tmp_path, one, two, repeats=2, hosts=rehearse(2, 1))
     run = str(tmp_path)

@@ -20,7 +20,7 @@ from bench.networks import NETWORKS, named
 from bench.networks.stages import stages
 from bench.training.options import Options, parse
 from bench.trial import make
-from launch.code import code_hash
+from launch.remote.code_hash import code_hash
 from results.comparison.differences import unlike
 from results.record import Record
 from tests.test_compare import quiet, run

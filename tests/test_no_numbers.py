@@ -13,7 +13,7 @@ from bench.training.options import parse
 from bench.training.worker import build, digest
 from bench.training.worker import trained as trained_parameters
 from im2rec_tools.formats.recordio import ImageRecord, pack
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from tests.jobs import measured, tiny
 from tests.test_recordio import write
 from tests.trees import jpeg

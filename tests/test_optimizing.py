@@ -10,7 +10,7 @@ from bench.training.mxnet_shim import mx
 from bench.training.optimizer import OPTIMIZERS, UNFIT
 from bench.training.options import parse
 from bench.training.worker import build, step
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from tests.jobs import measured, tiny
 from tests.workers import SMALL, SYNTHETIC, photos, weights
 

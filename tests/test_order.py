@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from launch.hosts import this_machine
-from launch.identity import identity
-from launch.order import Point, shuffled
+from launch.sweep import Point, identity, shuffled
 from results.store import read, read_json
 from tests.jobs import trial
 from tests.test_fabfile import SWEEP, fab, sweep_file

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from bench.sweep import load_sweep
 from bench.trial import Trial, make
-from launch.errors import LaunchError
 from launch.hosts import Host, pretend, rehearse
-from launch.plan import describe, emulated, plan
+from launch.job.plan import describe, emulated, plan
+from launch.remote.errors import LaunchError
 from launch.sweep import Where, check_devices
 
 GOLDEN = Path(__file__).parent / "golden"

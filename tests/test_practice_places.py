@@ -9,13 +9,13 @@ import pytest
 
 from launch.hosts import ROOT
 from launch.practice.cluster import down
-from launch.practice.view import links_to
+from launch.practice.mounts import links_to
 
 pytestmark = pytest.mark.cluster
 FAB = Path(sys.executable).parent / "fab"
 UP = """
 import pathlib, sys
-from launch.errors import LaunchError
+from launch.remote.errors import LaunchError
 from launch.practice.cluster import inside, up
 try:
     cluster = up(pathlib.Path(".practice"), hosts=1)
@@ -113,7 +113,7 @@ def test_a_person_starts_looks_at_and_ends_a_cluster(tmp_path: Path, able: None)
 def test_a_cluster_belongs_to_the_terminal_that_sudo_was_typed_in(tmp_path: Path) -> None:
     sudo = tmp_path / "sudo"
     shutil.copy("/bin/bash", sudo)
-    code = "from launch.practice.owner import owner_of_terminal; print(owner_of_terminal())"
+    code = "from launch.practice.start import owner_of_terminal; print(owner_of_terminal())"
     typed = f'echo $$; setsid --wait {sudo} -c \'{sys.executable} -c "$0"; true\' "$1"'
     done = subprocess.run(
         ["bash", "-c", typed, "bash", code],

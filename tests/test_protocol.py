@@ -11,23 +11,21 @@ from typing import Any
 import pytest
 
 from bench.notes import texts
-from launch import job
-from launch.agents import GONE
-from launch.channel import Message
-from launch.check import examine
-from launch.errors import LaunchError, ProtocolError
-from launch.findings import Examined, Wanted, marked, notes, problems
-from launch.flow import Flow
-from launch.found_table import _row, lines
-from launch.glimpse import glimpse
 from launch.hosts import rehearse
-from launch.judge import judge
-from launch.logs import Logs
-from launch.plan import plan
-from launch.protocol import ANSWERS, RECEIVER, AgentMessages, Noise, answer, decoded
-from launch.talk import PROBE, Talk
-from launch.transport import split
-from launch.watch import Deadlines, Watch
+from launch.job import run
+from launch.job.agents import GONE, Message
+from launch.job.logs import Logs
+from launch.job.monitor import Deadlines, Watch
+from launch.job.plan import plan
+from launch.job.progress import glimpse
+from launch.job.validity import judge
+from launch.preflight.check import examine
+from launch.preflight.findings import Examined, Wanted, marked, notes, problems
+from launch.preflight.table import _row, lines
+from launch.remote.errors import LaunchError, ProtocolError
+from launch.transport.client import Flow, Talk
+from launch.transport.line import split
+from launch.transport.protocol import ANSWERS, RECEIVER, AgentMessages, Noise, answer, decoded
 from tests.jobs import trial
 from tests.liar import line, mutated, spoiled, start_with
 from tests.test_findings import FIT
@@ -219,9 +217,9 @@ def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: P
 
 def _watched(watch: Watch, message: Message, logs: Logs) -> None:
     if message.say in GONE | {"refused"}:
-        assert job._no_agent(message).message
+        assert run._no_agent(message).message
         return
-    list(job._take(watch, message, logs))
+    list(run._take(watch, message, logs))
     glimpse(watch, 5.0)
     verdict = watch.ended(5.0) or watch.late(5.0) or judge(TRIAL, watch.workers, (), watch.machines)
     assert isinstance(verdict.message, str)
@@ -369,5 +367,5 @@ def test_one_odd_host_hides_no_other(odd: str) -> None:
 def test_an_answer_without_end_is_a_launch_error() -> None:
     start = start_with(ODD_HOSTS["no end"], "host02")
     told = pytest.raises(LaunchError, match="expected lines of at most 8 MiB, got a longer one")
-    with closing(Talk(HOSTS[1], start, PROBE)) as talk, told:
+    with closing(Talk(HOSTS[1], start, "probe")) as talk, told:
         talk.ask({"do": "look"}, 60.0, "facts")

@@ -1,8 +1,6 @@
 """Files reach a folder of a host whole or not at all, and only those that are missing there."""
 
-import ast
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,14 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import launch.compare
-import launch.push
-from launch.errors import LaunchError
 from launch.hosts import Host, this_machine
 from launch.push import Moved, Piece, contents, in_tree, push
-from launch.transport import here
+from launch.remote.errors import LaunchError
+from launch.transport.line import here
 from tests.jobs import agents
-from tests.test_house import ROOT, imports
 
 MB = 1 << 20
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)
@@ -157,12 +152,3 @@ def test_a_link_that_leads_out_is_refused_there(tmp_path: Path, link: str) -> No
     piece = replace(contents(written(tmp_path / "src", b"1"), "src"), name="a", link=link)
     with pytest.raises(LaunchError, match="node01: 'a': leads out of the folder"):
         pushed([piece], tmp_path)
-
-
-@pytest.mark.parametrize("module", sorted({*launch.push.RECEIVER, *launch.compare._LOOK}))
-def test_what_is_sent_needs_nothing_but_an_old_python(module: str) -> None:
-    source = (ROOT / "launch" / f"{module}.py").read_text()
-    ast.parse(source, feature_version=(3, 8))
-    names = set(imports(source))
-    sent = {"launch", *(f"launch.{name}" for name in launch.push.RECEIVER)}
-    assert {name.partition(".")[0] for name in names - sent} <= sys.stdlib_module_names

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from launch.errors import LaunchError
 from launch.hosts import ROOT, Host, Login
 from launch.practice.cluster import cut, inside, mend, rate
 from launch.practice.state import Cluster
 from launch.push import push, side_by_side
-from launch.ssh import Settings, Ssh
+from launch.remote.errors import LaunchError
+from launch.transport.ssh import Settings, Ssh
 from tests.jobs import until
 from tests.test_push import MB, tree_of, written
 

@@ -20,13 +20,12 @@ from bench.data.transforms import read_image
 from bench.errors import SpecError
 from bench.notes import NoteKind
 from bench.training.options import parse
-from launch.data import described
-from launch.errors import LaunchError, PreflightError
+from launch.data_shares import described, everything, hand_out, not_seen, parcels, target
 from launch.hosts import ROOT, Host, this_machine
-from launch.transport import here
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
+from launch.remote.errors import LaunchError, PreflightError
+from launch.transport.line import here
 from tasks.push import show
-from tasks.shares import everything, hand_out, not_seen, parcels, target
 from tests.jobs import left_over, measured, tiny
 from tests.trees import made, tree, wanted
 

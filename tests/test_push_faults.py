@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import launch.exchange
-import launch.transport
-from launch.errors import LaunchError
-from launch.protocol import MOST_LINE
-from launch.push import RECEIVER, push, side_by_side
-from launch.transport import here
+import launch.transport.client
+import launch.transport.line
+from launch.push import push, side_by_side
+from launch.remote.errors import LaunchError
+from launch.transport.line import here
+from launch.transport.protocol import MOST_LINE
 from tests.jobs import agents
 from tests.test_disk import on_a_disk_of_its_own
 from tests.test_push import MB, host, pushed, tree_of, written
@@ -88,8 +88,8 @@ def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path)
 def test_a_host_that_is_held_is_given_up_and_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.exchange, "_SILENCE_SECONDS", 2.5)
-    monkeypatch.setattr(launch.exchange, "_CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr(launch.transport.client, "_SILENCE_SECONDS", 2.5)
+    monkeypatch.setattr(launch.transport.client, "_CLOSE_SECONDS", 0.5)
     written(tmp_path / "src" / "a", bytes(64 * MB))
     pushing = push(tree_of(tmp_path / "src"), host(tmp_path), here, "x")
     while next(pushing).done < 8 * MB:
@@ -106,11 +106,11 @@ def test_a_receiver_whose_master_falls_silent_ends_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = tmp_path / "launch"
-    shutil.copytree(Path(launch.transport.__file__).parent, sent)
+    shutil.copytree(Path(launch.transport.line.__file__).parent, sent)
     incoming = (sent / "incoming.py").read_text()
     (sent / "incoming.py").write_text(incoming.replace("SECONDS = 15.0", "SECONDS = 0.5"))
-    monkeypatch.setattr(launch.transport, "_HERE", sent)
-    line = here(host(tmp_path), RECEIVER)
+    monkeypatch.setattr(launch.transport.line, "_HERE", sent)
+    line = here(host(tmp_path), "receiver")
     began = time.monotonic()
     said = [text for text in line.lines(MOST_LINE) if b"failed" in text]
     assert said == [b'{"say": "failed", "why": "heard nothing from the master for 0 s"}']
@@ -134,8 +134,8 @@ def test_a_file_that_outgrows_what_may_be_written_is_one_line(tmp_path: Path) ->
 
 
 PUSH = """
-import sys, launch.receive
-from launch.errors import LaunchError
+import sys, launch.remote.receiver
+from launch.remote.errors import LaunchError
 from launch.transport import here
 from pathlib import Path
 from tests.test_push import pushed, tree_of

@@ -11,7 +11,7 @@ from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.worker import build
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from tests.jobs import measured, tiny
 from tests.workers import SMALL, SYNTHETIC, photos, trained, weights
 

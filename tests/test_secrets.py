@@ -13,7 +13,7 @@ from bench.secrets import MASK, is_secret, masked_text, masked_toml, masked_word
 from bench.sweep import load_sweep
 from bench.trial import Trial, changed, make, shown
 from launch.hosts import this_machine
-from launch.plan import command_line, plan
+from launch.job.plan import command_line, plan
 from plots.page.replay import command, title
 from results import record as records
 from results.run_folder import environment_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from launch.errors import LaunchError
-from launch.ssh_config import read
+from launch.remote.errors import LaunchError
+from launch.transport.ssh_config import read
 
 SINGLE = ("hostname", "user", "port", "proxyjump", "proxycommand", "stricthostkeychecking")
 HOSTS = ("a", "b", "c.example.org", "192.0.2.7", "A")

@@ -9,7 +9,7 @@ import pytest
 
 from bench.errors import SpecError
 from bench.training.options import Options, parse
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from tests.jobs import measured, tiny
 
 pytestmark = pytest.mark.mxnet

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.notes import NoteKind
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from results.record import Record
 from results.scaling import scaling
 from tests.jobs import measured, tiny, trial

@@ -23,7 +23,7 @@ from im2rec_tools import terminal
 from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.errors import DataError
 from im2rec_tools.terminal import Filter, echo, one_line, printable, said
-from launch.errors import PreflightError
+from launch.remote.errors import PreflightError
 from tests.scenes import point
 from tests.test_house import ROOT, modules
 from tests.test_store import stored
@@ -33,7 +33,12 @@ EVIL = "\x1b]0;PWN\x07a\x1b[2K\rb\nall 2 hosts ready\x9b31m\x7f\x08\u202eevil\u2
 # Programs whose output another program of ours reads, and those that need no more than Python.
 PROTOCOLS = {
     *("bench/libraries.py", "bench/data/partition.py"),
-    *("launch/ending.py", "launch/environment.py", "launch/interpreter.py", "launch/probe.py"),
+    *(
+        "launch/remote/stop.py",
+        "launch/remote/environment.py",
+        "launch/remote/interpreter.py",
+        "launch/remote/probe.py",
+    ),
 }
 FAB = Path(sys.executable).with_name("fab")
 PRINTS = {"im2rec_tools/terminal.py", "im2rec_tools/console.py"}

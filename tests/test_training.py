@@ -11,7 +11,7 @@ from bench.notes import INTERFERENCE, NoteKind, texts
 from bench.sweep import load_sweep
 from bench.trial import make
 from im2rec_tools.formats.recordio import ImageRecord, frame, pack
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
 from tests.jobs import left_over, measured, tiny
 
 pytestmark = pytest.mark.mxnet

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import launch.ports
+import launch.remote.agent
 from bench.events import Event
 from launch.hosts import Host, this_machine
-from launch.ports import free_port
-from launch.watch import Deadlines
+from launch.job.monitor import Deadlines
+from launch.remote.agent import free_port
 from results.record import Record
 from tests.jobs import disturbed, left_over, measured, pid_of, running, tiny
 
@@ -152,7 +152,7 @@ def test_a_port_taken_from_a_real_scheduler_is_replaced(
             chosen.append(free_port(address) if chosen else other.getsockname()[1])
             return chosen[-1]
 
-        monkeypatch.setattr(launch.ports, "free_port", choose)
+        monkeypatch.setattr(launch.remote.agent, "free_port", choose)
         (record,) = measured(tmp_path, tiny(kvstore="dist_sync"), deadlines=Deadlines())
     assert (record.status, len(chosen)) == ("ok", 2)
 

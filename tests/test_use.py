@@ -11,13 +11,12 @@ import pytest
 
 from bench.events import Event
 from bench.notes import texts
-from launch.glimpse import glimpse
-from launch.gpus import Gpus
 from launch.hosts import pretend
-from launch.judge import judge
-from launch.plan import plan
-from launch.use import Use, cpu_share, gpu_shares, idle
-from launch.watch import Deadlines, Watch
+from launch.job.monitor import Deadlines, Use, Watch, cpu_share, gpu_shares, idle
+from launch.job.plan import plan
+from launch.job.progress import glimpse
+from launch.job.validity import judge
+from launch.remote.telemetry import Gpus
 from tests.jobs import measured, trial
 from tests.test_agent import Talk
 

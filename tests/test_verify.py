@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fabfile as _fabfile
-import launch.logs
+import launch.job.logs
 from launch.hosts import ROOT
 from plots.report import build
 from results.integrity import digest
@@ -191,7 +191,7 @@ def test_files_that_came_went_grew_or_shrank_are_told(
 def test_packed_logs_and_events_are_read_and_a_damaged_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.logs, "_COMPRESS_ABOVE", 20)
+    monkeypatch.setattr(launch.job.logs, "_COMPRESS_ABOVE", 20)
     measured(tmp_path, trial())
     expected = built(tmp_path)
     result = verified(tmp_path, expected)

@@ -5,8 +5,8 @@ import pytest
 from bench.events import Event
 from bench.notes import Note, NoteKind
 from launch.hosts import pretend
-from launch.plan import plan
-from launch.watch import Deadlines, Verdict, Watch
+from launch.job.monitor import Deadlines, Verdict, Watch
+from launch.job.plan import plan
 from tests.jobs import trial
 
 WORKERS = ("worker-0", "worker-1")

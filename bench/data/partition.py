@@ -109,7 +109,7 @@ def portion(data: str, rank: int, workers: int) -> Portion:
 
 
 def _place() -> tuple[int, int]:
-    """Which worker of its host this process is, and how many a host has; as launch.plan says it."""
+    """Which worker of its host this process is, and how many a host has; by launch.job.plan."""
     index, _, of = os.environ.get("MXSCALE_LOCAL", "0/1").partition("/")
     return int(index), int(of)
 

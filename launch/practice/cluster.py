@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from launch.errors import LaunchError
 from launch.hosts import ROOT
 from launch.practice import network
-from launch.practice.needs import missing
+from launch.practice.namespaces import USER
+from launch.practice.requirements import missing
 from launch.practice.start import Wanted, start
 from launch.practice.state import Cluster, Node, forget, read, room, runs
-from launch.practice.world import USER
+from launch.remote.errors import LaunchError
 
 __all__ = ["NOBODY", "Cluster", "Node", "missing"]
 

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from launch.practice.view import View, mount, take
-from launch.practice.world import USER, say
+from launch.practice.mounts import View, mount, take
+from launch.practice.namespaces import USER, say
 
 _RUN = Path("/run/practice")
 # As few differences as can be from what a package's own configuration has.

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.errors import quoted
-from launch.errors import LaunchError
-from launch.practice.needs import environment
+from launch.practice.requirements import environment
 from launch.practice.state import Cluster, Node
+from launch.remote.errors import LaunchError
 
 # Private, and seldom used; more of them where a machine has a route to the first.
 _RANGES = ("10.213.0.0/16", "172.29.0.0/16", "192.168.0.0/16")

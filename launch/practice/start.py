@@ -14,13 +14,33 @@ from pathlib import Path
 from typing import Any
 
 from im2rec_tools.files import create_folder, remove
-from launch.errors import LaunchError
 from launch.hosts import ROOT
 from launch.practice import network
-from launch.practice.needs import environment, program
+from launch.practice.mounts import View, view
+from launch.practice.namespaces import APART
+from launch.practice.requirements import environment, program
 from launch.practice.state import KEYS, Cluster, Node, forget, runs, save, started
-from launch.practice.view import View, view
-from launch.practice.world import APART
+from launch.remote.errors import LaunchError
+
+
+def owner_of_terminal() -> int | None:
+    """The leader of the session in which a command was typed; None where that is the command.
+
+    sudo may give its command a session that ends with it: then of the one that sudo was typed in.
+    """
+    leader = os.getsid(0)
+    while started(leader) and _name(leader) in ("sudo", "su", "doas"):
+        leader = os.getsid(_parent(leader))
+    return leader if started(leader) and leader != os.getpid() else None
+
+
+def _name(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
 
 # For all, and for each host: 16 hosts take a tenth of it on two cores.
 _SECONDS, _SECONDS_PER_HOST = 20.0, 1.0
@@ -92,7 +112,7 @@ def _keys(count: int, within: Path) -> list[Key]:
 @contextmanager
 def _world(wanted: Wanted) -> Iterator[World]:
     """The world's process, detached; it ends with this context unless told to stay."""
-    words = ["setsid", "--fork", *APART, sys.executable, "-S", "-m", "launch.practice.world"]
+    words = ["setsid", "--fork", *APART, sys.executable, "-S", "-m", "launch.practice.namespaces"]
     owners = _owners(wanted.owner)
     try:
         with (wanted.folder / "world.log").open("wb") as log:

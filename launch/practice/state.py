@@ -10,7 +10,7 @@ from pathlib import Path
 
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import create, remove, write_whole
-from launch.errors import LaunchError
+from launch.remote.errors import LaunchError
 
 _STATE, _HOSTFILE, _CONFIG, _KNOWN, _KEY = (
     "state.json",

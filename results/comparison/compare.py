@@ -215,9 +215,10 @@ def like(trial: Trial) -> Hashable:
 def compare(a: Run, b: Run, key: Key = same) -> Comparison:
     """B against A, point by point; points with the same `key` are the same.
 
-    Repeats of all points are taken to scatter alike. Each interval is its point's own, at 95 %. Verdicts are made together, by Holm's procedure: under that model the
-    chance that any of them is false is 5 % at most, however many points there are. Judged each by
-    its own interval, 27 points that have not changed would have one false verdict on average.
+    Repeats of all points are taken to scatter alike. Each interval is its point's own, at 95 %.
+    Verdicts are made together, by Holm's procedure: under that model the chance that any of
+    them is false is 5 % at most, however many points there are. Judged each by its own interval,
+    27 points that have not changed would have one false verdict on average.
 
     Raises StoreError where no point is in both runs.
     """

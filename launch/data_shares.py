@@ -1,0 +1,244 @@
+"""A data set's shards to hosts: who gets which, and whether they have arrived."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.data.partition import FILE, Share, manifest, text
+from bench.data.shards import count_images
+from bench.trial import Trial
+from im2rec_tools.commands.shard import share
+from im2rec_tools.formats.tree import recs
+from launch.hosts import ROOT, Host
+from launch.push import Moved, Piece, contents, differences, push, side_by_side, strangers
+from launch.remote.errors import LaunchError, PreflightError
+from launch.transport.client import Talk, together
+from launch.transport.line import Start
+
+# To read a share of a large data set may take hours; a host that is gone ends the wait at once.
+_SECONDS, _VERIFY_SECONDS = 120.0, 25 * 3600.0
+_PUSH = "'fab hosts.push-data' brings them"
+_AGAIN = "'fab hosts.push-data --verify' reads all and copies again what differs"
+
+
+def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> dict[str, str]:
+    """The manifest of each trial's data, by its key, as the trial's hosts have them.
+
+    Raises PreflightError where a host lacks data, has other data than the others, or holds the
+    share of another.
+    """
+    wanted = sorted({data for one in trials for data in (one.data_train, one.data_val) if data})
+    if not wanted:
+        return {}
+    told = _asked(hosts, start, wanted)
+    return {one.key: _manifest(one, wanted, hosts[: one.worker_hosts], told) for one in trials}
+
+
+def _asked(
+    hosts: Sequence[Host], start: Start, wanted: Sequence[str], *, verify: bool = False
+) -> dict[str, list[dict[str, Any]]]:
+    """What each host, by name, holds of these data; PreflightError where one lacks some."""
+    found = together(lambda host: _contents(host, start, wanted, verify), hosts, len(hosts))
+    if wrong := [one for one in found if isinstance(one, str)]:
+        lack = "have missing or damaged data" if verify else "lack data"
+        raise PreflightError(f"{len(wrong)} hosts {lack}:", *wrong)
+    names = [host.name for host in hosts]
+    return {n: one for n, one in zip(names, found, strict=True) if not isinstance(one, str)}
+
+
+def described(data: str, hosts: Sequence[Host], start: Start, *, verify: bool = False) -> list[str]:
+    """A line for each host: what it holds of the data. Raises PreflightError as `manifests`.
+
+    With `verify` each host reads its shards whole, and one that is damaged is named.
+    """
+    told = _asked(hosts, start, [data], verify=verify)
+    _together(data, {name: one[0] for name, one in told.items()})
+    lines = []
+    for name, (one,) in told.items():
+        share = f"share {one['share'][0] + 1} of {one['share'][1]}, " if one["share"] else ""
+        lines.append(
+            f"{name}: {data}: {share}{len(one['lines'])} shards, manifest "
+            f"{manifest(one['lines'])}{', every record read and whole' if verify else ''}"
+        )
+    return lines
+
+
+def _contents(
+    host: Host, start: Start, wanted: Sequence[str], verify: bool
+) -> list[dict[str, Any]] | str:
+    ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
+    try:
+        with closing(Talk(host, start, "probe")) as talk:
+            seconds = _VERIFY_SECONDS if verify else _SECONDS
+            answer = talk.ask(ask | {"verify": verify}, seconds, "contents", "failed")
+    except LaunchError as error:
+        return str(error)
+    if "why" in answer:
+        return f"{host.name}: {answer['why']}; {_AGAIN if verify else _PUSH}"
+    found: list[dict[str, Any]] = answer["contents"]
+    if len(found) != len(wanted):
+        return f"{host.name}: expected {len(wanted)} data sets, it described {len(found)}"
+    return found
+
+
+def _manifest(
+    trial: Trial, wanted: Sequence[str], hosts: Sequence[Host], told: dict[str, Any]
+) -> str:
+    listed: list[str] = []
+    for data in (one for one in (trial.data_train, trial.data_val) if one):
+        at = wanted.index(data)
+        listed += _together(data, {host.name: told[host.name][at] for host in hosts})
+    return manifest(listed)
+
+
+def _together(data: str, held: dict[str, dict[str, Any]]) -> list[str]:
+    """The lines of the data that these hosts hold together."""
+    first, *others = held
+    shares: dict[tuple[int, int], str] = {}
+    for name, one in held.items():
+        share = tuple(one["share"] or ())
+        if share in shares:
+            raise PreflightError(
+                f"{shares[share]} and {name} hold the same share of {data}; push the data again "
+                f"with 'fab hosts.push-data' and these hosts"
+            )
+        if share:
+            shares[share] = name
+    for name in others:
+        if not shares and held[name]["lines"] != held[first]["lines"]:
+            raise PreflightError(f"{name}: {data} has other shards than on {first}; {_PUSH}")
+    if len({of for _, of in shares}) > 1 or 0 < len(shares) < len(held):
+        raise PreflightError(
+            f"{data}: hosts hold shares of different pushes; {_PUSH}, to all of them at once"
+        )
+    return sorted({line for one in held.values() for line in one["lines"]})
+
+
+_BESIDE = (".rec", ".idx", ".json", ".lst", ".bad.tsv")
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parcel:
+    """What one host gets: its share of the training shards, all of the others.
+
+    `others` are the shards that other hosts get, which must not lie beside its own.
+    """
+
+    share: Share
+    pieces: tuple[Piece, ...]
+    others: tuple[str, ...]
+
+
+def target(source: Path, into: str) -> str:
+    """The folder on the hosts: `into`, or where the source lies in the checkout here."""
+    if into:
+        return into
+    if source.absolute().is_relative_to(ROOT):
+        return str(source.absolute().relative_to(ROOT))
+    raise LaunchError(f"{source}: does not lie in the checkout; say where it goes with --into DIR")
+
+
+def _folders(source: Path) -> tuple[Path, tuple[Path, ...]]:
+    """The folder whose shards are shared out, and those whose shards all hosts get."""
+    if not any(source.glob("*.rec")) and any((source / "train").glob("*.rec")):
+        val = source / "val"
+        return source / "train", (val,) if any(val.glob("*.rec")) else ()
+    return source, ()
+
+
+def _files(recs: Sequence[Path], source: Path) -> list[Piece]:
+    """Shards and what lies beside them."""
+    found = [rec.with_suffix(end) for rec in recs for end in _BESIDE]
+    return [contents(path, str(path.relative_to(source))) for path in found if path.exists()]
+
+
+def everything(source: Path) -> list[Piece]:
+    """All shards of a data set, with what lies beside them."""
+    train, whole = _folders(source)
+    return [piece for folder in (train, *whole) for piece in _files(recs(folder), source)]
+
+
+def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
+    """What each of so many hosts gets; files that say which share it is are written to `folder`.
+
+    Raises LaunchError where there are fewer shards than hosts.
+    """
+    train, whole = _folders(source)
+    shards = recs(train)
+    if len(shards) < hosts:
+        raise LaunchError(
+            f"{train}: {len(shards)} shard(s) cannot feed {hosts} hosts; pack with --train-shards "
+            f"{hosts} or more, or give --shared where the hosts see one file system"
+        )
+    cut = [share(shards, hosts, index) for index in range(hosts)]
+    images = tuple({rec.name: count_images((rec,)) for rec in mine} for mine in cut)
+    newest = max(rec.stat().st_mtime_ns for rec in shards)
+    all_get = [piece for one in whole for piece in _files(recs(one), source)]
+    found = []
+    for index, mine in enumerate(cut):
+        said = folder / f"{index}.json"
+        said.write_text(text(Share(index=index, images=images)), encoding="utf-8")
+        os.utime(said, ns=(newest, newest))  # of the same shards, it is the same file
+        label = contents(said, str((train / FILE).relative_to(source)))
+        found.append(
+            Parcel(
+                share=Share(index=index, images=images),
+                # The label first: where shards are missing, it tells that they are.
+                pieces=(label, *_files(mine, source), *all_get),
+                others=tuple(str(rec.relative_to(source)) for rec in shards if rec not in mine),
+            )
+        )
+    return found
+
+
+def _each(hosts: Sequence[Host], ask: Callable[[int], list[str]]) -> Iterator[tuple[Host, str]]:
+    """The hosts that find something, side by side, with the first of what they find."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for host, found in zip(hosts, pool.map(ask, range(len(hosts))), strict=True):
+            if found:
+                more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+                yield host, found[0] + more
+
+
+def hand_out(
+    given: Sequence[Parcel],
+    hosts: Sequence[Host],
+    start: Start,
+    into: str,
+    *,
+    verify: bool = False,
+) -> Iterator[Moved]:
+    """Pushes each host its parcel, after a check that no shard of another lies there.
+
+    With `verify` what lies there is read and compared, whatever earlier pushes noted. Raises
+    LaunchError, naming the host.
+    """
+    for host, name in _each(hosts, lambda at: strangers(given[at].others, hosts[at], start, into)):
+        raise LaunchError(
+            f"{host.name}: {into}/{name} is not of its share and no push put it there. If the host "
+            f"sees this machine's files, give --shared; else choose another folder with --into"
+        )
+    yield from side_by_side(
+        [
+            push(one.pieces, host, start, into, exact=True, verify=verify)
+            for one, host in zip(given, hosts, strict=True)
+        ]
+    )
+    for host, how in _each(hosts, lambda at: differences(given[at].pieces, hosts[at], start, into)):
+        raise LaunchError(
+            f"{host.name}: {into}/{how} after all hosts were served; if they see one file system, "
+            f"remove the folder and give --shared"
+        )
+
+
+def not_seen(
+    pieces: Sequence[Piece], hosts: Sequence[Host], start: Start, into: str, *, verify: bool = False
+) -> list[str]:
+    """A line for each host whose folder does not have these files; with `verify` all are read."""
+    found = _each(hosts, lambda at: differences(pieces, hosts[at], start, into, whole=verify))
+    return [f"{host.name}: {into}/{how}" for host, how in found]

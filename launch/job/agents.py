@@ -1,0 +1,297 @@
+"""Agents: the open channels of a sweep, kept from one job to the next."""
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.engines.server_commands import SECRET_VARIABLE
+from bench.secrets import revealed
+from launch.hosts import Host, who
+from launch.job.plan import Process
+from launch.remote import agent
+from launch.remote.errors import LaunchError, PreflightError, ProtocolError
+from launch.transport.client import Flow, as_done, together
+from launch.transport.line import Line, Start, here
+from launch.transport.protocol import MOST_LINE, AgentMessages
+
+_BEAT_SECONDS = 1.0
+_CLOSE_SECONDS = 8.0
+# Agents say something every second, however busy their hosts are.
+SILENCE_SECONDS = 6.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """What the agent on a host said; `say` is 'lost' once when its line is gone.
+
+    at     when it was read: what was read before is known when it is taken
+    size   bytes; flow: the channel's, which waits while too much is not `taken`
+    """
+
+    host: Host
+    say: str
+    values: dict[str, Any]
+    at: float = field(default_factory=time.monotonic)
+    size: int = 0
+    flow: Flow | None = None
+
+    def taken(self) -> None:
+        """Makes room for what the host says next."""
+        if self.flow is not None:
+            self.flow.take(self.size)
+
+
+class Channel:
+    """The agent of a host; what it says arrives in the inbox. `close` ends all that it started.
+
+    An agent that breaks the protocol is lost, and nothing more is read from it.
+    """
+
+    def __init__(self, host: Host, start: Start, inbox: "queue.SimpleQueue[Message]") -> None:
+        self.host = host
+        self.flow = Flow()
+        self.broken = False
+        self._line: Line = start(host, "agent")
+        self._inbox = inbox
+        self._messages = AgentMessages(time.monotonic())
+        self._closed = threading.Event()
+        self._threads = (
+            threading.Thread(target=self._listen, daemon=True),
+            threading.Thread(target=self._beat, daemon=True),
+        )
+        for thread in self._threads:
+            thread.start()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends one command; a channel that is gone takes it silently and says 'lost'."""
+        self._messages.asked(message)
+        self._line.write((json.dumps(message) + "\n").encode())
+
+    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """Closes the line, upon which the agent ends everything; waits so long for it to go."""
+        self._closed.set()
+        remote = self.host.login is not None
+        self._line.close(0.0 if self.broken and remote else seconds)
+        for thread in self._threads:
+            thread.join(_BEAT_SECONDS)
+
+    def _listen(self) -> None:
+        try:
+            for line in self._line.lines(MOST_LINE):
+                self._take(line)
+            why = self._line.last_words()
+        except ProtocolError as error:
+            self.broken = True
+            why = f"it broke the protocol: {error}"
+        values = {"why": why} if why else {}
+        self._inbox.put(Message(host=self.host, say="lost", values=values, flow=self.flow))
+
+    def _take(self, line: bytes) -> None:
+        found = self._messages.read(line, time.monotonic())
+        size = len(line)
+        if found is None or not self.flow.read(size, self._closed):
+            return
+        say, values = found
+        self._inbox.put(
+            Message(
+                host=self.host,
+                say=say,
+                values=values,
+                at=time.monotonic(),
+                size=size,
+                flow=self.flow,
+            )
+        )
+
+    def _beat(self) -> None:
+        while not self._closed.wait(_BEAT_SECONDS):
+            self.send({"do": "beat"})
+
+
+# Longer than an agent takes to end what does not want to end.
+_STOP_SECONDS = 6.0
+_ANSWER_SECONDS = 10.0
+# What an agent says last.
+GONE = frozenset({"lost", "ending"})
+Take = Callable[[Message], None]
+
+
+class Agents:
+    """One agent a host, started when a job first needs it and replaced when it is gone."""
+
+    def __init__(self, start: Start = here) -> None:
+        self._start = start
+        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._channels: dict[str, Channel] = {}
+        self._at_work: set[str] = set()
+        self._gone: set[str] = set()
+        self._heard: dict[str, float] = {}
+
+    def begin_job(self, hosts: Iterable[Host]) -> None:
+        """Sees to it that every host has an agent; all start side by side.
+
+        Raises LaunchError where a host cannot be reached; those that can be keep their agents.
+        """
+        self._drop_gone(lambda _: None)
+        self._drop_silent()
+        wanted = {host.name: host for host in hosts}
+        missing = [host for name, host in wanted.items() if name not in self._channels]
+        # Over SSH side by side; a process on this machine starts at once.
+        at_once = len(missing) if any(host.login for host in missing) else 1
+        made, failed = {}, []
+        for place, opened in as_done(self._tried, missing, at_once):
+            if isinstance(opened, LaunchError):
+                failed.append(str(opened))
+            else:  # at once, so that `close` ends it whatever becomes of the others
+                made[missing[place].name] = self._channels[missing[place].name] = opened
+        self._heard.update(dict.fromkeys(made, time.monotonic()))
+        if failed:
+            raise LaunchError("; ".join(failed))
+        self._await_leases({name for name, host in wanted.items() if host.login} & set(made))
+        self._at_work.update(wanted)
+
+    def _await_leases(self, names: set[str]) -> None:
+        """Returns once these hosts are ours; PreflightError where another master has one."""
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while names and (message := self._receive_until(deadline)) is not None:
+            if message.host.name in names and message.say in GONE:
+                why = message.values.get("why", "its agent is gone")
+                raise PreflightError(f"{message.host.name}: {why}")
+            if message.say == "leased":
+                names.discard(message.host.name)
+        if names:
+            raise LaunchError(f"{', '.join(sorted(names))}: no answer from the agent there")
+
+    def _tried(self, host: Host) -> Channel | LaunchError:
+        try:
+            return self._opened(host)
+        except LaunchError as error:
+            return error
+
+    def _opened(self, host: Host) -> Channel:
+        channel = Channel(host, self._start, self._inbox)
+        if host.login is not None:
+            channel.send({"do": "lease", "who": who(host)})
+        return channel
+
+    def send(self, host: Host, message: dict[str, object]) -> None:
+        """Sends a command to the host's agent."""
+        self._channels[host.name].send(message)
+
+    def start(self, process: Process, secret: str) -> None:
+        """Has the agent of its host start a process of the job with this secret."""
+        message: dict[str, object] = {
+            "do": "start",
+            "id": process.id,
+            "argv": list(process.argv),
+            "env": {**revealed(process.env), SECRET_VARIABLE: secret},
+            "bare": process.bare,
+            "cwd": process.host.tree,
+            "cores": list(process.cores),
+            "gpus": list(process.gpus),
+        }
+        self.send(process.host, message)
+
+    def free_port(self, host: Host, wanted: int | None) -> int:
+        """A port that can be bound on a host now: `wanted`, or any; LaunchError where it is not."""
+        if host.login is None:
+            return agent.free_port(host.address, wanted)
+        self.begin_job([host])
+        self.send(host, {"do": "port", "address": host.address, "wanted": wanted})
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while (message := self._receive_until(deadline)) is not None:
+            if message.host.name == host.name and message.say in {"port", *GONE}:
+                port: int = message.values.get("port", 0)
+                if port:
+                    return port
+                why = message.values.get("why", "its agent is gone")
+                raise LaunchError(f"{host.name}: {why}")
+        raise LaunchError(f"{host.name}: its agent said nothing for {_ANSWER_SECONDS:.0f} s")
+
+    def receive(self, seconds: float) -> Message | None:
+        """What some agent said, or None where none said anything for so long."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                message = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                return None
+            message.taken()
+            name = message.host.name
+            if name in self._channels and self._channels[name].flow is message.flow:
+                break  # of a channel that was given up nothing counts any more
+        self._heard[name] = time.monotonic()
+        if message.say in GONE:
+            self._gone.add(name)
+        return message
+
+    def _receive_until(self, deadline: float) -> Message | None:
+        """As `receive`; None from the deadline on, also if some agent never pauses."""
+        left = deadline - time.monotonic()
+        return self.receive(left) if left > 0 else None
+
+    def end_job(self, take: Take) -> None:
+        """Returns once every process of the job is gone; `take` gets what they still said.
+
+        An agent that does not answer is ended itself.
+        """
+        for name in self._at_work - self._gone:
+            self._channels[name].send({"do": "stop"})
+        deadline = time.monotonic() + _STOP_SECONDS
+        while self._at_work - self._gone:
+            message = self._receive_until(deadline)
+            if message is None:
+                break
+            take(message)
+            if message.say == "stopped":
+                self._at_work.discard(message.host.name)
+        late = self._at_work - self._gone
+        together(self.give_up, late, len(late))
+        self._at_work = set()
+        self._drop_gone(take)
+
+    def give_up(self, name: str) -> None:
+        """Waits no longer for a host that has fallen silent; its agent ends what is there."""
+        channel = self._channels.pop(name, None)
+        if channel is None:
+            return
+        self._at_work.discard(name)
+        # One on this machine may only be held, and is woken; one on a cut network hears nothing.
+        channel.close() if channel.host.login is None else channel.close(0.0)
+
+    def _drop_silent(self) -> None:
+        """Gives up hosts that fell silent while no job of theirs ran; they are connected anew."""
+        late = time.monotonic() - SILENCE_SECONDS
+        for name in [name for name in self._channels if self._heard.get(name, late) < late]:
+            self.give_up(name)
+
+    def _drop_gone(self, take: Take) -> None:
+        """Closes the channels of agents that are gone; `take` gets the last that was said."""
+        self._drain(take)
+        gone = self._gone & set(self._channels)
+        _close([self._channels[name] for name in gone])
+        self._drain(take)
+        for name in gone:
+            del self._channels[name]
+        self._gone &= set(self._channels)
+        self._at_work &= set(self._channels)
+
+    def _drain(self, take: Take) -> None:
+        """Takes what is there now; an agent that never pauses does not keep this from its end."""
+        for _ in range(self._inbox.qsize()):
+            message = self.receive(0.0)
+            if message is not None:
+                take(message)
+
+    def close(self) -> None:
+        """Ends the agents, and with them everything that they started."""
+        _close(list(self._channels.values()))
+        self._channels = {}
+
+
+def _close(channels: list[Channel]) -> None:
+    together(lambda channel: channel.close(), channels, len(channels))

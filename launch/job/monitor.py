@@ -1,0 +1,447 @@
+"""What is known of a running job, and when it is over. No clock and no process of its own."""
+
+import signal
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.events import Event
+from bench.notes import Note, NoteKind
+from launch.job.agents import SILENCE_SECONDS
+from launch.job.interference import Counted, Span
+from launch.job.plan import Process
+
+# Agents beat once a second: a history of so many beats is longer than the ten seconds it is for.
+BEATS = 12
+_SECONDS = 10.0
+_IDLE_BELOW, _BUSY_ABOVE = 0.05, 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """What a process had used at one beat of its agent.
+
+    at is a time of its host's clock, cpu_seconds is since it started, gpus the share of time that
+    each of its GPUs was busy.
+    """
+
+    at: float
+    cpu_seconds: float
+    gpus: tuple[float, ...] = ()
+
+
+def cpu_share(uses: Sequence[Use], cores: int) -> float | None:
+    """Share of so many cores that was used from the first beat to the last; None for under two."""
+    if len(uses) < 2 or uses[-1].at <= uses[0].at:
+        return None
+    used = uses[-1].cpu_seconds - uses[0].cpu_seconds
+    return used / (uses[-1].at - uses[0].at) / max(1, cores)
+
+
+def gpu_shares(uses: Sequence[Use]) -> tuple[float, ...]:
+    """The mean of each GPU over the beats that know it; empty where the last one does not."""
+    count = len(uses[-1].gpus) if uses else 0
+    known = [use.gpus for use in uses if len(use.gpus) == count]
+    return tuple(sum(gpus[n] for gpus in known) / len(known) for n in range(count))
+
+
+def device_shares(who: str, uses: Sequence[Use], cores: int) -> dict[str, float]:
+    """How busy each device of a worker was, by its name in words; empty before ten seconds."""
+    if not uses or uses[-1].at - uses[0].at < _SECONDS:
+        return {}
+    gpus = gpu_shares(uses)
+    if gpus:
+        return {f"GPU {n} of {who}": share for n, share in enumerate(gpus)}
+    return {who: cpu_share(uses, cores) or 0.0}
+
+
+def idle(shares: Mapping[str, float]) -> list[str]:
+    """The names of those that do next to nothing while more than half of all work.
+
+    In a synchronous job all wait for the slowest, so that most are idle while it works: the odd
+    one out is then the one that works.
+    """
+    working = sum(share > _BUSY_ABOVE for share in shares.values())
+    if 2 * working <= len(shares):
+        return []
+    return [name for name, share in shares.items() if share < _IDLE_BELOW]
+
+
+_TAIL_LINES, TAIL_WIDTH = 3, 200
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """What one process has shown so far; times are on the watcher's monotonic clock."""
+
+    process: Process
+    reached: bool = False
+    registered: bool = False
+    refused: int = 0
+    stopped: bool = False
+    validating: bool = False
+    rank: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    done: dict[str, Any] | None = None
+    failure: str = ""
+    exit: str = ""
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
+    uses: deque[Use] = field(default_factory=lambda: deque(maxlen=BEATS))
+    heard: float = 0.0
+
+    @property
+    def who(self) -> str:
+        """The process in words: 'worker 1 (rank 0) on node03'."""
+        rank = "" if self.rank is None else f" (rank {self.rank})"
+        held = ", which is stopped (SIGSTOP)" if self.stopped else ""
+        return f"{self.process.role} {self.process.index}{rank} on {self.process.host.name}{held}"
+
+    @property
+    def broken(self) -> bool:
+        """Whether it has ended, and not well."""
+        return self.exit not in {"", "ok"}
+
+    def how(self, code: int | None, number: int | None) -> str:
+        """Its end in words, by exit code or by signal; 'ok' if all is as it should be."""
+        if number is not None:
+            return f"was killed by {signal_name(number)}{self._cause(number)}"
+        if code != 0:
+            return f"exited with code {code}"
+        if self.process.role != "worker" or self.done is not None:
+            return "ok"
+        if self.rank is None:
+            return "ended without having reported"
+        return f"returned early, after {len(self.windows)} windows"
+
+    def _cause(self, number: int) -> str:
+        """The likely reason for a signal."""
+        if number == signal.SIGKILL:
+            return " (out of memory?)"
+        # MXNet's servers and schedulers abort on bytes that are no message of theirs.
+        if self.process.role != "worker" and number in {signal.SIGABRT, signal.SIGSEGV}:
+            return " (a malformed message from another program?)"
+        return ""
+
+    @property
+    def last_words(self) -> str:
+        """What it said of its failure, and how its log ends."""
+        said = f": {self.failure}" if self.failure else ""
+        return said + (f"; its log ends: {' | '.join(self.tail)}" if self.tail else "")
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL, SIGSEGV, ... or 'signal 40' for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def one_line(text: str) -> str:
+    """The text as a table and any encoding can hold it."""
+    text = text.encode("utf-8", "replace").decode()
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+_LAST_WORDS_SECONDS = 0.3
+# What may end a worker before it has measured all windows.
+EARLY = frozenset({"precision", "seconds", "epochs"})
+# Messages of different hosts come in any order.
+_ORDER_SECONDS = 5.0
+_AGENT_SECONDS = SILENCE_SECONDS
+# The scheduler gives all processes their places at once; busy hosts take them later.
+_PLACE_SECONDS = 20.0
+# Agents say something every second: what one has not said for longer is not known of its processes.
+_PAUSE_SECONDS = 2.0
+# Of one process; more would be kept than memory is for.
+_MOST_WINDOWS = 400_000
+_FAILURE_WIDTH = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deadlines:
+    """Seconds a job may take to meet, to its first window, between windows, and to end.
+
+    Between windows it is the larger of `progress` and `progress_factor` times the slowest so far.
+    """
+
+    rendezvous: float = 120.0
+    first_window: float = 600.0
+    progress: float = 60.0
+    progress_factor: float = 10.0
+    ending: float = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How a job ended: a status of a record, why it failed in one line, and notes if it did not.
+
+    `silent` hosts have said nothing for so long that they are not waited for; `stopped` is whether
+    a person ended the job, and with it the sweep.
+    """
+
+    status: str
+    message: str = ""
+    notes: tuple[Note, ...] = ()
+    silent: tuple[str, ...] = ()
+    stopped: bool = False
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 < value < 10**12 else 0
+
+
+class Watch:
+    """Takes what agents say about one job and gives a verdict as soon as there is one.
+
+    `windows` is how many each worker will measure, warm-up included, unless it says that fewer
+    are enough; 0 where epochs decide.
+    """
+
+    def __init__(
+        self, processes: Sequence[Process], deadlines: Deadlines, now: float, windows: int = 0
+    ) -> None:
+        self.processes = processes
+        self.seen = {process.id: Seen(process=process, heard=now) for process in processes}
+        self.deadlines = deadlines
+        self.agents = {process.host.name: now for process in processes}
+        self.resumed = dict(self.agents)
+        self.began = now
+        self.met = 0.0
+        self.placed = 0.0  # when the first process got its place in the job
+        self.windows = windows
+        self.idle: tuple[Note, ...] = ()
+        self.failed: list[Seen] = []  # in the order heard: what fails first brings others down
+        self.machines: dict[str, Span] = {}
+
+    @property
+    def refusals(self) -> tuple[Note, ...]:
+        """A note if servers have refused commands."""
+        count = sum(one.refused for one in self.seen.values())
+        return (Note(NoteKind.REFUSED_COMMANDS, {"count": count}),) if count else ()
+
+    @property
+    def workers(self) -> list[Seen]:
+        """The workers, in the order of the plan."""
+        return [one for one in self.seen.values() if one.process.role == "worker"]
+
+    def alive(self, host: str, now: float) -> None:
+        """Takes any sign of life of a host's agent."""
+        if now - self.agents[host] > _PAUSE_SECONDS:
+            self.resumed[host] = now
+        self.agents[host] = now
+
+    def printed(self, name: str, line: str) -> None:
+        """Takes a line that a process printed."""
+        if line.strip():
+            self.seen[name].tail.append(one_line(line)[:TAIL_WIDTH])
+
+    def held(self, host: str, names: Collection[str]) -> None:
+        """Takes which processes of a host are stopped."""
+        for one in self.seen.values():
+            if one.process.host.name == host:
+                one.stopped = one.process.id in names
+
+    def used(self, name: str, use: Use) -> None:
+        """Takes what a process has used of its host."""
+        if name in self.seen:
+            self.seen[name].uses.append(use)
+
+    def counted(self, host: str, counted: Counted) -> None:
+        """Takes what a host's machine has counted; kept are the first and last while all measure.
+
+        Until each worker has ended a window, and once one is done, others may have time.
+        """
+        if all(one.windows and one.done is None for one in self.workers):
+            first, _ = self.machines.get(host, (counted, counted))
+            self.machines[host] = (first, counted)
+
+    def hear(self, name: str, event: Event, now: float) -> None:
+        """Takes an event of a process."""
+        one = self.seen[name]
+        one.heard = now
+        one.validating = event.kind == "validating"
+        if event.kind == "reached":
+            one.reached = True
+        elif event.kind == "registered":
+            one.registered, self.placed = True, self.placed or now
+        elif event.kind == "refused":
+            one.refused = _count(event.values.get("count"))
+        elif event.kind == "ready":
+            one.rank, one.facts = event.rank, event.values
+            if all(worker.rank is not None for worker in self.workers):
+                self.met = now
+                for worker in self.workers:  # what was used to start is no sign of work
+                    worker.uses.clear()
+        elif event.kind == "window":
+            one.windows.append(event.values)
+        elif event.kind == "epoch":
+            one.epochs.append(event.values)
+        elif event.kind == "done":
+            one.done = event.values
+            early = one.done.get("ended") in EARLY
+            if len(one.windows) < self.windows and not early:
+                one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
+        elif event.kind == "failed":
+            one.failure = one_line(event.values["message"])[:_FAILURE_WIDTH]
+        self._bound(one)
+        self._note(one)
+
+    def _bound(self, one: Seen) -> None:
+        """Fails a process that reports more than it can have measured."""
+        most = self.windows or _MOST_WINDOWS
+        if len(one.windows) > most:
+            one.failure = f"it reported more than {most} windows"
+        elif len(one.epochs) > _MOST_WINDOWS:
+            one.failure = f"it reported more than {_MOST_WINDOWS} epochs"
+
+    def broke(self, name: str, why: str, now: float) -> None:
+        """Takes that a process reported what no event is, which fails it."""
+        one = self.seen[name]
+        one.heard = now
+        one.failure = one.failure or f"its report is wrong: {why}"
+        self._note(one)
+
+    def exited(self, name: str, code: int | None, number: int | None, now: float) -> None:
+        """Takes the end of a process, by exit code or by signal."""
+        one = self.seen[name]
+        one.exit, one.heard = one.how(code, number), now
+        self._note(one)
+
+    def _note(self, one: Seen) -> None:
+        if (one.failure or one.broken) and one not in self.failed:
+            self.failed.append(one)
+
+    def scheduler_failed(self) -> bool:
+        """Whether the scheduler ended badly before all had met."""
+        schedulers = [one for one in self.seen.values() if one.process.role == "scheduler"]
+        return not self.met and any(one.broken for one in schedulers)
+
+    def ended(self, now: float) -> Verdict | None:
+        """How the job has ended by what was said, or None."""
+        return self._broken(now) or self._complete()
+
+    def late(self, now: float) -> Verdict | None:
+        """How the job has ended by what was not said in time, or None."""
+        verdict = self._silent(now) or self._displaced(now, _PLACE_SECONDS)
+        if verdict:
+            return verdict
+        if self._trained():
+            return self._ending(now)
+        return self._hung(now) if self.met else self._meeting(now)
+
+    def _broken(self, now: float) -> Verdict | None:
+        if self.failed:
+            one = self.failed[0]
+            # What it said of its failure is told together with how it then ended.
+            if not one.broken and now - one.heard <= _LAST_WORDS_SECONDS:
+                return None
+            what = one.exit if one.broken else "failed"
+            # With a foreign server weights become garbage, which a worker takes for its own doing.
+            failed = Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
+            return self._displaced(now, _ORDER_SECONDS) or failed
+        for one in self.seen.values():
+            if self._deserted(one, now):
+                waiting = [worker for worker in self.workers if worker.done is None]
+                message = f"{one.who} ended before {self._blamed(waiting)} reported to be done"
+                return self._displaced(now, 0.0) or Verdict(status="failed", message=message)
+        return None
+
+    def _deserted(self, one: Seen, now: float) -> bool:
+        """Whether a server or scheduler ended well while workers still need it."""
+        if one.process.role == "worker" or one.exit != "ok":
+            return False
+        hosts = {worker.process.host.name for worker in self.workers if worker.done is None}
+        if any(now - self.agents[host] > _PAUSE_SECONDS for host in hosts):
+            return False  # their workers may be done: the agent's silence is judged first
+        since = max((one.heard, *(self.resumed[host] for host in hosts)))
+        return bool(hosts) and now - since > _ORDER_SECONDS
+
+    def _trained(self) -> bool:
+        return all(worker.done is not None for worker in self.workers)
+
+    def _complete(self) -> Verdict | None:
+        if any(one.exit != "ok" or one.failure for one in self.seen.values()):
+            return None
+        return Verdict(status="ok")
+
+    def _silent(self, now: float) -> Verdict | None:
+        silent = [host for host, heard in self.agents.items() if now - heard > _AGENT_SECONDS]
+        if not silent:
+            return None
+        why = (
+            f"its agent has said nothing for {_AGENT_SECONDS:.0f} s; the host or its network is "
+            f"down, or held. An agent that hears nothing either ends its processes by itself"
+        )
+        message = f"{', '.join(silent)}: {why}"
+        return Verdict(status="lost", message=message, silent=tuple(silent))
+
+    def _hung(self, now: float) -> Verdict | None:
+        slowest = max((w["seconds"] for one in self.workers for w in one.windows), default=0.0)
+        progress = max(self.deadlines.progress, self.deadlines.progress_factor * slowest)
+        allowed = progress if slowest else self.deadlines.first_window
+        if now - max(self.met, *(one.heard for one in self.workers)) <= allowed:
+            return None
+        waiting = [one for one in self.workers if one.done is None]
+        least = min(len(one.windows) for one in waiting)
+        behind = [one for one in waiting if len(one.windows) == least]
+        return Verdict(
+            status="hung",
+            message=f"no progress for {allowed:.0f} s after window {least}: {self._blamed(behind)}",
+        )
+
+    def _blamed(self, suspects: Sequence[Seen]) -> str:
+        """Who keeps the job waiting: those that are stopped, for the others wait for them."""
+        stopped = [one for one in self.seen.values() if one.stopped and not one.exit]
+        return ", ".join(one.who for one in stopped or suspects)
+
+    def _displaced(self, now: float, seconds: float) -> Verdict | None:
+        """If some have had their places for so long, and others of the job have none."""
+        if not self.placed or now - self.placed <= seconds:
+            return None
+        joined = [one for one in self.seen.values() if one.process.role != "scheduler"]
+        left = [one for one in joined if not one.registered and one.rank is None and not one.exit]
+        if not left or any(one.stopped for one in self.seen.values()):
+            return None
+        env = left[0].process.env
+        scheduler = f"{env['DMLC_PS_ROOT_URI']}:{env['DMLC_PS_ROOT_PORT']}"
+        return Verdict(
+            status="failed",
+            message=f"{', '.join(one.who for one in left)}: expected a place in the job from the "
+            f"scheduler at {scheduler}, got none although the job is complete. Another program has "
+            f"joined it, for MXNet has no authentication; use a network and hosts of your own",
+        )
+
+    def _meeting(self, now: float) -> Verdict | None:
+        if now - self.began <= self.deadlines.rendezvous:
+            return None
+        if displaced := self._displaced(now, 0.0):
+            return displaced
+        within = f"not all processes met within {self.deadlines.rendezvous:.0f} s"
+        everyone = self.seen.values()
+        scheduler = [one for one in everyone if one.process.role == "scheduler"]
+        # Without a scheduler that listens nobody can reach it.
+        missing = [one for one in scheduler if one.stopped or not one.reached]
+        missing = missing or [one for one in everyone if one.stopped or not one.reached]
+        if missing:
+            who = f"missing: {', '.join(one.who for one in missing)}"
+        else:
+            waiting = ", ".join(one.who for one in self.workers if one.rank is None)
+            who = f"all reached the scheduler, and {waiting} waited for the others; see the logs"
+        return Verdict(status="timeout", message=f"{within}; {who}")
+
+    def _ending(self, now: float) -> Verdict | None:
+        last = max(worker.heard for worker in self.workers)
+        left = [one for one in self.seen.values() if not one.exit]
+        if not left or now - last <= self.deadlines.ending:
+            return None
+        if displaced := self._displaced(now, 0.0):
+            return displaced
+        return Verdict(
+            status="hung",
+            message=f"training was done, but did not end within {self.deadlines.ending:.0f} s: "
+            f"{self._blamed(left)}",
+        )

@@ -1,0 +1,159 @@
+"""The plan of a job: every process with its host, role, environment and command. Pure."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bench import secrets
+from bench.engines.catalog import ENGINES
+from bench.trial import Trial
+from launch.hosts import Host
+from launch.remote.errors import LaunchError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """One process of a job; `env` is what it gets beside its host's own environment.
+
+    cores and gpus are those of its host that it uses, empty where it is free to use any or none.
+    A bare one does not inherit variables whose names are those of secrets.
+    """
+
+    host: Host
+    role: str
+    index: int
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    cores: tuple[int, ...] = ()
+    gpus: tuple[int, ...] = ()
+    bare: bool = False
+
+    @property
+    def id(self) -> str:
+        """The name of the process and its log: 'worker-0'."""
+        return f"{self.role}-{self.index}"
+
+
+def plan(
+    trial: Trial, hosts: Sequence[Host], port: int, scheduler: Host | None = None
+) -> list[Process]:
+    """The job's processes in the order of their start: scheduler, servers, workers.
+
+    Hosts are filled one after another. `port` is the scheduler's, on a host of its own or, where
+    there is none, on the first. Servers stand beside the workers, on the same cores where devices
+    are cores, or on hosts of their own.
+    """
+    if trial.hosts > len(hosts):
+        alone = f" and {trial.server_hosts} for servers alone" if trial.server_hosts else ""
+        raise LaunchError(
+            f"{trial.name} needs {trial.worker_hosts} hosts of {trial.devices_per_host} devices"
+            f"{alone}, there are {len(hosts)}"
+        )
+    first = scheduler or hosts[0]
+    root = (first.address, port)
+    processes = [_process(trial, first, root, "scheduler", 0)] if trial.servers else []
+    for role, count in (("server", trial.servers), ("worker", trial.workers)):
+        for index in range(count):
+            processes.append(_process(trial, hosts[_host(trial, role, index)], root, role, index))
+    return processes
+
+
+def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: int) -> Process:
+    env: dict[str, str] = {}
+    if trial.device == "cpu" and trial.mode != "test-io":
+        env["OMP_NUM_THREADS"] = "1"
+    env |= secrets.variables(trial.env)
+    if trial.servers:
+        env |= {
+            "DMLC_ROLE": role,
+            "DMLC_PS_ROOT_URI": root[0],
+            "DMLC_PS_ROOT_PORT": str(root[1]),
+            "DMLC_NUM_WORKER": str(trial.workers),
+            "DMLC_NUM_SERVER": str(trial.servers),
+            "DMLC_NODE_HOST": host.address,
+        }
+    if role == "worker" and trial.mode == "real" and trial.servers:
+        on_host = trial.devices_per_host // trial.devices_per_worker
+        env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"
+    if host.libraries and not trial.python:
+        env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
+    gpus = _gpus(trial, host, role, index)
+    if trial.device == "gpu" and (role != "worker" or _several(trial)):
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+    return Process(
+        host=host,
+        role=role,
+        index=index,
+        argv=(trial.python or host.python, *ENGINES[trial.engine](trial, role, index)),
+        env=env,
+        cores=_cores(trial, host, role, index),
+        gpus=gpus,
+        bare=role != "worker",
+    )
+
+
+def _host(trial: Trial, role: str, index: int) -> int:
+    """The place in the list of hosts of a process."""
+    if role == "server" and trial.server_hosts:
+        return trial.worker_hosts + index % trial.server_hosts
+    if role == "server" and trial.servers_per_host:
+        return index // trial.servers_per_host
+    return index * trial.devices_per_worker // trial.devices_per_host
+
+
+def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
+    """One core a CPU device; where a host has fewer, devices share them (and are emulated).
+
+    A server has the cores of the worker it stands beside, or all that the host's devices have.
+    """
+    if trial.device == "gpu" or trial.mode == "test-io" or not host.cores or role == "scheduler":
+        return ()
+    if role == "server" and (trial.server_hosts or trial.servers_per_host):
+        return () if trial.server_hosts else host.cores[: trial.devices_per_host]
+    first = index * trial.devices_per_worker % trial.devices_per_host
+    slots = range(first, first + trial.devices_per_worker)
+    return tuple(sorted({host.cores[slot % len(host.cores)] for slot in slots}))
+
+
+def _several(trial: Trial) -> bool:
+    """Whether a host has several workers, each with GPUs of its own."""
+    return min(trial.devices, trial.devices_per_host) > trial.devices_per_worker
+
+
+def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
+    """The worker's GPUs of its host; where a host has fewer than it plays, workers share them."""
+    if trial.device != "gpu" or role != "worker":
+        return ()
+    first = index * trial.devices_per_worker % trial.devices_per_host
+    slots = range(first, first + trial.devices_per_worker)
+    return tuple(slot % (host.gpus or trial.devices_per_host) for slot in slots)
+
+
+def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
+    """Whether a host of the job, or a machine that plays several, runs more devices than it has."""
+    most = min(trial.devices, trial.devices_per_host)
+    job = hosts[: trial.worker_hosts]
+    if any(most > host.devices(trial.device) for host in job):
+        return True
+    shared = Counter(host.machine for host in job if host.machine)
+    cores = {name: {c for h in job if h.machine == name for c in h.cores} for name in shared}
+    return trial.device == "cpu" and any(
+        count > 1 and count * most > len(cores[name]) for name, count in shared.items()
+    )
+
+
+def describe(processes: Sequence[Process]) -> list[str]:
+    """Two lines per process: its host and name, and its command, which a shell there takes."""
+    lines = []
+    for process in processes:
+        pinned = f" cores {','.join(map(str, process.cores))}" if process.cores else ""
+        lines += [f"{process.host.name} {process.id}{pinned}", f"    {command_line(process)}"]
+    return lines
+
+
+def command_line(process: Process) -> str:
+    """What a person would type on its host to start it: environment, cores, command."""
+    env = [secrets.assignment(name, value) for name, value in process.env.items()]
+    taskset = ["taskset", "-c", ",".join(map(str, process.cores))] if process.cores else []
+    return " ".join([*env, *taskset, secrets.command_line(process.argv)])

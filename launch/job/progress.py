@@ -1,0 +1,67 @@
+"""What a watched job looks like at one moment."""
+
+from bench.notes import Note, NoteKind, texts
+from launch.job.monitor import Seen, Watch, cpu_share, device_shares, gpu_shares, idle
+from results.progress import Glimpse, Standing
+
+_RECENT_WINDOWS = 5
+# Who has said nothing for so long, and for several windows as long as its own, makes no progress.
+_QUIET_SECONDS, _QUIET_WINDOWS = 10.0, 3
+
+
+def glimpse(watch: Watch, now: float) -> Glimpse:
+    """The job's workers at `now`; once some worker idles while others work, the watch knows."""
+    workers = watch.workers
+    watch.idle = watch.idle or _idle(watch)
+    return Glimpse(
+        workers=tuple(_standing(worker, now) for worker in workers),
+        seconds=now - watch.began,
+        met_seconds=watch.met - watch.began if watch.met else None,
+        quiet_seconds=now - max((worker.heard for worker in workers), default=watch.began),
+        idle="; ".join(texts(watch.idle)),
+    )
+
+
+def _idle(watch: Watch) -> tuple[Note, ...]:
+    shares: dict[str, float] = {}
+    for one in watch.workers if watch.met else []:
+        if one.done is None and not one.exit:
+            shares |= device_shares(one.who, one.uses, len(one.process.cores))
+    return tuple(Note(NoteKind.IDLE_DEVICE, {}, {"process": name}) for name in idle(shares))
+
+
+def _standing(one: Seen, now: float) -> Standing:
+    recent = one.windows[-_RECENT_WINDOWS:]
+    seconds = sum(window["seconds"] for window in recent)
+    uses = list(one.uses)
+    gpus = gpu_shares(uses[-1:])
+    return Standing(
+        worker=one.process.index,
+        host=one.process.host.name,
+        rank=one.rank,
+        state=_state(one, now),
+        windows=len(one.windows),
+        images_per_second=sum(window["images"] for window in recent) / seconds if seconds else None,
+        cpu=cpu_share(uses[-2:], len(one.process.cores)),
+        gpu=sum(gpus) / len(gpus) if gpus else None,
+        last_word=one.tail[-1] if one.tail else "",
+    )
+
+
+def _state(one: Seen, now: float) -> str:
+    if one.exit:
+        return "ended"
+    if one.stopped:
+        return "stopped"
+    if one.done is not None:
+        return "done"
+    if one.rank is None:
+        return "waits" if one.reached else "starts"
+    if one.validating:
+        return "validates"
+    return "quiet" if one.windows and now - one.heard > _patience(one) else "trains"
+
+
+def _patience(one: Seen) -> float:
+    last: float = one.windows[-1]["seconds"]
+    return max(_QUIET_SECONDS, _QUIET_WINDOWS * last)

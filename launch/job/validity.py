@@ -1,0 +1,151 @@
+"""Whether the windows of a job that has ended are a measurement of its trial."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from bench.data.page_cache import notes as cache_notes
+from bench.notes import Note, NoteKind, of_json
+from bench.trial import Trial
+from launch.job.interference import Span, disturbances
+from launch.job.monitor import EARLY, Seen, Verdict
+from results.worker_log import accuracy_of
+
+# On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
+_BUSY_BELOW = 0.95
+# A scheduler's tick, a cron job or a flush of the disk takes its part of less.
+_BRIEF_SECONDS = 0.5
+_LOOKS = ("--monitor", "--profile-worker-suffix", "--profile-server-suffix")
+
+
+def judge(
+    trial: Trial,
+    workers: Sequence[Seen],
+    idle: Sequence[Note] = (),
+    machines: Mapping[str, Span] | None = None,
+) -> Verdict:
+    """The verdict on a job that ended well: failed where it was not the one asked for.
+
+    The notes of a good one are what a reader of its number should know: who was idle, and what
+    others did on its machines meanwhile, by what those counted.
+    """
+    for doubt in _doubts(trial, workers):
+        return Verdict(status="failed", message=doubt)
+    # The times of a rehearsal are scripted: nobody can disturb them.
+    disturbed = disturbances(machines or {}) if trial.engine != "fake" else []
+    own = (
+        *_data(trial, workers),
+        *_inspected(trial),
+        *_brief(trial, workers),
+        *_spent(trial, workers),
+        *_emitted(trial, workers),
+    )
+    return Verdict(status="ok", notes=(*own, *idle, *disturbed))
+
+
+def _data(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
+    if trial.mode == "synthetic":
+        yield from _busy(trial, workers[0])
+    elif trial.engine != "fake":
+        yield from cache_notes([worker.facts for worker in workers])
+
+
+def _inspected(trial: Trial) -> Iterator[Note]:
+    """If looking inside took a part of the windows."""
+    given = dict(one.partition("=")[::2] for one in trial.options)
+    names = [name for name in _LOOKS if given.get(name, "") not in {"", "0"}]
+    if names:
+        yield Note(NoteKind.INSPECTED, {"option": names[0]})
+
+
+def _brief(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
+    """If the windows that count are too short in all for what a machine does beside."""
+    if trial.engine == "fake":
+        return
+    total = min(sum(w["seconds"] for w in one.windows[trial.warmup_windows :]) for one in workers)
+    if total < _BRIEF_SECONDS:
+        yield Note(NoteKind.BRIEF, {"seconds": total})
+
+
+def _busy(trial: Trial, worker: Seen) -> Iterator[Note]:
+    """If one core's worker, which waits for nobody, did not have its core to itself."""
+    if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
+        return
+    windows = worker.windows[trial.warmup_windows :]
+    share = sum(w.get("cpu_seconds", 0.0) for w in windows) / sum(w["seconds"] for w in windows)
+    if share < _BUSY_BELOW:
+        yield Note(NoteKind.BUSY_BASELINE, {"share": share})
+
+
+def _emitted(trial: Trial, workers: Sequence[Seen]) -> list[Note]:
+    """The notes of the workers; of how little they compute only if there is a network."""
+    told = [of_json(note) for one in workers for note in (one.done or {}).get("notes", ())]
+    alone = trial.hosts < 2 and trial.mode != "real"
+    return [note for note in told if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
+
+
+def _spent(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
+    """If the budget was spent before the rate was known as well as was asked for."""
+    unit = (workers[0].done or {}).get("ended", "")
+    spent = {
+        "windows": (trial.windows, "windows"),
+        "seconds": (trial.budget_seconds, "s"),
+        "epochs": (trial.num_epochs, "epochs"),
+    }.get(unit)
+    if spent and trial.precision and not trial.asynchronous:
+        figures = {"amount": spent[0], "unit": spent[1], "precision": trial.precision}
+        yield Note(NoteKind.BUDGET_SPENT, figures)
+
+
+def _overlap(trial: Trial, workers: Sequence[Seen]) -> float:
+    """Seconds in which every worker was in windows after warm-up, by the hosts' clocks."""
+    first = [worker.windows[trial.warmup_windows] for worker in workers]
+    begin = max(window["end"] - window["seconds"] for window in first)
+    return float(min(worker.windows[-1]["end"] for worker in workers) - begin)
+
+
+def accuracy(workers: Sequence[Seen]) -> float | None:
+    """Of the last validation, over all ranks' shares; None where a rank has none."""
+    return accuracy_of([worker.epochs for worker in workers])
+
+
+def _batch_of(trial: Trial, rank: int) -> int:
+    """Images a step of that rank; 0 where the trial has no such rank."""
+    return dict(enumerate(trial.worker_batches)).get(rank, 0)
+
+
+def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
+    """Why the windows of a job that ended well are no measurement of this trial."""
+    silent = [worker.who for worker in workers if worker.rank is None]
+    if silent:
+        yield f"never reported: {', '.join(silent)}"
+        return
+    for worker in workers:
+        if worker.facts["num_workers"] != trial.workers:
+            found = worker.facts["num_workers"]
+            yield f"{worker.who} was in a job of {found} workers, expected {trial.workers}"
+        expected = _batch_of(trial, worker.rank or 0)
+        if worker.facts["worker_batch"] != expected:
+            found = worker.facts["worker_batch"]
+            yield f"{worker.who} trained batches of {found}, expected {expected}"
+    if {worker.rank for worker in workers} != set(range(trial.workers)):
+        ranks = sorted(worker.rank or 0 for worker in workers)
+        yield f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"
+    counts = {len(worker.windows) for worker in workers}
+    if len(counts) > 1 and not trial.asynchronous:
+        yield f"ranks measured different numbers of windows: {sorted(counts)}"
+    early = {(worker.done or {}).get("ended") for worker in workers} <= EARLY
+    asked = trial.warmup_windows + (1 if early else max(1, trial.windows))
+    if min(counts) < asked:
+        yield f"{min(counts)} windows, expected {asked} with {trial.warmup_windows} of warm-up"
+    elif trial.asynchronous and _overlap(trial, workers) <= 0:
+        yield "the workers were never all in measured windows at once; ask for more windows"
+    reached = accuracy(workers)
+    if reached is not None and trial.stop_accuracy < 1 and reached <= trial.stop_accuracy:
+        yield (
+            f"validation accuracy {reached:.3f} after {trial.num_epochs} epochs, expected above "
+            f"{trial.stop_accuracy}"
+        )
+    hashes = {worker.rank: (worker.done or {}).get("weight_hash") for worker in workers}
+    if len(set(hashes.values())) > 1 and not trial.asynchronous:
+        first, *others = sorted(hashes, key=lambda rank: rank or 0)
+        other = next(rank for rank in others if hashes[rank] != hashes[first])
+        yield f"ranks {first} and {other} ended with different weights"

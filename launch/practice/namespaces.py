@@ -1,0 +1,97 @@
+"""World: the first process of the namespaces that a practice cluster's hosts are in.
+
+Everything ends with it, and it ends with its owner. Standard library only: it runs with `-S`.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from launch.practice.mounts import mount
+
+APART = ("unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child")
+USER = "bench"
+_FIRST_UID, _LAST_UID = 20000, 60000
+
+
+def main() -> None:
+    """Tells who holds it, starts the hosts that it is told of, and stays while it is wanted.
+
+    Until it is told to stay, it ends when its standard input closes.
+    """
+    os.umask(0o022)
+    # The machine's /proc is still in place, and so tells pids as the machine counts them.
+    outer = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1]
+    say({"outer": int(outer)})
+    told = json.loads(sys.stdin.readline())
+    own_etc(told["names"])
+    for host in told["hosts"]:
+        _start(host, told["folder"])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away who has ended
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _stay([int(fd) for fd in sys.argv[1:]])
+
+
+def say(message: dict[str, Any]) -> None:
+    """Tells the master something, in one piece: the hosts say theirs over the same pipe."""
+    os.write(1, f"{json.dumps(message)}\n".encode())
+
+
+def own_etc(names: str) -> None:
+    """Puts a copy over /etc that has the hosts' user and names in it.
+
+    A copy: a file mounted over /etc/passwd would be lost when another replaced that by a rename.
+    """
+    old = os.open("/etc", os.O_PATH)
+    mount("tmpfs", "/etc", "tmpfs", 0, "mode=755")
+    subprocess.run(["cp", "-a", f"/proc/self/fd/{old}/.", "/etc"], pass_fds=(old,), check=True)
+    os.close(old)
+    etc = Path("/etc")
+    users = _without(etc / "passwd")
+    taken = {int(line.split(":")[2]) for line in users.splitlines() if line.count(":") == 6}
+    uid = next(number for number in range(_FIRST_UID, _LAST_UID) if number not in taken)
+    (etc / "passwd").write_text(f"{users}{USER}:x:{uid}:{uid}::/home/{USER}:/bin/bash\n")
+    (etc / "group").write_text(f"{_without(etc / 'group')}{USER}:x:{uid}:\n")
+    # '*' is no password; '!' would lock the account, and sshd would refuse its key too.
+    (etc / "shadow").write_text(f"{_without(etc / 'shadow')}{USER}:*:19000:0:99999:7:::\n")
+    (etc / "hosts").unlink(missing_ok=True)
+    (etc / "hosts").write_text(f"127.0.0.1 localhost\n{names}")
+
+
+def _without(path: Path) -> str:
+    """The file without the hosts' user, should the machine have one of that name."""
+    lines = path.read_text().splitlines()
+    return "".join(f"{line}\n" for line in lines if not line.startswith(f"{USER}:"))
+
+
+def _start(host: dict[str, Any], folder: str) -> None:
+    with (Path(folder) / f"{host['name']}.log").open("wb") as log:
+        started = subprocess.Popen(
+            [*APART, sys.executable, "-S", "-m", "launch.practice.host"],
+            stdin=subprocess.PIPE,
+            stderr=log,
+        )
+    assert started.stdin is not None
+    started.stdin.write(json.dumps(host).encode())
+    started.stdin.close()
+
+
+def _stay(owners: list[int]) -> None:
+    """Returns when an owner's pidfd says that it has ended, or the input closes too early."""
+    watched = select.poll()
+    for fd in (0, *owners):
+        watched.register(fd, select.POLLIN)
+    while True:
+        for fd, _ in watched.poll():
+            if fd != 0 or sys.stdin.readline() != "stay\n":
+                return
+            watched.unregister(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What is known of hosts before a job starts: whether they are fit and alike."""

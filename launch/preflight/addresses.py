@@ -1,0 +1,108 @@
+"""The address that the other hosts of a job reach a host by."""
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from launch.hosts import Host
+from launch.remote.errors import LaunchError
+from launch.transport.client import Talk, together
+from launch.transport.line import Start
+
+_ANSWER_SECONDS = 15.0
+# Of the machine alone: containers and virtual machines on it.
+_INNER = ("lo", "docker", "br-", "virbr", "veth", "cni", "flannel")
+
+
+def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") -> str:
+    """Of a host's own addresses by network interface, the one that a job binds there.
+
+    That of `interface`, where one is chosen; else the one it was `reached` by; else its only one.
+    Raises LaunchError where there is no such.
+    """
+    listed = ", ".join(f"{name} {address}" for name, address in addresses.items()) or "none"
+    if interface:
+        if interface not in addresses:
+            raise LaunchError(
+                f"--interface {interface}: it has none of this name with an IPv4 address; its "
+                f"addresses: {listed}"
+            )
+        return addresses[interface]
+    if reached in addresses.values() and not reached.startswith("127."):
+        return reached
+    outer = [address for name, address in addresses.items() if not name.startswith(_INNER)]
+    if len(outer) == 1:
+        return outer[0]
+    raise LaunchError(
+        f"it was reached as {reached or 'something unknown'}, which no other host can use; choose "
+        f"one of its addresses with --interface NAME: {listed}"
+    )
+
+
+def is_ipv4(text: str) -> bool:
+    """Whether it is a numeric IPv4 address, the kind that MXNet's parameter server takes."""
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def sharing(addresses: Mapping[str, str]) -> dict[str, str]:
+    """Of hosts with the address of another, by name: what is wrong."""
+    return {
+        name: f"has the address {addresses[name]}, as {others}: list a machine once, or choose "
+        f"with --interface a network on which they differ"
+        for name, others in _alike(addresses).items()
+    }
+
+
+def same_machine(machines: Mapping[str, str]) -> dict[str, str]:
+    """Of hosts that are the same machine as another, by name: what is wrong."""
+    return {
+        name: f"is the same machine as {others}: list it once"
+        for name, others in _alike(machines).items()
+    }
+
+
+def _alike(values: Mapping[str, str]) -> dict[str, str]:
+    """The names with the value of another, each with those others."""
+    names = defaultdict(list)
+    for name, one in values.items():
+        names[one].append(name)
+    return {
+        name: ", ".join(other for other in same if other != name)
+        for same in names.values()
+        for name in same
+        if len(same) > 1
+    }
+
+
+def located(start: Start, hosts: Sequence[Host], interface: str = "") -> tuple[Host, ...]:
+    """The hosts with their addresses, which all are asked for side by side.
+
+    Raises LaunchError where hosts cannot be reached, have no such address, or share one.
+    """
+    asked = together(lambda host: _asked(host, start, interface), hosts, len(hosts))
+    wrong = [one for one in asked if isinstance(one, LaunchError)]
+    if wrong:
+        raise LaunchError("; ".join(map(str, wrong)))
+    found = tuple(one for one in asked if isinstance(one, Host))
+    for name, why in sharing({host.name: host.address for host in found}).items():
+        raise LaunchError(f"{name}: {why}")
+    return found
+
+
+def _asked(host: Host, start: Start, interface: str) -> Host | LaunchError:
+    try:
+        with closing(Talk(host, start, "probe")) as talk:
+            said = talk.ask({"do": "where"}, _ANSWER_SECONDS, "where")
+    except LaunchError as error:
+        return error
+    try:
+        address = address_of(said["addresses"], "".join(said["reached"]), interface)
+    except LaunchError as error:
+        return LaunchError(f"{host.name}: {error}")
+    return replace(host, address=address)

@@ -1,0 +1,266 @@
+"""Looks at every host side by side: what it has, and why a job could not run there."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from bench.environment import VARIABLES
+from bench.secrets import masked
+from bench.trial import Trial
+from launch.hosts import ROOT, Host, this_machine
+from launch.install import own_versions
+from launch.preflight.addresses import address_of, same_machine, sharing
+from launch.preflight.findings import Examined, Wanted, marked, notes, problems
+from launch.remote.errors import LaunchError
+from launch.transport.client import Talk, as_done, together
+from launch.transport.line import Start
+
+_TCP_SECONDS = 60.0
+_LISTENS, _MEASURES = ("listening", "failed"), ("measured", "failed")
+
+
+def raw_tcp(hosts: Sequence[Host], start: Start) -> float:
+    """10^6 bytes a second from the first host to the last, which may be the same one.
+
+    Raises LaunchError where one cannot listen or the other cannot connect.
+    """
+    sender, receiver = hosts[0], hosts[-1]
+    with (
+        closing(Talk(receiver, start, "probe")) as listening,
+        closing(Talk(sender, start, "probe")) as sending,
+    ):
+        heard = listening.ask(
+            {"do": "listen", "address": receiver.address}, _TCP_SECONDS, *_LISTENS
+        )
+        if "port" not in heard:
+            raise LaunchError(f"{receiver.name}: cannot listen: {heard.get('why', '')}")
+        target = [receiver.address, heard["port"]]
+        answer = sending.ask({"do": "measure", "target": target}, _TCP_SECONDS, *_MEASURES)
+    if "mb_s" not in answer:
+        raise LaunchError(f"{sender.name}: cannot reach {receiver.name}: {answer.get('why', '')}")
+    return float(answer["mb_s"])
+
+
+# To import MXNet for the first time, from a cold disk, takes long.
+_INTERPRETER_SECONDS = 150.0
+
+
+def check_pythons(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> None:
+    """LaunchError where the Python that a trial names cannot run it on one of its hosts."""
+    named = [one for one in trials if one.python and one.engine == "mxnet"]
+    kinds = {(one.python, one.device, one.hosts, one.servers > 0): one for one in named}
+    for trial in kinds.values():
+        job = hosts[: trial.hosts]
+        found = together(partial(look, trial.python, start), job)
+        for host, facts in zip(job, found, strict=True):
+            if why := _why_not(trial, facts, found[0]):
+                raise LaunchError(f"python={trial.python}: on {host.name} {why}")
+
+
+def look(python: str, start: Start, host: Host) -> dict[str, Any]:
+    """What a host has, and that Python on it; LaunchError where it does not answer."""
+    ask = {"do": "look", "trees": [host.tree], "python": python, "folder": host.tree}
+    ask |= {"variables": list(VARIABLES)}
+    with closing(Talk(host, start, "probe")) as probe:
+        facts = probe.ask(ask, _INTERPRETER_SECONDS, "facts")
+    return {**facts, "variables": masked(facts.get("variables"))}
+
+
+def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:
+    if facts["python_problem"]:
+        return f"it cannot be used: {facts['python_problem']}"
+    if trial.servers and not facts["dist_kvstore"]:
+        return f"its MXNet {facts['mxnet']} was built without DIST_KVSTORE"
+    if trial.device == "gpu" and not facts["cuda"]:
+        return f"its MXNet {facts['mxnet']} has no CUDA"
+    if facts["mxnet"] != first["mxnet"]:
+        return f"it has MXNet {facts['mxnet']}, on the first host {first['mxnet']}"
+    return ""
+
+
+# To import MXNet for the first time, from a cold disk, takes long.
+_LOOK_SECONDS, _SECONDS = 150.0, 20.0
+Report = Callable[[Examined], None]
+
+
+def unreported(one: Examined) -> None:
+    """Nothing is done with a host before all have been examined."""
+
+
+def examine(
+    hosts: Sequence[Host], start: Start, wanted: Wanted, report: Report = unreported
+) -> list[Examined]:
+    """Every host as it is found, in the order given; what is wrong with one stands in it.
+
+    `report` gets each host as soon as it is connected, with neither facts nor problems, and again
+    when it has answered or failed, before hosts are compared and connected with each other. An
+    interrupt ends at once, without a farewell to the probes.
+    """
+    probes = [_Probe(host, start, wanted, report) for host in hosts]
+    count = len(probes)
+    try:
+        for place, _ in as_done(_Probe.look, probes, count):
+            report(probes[place].examined())
+        _tell_sharing(probes)
+        found = [one for one in probes if one.found]
+        together(_Probe.listen, found, count)
+        targets = {one.host.name: [one.host.address, one.port] for one in found if one.port}
+        together(lambda one: one.reach(targets), found, count)
+        if wanted.bandwidth:  # one pair after another: they would share a switch
+            for one in found:
+                one.measure(targets)
+    except BaseException:
+        for one in probes:
+            one.abandon()
+        raise
+    together(_Probe.close, probes, count)
+    return marked([one.examined() for one in probes], {**own_versions(), "code": wanted.code})
+
+
+def _tell_sharing(probes: "Sequence[_Probe]") -> None:
+    found = {one.host.name: one.host.address for one in probes if one.host.address}
+    machines = {one.host.name: one.machine for one in probes if one.machine}
+    whys = same_machine(machines) | sharing(found)
+    for one in probes:
+        one.tell(whys.get(one.host.name, ""))
+
+
+class _Probe:
+    """The probe of one host, and what it found; a host that fails is not asked again."""
+
+    def __init__(self, host: Host, start: Start, wanted: Wanted, report: Report) -> None:
+        self.host, self.port = host, 0
+        self._start, self._wanted, self._report = start, wanted, report
+        self._talk: Talk | None = None
+        self._facts: dict[str, Any] = {}
+        self._problems: list[str] = []
+        self._reach: dict[str, dict[str, float]] = {}
+
+    def examined(self) -> Examined:
+        return Examined(
+            host=self.host,
+            facts=self._facts,
+            problems=tuple(self._problems),
+            notes=tuple(notes(self._facts)) if self._facts else (),
+            reach=self._reach,
+        )
+
+    @property
+    def machine(self) -> str:
+        """What no two hosts have alike, containers of one machine neither."""
+        facts = self._facts
+        return f"{facts['hostname']} {facts['machine']}" if facts else ""
+
+    @property
+    def found(self) -> bool:
+        """Whether the host has answered what it has."""
+        return bool(self._facts)
+
+    def tell(self, problem: str) -> None:
+        """Adds a problem that was found in comparing hosts."""
+        if problem:
+            self._problems.append(problem)
+
+    def look(self) -> None:
+        """Connects, and asks what the host has."""
+        trees = [self._wanted.tree] if self._wanted.tree else ["~/mxscale", str(ROOT)]
+        python = this_machine().python
+        ask = {"do": "look", "trees": trees, "python": python, "folder": trees[0]}
+        ask |= {"variables": list(VARIABLES)}
+        began = 0.0
+        try:
+            self._talk = Talk(self.host, self._start, "probe")
+            self._report(self.examined())
+            began = time.time()
+            facts = self._talk.ask(ask, _LOOK_SECONDS, "facts")
+        except LaunchError as error:
+            self._fail(error)
+            return
+        facts["clock_skew"] = _skew(began, facts["time"], time.time())
+        facts["variables"] = masked(facts.get("variables"))
+        self._facts = facts
+        self._problems += problems(facts, self._wanted)
+        self.host = replace(
+            self.host,
+            address=self._address(),
+            cpus=len(facts["cores"]),
+            gpus=len(facts["gpus"]),
+            cores=tuple(facts["cores"]),
+            machine=facts["machine"],
+            python=python,
+            tree=facts["tree"],
+            libraries=tuple(facts["libraries"]),
+        )
+
+    def _address(self) -> str:
+        if self.host.login is None:
+            return self.host.address
+        try:
+            reached = "".join(self._facts["reached"])
+            return address_of(self._facts["addresses"], reached, self._wanted.interface)
+        except LaunchError as error:
+            self._problems.append(str(error))
+            return ""
+
+    def listen(self) -> None:
+        """Has the host take connections at a random port, as the processes of a job do."""
+        if self._facts and self.host.address:
+            answer = self._ask({"do": "listen", "address": self.host.address}, "listening")
+            self.port = answer.get("port", 0)
+            if "why" in answer:
+                self._problems.append(f"cannot listen on {self.host.address}: {answer['why']}")
+
+    def reach(self, targets: dict[str, list[Any]]) -> None:
+        """Has the host connect to every other."""
+        others = {name: where for name, where in targets.items() if name != self.host.name}
+        if self._facts and others:
+            failed = self._ask({"do": "reach", "targets": others}, "reached").get("failed", {})
+            self._problems += [
+                _unreached(name, others[name], failed[name]) for name in others if name in failed
+            ]
+
+    def measure(self, targets: dict[str, list[Any]]) -> None:
+        """Has the host measure latency and bandwidth to every other, one after another."""
+        for name, where in targets.items():
+            if name == self.host.name or not self._facts:
+                continue
+            answer = self._ask({"do": "measure", "target": where}, "measured")
+            if "ms" in answer:
+                self._reach[name] = {"ms": answer["ms"], "mb_s": answer["mb_s"]}
+
+    def close(self) -> None:
+        """Ends the probe."""
+        if self._talk is not None:
+            self._talk.close()
+
+    def abandon(self) -> None:
+        """Ends the probe without waiting for it."""
+        if self._talk is not None:
+            self._talk.abandon()
+
+    def _ask(self, message: dict[str, Any], answer: str) -> dict[str, Any]:
+        assert self._talk is not None
+        try:
+            return self._talk.ask(message, _SECONDS, answer, "failed")
+        except LaunchError as error:
+            self._fail(error)
+            self._facts = {}
+            return {}
+
+    def _fail(self, error: LaunchError) -> None:
+        self._problems.append(str(error).removeprefix(f"{self.host.name}: "))
+
+
+def _unreached(name: str, where: list[Any], why: str) -> str:
+    return (
+        f"cannot connect to {name} ({where[0]} port {where[1]}: {why}); MXNet needs every port "
+        f"open between hosts: mend the firewall, or choose another network with --interface"
+    )
+
+
+def _skew(began: float, there: float, ended: float) -> float:
+    """Seconds that a clock is ahead at least, given when the answer that it stamped was awaited."""
+    return there - ended if there > ended else min(0.0, there - began)

@@ -1,0 +1,107 @@
+"""Makes the environment of a checkout on a host, by the checkout's own tools/environment.sh.
+
+Standard library only and Python 3.8 or newer, sent over a line as the agent is.
+
+    to it    {"do": "environment", "tree", "env", "who", "folder", "lock", "wheels", "pushed"}
+    from it  {"say": "done", "code", "lines"} | {"say": "lacking"}
+
+`wheels` is a folder of the checkout, empty if the host is to use an index. Wheels are removed once
+the script has ended; what was made of them is known by `lock`, which is kept in the environment's
+own `folder`. If that is not the same, and the wheels have not been `pushed`, they are lacking.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from launch.remote import commands, lease
+from launch.remote.errors import LaunchError
+
+_ASKS: dict[str, dict[str, Any]] = {
+    "environment": {
+        "n": int,
+        "tree": str,
+        "env": {str: str},
+        "who": {dict, commands.NOTHING},
+        "folder": str,
+        "lock": str,
+        "wheels": str,
+        "pushed": bool,
+    }
+}
+
+
+def main() -> None:
+    """Does what one line asks and says how it went; ends everything when the line closes."""
+    asked: dict[str, Any] = {}
+    try:
+        asked = commands.parsed(sys.stdin.readline(), _ASKS)
+        lease.hold(asked["who"])
+    except LaunchError as error:
+        _say({"code": 1, "lines": [str(error)]}, asked)
+        return
+    tree = os.path.abspath(os.path.expanduser(asked["tree"]))  # noqa: PTH100,PTH111
+    env = {**os.environ, **asked["env"]}
+    wheels = os.path.join(tree, asked["wheels"]) if asked["wheels"] else ""  # noqa: PTH118
+    stamp = Path(tree, asked["folder"], "wheels-stamp")
+    if wheels:
+        if not asked["pushed"] and not _is_made(stamp, asked["lock"]):
+            _say({"say": "lacking"}, asked)
+            return
+        env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=_link(wheels))
+    child = subprocess.Popen(
+        ["/bin/sh", "tools/environment.sh"],
+        cwd=tree,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    signal.signal(signal.SIGUSR1, lambda *_: _end(child))  # by 'fab hosts.stop'
+    threading.Thread(target=_end_with_line, args=(child,), daemon=True).start()
+    _, said = child.communicate()
+    if wheels:
+        shutil.rmtree(wheels, ignore_errors=True)
+        if not child.returncode and stamp.parent.is_dir():
+            stamp.write_text(asked["lock"], encoding="ascii")
+    _say(_told(child.returncode, said), asked)
+    os._exit(0)  # the thread waits for the line still
+
+
+def _is_made(stamp: Path, lock: str) -> bool:
+    """Whether an environment that is there was made of wheels for this lock."""
+    made = stamp.with_name("lock-stamp").is_file() and stamp.is_file()
+    return made and stamp.read_text(encoding="ascii", errors="replace") == lock
+
+
+def _link(folder: str) -> str:
+    """A folder for PIP_FIND_LINKS, whose words pip takes for several."""
+    return Path(folder).as_uri() if len(folder.split()) > 1 else folder
+
+
+def _say(done: dict[str, Any], asked: dict[str, Any]) -> None:
+    print(json.dumps({"say": "done", **done, "n": asked.get("n")}), flush=True)
+
+
+def _told(code: int, said: bytes) -> dict[str, Any]:
+    lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    return {"code": code, "lines": lines[-5:]}
+
+
+def _end_with_line(child: subprocess.Popen[bytes]) -> None:
+    sys.stdin.read()
+    _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    os.killpg(child.pid, signal.SIGKILL)
+    os._exit(1)

@@ -1,0 +1,253 @@
+"""What the checkout and the Python of a host are, and the MXNet that this Python has.
+
+Standard library only and Python 3.8 or newer: it is sent to hosts.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import hashlib
+import json
+import os
+import pwd
+import re
+import subprocess
+import sys
+
+from launch.remote.code_hash import code_hash
+
+TYPE_CHECKING = False  # as in launch/remote/lease.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+_SECONDS, _IMPORT_SECONDS, _CONTENTS_SECONDS = 10, 120, 100
+_VERIFY_SECONDS = 24 * 3600
+_WHICH = "command -v python3 && python3 -V"
+# Without importlib.util and json, which take as long as the Python itself.
+_FIND = (
+    "import sys, _frozen_importlib_external as f; "
+    "s = [f.PathFinder.find_spec(n) for n in ('mxnet', 'cv2')]; "
+    "print(sys.version.split()[0], *(one and one.origin or '' for one in s), *sys.path, sep='\\t')"
+)
+_ERROR = re.compile(r"\w*(Error|Exception)\b")
+
+
+def facts(trees: list[str], python: str) -> dict[str, Any]:
+    """Of the first of these trees whose environment is whole, or that is there; of the shells.
+
+    An environment is whole once tools/environment.sh has left its stamp there.
+    """
+    found = [tree for tree in map(os.path.expanduser, trees) if os.path.isdir(tree)]  # noqa: PTH112
+    ready = [tree for tree in found if os.access(os.path.join(tree, python), os.X_OK)]  # noqa: PTH118
+    stamp = os.path.join(os.path.dirname(os.path.dirname(python)), "lock-stamp")  # noqa: PTH118,PTH120
+    whole = [tree for tree in ready if os.path.exists(os.path.join(tree, stamp))]  # noqa: PTH110,PTH118
+    tree = (whole or ready or found or [""])[0]
+    told = {
+        "tree": tree,
+        **_code(tree),
+        "commit": _commit(tree),
+        "shell": _shell(),
+        "login_shell": _said([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
+    }
+    nothing = {"python": "", "mxnet": "", "dist_kvstore": False, "cuda": False, "libraries": []}
+    if not ready:
+        return {**told, **nothing, "python_problem": "there is none"}
+    try:
+        return {**told, **nothing, "python_problem": "", **_of_python(tree, python)}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return {**told, **nothing, **_broken(last_line(error))}
+
+
+def _broken(why: str) -> dict[str, Any]:
+    """Why a Python cannot be used, with the variables there that change what every Python is."""
+    names = [name for name in ("PYTHONHOME", "PYTHONPATH") if os.environ.get(name)]
+    listed = " and ".join(f"{name}={os.environ[name]}" for name in names)
+    may = f"; {listed} there, which a start-up file such as ~/.bashrc may set" if names else ""
+    return {"python_problem": why + may, "python_variables": names}
+
+
+def _code(tree: str) -> dict[str, str]:
+    """The hash of the code of a checkout, or why it has none."""
+    try:
+        return {"code": code_hash(tree) if tree else "", "code_problem": ""}
+    except OSError as error:
+        name = error.filename if isinstance(error.filename, str) else tree
+        return {"code": "", "code_problem": f"{name}: {error.strerror or error}"}
+
+
+def _shell() -> str:
+    """Path and version of the python3 that programs get; it may be the one that runs this."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder, "python3")  # noqa: PTH118
+        if os.access(path, os.X_OK) and os.path.isfile(path):  # noqa: PTH113
+            if os.path.realpath(path) == os.path.realpath(sys.executable):
+                return f"{path} {sys.version.split()[0]}"
+            break
+    return _said(["/bin/sh", "-c", _WHICH])
+
+
+def _said(command: list[str]) -> str:
+    """Path and version, or why not."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"failed: {error}"
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    return " ".join(lines[-2:]).replace("Python ", "") if done.returncode == 0 else "none"
+
+
+def _commit(tree: str) -> str:
+    """Short commit of a checkout, with + where files differ from it; empty outside of git."""
+    if not tree or not os.path.exists(os.path.join(tree, ".git")):  # noqa: PTH110,PTH118
+        return ""
+    git = ["git", "-C", tree, "describe", "--always", "--dirty=+", "--exclude=*"]
+    said = _said(git)
+    return "" if said == "none" or said.startswith("failed") else said
+
+
+def _of_python(tree: str, python: str) -> dict[str, Any]:
+    path = os.path.join(tree, python)  # noqa: PTH118
+    try:
+        version, origin, opencv = _answer(tree, path)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        return _broken(f"it does not answer as a Python does ({last_line(error)})")
+    if not origin:
+        return {"python": version, "python_problem": "it has no mxnet"}
+    # CUDA's, as wheels bring them; nothing else on the host is to find these.
+    packages = os.path.dirname(os.path.dirname(origin))  # noqa: PTH120
+    libraries = sorted(_wheels_libraries(os.path.join(packages, "nvidia")))  # noqa: PTH118
+    told = _libraries(tree, path, [origin, opencv], libraries)
+    return {"python": version, "libraries": libraries, **told}
+
+
+def _answer(tree: str, path: str) -> list[str]:
+    """A Python's version and the files of its MXNet and OpenCV.
+
+    Kept as long as the Python, the folders that it searches and the variables that change it are
+    the same: to start one takes longer than all else that a probe does.
+    """
+    variables = sorted(one for one in os.environ.items() if one[0].startswith(("PYTHON", "LD_")))
+    cache = _cache("python", [tree, path, variables])
+    kept = _kept(cache)
+    answer: Any = kept.get("found")
+    files: Any = kept.get("files")
+    whole = isinstance(answer, list) and len(answer) == 3 and isinstance(files, dict)
+    if whole and files == _statuses(files):
+        return list(answer)
+    *found, folders = _run([path, "-c", _FIND], tree, _SECONDS, []).split("\t", 3)
+    searched = folders.split("\t")
+    above = [os.path.dirname(folder) for folder in searched]  # noqa: PTH120 - libpython, if shared
+    _keep(cache, {"found": found, "files": _statuses([path, *searched, *above, *found[1:]])})
+    return found
+
+
+def _statuses(files: Iterable[str]) -> dict[str, list[int]]:
+    """What changes if a file does, or what a folder holds; empty for one that is not there."""
+    found: dict[str, list[int]] = {}
+    for file in files:
+        try:
+            one = os.stat(file)  # noqa: PTH116
+            found[file] = [one.st_ino, one.st_size, one.st_mtime_ns]
+        except OSError:
+            found[file] = []
+    return found
+
+
+def _wheels_libraries(nvidia: str) -> list[str]:
+    """The folders of libraries of CUDA's wheels."""
+    if not os.path.isdir(nvidia):  # noqa: PTH112
+        return []
+    folders = [os.path.join(nvidia, name, "lib") for name in os.listdir(nvidia)]  # noqa: PTH118,PTH208
+    return [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
+
+
+def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -> dict[str, Any]:
+    """What is learned by importing them, from a cache keyed by their files and PYTHONPATH."""
+    folder = os.path.dirname(origins[0])  # noqa: PTH120
+    files = [os.path.join(folder, "libmxnet.so"), *filter(None, origins[1:])]  # noqa: PTH118
+    statuses = [os.stat(file) for file in files]  # noqa: PTH116
+    sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
+    searched = _searched()
+    cache = _cache("libraries", [files, sizes, searched])
+    told = _kept(cache)
+    if not told:
+        told = json.loads(_run([path, "-m", "bench.libraries"], tree, _IMPORT_SECONDS, libraries))
+        _keep(cache, told)
+    return told
+
+
+def _cache(kind: str, key: list[Any]) -> str:
+    """The file of what is kept of a host from one probe to the next."""
+    name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
+    return os.path.expanduser(f"~/.cache/mxscale/{kind}-{name}.json")  # noqa: PTH111
+
+
+def _kept(cache: str) -> dict[str, Any]:
+    try:
+        with open(cache, encoding="utf-8") as file:  # noqa: PTH123
+            kept = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _keep(cache: str, told: dict[str, Any]) -> None:
+    try:
+        os.makedirs(os.path.dirname(cache), exist_ok=True)  # noqa: PTH103,PTH120
+        with open(cache, "w", encoding="utf-8") as file:  # noqa: PTH123
+            json.dump(told, file)
+    except OSError:
+        pass  # a home that cannot be written costs time, no more
+
+
+def _searched() -> list[list[Any]]:
+    """The folders of PYTHONPATH, each with its time: a module put there may replace an import."""
+    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    present = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
+    return [[folder, os.stat(folder).st_mtime_ns] for folder in present]  # noqa: PTH116
+
+
+def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) -> str:
+    """The last line that it printed."""
+    found = {"LD_LIBRARY_PATH": os.pathsep.join(libraries)} if libraries else {}
+    paths = [tree, *filter(None, [os.environ.get("PYTHONPATH")])]  # as a worker has it
+    found.update(PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1")
+    done = subprocess.run(
+        command,
+        cwd=tree,
+        env={**os.environ, **found},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    said = done.stdout.strip().splitlines()
+    if not said:
+        raise ValueError("it printed nothing")
+    return said[-1]
+
+
+def contents(tree: str, python: str, data: list[str], verify: bool) -> Any:
+    """Shards and share of each of these data, by bench.data.partition; `verify` reads all."""
+    path = os.path.join(tree, python)  # noqa: PTH118
+    words, seconds = (["--verify"], _VERIFY_SECONDS) if verify else ([], _CONTENTS_SECONDS)
+    return json.loads(_run([path, "-m", "bench.data.partition", *words, *data], tree, seconds, []))
+
+
+def last_line(error: Exception) -> str:
+    """What a program that failed said last, or the error itself."""
+    said = getattr(error, "stderr", None)
+    lines = said.strip().splitlines() if isinstance(said, str) else []
+    # A Python that cannot begin prints its threads below the error.
+    errors = [line for line in lines if _ERROR.match(line)] or lines
+    return errors[-1][:1000] if errors else str(error)[:300]

@@ -1,0 +1,215 @@
+"""The probe: looks at one host, and at which others it can reach, for the master that asks.
+
+Standard library only and Python 3.8 or newer, sent over a line as the agent is. One JSON line each:
+
+    to it    {"do": "look", "trees", "python", "folder", "variables"} | {"do": "listen", "address"}
+             | {"do": "contents", "tree", "python", "data", "verify"} | {"do": "where"}
+             | {"do": "reach", "targets": {name: [address, port]}}
+             | {"do": "measure", "target"}
+    from it  {"say": "facts", ...} | "where" addresses, reached | "contents" contents
+             | "listening" port
+             | "reached" failed | "measured" mb_s, ms | "failed" why | "broken" why
+
+Each answer has the number `n` of its question. `broken` is for what no answer was thought of for.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from launch.remote import commands, interpreter, lease, machine
+from launch.remote.errors import ProtocolError
+
+TYPE_CHECKING = False  # as in launch/remote/lease.py
+if TYPE_CHECKING:
+    from typing import Any
+
+_REACH_SECONDS, _BLOCK, _ROUNDS = 3.0, 1 << 20, 20
+_MEASURE_SECONDS = 1.0
+_ECHO, _SINK = b"e", b"s"
+
+
+def _look(asked: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "say": "facts",
+        **machine.facts(asked["folder"]),
+        **interpreter.facts(asked["trees"], asked["python"]),
+        "variables": machine.variables(asked.get("variables", [])),
+        "holder": lease.holder(),
+        "others": lease.others(),
+        "time": time.time(),
+    }
+
+
+def _where(_: dict[str, Any]) -> dict[str, Any]:
+    return {"say": "where", "addresses": machine.addresses(), "reached": machine.reached()}
+
+
+def _contents(asked: dict[str, Any]) -> dict[str, Any]:
+    """What the data of a job are on this host, by its own checkout."""
+    try:
+        return {"say": "contents", "contents": interpreter.contents(**asked)}
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return {"say": "failed", "why": interpreter.last_line(error)}
+
+
+def _listen(asked: dict[str, Any]) -> dict[str, Any]:
+    """Takes connections on a random port, as the servers and workers of a job do."""
+    try:
+        server = socket.create_server((asked["address"], 0), backlog=1024)
+    except OSError as error:
+        return {"say": "failed", "why": error.strerror or str(error)}
+    threading.Thread(target=_serve, args=(server,), daemon=True).start()
+    return {"say": "listening", "port": server.getsockname()[1]}
+
+
+def _serve(server: socket.socket) -> None:
+    """Gives a thread to those that have something to say; most close at once."""
+    waiting: dict[int, socket.socket] = {}
+    poll = select.poll()
+    poll.register(server, select.POLLIN)
+    while True:
+        for fd, _ in poll.poll():
+            if fd == server.fileno():
+                connection, _ = server.accept()
+                waiting[connection.fileno()] = connection
+                poll.register(connection, select.POLLIN)
+            else:
+                poll.unregister(fd)
+                threading.Thread(target=_answer, args=(waiting.pop(fd),), daemon=True).start()
+
+
+def _answer(connection: socket.socket) -> None:
+    with connection:
+        kind = connection.recv(1)
+        while kind and (data := connection.recv(_BLOCK)):
+            if kind == _ECHO:
+                connection.sendall(data)
+        if kind == _SINK:
+            connection.sendall(b"!")
+
+
+def _reach(asked: dict[str, Any]) -> dict[str, Any]:
+    return {"say": "reached", "failed": _unreached(asked["targets"])}
+
+
+def _unreached(targets: dict[str, list[Any]]) -> dict[str, str]:
+    """Why some of these cannot be connected to; all are tried at once."""
+    failed, trying = {}, {}
+    poll = select.poll()
+    for name, (address, port) in targets.items():
+        one = socket.socket()
+        one.setblocking(False)
+        number = one.connect_ex((address, port))
+        if number in (0, errno.EINPROGRESS):
+            trying[one.fileno()] = (name, one)
+            poll.register(one, select.POLLOUT)
+        else:
+            failed[name] = os.strerror(number)
+            one.close()
+    deadline = time.monotonic() + _REACH_SECONDS
+    while trying and (left := deadline - time.monotonic()) > 0:
+        for fd, _ in poll.poll(1e3 * left):
+            poll.unregister(fd)
+            name, one = trying.pop(fd)
+            number = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            one.close()
+            if number:
+                failed[name] = os.strerror(number)
+    for name, one in trying.values():
+        failed[name] = f"no answer within {_REACH_SECONDS:.0f} s"
+        one.close()
+    return {name: failed[name] for name in targets if name in failed}
+
+
+def _measure(asked: dict[str, Any]) -> dict[str, Any]:
+    """Median round trip of a byte in milliseconds; bytes a second, 10^6, in one TCP connection."""
+    address, port = asked["target"]
+    try:
+        with socket.create_connection((address, port), _REACH_SECONDS) as line:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            line.sendall(_ECHO)
+            trips = sorted(_trip(line) for _ in range(_ROUNDS))
+        with socket.create_connection((address, port), _REACH_SECONDS) as line:
+            line.settimeout(30.0)
+            began, sent = time.perf_counter(), 0
+            line.sendall(_SINK)
+            while time.perf_counter() - began < _MEASURE_SECONDS:
+                line.sendall(bytes(_BLOCK))
+                sent += _BLOCK
+            line.shutdown(socket.SHUT_WR)
+            line.recv(1)
+            seconds = time.perf_counter() - began
+    except OSError as error:
+        return {"say": "failed", "why": error.strerror or str(error)}
+    return {"say": "measured", "ms": 1e3 * trips[_ROUNDS // 2], "mb_s": sent / seconds / 1e6}
+
+
+def _trip(line: socket.socket) -> float:
+    began = time.perf_counter()
+    line.sendall(b".")
+    line.recv(1)
+    return time.perf_counter() - began
+
+
+_DOES = {
+    "look": _look,
+    "where": _where,
+    "contents": _contents,
+    "listen": _listen,
+    "reach": _reach,
+    "measure": _measure,
+}
+
+
+_ASKS: dict[str, dict[str, Any]] = {
+    "look": {"n": int, "trees": [str], "python": str, "folder": str},
+    "where": {"n": int},
+    "contents": {"n": int, "tree": str, "python": str, "data": [str], "verify": bool},
+    "listen": {"n": int, "address": str},
+    "reach": {"n": int, "targets": {str: (str, int)}},
+    "measure": {"n": int, "target": (str, int)},
+}
+
+
+def _reply(asked: dict[str, Any]) -> None:
+    number, do = asked.pop("n"), asked.pop("do")
+    try:
+        text = json.dumps({**_DOES[do](asked), "n": number})
+    except Exception as error:  # noqa: BLE001 - whatever it is, the master is told at once
+        text = json.dumps({"say": "broken", "n": number, "why": _cause(do, error)})
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _cause(do: str, error: Exception) -> str:
+    """What an exception says, and where in our code it was raised."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{do!r} failed: {os.fsdecode(error.filename)}: {error.strerror or error}"
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    where = f" ({at.tb_frame.f_code.co_filename} line {at.tb_lineno})" if at else ""
+    return f"{do!r} failed: {type(error).__name__}: {' '.join(str(error).split())}{where}"
+
+
+def main() -> None:
+    """Answers the master until it closes the line, and then ends at once with all it started."""
+    for line in sys.stdin.buffer:
+        try:
+            asked = commands.parsed(line, _ASKS)
+        except ProtocolError:
+            continue  # whoever sent it waits for no answer that has a number
+        threading.Thread(target=_reply, args=(asked,), daemon=True).start()
+    if os.getpgid(0) == os.getpid():  # programs that it asks, such as Pythons, are in its group
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)

@@ -1,0 +1,444 @@
+"""The receiver: takes files into a folder of a host, or compares those that are there.
+
+Standard library only and Python 3.8 or newer, as it is sent over the line. Lines of JSON, both
+ways; the bytes of a file stand between them.
+
+    to it    {"do": "take", "into", "exact", "verify", "who",
+              "files": [[name, size, mtime_ns, mode, link], ...]}
+             {"do": "keep", "at"} | {"do": "file", "at", "from"} | {"do": "data", "bytes"} and so
+             many bytes | {"do": "end", "crc"} | {"do": "finish"} | {"do": "beat"}
+             {"do": "look", "into", "files": [[name, size, crc or null], ...], "others"}
+    from it  {"say": "has", "files"}, with "same", {"crc"}, {"part", "crc"} or null for each
+             | "finished" | "failed" why | "beat" done total
+             | "seen" differs strange
+
+With `verify` what an earlier push noted is not believed: every file is read.
+A file grows in a sibling until it is whole, so that what is cut off goes on where it stopped.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import select
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from launch.remote import commands, files, lease
+from launch.remote.commands import NOTHING
+from launch.remote.errors import LaunchError, ProtocolError
+from launch.remote.files import CHUNK, STATE, Entry, Pushed, encoded, entries, is_noted, shown
+
+_SILENCE_SECONDS = 15.0
+_BEAT_SECONDS = 1.0
+# The longest lists files: some 200 bytes each.
+_MOST_LINE = 1 << 30
+
+
+class Master:
+    """Stdin and stdout, with a beat every second: `done` of `total` bytes have been read back."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._saying = threading.Lock()
+        self.done = self.total = 0
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def say(self, **message: Any) -> None:
+        """Sends a message; OSError where the master is gone."""
+        data = (json.dumps(message) + "\n").encode()
+        with self._saying:
+            while data:
+                data = data[os.write(1, data) :]
+
+    def _beat(self) -> None:
+        try:
+            while True:
+                time.sleep(_BEAT_SECONDS)
+                self.say(say="beat", done=self.done, total=self.total)
+        except OSError:
+            pass  # the other direction says so too
+
+    def _read(self) -> bytes:
+        if not select.select([0], [], [], _SILENCE_SECONDS)[0]:
+            raise LaunchError(f"heard nothing from the master for {_SILENCE_SECONDS:.0f} s")
+        data = os.read(0, CHUNK)
+        if not data:
+            sys.exit(1)  # the master is gone, and nobody is left to tell
+        return data
+
+    def _line(self) -> bytearray:
+        at, looked = self._held.find(b"\n"), 0
+        while at < 0:
+            looked = len(self._held)
+            if looked > _MOST_LINE:
+                raise ProtocolError(f"expected lines of at most {_MOST_LINE >> 20} MiB, got more")
+            self._held += self._read()
+            at = self._held.find(b"\n", looked)
+        line = self._held[:at]
+        del self._held[: at + 1]
+        return line
+
+    def message(self) -> dict[str, Any]:
+        """The next message that is no beat; LaunchError where it is none, or none comes."""
+        while True:
+            line = self._line()
+            message = commands.parsed(bytes(line), _SHAPES)
+            if message["do"] != "beat":
+                return message
+
+    def data(self, size: int) -> Iterator[bytes]:
+        """The next `size` bytes, piece by piece; LaunchError where the master falls silent."""
+        while size:
+            held = bytes(self._held) or self._read()
+            piece, self._held = held[:size], bytearray(held[size:])
+            size -= len(piece)
+            yield piece
+
+
+def _differences(folder: bytes, listed: list[Any]) -> list[list[str]]:
+    """Names and what is wrong with each; checksums are compared where one is given."""
+    found = []
+    for name, size, crc in listed:
+        how = _difference(os.path.join(folder, files.encoded(name)), size, crc)
+        if how:
+            found.append([name, how])
+    return found
+
+
+def _difference(path: bytes, size: int, crc: int | None) -> str:
+    if not os.path.isfile(path):
+        return "is not there"
+    if os.path.getsize(path) != size:
+        return f"has {os.path.getsize(path)} bytes, expected {size}"
+    return "" if crc is None or files.crc(path) == crc else "has other contents"
+
+
+def _strange(folder: bytes, names: list[str]) -> list[str]:
+    state = os.path.join(folder, STATE.encode())
+    noted = entries(b"".join(files.pieces(state))) if os.path.isfile(state) else {}
+    found = []
+    for name in names:
+        path, entry = os.path.join(folder, files.encoded(name)), noted.get(name)
+        if os.path.lexists(path) and not _is_ours(path, entry):
+            found.append(name)
+    return found
+
+
+def _is_ours(path: bytes, entry: Entry | None) -> bool:
+    return entry is not None and entry.put and is_noted(path, entry)
+
+
+def _compare(master: Master, message: dict[str, Any]) -> None:
+    """Says which of the listed files differ, and which of the others no push put there."""
+    folder = files.folder(message["into"])
+    try:
+        differs = _differences(folder, message["files"])
+        strange = _strange(folder, message["others"])
+    except OSError as error:
+        raise LaunchError(f"{files.shown(folder)}: cannot be read ({error.strerror})") from error
+    master.say(say="seen", differs=differs, strange=strange)
+
+
+_PART = re.compile(rb"\.[0-9a-f]{16}\.part")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+_SHAPES: dict[str, dict[str, Any]] = {
+    "beat": {},
+    "look": {"into": str, "files": [(str, int, {int, NOTHING})], "others": [str]},
+    "take": {
+        "into": str,
+        "exact": bool,
+        "verify": bool,
+        "who": {dict, NOTHING},
+        "files": [(str, int, int, int, str)],
+    },
+    "keep": {"at": int},
+    "file": {"at": int, "from": int},
+    "data": {"bytes": int},
+    "end": {"crc": int},
+    "finish": {},
+}
+
+
+class File(NamedTuple):
+    """A file as the master lists it; `link` is the target where it is to be a link."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    mode: int
+    link: str
+
+
+class Receiver:
+    """Takes the files that one message lists."""
+
+    def __init__(self, master: Master, message: dict[str, Any]) -> None:
+        self.master = master
+        self.files = [File(*values) for values in message["files"]]
+        for file in self.files:
+            _check(file)
+        self.into = files.folder(message["into"])
+        files.check_folder(self.into)
+        os.makedirs(self.into, exist_ok=True)
+        files.check_folder(self.into)  # as it was made, by the umask here
+        self.pushed = Pushed(self.into)
+        self.exact = message["exact"]
+        self.verify = message["verify"]
+        self.crcs: dict[int, int] = {}
+        self.folders: set[bytes] = set()
+        self.inside: set[bytes] = set()
+
+    def run(self) -> None:
+        """Says what is there, then takes the rest."""
+        stale = self._stale() if self.exact else []
+        self._check_room(sum(self.pushed.entries[name].size for name in stale))
+        for name in stale:
+            self._remove(name)
+        if self.exact:
+            self._remove_parts()
+        self.master.say(say="has", files=[self._found(at) for at in range(len(self.files))])
+        while True:
+            message = self.master.message()
+            if message["do"] == "finish":
+                break
+            if message["do"] == "keep":
+                self._keep(self._place(message["at"]))
+            elif message["do"] == "file":
+                self._take(self._place(message["at"]), message["from"])
+            else:
+                raise ProtocolError(f"expected a file, got {message['do']!a}")
+        self._check_links()
+        for folder in self.folders:
+            files.sync(folder)
+        self.master.say(say="finished")
+
+    def _place(self, at: int) -> int:
+        """The number of a file that was listed, and of whose contents something was said."""
+        if not 0 <= at < len(self.files) or self.files[at].link:
+            raise ProtocolError(f"expected the number of a file, got {at}")
+        return at
+
+    def _path(self, name: str) -> bytes:
+        """Where a file lies; LaunchError if a link on the way leads out of the folder."""
+        path = os.path.join(self.into, encoded(name))
+        folder = os.path.dirname(path)
+        if folder not in self.inside:
+            if files.leads_out(self.into, folder):
+                raise LaunchError(
+                    f"{shown(path)}: a link on the way leads out of {shown(self.into)}; remove it, "
+                    f"or choose the folder that it leads to"
+                )
+            self.inside.add(folder)
+        return path
+
+    def _part(self, name: str) -> bytes:
+        # Of a length that every file system has, whatever the name's own.
+        digest = hashlib.sha256(encoded(name)).hexdigest()[:16]
+        return os.path.join(os.path.dirname(self._path(name)), f".{digest}.part".encode())
+
+    def _stale(self) -> list[str]:
+        """Files that a push put here, that nobody changed since, and that are not listed."""
+        listed = {file.name for file in self.files}
+        entries = self.pushed.entries.items()
+        return [
+            name
+            for name, entry in entries
+            if entry.put and name not in listed and self._is_inside(name)
+            if is_noted(self._path(name), entry)
+        ]
+
+    def _is_inside(self, name: str) -> bool:
+        folder = os.path.dirname(os.path.join(self.into, encoded(name)))
+        return not files.leads_out(self.into, folder)
+
+    def _remove(self, name: str) -> None:
+        os.unlink(self._path(name))
+        self.pushed.forget(name)
+        folder = os.path.dirname(self._path(name))
+        while folder != self.into and not os.listdir(folder):
+            os.rmdir(folder)
+            folder = os.path.dirname(folder)
+
+    def _remove_parts(self) -> None:
+        """Removes what pushes of files that are not listed any more left unfinished."""
+        parts = {self._part(file.name) for file in self.files}
+        for folder in filter(os.path.isdir, {os.path.dirname(part) for part in parts}):
+            for path in [os.path.join(folder, name) for name in os.listdir(folder)]:
+                if _PART.fullmatch(os.path.basename(path)) and path not in parts:
+                    os.unlink(path)
+
+    def _check_room(self, freed: int) -> None:
+        sizes = [
+            file.size - (files.size(self._part(file.name)) or 0)
+            for file in self.files
+            if not file.link and files.size(self._path(file.name)) != file.size
+        ]
+        disk = os.statvfs(self.into)
+        free = disk.f_bavail * disk.f_frsize + freed
+        if sum(sizes) > free:
+            raise LaunchError(
+                f"{shown(self.into)}: needs {sum(sizes) / 1e6:.1f} MB, its disk has "
+                f"{free / 1e6:.1f} MB free; make room there, or push into another folder"
+            )
+
+    def _found(self, at: int) -> Any:
+        """What is here of a file; what a push left as it is listed now is not read again."""
+        file = self.files[at]
+        path, part = self._path(file.name), self._part(file.name)
+        if file.link:
+            self._link(file, path, part)
+            return "same"
+        if files.size(path) != file.size:
+            length = files.size(part)
+            if length is None or length > file.size:
+                return None
+            self.crcs[at] = self._crc(part)
+            return {"part": length, "crc": self.crcs[at]}
+        entry = self.pushed.entries.get(file.name)
+        known = not self.verify and entry is not None and is_noted(path, entry)
+        self.crcs[at] = entry.crc if entry and known else self._crc(path)
+        if entry and known and entry.listed_ns == file.mtime_ns:
+            _set_mode(path, file.mode)
+            return "same"
+        return {"crc": self.crcs[at]}
+
+    def _crc(self, path: bytes) -> int:
+        """CRC-32 of a file; the beats say how far it is."""
+        self.master.done, self.master.total = 0, os.path.getsize(path)
+        crc = 0
+        for piece in files.pieces(path):
+            crc = zlib.crc32(piece, crc)
+            self.master.done += len(piece)
+        return crc
+
+    def _keep(self, at: int) -> None:
+        """Keeps a file whose contents are as listed."""
+        if at not in self.crcs:
+            raise ProtocolError(f"expected the number of a file that is here, got {at}")
+        name, crc = self.files[at].name, self.crcs[at]
+        entry = self.pushed.entries.get(name)
+        put = entry is not None and entry.put and entry.crc == crc
+        self._finish(self._path(name), self.files[at], crc, put=put)
+
+    def _take(self, at: int, start: int) -> None:
+        """A file's missing bytes; it takes its name once it is whole, checked and on the disk."""
+        file = self.files[at]
+        path, part = self._path(file.name), self._part(file.name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if start and (at not in self.crcs or start != files.size(part)):
+            raise ProtocolError(f"expected a file from its beginning or its part, got {start}")
+        crc = self.crcs[at] if start else 0
+        with open(self._part_opened(part, start), "ab") as out:
+            while (message := self.master.message())["do"] == "data":
+                if not 0 <= message["bytes"] <= file.size:
+                    raise ProtocolError(f"expected bytes of a file, got {message['bytes']}")
+                for piece in self.master.data(message["bytes"]):
+                    out.write(piece)
+                    crc = zlib.crc32(piece, crc)
+            if message["do"] != "end":
+                raise ProtocolError(f"expected the end of a file, got {message['do']!a}")
+            out.flush()
+            os.fsync(out.fileno())
+        if crc != message["crc"] or files.size(part) != file.size:
+            os.unlink(part)
+            raise LaunchError(f"{shown(path)}: came damaged; push again")
+        self._finish(part, file, crc, put=True)
+        os.replace(part, path)
+        self.folders.add(os.path.dirname(path))
+
+    def _part_opened(self, part: bytes, start: int) -> int:
+        """A part to go on with, from its end, or a new one in place of what has its name."""
+        if start:
+            descriptor = files.opened(part, os.O_WRONLY | os.O_APPEND)
+            files.check_own(part, descriptor)
+            return descriptor
+        if os.path.lexists(part):
+            os.unlink(part)
+        return files.opened(part, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+
+    def _finish(self, path: bytes, file: File, crc: int, *, put: bool) -> None:
+        """Gives a whole file its mode and time, and keeps what is known of it."""
+        _set_mode(path, file.mode)
+        os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
+        mtime_ns = os.stat(path).st_mtime_ns
+        self.pushed.note(file.name, Entry(file.size, mtime_ns, file.mtime_ns, crc, put))
+
+    def _link(self, file: File, path: bytes, part: bytes) -> None:
+        if os.path.islink(path) and os.readlink(path) == encoded(file.link):
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.lexists(part):
+            os.unlink(part)
+        os.symlink(encoded(file.link), part)
+        made = os.lstat(part)
+        entry = Entry(made.st_size, made.st_mtime_ns, file.mtime_ns, crc=0, put=True)
+        self.pushed.note(file.name, entry)
+        os.replace(part, path)
+        self.inside.clear()  # other names may lead elsewhere now
+
+    def _check_links(self) -> None:
+        """Removes links that lead out through one another; LaunchError if there are any."""
+        for file in self.files:
+            path = self._path(file.name)
+            if file.link and files.leads_out(self.into, path):
+                os.unlink(path)
+                raise LaunchError(f"{file.name!a}: leads out of the folder, through other links")
+
+
+def _check(file: File) -> None:
+    """Raises LaunchError for what would lie, or lead, outside of the folder."""
+    if not files.is_below(file.name) or file.name.split("/")[-1] == STATE:
+        raise LaunchError(
+            f"{file.name!a}: expected the name of a file below the folder; nothing was taken"
+        )
+    leads = os.path.normpath(os.path.join(os.path.dirname(file.name), file.link))
+    if leads.split("/")[0] in {"", ".."}:
+        raise LaunchError(
+            f"{file.name!a}: leads out of the folder, to {file.link!a}; nothing was taken"
+        )
+
+
+def _set_mode(path: bytes, mode: int) -> None:
+    if os.stat(path).st_mode & 0o777 != mode:
+        os.chmod(path, mode)
+
+
+def _why(error: Exception, into: str) -> str:
+    """What a person is told, in one line."""
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.errno in _FULL:
+        return f"{shown(encoded(into))}: {error.strerror}; make room there, then push again"
+    name = error.filename if isinstance(error.filename, bytes) else encoded(into)
+    return f"{shown(name)}: cannot be written or read ({error.strerror})"
+
+
+def main() -> None:
+    """Serves one master on this process's stdin and stdout; exits 1 where files did not come."""
+    master = Master()
+    message: dict[str, Any] = {"into": "."}
+    try:
+        message = master.message()
+        if message["do"] == "look":
+            _compare(master, message)
+        elif message["do"] == "take":
+            os.umask(os.umask(0o077) | 0o022)  # a new folder is its owner's to write to
+            lease.hold(message.get("who"))
+            Receiver(master, message).run()
+        else:
+            raise ProtocolError(f"expected files to take or compare, got {message['do']!a}")
+    except (OSError, LaunchError, ValueError, OverflowError) as error:
+        with contextlib.suppress(OSError):
+            master.say(say="failed", why=_why(error, message.get("into", ".")))
+        sys.exit(1)

@@ -1,0 +1,279 @@
+"""What the machine of an agent counts, so that the work of others beside a job can be told.
+
+Standard library only and Python 3.8 or newer, as the agent that it is sent with.
+"""
+
+from __future__ import annotations  # the syntax of the types below, on Python 3.8
+
+import math
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launch.remote.machine import boot_id
+from launch.remote.processes import Lines, descendants
+
+POWERCAP = Path("/sys/class/powercap")
+_NONE = "no RAPL there, as on virtual machines"
+_DENIED = "RAPL may be read by root alone there (permission denied)"
+
+
+class Rapl:
+    """Joules of the processors and, where it has a counter, of the memory since the first look."""
+
+    def __init__(self, folder: Path = POWERCAP) -> None:
+        self._folder = folder
+        self._zones: list[Path] = []
+        self._before: dict[Path, int] = {}
+        self._microjoules = 0
+
+    def look(self) -> float | str:
+        """The joules, or why they are not known."""
+        try:
+            self._zones = self._zones or list(zones(self._folder))
+            now = {zone: _whole(zone / "energy_uj") for zone in self._zones}
+            if self._before:
+                ranges = {zone: _whole(zone / "max_energy_range_uj") for zone in self._zones}
+                self._microjoules += used(self._before, now, ranges)
+        except PermissionError:
+            return _DENIED
+        except (OSError, ValueError) as error:
+            return f"RAPL cannot be read: {error}"
+        self._before = now
+        return self._microjoules / 1e6 if now else _NONE
+
+
+def zones(folder: Path) -> Iterator[Path]:
+    """The folders of what is to be added up: each package, and memory, which no package holds.
+
+    What else there is, is part of a package (core, uncore) or holds them all (psys).
+    """
+    for zone in sorted(folder.glob("intel-rapl:*")):
+        name = _counter_text(zone / "name")
+        if name.startswith("package") or name == "dram":
+            yield zone
+
+
+def used(before: Mapping[Path, int], now: Mapping[Path, int], ranges: Mapping[Path, int]) -> int:
+    """Microjoules between two looks; a counter that fell has passed its range and begun again."""
+    return sum(
+        count - before[zone] + (ranges[zone] if count < before[zone] else 0)
+        for zone, count in now.items()
+    )
+
+
+class Power:
+    """Joules of something whose watts are told now and then: trapezia between what was told."""
+
+    def __init__(self) -> None:
+        self._at = self._watts = 0.0
+        self._joules: float | None = None
+
+    def tell(self, at: float, watts: float) -> None:
+        """Takes the watts of a time; the same time again changes nothing."""
+        if self._joules is None:
+            self._joules = 0.0
+        elif at > self._at:
+            self._joules += (at - self._at) * (watts + self._watts) / 2
+        self._at, self._watts = at, watts
+
+    def joules(self, now: float) -> float:
+        """Since the first time told, as if the last watts told held until now."""
+        return (self._joules or 0.0) + max(0.0, now - self._at) * self._watts
+
+
+def watts(lines: Sequence[str]) -> float | None:
+    """Of all GPUs, by lines of index, utilization.gpu and power.draw; None where one tells none."""
+    try:
+        return sum(float(line.split(",")[2]) for line in lines) if lines else None
+    except (IndexError, ValueError):
+        return None
+
+
+def _whole(path: Path) -> int:
+    return int(_counter_text(path))
+
+
+def _counter_text(path: Path) -> str:
+    """What a file of the kernel holds; never waits for someone to write it."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return os.read(file, 256).decode("ascii").strip()
+    finally:
+        os.close(file)
+
+
+_EVERY_SECONDS = 5.0
+# What was told longer ago says nothing of the power now.
+_STALE_SECONDS = 3 * _EVERY_SECONDS
+_FORMAT = "--format=csv,noheader,nounits"
+
+
+class Gpus:
+    """How busy the GPUs are, what they use and which programs are on them, as last told."""
+
+    def __init__(self) -> None:
+        self._use = _Query("--query-gpu=index,utilization.gpu,power.draw")
+        self._power = Power()
+        self._programs = _Query("--query-compute-apps=pid")
+
+    def look(self, now: float) -> dict[str, float]:
+        """The share of time that each GPU was busy, by its index."""
+        return dict(filter(None, map(_busy, self._use.look(now))))
+
+    def energy(self, now: float) -> float | str:
+        """Joules of all of them since they first told their power, or why that is not known."""
+        if not self._use.told or now - self._use.told_at > _STALE_SECONDS:
+            return self._use.silence
+        all_watts = watts(self._use.told)
+        if all_watts is None:
+            return "nvidia-smi tells no power of some GPU there"
+        self._power.tell(self._use.told_at, all_watts)
+        return self._power.joules(now)
+
+    def others(self, now: float) -> list[int]:
+        """The pids of programs on the GPUs that this process has not started.
+
+        In a container the driver may tell pids of the machine: those are not known here.
+        """
+        told = {int(line) for line in self._programs.look(now) if line.isdigit()}
+        if not told:
+            return []
+        foreign = told - {os.getpid(), *descendants(os.getpid())}
+        return sorted(pid for pid in foreign if os.path.isdir(f"/proc/{pid}"))  # noqa: PTH112
+
+
+class _Query:
+    """Asks nvidia-smi now and then, and never waits for the answer: it comes with a later beat."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._program = shutil.which("nvidia-smi")
+        self.silence = "nvidia-smi told nothing there" if self._program else "no nvidia-smi there"
+        self._query: subprocess.Popen[bytes] | None = None
+        self._answer: Lines | None = None
+        self._asked = -math.inf
+        self._said: list[str] = []
+        self.told: list[str] = []
+        self.told_at = 0.0
+
+    def look(self, now: float) -> list[str]:
+        """The lines that it last told."""
+        if self._query is not None:
+            self._read(now)
+        elif self._program is not None and now - self._asked >= _EVERY_SECONDS:
+            self._ask(now)
+        return self.told
+
+    def _ask(self, now: float) -> None:
+        self._asked, self._said = now, []
+        try:
+            self._query = subprocess.Popen(
+                [str(self._program), self._what, _FORMAT],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            self._program = None
+            return
+        assert self._query.stdout is not None
+        self._answer = Lines(self._query.stdout.fileno())
+
+    def _read(self, now: float) -> None:
+        assert self._query is not None
+        assert self._query.stdout is not None
+        assert self._answer is not None
+        lines, closed = self._answer.read()
+        self._said += lines
+        if closed and self._query.poll() is not None:
+            self.told, self.told_at = self._said, self._asked
+            self._query.stdout.close()
+            self._query = None
+        elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not asked again
+            self._query.kill()
+            self._program, self.told, self._said = None, [], []
+
+
+def _busy(line: str) -> tuple[str, float] | None:
+    """('0', 0.97) of '0, 97, 61.2'; None for '0, [N/A], 61.2', as with MIG."""
+    index, _, rest = line.partition(",")
+    try:
+        return index.strip(), float(rest.partition(",")[0]) / 100
+    except ValueError:
+        return None
+
+
+# Clocks are asked for seldom and of few cores: a kernel may take 10 ms to find one out.
+_SLOW_SECONDS, _MOST_CORES = 5.0, 4
+_CPUS = Path("/sys/devices/system/cpu")
+_TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+
+
+class Counters:
+    """The counters of this machine since it started; launch/job/interference.py explains them."""
+
+    def __init__(self) -> None:
+        self._looked = -math.inf
+        self._slow: dict[str, Any] = {}
+        self._rapl = Rapl()
+
+    def look(self, now: float, children_seconds: float, cores: set[int]) -> dict[str, Any]:
+        """The counters now; children have used so many processor seconds, on these cores."""
+        if now - self._looked >= _SLOW_SECONDS:
+            self._looked = now
+            clocks = [
+                _number(_CPUS / f"cpu{core}/cpufreq/scaling_cur_freq")
+                for core in sorted(cores)[:_MOST_CORES]
+            ]
+            counts = _CPUS.glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
+            self._slow = {
+                "machine": boot_id(),
+                "clock": max(clocks, default=0) / 1e6,
+                "throttled": sum(map(_number, counts)),
+            }
+        return {
+            **self._slow,
+            **processors(_text(Path("/proc/stat"))),
+            "ours": _own_seconds() + children_seconds,
+            "swapped": swapped(_text(Path("/proc/vmstat"))),
+            "energy": {"rapl": self._rapl.look()},
+        }
+
+
+def processors(stat: str) -> dict[str, float]:
+    """How many there are, and the seconds they were busy and stolen: /proc/stat, proc(5)."""
+    lines = [line.split() for line in stat.splitlines() if line.startswith("cpu")]
+    total = [int(word) for word in lines[0][1:9]] if lines else [0] * 8
+    user, nice, system, _, _, irq, softirq, stolen = total
+    busy = user + nice + system + irq + softirq
+    return {"cores": max(0, len(lines) - 1), "busy": busy / _TICKS, "stolen": stolen / _TICKS}
+
+
+def swapped(vmstat: str) -> int:
+    """Bytes to and from swap: /proc/vmstat."""
+    words = [line.split() for line in vmstat.splitlines() if line.startswith("pswp")]
+    return sum(int(count) for _, count in words) * _PAGE_BYTES
+
+
+def _own_seconds() -> float:
+    """Processor seconds of the agent and of what it started that has ended."""
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in both)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int:
+    """What a file of the kernel holds; 0 where it does not tell."""
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else 0

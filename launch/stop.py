@@ -1,0 +1,35 @@
+"""Ends what any master started on hosts."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from launch.hosts import Host
+from launch.remote.errors import LaunchError
+from launch.remote.lease import listed
+from launch.transport.client import Talk, together
+from launch.transport.line import Start
+
+_SECONDS = 15.0
+
+
+def stop(hosts: Sequence[Host], start: Start, say: Callable[[str], None]) -> int:
+    """Ends on every host, side by side, what is found by its lease; how many hosts could not be."""
+    told = together(lambda host: _stopped(host, start), hosts, len(hosts))
+    for host, (line, _) in zip(hosts, told, strict=True):
+        say(f"{host.name}: {line}")
+    return sum(not done for _, done in told)
+
+
+def _stopped(host: Host, start: Start) -> tuple[str, bool]:
+    try:
+        with closing(Talk(host, start, "stop")) as talk:
+            answer = talk.ask({"do": "end"}, _SECONDS, "ended")
+    except LaunchError as error:
+        return str(error).removeprefix(f"{host.name}: "), False
+    who, others = answer["who"], listed(answer.get("others", []))
+    also = f"; other users hold leases too, and end theirs: {others}" if others else ""
+    if not who:
+        return f"nothing of this program runs there{also}", True
+    if answer.get("left"):
+        return f"not ended within {_SECONDS:.0f} s: what {who} runs there{also}", False
+    return f"ended what {who} ran there{also}", True

@@ -1,0 +1,1 @@
+"""How a program on a host is reached: pipes here, SSH elsewhere."""

@@ -1,0 +1,160 @@
+"""Host keys: a host's own is checked against those a person has, never taken in silence."""
+
+import binascii
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fabric import Connection
+from paramiko.client import MissingHostKeyPolicy, SSHClient
+from paramiko.hostkeys import HostKeyEntry, HostKeys
+from paramiko.ssh_exception import SSHException
+
+from launch.remote.errors import LaunchError
+
+_GLOBAL = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"]
+_USER = ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
+_APPENDING = threading.Lock()
+# Bytes of a key or certificate; one of 16384 bits has 2 kB.
+_MOST_KEY = 1 << 13
+_TAKES_NEW = {"accept-new", "no", "off"}
+
+
+class UnknownKeyError(SSHException):
+    """The host's key stands in no file of known hosts."""
+
+
+class _Refuse(MissingHostKeyPolicy):
+    def __init__(self, files: list[Path]) -> None:
+        self._files = files
+
+    def missing_host_key(self, client: SSHClient, hostname: str, key: Any) -> None:
+        """Raises UnknownKeyError with the key's fingerprint."""
+        raise UnknownKeyError(
+            f"its key ({key.get_name()} {key.fingerprint}) is not in {self._files[0]}; compare it "
+            f"with the host's own (ssh-keygen -lf /etc/ssh/ssh_host_..._key.pub there), then log "
+            f"in once with ssh, or give --accept-new"
+        )
+
+
+class _AcceptNew(MissingHostKeyPolicy):
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def missing_host_key(self, client: SSHClient, hostname: str, key: Any) -> None:
+        """Appends the key to the file of known hosts, which holds it from now on."""
+        line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _APPENDING, self._file.open("a+b") as file:
+                file.seek(max(0, file.tell() - 1))
+                start = b"" if file.read() in {b"", b"\n"} else b"\n"
+                file.write(start + line.encode())
+        except OSError as error:
+            raise LaunchError(f"{self._file}: cannot be written ({error.strerror})") from error
+
+
+class KnownHosts:
+    """The files of known hosts, each read once, however many hosts are in them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read: dict[Path, _Keys] = {}
+
+    def check_keys(self, connection: Connection, *, accept_new: bool) -> None:
+        """Makes the connection refuse a key that differs from what is known, or is not known.
+
+        Fabric knows no files of known hosts and takes any key. A new one is taken where the person
+        says so, or their ssh configuration does (StrictHostKeyChecking).
+        """
+        said = connection.ssh_config
+        files = files_of(connection)
+        name = known_as(connection)
+        for file in [*_files(said.get("globalknownhostsfile", _GLOBAL)), *files]:
+            for entry in self._keys(file).of(name):
+                connection.client.get_host_keys().add(name, entry.key.get_name(), entry.key)
+        takes = accept_new or said.get("stricthostkeychecking", "").lower() in _TAKES_NEW
+        policy = _AcceptNew(files[0]) if takes else _Refuse(files)
+        connection.client.set_missing_host_key_policy(policy)
+
+    def _keys(self, file: Path) -> "_Keys":
+        with self._lock:
+            if file not in self._read:
+                self._read[file] = _Keys(file)
+            return self._read[file]
+
+
+class _Keys:
+    """The keys of a file, by the names they stand under; hashed names are tried one by one."""
+
+    def __init__(self, file: Path) -> None:
+        self._named: dict[str, list[HostKeyEntry]] = {}
+        self._hashed: list[tuple[str, HostKeyEntry]] = []
+        for entry in _entries(file):
+            for name in entry.hostnames:
+                if name.startswith("|1|"):
+                    self._hashed.append((name, entry))
+                else:
+                    self._named.setdefault(name, []).append(entry)
+
+    def of(self, name: str) -> Iterator[HostKeyEntry]:
+        """What stands in the file of a host."""
+        yield from self._named.get(name, [])
+        for hashed, entry in self._hashed:
+            with contextlib.suppress(ValueError, AssertionError):  # no hash of anything
+                if HostKeys.hash_host(name, hashed) == hashed:
+                    yield entry
+
+
+def known_as(connection: Connection) -> str:
+    """How a host's key is listed: by its name, with the port if that is not 22."""
+    return connection.host if connection.port == 22 else f"[{connection.host}]:{connection.port}"
+
+
+def files_of(connection: Connection) -> list[Path]:
+    """The person's own files of known hosts, for this host; new keys go to the first."""
+    return _files(connection.ssh_config.get("userknownhostsfile", _USER))
+
+
+def _files(names: list[str]) -> list[Path]:
+    named = [name for name in names if name.lower() != "none"]
+    return [Path(os.path.expanduser(name)) for name in named] or [Path(os.devnull)]  # noqa: PTH111
+
+
+def _entries(file: Path) -> Iterator[HostKeyEntry]:
+    if not file.is_file():
+        return
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise LaunchError(f"{file}: cannot be read as known hosts: {error.strerror}") from error
+    for line in lines:
+        entry = _entry(line)
+        if entry is not None:
+            yield entry
+
+
+def _entry(line: str) -> HostKeyEntry | None:
+    """The entry on a line; None where it has none that can be used, which ssh passes over too."""
+    words = line.split()[:3]
+    if len(words) < 3 or words[0].startswith(("#", "@")) or not _is_whole(words[2]):
+        return None
+    try:
+        return HostKeyEntry.from_line(" ".join(words))
+    except Exception:  # noqa: BLE001 - paramiko and cryptography raise errors of many classes
+        return None
+
+
+def _is_whole(key: str) -> bool:
+    """Whether the fields of a key are as long as they say; paramiko pads them with zeros."""
+    try:
+        blob = binascii.a2b_base64(key)
+    except ValueError:
+        return False
+    at = 0
+    while at + 4 <= len(blob):
+        at += 4 + int.from_bytes(blob[at : at + 4], "big")
+    return 0 < at == len(blob) <= _MOST_KEY

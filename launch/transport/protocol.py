@@ -1,0 +1,483 @@
+"""Messages of programs on hosts: the one check of all that a host sends. Pure.
+
+A host is trusted for its own processes only. A line that begins as a message does has to be one, of
+a known kind and with fields of their types and ranges; ProtocolError if it is not. Other lines are
+what a host prints beside messages, and are skipped. Unknown fields are dropped.
+"""
+
+import ipaddress
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NoReturn, NotRequired, Required, TypedDict
+
+import msgspec
+from msgspec import Meta
+
+from launch.remote.errors import ProtocolError
+
+# Of a message: an agent passes on what a pipe held and a line of 1 MiB, each byte as six at most.
+MOST_LINE = 8 << 20
+# Of what a host prints beside messages, such as a program that a start-up file left running.
+_MOST_NOISE = 16 << 20
+_MOST = 10**15
+
+_Word = Annotated[str, Meta(max_length=4096)]
+_Text = Annotated[str, Meta(max_length=1 << 16)]
+# As long as a variable of Linux may be, and a line of pip.
+_Long = Annotated[str, Meta(max_length=1 << 20)]
+_Id = Annotated[str, Meta(max_length=100)]
+_Whole = Annotated[int, Meta(ge=0, le=_MOST)]
+_Bytes = Annotated[int, Meta(ge=0, le=2**62)]
+_Crc = Annotated[int, Meta(ge=0, lt=2**32)]
+_Number = Annotated[float, Meta(ge=0, le=1e15)]
+_Port = Annotated[int, Meta(ge=0, le=65535)]
+_Ids = list[_Id]
+_Words = Annotated[list[_Word], Meta(max_length=10_000)]
+_Cores = Annotated[list[Annotated[int, Meta(ge=0, le=10**6)]], Meta(min_length=1)]
+
+
+class _Nothing(TypedDict):
+    pass
+
+
+class _Hello(TypedDict):
+    pid: _Whole
+
+
+class _Energy(TypedDict, total=False):
+    rapl: _Number | _Word
+    gpu: _Number | _Word
+
+
+class _Machine(TypedDict, total=False):
+    """All of it, or nothing while no process runs."""
+
+    machine: _Word
+    cores: _Whole
+    busy: _Number
+    ours: _Number
+    stolen: _Number
+    swapped: _Whole
+    throttled: _Whole
+    clock: _Number
+    gpu_programs: Annotated[list[_Whole], Meta(max_length=10_000)]
+    energy: _Energy
+
+
+class _Beat(TypedDict):
+    at: _Number
+    stopped: _Ids
+    cpu: dict[_Id, _Number]
+    gpu: dict[_Id, _Number]
+    machine: _Machine
+
+
+class _Started(TypedDict):
+    id: _Id
+    pid: _Whole
+
+
+class _Refused(TypedDict):
+    id: _Id
+    why: _Text
+
+
+class _Lines(TypedDict):
+    id: _Id
+    lines: list[str]
+
+
+class _Exit(TypedDict, total=False):
+    id: Required[_Id]
+    code: Annotated[int, Meta(ge=-255, le=255)]
+    signal: Annotated[int, Meta(ge=1, le=128)]
+
+
+class _PortAnswer(TypedDict, total=False):
+    port: Required[_Port]
+    why: _Text
+
+
+class _Ending(TypedDict):
+    why: _Text
+    stopped: bool
+
+
+class _Rejected(TypedDict):
+    why: _Text
+
+
+class _Gpu(TypedDict):
+    index: _Word
+    name: _Word
+    memory: _Word
+    used: _Word
+    compute_cap: _Word
+    mig: _Word
+    driver: _Word
+
+
+class _Holder(TypedDict, total=False):
+    user: _Word
+    master: _Word
+    process: _Whole
+    since: _Word
+    pid: _Whole
+
+
+class _Other(TypedDict):
+    user: _Word
+    pid: _Whole
+
+
+class _Facts(TypedDict):
+    """What launch/remote/machine.py, launch/remote/interpreter.py and bench/libraries.py find."""
+
+    hostname: _Word
+    user: _Word
+    machine: _Word
+    system: _Word
+    architecture: _Word
+    processor: _Word
+    cores: _Cores
+    load: _Number
+    memory_mib: _Whole
+    available_mib: _Whole
+    addresses: dict[_Word, _Word]
+    reached: Annotated[list[_Word], Meta(max_length=1)]
+    master: Annotated[list[_Word], Meta(max_length=1)]
+    disk: _Text
+    free_bytes: _Bytes
+    disk_problem: _Text
+    gpus: Annotated[list[_Gpu], Meta(max_length=1000)]
+    gpu_problem: _Text
+    gpu_processes: Annotated[list[_Whole], Meta(max_length=10_000)]
+    cuda_driver: NotRequired[_Word]
+    tree: _Text
+    code: _Word
+    code_problem: _Text
+    commit: _Word
+    shell: _Text
+    login_shell: _Text
+    python: _Word
+    mxnet: _Word
+    dist_kvstore: bool
+    cuda: bool
+    libraries: _Words
+    python_problem: _Text
+    python_variables: NotRequired[_Words]
+    features: NotRequired[_Words]
+    numpy: NotRequired[_Word]
+    simplejpeg: NotRequired[_Word]
+    opencv: NotRequired[dict[_Word, _Word]]
+    cuda_runtime: NotRequired[_Word]
+    variables: dict[_Word, _Long]
+    holder: _Holder
+    others: Annotated[list[_Other], Meta(max_length=100)]
+    time: _Number
+
+
+class _Where(TypedDict):
+    addresses: dict[_Word, _Word]
+    reached: Annotated[list[_Word], Meta(max_length=1)]
+
+
+class _Held(TypedDict):
+    """What a host holds of one data set: bench/data/partition.py."""
+
+    lines: list[_Word]
+    share: tuple[_Whole, _Whole] | None
+
+
+class _Contents(TypedDict):
+    contents: list[_Held]
+
+
+class _Listening(TypedDict):
+    port: Annotated[int, Meta(ge=1, le=65535)]
+
+
+class _Reached(TypedDict):
+    failed: dict[_Word, _Text]
+
+
+class _Measured(TypedDict):
+    ms: _Number
+    mb_s: _Number
+
+
+class _Failed(TypedDict):
+    why: _Text
+
+
+class _Ended(TypedDict, total=False):
+    who: Required[_Text]
+    left: bool
+    others: Annotated[list[_Other], Meta(max_length=100)]
+
+
+class _Done(TypedDict):
+    code: int
+    lines: Annotated[list[_Long], Meta(max_length=100)]
+
+
+class _There(TypedDict, total=False):
+    crc: Required[_Crc]
+    part: _Bytes
+
+
+class _Has(TypedDict):
+    files: list[Literal["same"] | _There | None]
+
+
+class _Compared(TypedDict):
+    done: _Bytes
+    total: _Bytes
+
+
+class _Seen(TypedDict):
+    differs: list[tuple[_Text, _Text]]
+    strange: list[_Text]
+
+
+Kinds = Mapping[bytes, msgspec.json.Decoder[Any]]
+
+
+def _kinds(**types: Any) -> Kinds:
+    return {name.encode(): msgspec.json.Decoder(one) for name, one in types.items()}
+
+
+AGENT = _kinds(
+    hello=_Hello,
+    beat=_Beat,
+    started=_Started,
+    refused=_Refused,
+    event=_Lines,
+    output=_Lines,
+    exit=_Exit,
+    stopped=_Nothing,
+    leased=_Nothing,
+    port=_PortAnswer,
+    ending=_Ending,
+    rejected=_Rejected,
+)
+# Of programs that answer one question with one message; of those that take or compare files.
+ANSWERS = _kinds(
+    facts=_Facts,
+    where=_Where,
+    contents=_Contents,
+    listening=_Listening,
+    reached=_Reached,
+    measured=_Measured,
+    failed=_Failed,
+    broken=_Failed,
+    ended=_Ended,
+    done=_Done,
+    lacking=_Nothing,
+)
+RECEIVER = _kinds(has=_Has, finished=_Nothing, failed=_Failed, beat=_Compared, seen=_Seen)
+_SAY = re.compile(rb'\{"say": ?"([a-z]{1,16})"')
+_BEGINNING = b'{"say"'
+# What a terminal takes for a command: CSI, OSC and the short ones.
+_ESCAPE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|\x9d)[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -~]?"
+)
+
+
+def decoded(line: bytes, kinds: Kinds) -> tuple[str, dict[str, Any]] | None:
+    """The kind and the fields of the message on a line; None for a line that begins as none does.
+
+    ProtocolError if it is not a message of these kinds. Texts are clean, but what processes print.
+    """
+    if not line.startswith(_BEGINNING):
+        return None
+    found = _SAY.match(line)
+    decoder = kinds.get(found[1]) if found else None
+    if found is None or decoder is None:
+        raise ProtocolError(f"expected a message of a known kind, got {_shown(line)}")
+    say = found[1].decode()
+    try:
+        values: dict[str, Any] = decoder.decode(line)
+    except RecursionError:
+        raise ProtocolError(f"{say}: expected a message, got one nested too deep") from None
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"{say}: {_cut(str(error))}") from None
+    except ValueError:  # such as a surrogate: half of a file's name that is no UTF-8
+        values = _decoded_slowly(say, line, decoder)
+    return say, values if say in {"output", "event"} else clean(values)
+
+
+def _decoded_slowly(say: str, line: bytes, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any]:
+    try:
+        raw = json.loads(line, parse_constant=_refuse)
+        values: dict[str, Any] = msgspec.convert(raw, decoder.type)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"{say}: {_cut(str(error))}") from None
+    except (ValueError, RecursionError):
+        raise ProtocolError(f"{say}: expected JSON, got {_shown(line)}") from None
+    return values
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _shown(line: bytes) -> str:
+    return ascii(line[:60].decode("utf-8", "replace"))
+
+
+def _cut(text: str) -> str:
+    return str(clean(text))[:200]
+
+
+def clean(value: Any) -> Any:
+    """What a host said, its texts without what a terminal would take for a command."""
+    if isinstance(value, str):
+        if value.isprintable():
+            return value
+        return "".join(c if c.isprintable() else " " for c in _ESCAPE.sub("", value))
+    if isinstance(value, list):
+        return [clean(one) for one in value]
+    if isinstance(value, dict):
+        return {clean(name): clean(one) for name, one in value.items()}
+    return value
+
+
+class Noise:
+    """What a host prints beside messages: skipped, and bounded."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def skip(self, line: bytes) -> None:
+        """Takes a line that is no message; ProtocolError if there is too much of that."""
+        self._bytes += len(line) + 1
+        if self._bytes > _MOST_NOISE:
+            raise ProtocolError(
+                f"it printed over {_MOST_NOISE >> 20} MiB beside messages, the last {_shown(line)}"
+            )
+
+
+def answer(line: bytes, number: int) -> tuple[str, dict[str, Any]] | None:
+    """The kind and the fields of the answer to the question of this number, as `decoded`.
+
+    None for noise, and for answers to other questions.
+    """
+    if not line.startswith(_BEGINNING) or _number(line) != number:
+        return None
+    found = decoded(line, ANSWERS)
+    if found is not None:
+        for address in found[1].get("addresses", {}).values():
+            if not _is_ipv4(address):
+                raise ProtocolError(f"{found[0]}: expected IPv4 addresses, got {address[:60]!a}")
+    return found
+
+
+class _Numbered(msgspec.Struct):
+    n: Any = None
+
+
+def _number(line: bytes) -> Any:
+    """The number of the question that an answer is to; ProtocolError if it is no JSON."""
+    try:
+        return msgspec.json.decode(line, type=_Numbered).n
+    except RecursionError:
+        raise ProtocolError("expected an answer, got one nested too deep") from None
+    except ValueError:
+        try:
+            return json.loads(line)["n"]
+        except (ValueError, LookupError, RecursionError):
+            raise ProtocolError(f"expected an answer as JSON, got {_shown(line)}") from None
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+# What an agent says once for each command, or for each process.
+_ANSWERS = {"leased": "lease", "port": "port", "stopped": "stop"}
+# An agent beats once a second; those of a time in which this machine was held come at once.
+_BEATS_AHEAD, _BEATS_PER_SECOND = 60, 2.0
+_MACHINE = frozenset(("machine", "cores", "busy", "ours", "gpu_programs"))
+
+
+class AgentMessages:
+    """What the agent of one host may say next, by what it was asked: about its processes alone.
+
+    No clock of its own; `asked` and `read` may be called by two threads.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._processes: dict[str, str] = {}
+        self._over = False
+        self._asked: Counter[str] = Counter(hello=1)
+        self._began, self._beats = now, 0
+        self._noise = Noise()
+
+    def asked(self, command: Mapping[str, Any]) -> None:
+        """Takes a command that is sent to the agent."""
+        do = command["do"]
+        if do == "start":
+            if self._over:  # another job, whose processes may have the same names
+                self._processes, self._over = {}, False
+            self._processes[command["id"]] = "asked"
+        self._over = self._over or do == "stop"
+        self._asked[do] += 1
+
+    def read(self, line: bytes, now: float) -> tuple[str, dict[str, Any]] | None:
+        """The kind and fields of the message on a line; None for noise. ProtocolError if wrong."""
+        found = decoded(line, AGENT)
+        if found is None:
+            self._noise.skip(line)
+            return None
+        say, values = found
+        if say in {"event", "output"}:
+            if values["id"] not in self._processes:
+                self._refuse_id(say, values["id"])
+        elif say == "beat":
+            self._beat(values, now)
+        elif say in {"started", "refused", "exit"}:
+            self._turn(say, values)
+        elif say == "rejected":
+            raise ProtocolError(f"it rejected a command: {values['why']}")
+        elif say != "ending":
+            self._answered(say)
+        return found
+
+    def _refuse_id(self, say: str, name: str) -> NoReturn:
+        raise ProtocolError(f"{say}: expected a process that was started there, got {name[:60]!a}")
+
+    def _turn(self, say: str, values: dict[str, Any]) -> None:
+        """A process begins once and ends once."""
+        name = values["id"]
+        if name not in self._processes:
+            self._refuse_id(say, name)
+        known = self._processes[name]
+        if known == "ended" or (say in {"started", "refused"} and known != "asked"):
+            raise ProtocolError(f"{say}: {name} was reported twice")
+        if say == "exit" and len({"code", "signal"} & set(values)) != 1:
+            raise ProtocolError("exit: expected an exit code or a signal")
+        self._processes[name] = "started" if say == "started" else "ended"
+
+    def _beat(self, values: dict[str, Any], now: float) -> None:
+        self._beats += 1
+        if self._beats > _BEATS_AHEAD + _BEATS_PER_SECOND * (now - self._began):
+            raise ProtocolError("beat: expected one per second, got more than twice as many")
+        for name in (*values["cpu"], *values["stopped"]):
+            if name not in self._processes:
+                self._refuse_id("beat", name)
+        machine = values["machine"]
+        if machine and not machine.keys() >= _MACHINE:
+            raise ProtocolError(f"beat: expected {', '.join(sorted(_MACHINE))} of the machine")
+
+    def _answered(self, say: str) -> None:
+        command = _ANSWERS.get(say, say)
+        if self._asked[command] < 1:
+            raise ProtocolError(f"{say}: expected no answer, for nothing was asked")
+        self._asked[command] -= 1

@@ -1,0 +1,118 @@
+"""Sockets to SSH servers: as many at once as this process may have files open."""
+
+import contextlib
+import resource
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from paramiko.channel import Channel
+from paramiko.ssh_exception import SSHException
+from paramiko.transport import Transport
+
+from launch.remote.errors import LaunchError
+
+CONNECT_SECONDS = 10.0
+# Shorter than to connect, so that silence is reported as such.
+BANNER_SECONDS = 8.0
+# A key exchange needs a processor here, and its deadlines count while it waits for one.
+_HANDSHAKES = 16
+_MOST_FILES, _FILES_APIECE, _OWN_FILES = 65536, 2, 100
+_POLL_SECONDS = 0.02
+
+
+class Limits:
+    """How many connections are made at once: by open files, and by gateway; not by host.
+
+    A server that answers takes its turn for the key exchange, which one that does not never gets.
+    """
+
+    def __init__(self) -> None:
+        self._files = raised_limit()
+        room = (self._files - _OWN_FILES - _open_files()) // _FILES_APIECE
+        self._room = threading.BoundedSemaphore(max(1, room))
+        self.handshakes = threading.Semaphore(_HANDSHAKES)
+        self._lock = threading.Lock()
+        self._gates: dict[str, threading.Semaphore] = {}
+
+    def take(self) -> None:
+        """Keeps room for a connection, waiting for those that fail; LaunchError if all are used."""
+        if not self._room.acquire(timeout=3 * CONNECT_SECONDS):
+            raise LaunchError(
+                f"this machine: a process may have {self._files} files open, expected more for so "
+                f"many hosts; raise it with ulimit -n"
+            )
+
+    def give(self) -> None:
+        """Gives up the room of a connection that is closed."""
+        self._room.release()
+
+    @contextmanager
+    def through(self, gateway: str, at_once: int) -> Iterator[None]:
+        """One of so many at once through a gateway."""
+        with self._lock:
+            gate = self._gates.setdefault(gateway, threading.Semaphore(at_once))
+        with gate:
+            yield
+
+
+def raised_limit() -> int:
+    """How many files this process may have open, which is made as many as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return _MOST_FILES if soft == resource.RLIM_INFINITY else soft
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return soft
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def dial(host: str, port: int) -> socket.socket:
+    """A socket to a server that has begun to talk; OSError or SSHException if it does not."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    deadline = time.monotonic() + CONNECT_SECONDS
+    for at, (family, kind, protocol, _, address) in enumerate(found):
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.settimeout(max(1.0, (deadline - time.monotonic()) / (len(found) - at)))
+            made.connect(address)
+            made.settimeout(None)
+            _await_talk(made)
+        except (OSError, SSHException):
+            made.close()
+            if at == len(found) - 1:
+                raise
+        else:
+            return made
+    raise OSError(f"{host} has no address")
+
+
+def _await_talk(made: socket.socket) -> None:
+    """Returns once the server says something, as SSH servers do first, or has closed."""
+    poll = select.poll()
+    poll.register(made, select.POLLIN)
+    if not poll.poll(BANNER_SECONDS * 1000):
+        raise SSHException("Error reading SSH protocol banner")
+
+
+def dial_through(gateway: Transport, host: str, port: int) -> Channel:
+    """As `dial`, from a gateway that this is connected to."""
+    made: Channel = gateway.open_channel(
+        "direct-tcpip", (host, port), ("", 0), timeout=CONNECT_SECONDS
+    )
+    deadline = time.monotonic() + BANNER_SECONDS
+    while not made.recv_ready() and not made.closed and not made.eof_received:
+        if time.monotonic() > deadline:
+            made.close()
+            raise SSHException("Error reading SSH protocol banner")
+        time.sleep(_POLL_SECONDS)
+    return made

@@ -1,0 +1,368 @@
+"""SSH: programs of ours on other hosts, over Fabric, as a person's SSH is set up."""
+
+import contextlib
+import logging
+import random
+import shlex
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fabric import Config, Connection
+from paramiko.agent import AgentRequestHandler
+from paramiko.buffered_pipe import BufferedPipe
+from paramiko.channel import Channel
+from paramiko.ssh_exception import SSHException
+
+from launch.hosts import Host, Login
+from launch.remote.errors import LaunchError, ProtocolError
+from launch.transport import ssh_config
+from launch.transport.host_keys import KnownHosts
+from launch.transport.line import FLAGS, LOADER, STARTUP, Line, here, new_mark, sources, split
+from launch.transport.protocol import clean
+from launch.transport.sockets import BANNER_SECONDS, CONNECT_SECONDS, Limits, dial, dial_through
+from launch.transport.ssh_errors import sentence
+
+_LINE_END_SECONDS = 1.0
+_NOISE_BYTES = 1 << 20
+# Twice paramiko's window, which it does not enforce.
+_MOST_UNREAD = 4 << 20
+# Run by the login shell, whatever it is. The first mark comes once its start-up files are done.
+_REMOTE = (
+    "printf '\\n%s\\n' '{mark}' || { echo 'its standard output is closed' >&2; exit 1; }; "
+    # To print its version a Python does not have to begin, which would take ten times as long.
+    'for p in python3 python /usr/local/bin/python3; do p=$(command -v "$p") && '
+    'v=$("$p" -V 2>/dev/null) && v=${v#Python 3.} && [ "${v%%[!0-9]*}" -ge 8 ] 2>/dev/null && '
+    f'exec "$p" {" ".join(FLAGS)} -c "{LOADER}"; done; '
+    'echo "there is no Python 3.8 or newer on its PATH; install one, or correct the PATH that a '
+    'start-up file sets ({startup}): $PATH" >&2; exit 127'
+).replace("{startup}", STARTUP)
+_STARTUP = f"a start-up file of its login shell ({STARTUP})"
+
+
+def _session(connection: Connection) -> Channel:
+    """As Fabric's create_session, which waits for a silent host for an hour."""
+    transport = connection.client.get_transport()
+    if transport is None:
+        raise EOFError("the connection is closed")
+    channel: Channel = transport.open_session(timeout=CONNECT_SECONDS)
+    if connection.forward_agent:
+        AgentRequestHandler(channel)
+    return channel
+
+
+class SshLine:
+    """A program on another host, over a channel of its connection."""
+
+    def __init__(self, connection: Connection, program: str) -> None:
+        self._connection = connection
+        self._channel = _session(connection)
+        self._lock = threading.Lock()
+        self._heard = b""
+        self._flooded = False
+        for pipe in (self._channel.in_buffer, self._channel.in_stderr_buffer):
+            self._bound(pipe)
+        self._shell, self._program = new_mark(), new_mark()
+        remote = _REMOTE.replace("{mark}", self._shell.decode())
+        self._channel.exec_command("exec /bin/sh -c " + shlex.quote(remote))
+        self.write(sources(program, self._program))
+
+    def begin(self, seconds: float) -> str:
+        """Waits until the program has begun; why it does not, if it does not within the seconds."""
+        deadline = time.monotonic() + seconds
+        marks = [b"\n" + self._shell + b"\n", b"\n" + self._program + b"\n"]
+        ended = False
+        while marks and not ended and (left := deadline - time.monotonic()) > 0:
+            before, mark, rest = self._heard.partition(marks[0])
+            if mark:
+                self._heard = b"\n" + rest
+                marks.pop(0)
+                continue
+            self._heard = before[-_NOISE_BYTES:]
+            self._channel.settimeout(left)
+            with contextlib.suppress(TimeoutError):
+                piece = self._channel.recv(65536)
+                self._heard += piece
+                ended = not piece
+        self._channel.settimeout(None)
+        return _not_begun(self, len(marks), seconds, ended=ended) if marks else ""
+
+    def exit_code(self) -> int:
+        """Of a shell or program that has ended; -1 if that is not known."""
+        self._channel.status_event.wait(_LINE_END_SECONDS)
+        return int(self._channel.exit_status)
+
+    def write(self, data: bytes) -> None:
+        """Sends bytes."""
+        with self._lock, contextlib.suppress(OSError, EOFError, SSHException):
+            self._channel.sendall(data)
+
+    def lines(self, most: int) -> Iterator[bytes]:
+        """What the program says."""
+        yield from split(self._pieces(), most)
+        if self._flooded:
+            raise ProtocolError("it sent more than SSH's window lets it")
+
+    def _pieces(self) -> Iterator[bytes]:
+        heard, self._heard = self._heard, b""
+        yield heard
+        with contextlib.suppress(OSError):
+            while piece := self._channel.recv(65536):
+                yield piece
+
+    def _bound(self, pipe: BufferedPipe) -> None:
+        """Closes a stream that holds more than a server may send before any of it is read."""
+        feed = pipe.feed
+
+        def bounded(data: bytes) -> None:
+            if len(pipe) > _MOST_UNREAD:
+                self._flooded = True
+                pipe.close()
+            else:
+                feed(data)
+
+        pipe.feed = bounded
+
+    def printed(self) -> str:
+        """The last line of what came in place of the program."""
+        lines = self._heard.decode("utf-8", "replace").strip().splitlines()
+        return str(clean(lines[-1]))[:100] if lines else ""
+
+    def close(self, seconds: float) -> None:
+        """Ends the program's stdin and waits so long for it to go; 0: ends the connection."""
+        if not seconds:  # nobody is there
+            self._connection.client.close()
+            return
+        with contextlib.suppress(OSError, EOFError, SSHException):
+            self._channel.shutdown_write()
+            self._channel.status_event.wait(seconds if self._channel.active else 0.0)
+            self._channel.close()
+
+    def last_words(self) -> str:
+        """The last line it wrote to stderr."""
+        with contextlib.suppress(OSError):
+            if self._channel.recv_stderr_ready():
+                text = self._channel.recv_stderr(65536).decode("utf-8", "replace").strip()
+                return str(clean(text.splitlines()[-1]))[:300] if text else ""
+        return ""
+
+
+def _not_begun(line: SshLine, marks: int, seconds: float, *, ended: bool) -> str:
+    """Why a program did not begin, by how many of its two marks are missing."""
+    if not ended:
+        if marks == 1:
+            return (
+                f"its Python did not start within {seconds:.0f} s; is the host overloaded, or a "
+                f"file system of it stuck?"
+            )
+        return (
+            f"its login shell ran nothing within {seconds:.0f} s; the likely cause is {_STARTUP} "
+            f"that waits: let it return at once if the shell is not interactive"
+        )
+    code, said = line.exit_code(), line.last_words() or line.printed()
+    how = f"ended with exit code {code}" if code >= 0 else "was killed, or its connection closed,"
+    if marks == 1 and (code or said):
+        return said or f"its Python {how} before it began"
+    if marks == 1:
+        return f"its Python read no program; the likely cause is {_STARTUP} that reads its input"
+    return (
+        f"its login shell {how} before it ran anything"
+        f"{f' (it printed {said!r})' if said else ''}; the likely cause is {_STARTUP} that exits "
+        f"or closes its output: let it return at once if the shell is not interactive"
+    )
+
+
+# sshd's MaxStartups drops connections at random from the tenth that has not logged in.
+_TRIES = 5
+_BANNER = "SSH protocol banner"
+# A server that is full ends a connection at once; one that is stopped says nothing.
+_DROPPED_SECONDS = 2.0
+_SILENT_MS = 8000
+# At once through a gateway, which waits as long as we do for a host that does not answer; and by
+# ProxyCommand, each of which may log in to one gateway.
+_THROUGH, _PROXIES, _PROXY = 256, 8, "ProxyCommand"
+# For a shell's start-up files, and then for a Python, to begin; some homes are on slow disks.
+_BEGIN_SECONDS, _END_SECONDS = 15.0, 1.0
+
+
+class _Connection(Connection):  # type: ignore[misc] # Fabric has no types
+    """Fabric's, which would otherwise keep this attribute in the configuration that all share."""
+
+    inline_ssh_env = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to log in where ssh's own configuration does not say; `config` is a file in its place."""
+
+    config: str = ""
+    accept_new: bool = False
+
+
+class Ssh:
+    """Connections to hosts, each opened once, and to the gateways that several go through."""
+
+    def __init__(self, settings: Settings) -> None:
+        # What paramiko prints of errors is told in sentences.
+        logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
+        self._ssh_config = ssh_config.read(settings.config)
+        self._configs: dict[tuple[str, int | None], Config] = {}
+        self._accept_new = settings.accept_new
+        self._known_hosts = KnownHosts()
+        self._limits = Limits()
+        self._lock = threading.Lock()
+        self._gates: dict[str, threading.Lock] = {}
+        self._open: dict[str, Connection] = {}
+        self._closings = 0
+
+    def connection(self, login: Login, through: tuple[str, ...] = ()) -> Connection:
+        """The open connection to a host; LaunchError in a sentence where there is none.
+
+        `through` are the hosts that this one is a gateway of.
+        """
+        if login.host in through:
+            raise LaunchError(
+                f"ProxyJump leads in a circle: {' through '.join([*through, login.host])}; "
+                f"write 'ProxyJump none' for {login.host}"
+            )
+        closings = self._closings
+        with self._gate(str(login)):
+            found = self._open.get(str(login))
+            if found is not None and found.is_connected:
+                return found
+            made = self._made(login, through)
+            self._limits.take()
+            try:
+                self._connect(made)
+            except Exception as error:
+                made.client.close()
+                self._limits.give()
+                raise LaunchError(f"{login.target}: {sentence(error, made)}") from error
+            self._open[str(login)] = made
+            if self._closings > closings:  # while it was made
+                made.client.close()
+                raise LaunchError(f"{login.target}: interrupted")
+            return made
+
+    def start(self, host: Host, program: str) -> Line:
+        """Starts a program of ours on a host; LaunchError where it cannot be reached."""
+        if host.login is None:
+            return here(host, program)
+        connection = self.connection(host.login)
+        try:
+            line = SshLine(connection, program)
+        except (SSHException, EOFError, OSError) as error:
+            self._forget(host.login)
+            raise LaunchError(f"{host.name}: {sentence(error, connection)}") from error
+        if why := line.begin(_BEGIN_SECONDS):
+            line.close(_END_SECONDS)
+            raise LaunchError(f"{host.name}: {why}")
+        return line
+
+    def _forget(self, login: Login) -> None:
+        """Closes a connection that is of no use, so that the next one is made anew."""
+        with self._gate(str(login)):
+            connection = self._open.pop(str(login), None)
+        if connection is not None:
+            connection.client.close()
+            self._limits.give()
+
+    def close(self) -> None:
+        """Closes every connection, those to gateways last; one that is being made closes itself."""
+        self._closings += 1
+        for connection in reversed(list(self._open.values())):
+            with contextlib.suppress(Exception):
+                connection.close()
+        self._open.clear()
+
+    def _gate(self, name: str) -> threading.Lock:
+        with self._lock:
+            return self._gates.setdefault(name, threading.Lock())
+
+    def _config(self, user: str, port: int | None) -> Config:
+        """Fabric's configuration for what is given beside a host's name."""
+        with self._lock:
+            if (user, port) not in self._configs:
+                given = self._ssh_config.given(user, port)
+                self._configs[user, port] = Config(ssh_config=given)
+            return self._configs[user, port]
+
+    def _made(self, login: Login, through: tuple[str, ...]) -> Connection:
+        """A connection that is not open yet, through its gateway's, which is."""
+        # As ssh, which goes to the last of several gateways by -J, through those before it.
+        config = self._config(login.user, login.port)
+        jump = login.jump or config.base_ssh_config.lookup(login.host).get("proxyjump", "")
+        gateway: Connection | None = None
+        if jump:
+            *before, last = jump.split(",")
+            asked = Login.read(last.strip(), jump=",".join(before))
+            try:
+                gateway = self.connection(asked, (*through, login.host))
+            except LaunchError as error:
+                raise LaunchError(f"{login.target}: its gateway: {error}") from error
+        made = _Connection(
+            login.host,
+            user=login.user or None,
+            port=login.port,
+            config=config,
+            gateway=gateway,
+            connect_timeout=CONNECT_SECONDS,
+            connect_kwargs={"banner_timeout": BANNER_SECONDS, "auth_timeout": CONNECT_SECONDS},
+        )
+        self._known_hosts.check_keys(made, accept_new=self._accept_new)
+        return made
+
+    def _connect(self, made: Connection) -> None:
+        gateway = made.gateway
+        made.gateway = None  # the socket has come through it
+        for attempt in range(_TRIES):
+            began = time.monotonic()
+            try:
+                made.connect_kwargs["sock"] = self._socket(made, gateway)
+                with self._limits.handshakes:
+                    made.open()
+            except (SSHException, EOFError, ConnectionResetError) as error:
+                known = not isinstance(error, SSHException) or _BANNER in str(error)
+                dropped = known and time.monotonic() - began < _DROPPED_SECONDS
+                if attempt == _TRIES - 1 or not dropped:
+                    raise
+                made.client.close()
+                time.sleep(random.uniform(0.1, 0.4) * 2**attempt)
+            else:
+                _impatient(made)
+                return
+
+    def _socket(self, made: Connection, gateway: Connection | str | None) -> Any:
+        """What a connection is made over: a socket, a gateway's channel, a ProxyCommand."""
+        if not gateway:
+            return dial(made.host, made.port)
+        if isinstance(gateway, str):
+            with self._limits.through(_PROXY, _PROXIES):
+                made.gateway = gateway
+                proxy = _proxy(made)
+                made.gateway = None
+            return proxy
+        with self._limits.through(str(gateway.original_host), _THROUGH):
+            return dial_through(gateway.client.get_transport(), made.host, made.port)
+
+
+def _proxy(made: Connection) -> Any:
+    """The ProxyCommand of a connection, started; LaunchError without its words if it fails."""
+    try:
+        return made.open_gateway()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "its quotes do not match"
+        raise LaunchError(f"its ProxyCommand cannot be started ({why})") from None
+
+
+def _impatient(made: Connection) -> None:
+    """Has a connection end when its other end is silent for eight seconds."""
+    transport = made.client.get_transport()
+    assert transport is not None
+    transport.channel_timeout = CONNECT_SECONDS
+    transport.set_keepalive(2)
+    if isinstance(transport.sock, socket.socket):  # not through a gateway
+        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)
