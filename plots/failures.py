@@ -53,7 +53,7 @@ def attempted_lines(
 
 
 def _place(error: Exception) -> str:
-    """The last line of ours that the error passed: 'plots/reach.py:95'."""
+    """The last line of ours that the error passed: 'plots/summary.py:95'."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT)]
     own = [one for one in ours if "site-packages" not in one.filename]

@@ -5,13 +5,15 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from plots import figure, threads, upstream
-from plots.document import document
+from plots import results_csv
 from plots.failures import Failures
-from plots.footer import footer, where
-from plots.frame import frame, parquet
-from plots.lines import is_drawn
+from plots.figures import scaling as figure
+from plots.figures import threads
+from plots.figures.caption import footer, where
+from plots.figures.model import is_drawn
+from plots.markdown import document
 from plots.page.page import page
+from plots.results_csv import frame, parquet
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.integrity.digest import Choice
@@ -94,7 +96,7 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
 def write_upstream(run: Run, _: Costs) -> list[Path]:
     """Writes RUN/report/upstream/: upstream's CSV, a file a network."""
     folder = _folder(run, _UPSTREAM)
-    texts = upstream.tables(run.rows)
+    texts = results_csv.tables(run.rows)
     for name, text in texts.items():
         write_whole(folder / name, text)
     return [folder / name for name in texts]

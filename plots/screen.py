@@ -10,9 +10,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from bench.events import Event
 from im2rec_tools.console import Screen, line
 from im2rec_tools.terminal import echo
-from plots.numbers import significant
-from plots.standings import met, standings
-from plots.table import unit
+from plots.format import significant
+from plots.tables.scaling import unit
+from plots.workers import met, standings
 from results.progress import Glimpse
 from results.rates import rate_of
 from results.record import Record, Started

@@ -9,7 +9,7 @@ from typing import Any
 from bench.errors import SpecError
 from bench.networks import NETWORKS
 from bench.trial import FIELDS, Trial, make
-from plots.apart import apart, differing, said
+from plots.point_labels import apart, differing, said
 
 # What a table, its caption and its summary show of each point, whatever it is.
 _SHOWN = frozenset({"network", "num_layers", "mode", "kvstore", "device", "devices"})
@@ -26,7 +26,7 @@ def common(trials: Sequence[Trial]) -> str:
 def own(trials: Sequence[Trial]) -> list[str]:
     """For each point, its settings that are not the defaults and that not all points share.
 
-    Those that `plots.apart` names are left out.
+    Those that `plots.point_labels` names are left out.
     """
     shared = _shared(trials)
     found = []

@@ -75,7 +75,7 @@ def only(what: Sweep, point: str) -> Trial:
 def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
     """Measures what is left of a sweep of two trials, A and B, and says what came out."""
     from launch.sweep import identified
-    from plots.ab import remarks, write
+    from plots.tables.ab import remarks, write
     from results.comparison.ab import BLOCK, effect, runs, sentence, sides
     from results.rates import rate_of
     from results.store import Store

@@ -37,7 +37,7 @@ REGRESSED = 4
 def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # type: ignore[no-untyped-def]
     """Compare two runs point by point: improved, regressed or undecided."""
     share = percentage("--fail-on", fail_on) if fail_on else None
-    from plots import compare as plot
+    from plots.tables import comparison as plot
     from results.comparison.compare import compare, like, same
     from results.store import write_whole
 
@@ -137,7 +137,7 @@ def report_baselines(c):  # type: ignore[no-untyped-def]
 @door
 def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-def]
     """Show one point over many runs, and where their conditions changed."""
-    from plots.history import show
+    from plots.tables.history import show
     from results.comparison.history import history
 
     found = readable(runs)
@@ -152,8 +152,8 @@ def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-d
 
 def drawn(entries: list[Entry], path: Path) -> None:
     """Writes the chart of a point's history to PATH.svg and PATH.png, and prints their names."""
-    from plots.figure import save
-    from plots.history import draw
+    from plots.figures.scaling import save
+    from plots.tables.history import draw
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -54,7 +54,7 @@ def results_import(  # type: ignore[no-untyped-def]
 ):
     """Add a point that another tool measured to a run, from its logs (docs/import.md)."""
     from bench.notes import texts
-    from plots.numbers import significant
+    from plots.format import significant
     from results.imports.point import Asked
     from results.imports.record import imported
     from results.imports.windows import discarded

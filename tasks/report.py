@@ -124,7 +124,7 @@ def build_report(
     from launch.install import own_code
     from plots.failures import Failures
     from plots.report import EXTRA, build, choice
-    from plots.table import show
+    from plots.tables.scaling import show
     from results.integrity import digest
     from results.run import load, with_baseline
 
@@ -218,12 +218,12 @@ def report_show(  # type: ignore[no-untyped-def]
             raise SpecError("--reference: expected a run or a published table, got both")
         if baseline:
             raise SpecError("--speedup-baseline: expected a run, got a published table")
-        from plots.reference import show as show_published
+        from plots.tables.reference import show as show_published
 
         show_published(PUBLISHED if reference is True else reference)
         return
     from plots.failures import Failures
-    from plots.table import show
+    from plots.tables.scaling import show
     from results.run import load, with_baseline
 
     given, found = prices_of(prices), with_baseline(load(run_folder(run)), baseline)

@@ -19,7 +19,7 @@ _RUN = "name below results/runs, or a path to its folder or .zip"
 @reader
 def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     """List the runs there are, newest first: points, hosts, networks, size."""
-    from plots.runs import show
+    from plots.tables.runs import show
     from results.integrity.catalog import INDEX, catalogue
 
     index, keep = RUNS / INDEX, not c.config.run.dry
@@ -35,8 +35,8 @@ def results_list(c, in_=""):  # type: ignore[no-untyped-def]
 @reader
 def results_show(c, run):  # type: ignore[no-untyped-def]
     """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
-    from plots.footer import machine
-    from plots.runs import describe
+    from plots.figures.caption import machine
+    from plots.tables.runs import describe
     from results.integrity.catalog import entry, is_run
     from results.reader import fronts, points
     from results.run_folder import environment_of

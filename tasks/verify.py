@@ -235,7 +235,7 @@ def _report(
     again: Run, costs: Costs, folder: Path, built: Built, result: Verified
 ) -> Iterator[str]:
     """What is wrong with the report's files."""
-    from plots.derived import lacks_prices, wrong_cells, wrong_lines
+    from plots.check import lacks_prices, wrong_cells, wrong_lines
     from results.integrity.digest import REPORT
 
     giver = "the events" if result.ranks else "the records"
@@ -262,7 +262,7 @@ def _report(
 
 def _made(again: Run, costs: Costs, folder: Path, built: Built, result: Verified) -> Iterator[str]:
     """Pages, figures and tables that are not those that the run gives, by making them again."""
-    from plots.derived import wrong_file
+    from plots.check import wrong_file
     from plots.failures import Failures
     from plots.report import EXTRA, build
     from results.integrity.digest import NAME, REPORT

@@ -9,9 +9,9 @@ import pytest
 from invoke.parser import Parser
 
 import fabfile as _fabfile
-from plots.document import document
+from plots.markdown import document
+from plots.page.commands import command, title
 from plots.page.page import page
-from plots.page.replay import command, title
 from results.run import load
 from tasks.cluster import words_of
 from tests.test_fabfile import SWEEP, fab, sweep_file

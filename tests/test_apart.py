@@ -1,7 +1,7 @@
 """Points that would look the same are told apart by what differs."""
 
 from bench.trial import make
-from plots.apart import apart
+from plots.point_labels import apart
 
 BASE = {"network": "tiny", "kvstore": "dist_sync", "devices": 2, "batch_per_device": 8}
 

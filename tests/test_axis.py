@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plots.axis import decimals
-from plots.labels import balanced
+from plots.figures.axes import decimals
+from plots.figures.labels import balanced
 from tests.scenes import point, published, run, three
 from tests.test_figure import panels, texts
 from tests.test_scaling import record

@@ -15,8 +15,8 @@ from launch.hosts import ROOT, this_machine
 from launch.job.monitor import Deadlines
 from launch.preflight.check import raw_tcp
 from launch.transport.line import here
-from plots.frame import frame
-from plots.table import cells
+from plots.results_csv import frame
+from plots.tables.scaling import cells
 from results.scaling import mb_per_second, scaling
 from tasks.verify import verified
 from tests.jobs import measured

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from bench.notes import Note, NoteKind
-from plots import figure
+from plots.figures import scaling as figure
 from plots.page.page import page
 from plots.page.panels import drawing
-from plots.table import MARK, cells, markdown
-from plots.words import paragraph
+from plots.summary import paragraph
+from plots.tables.scaling import MARK, cells, markdown
 from results.record import Record
 from results.run import Run
 from results.scaling import scaling

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plots.compare import COLUMNS, markdown, remarks, summary, table
+from plots.tables.comparison import COLUMNS, markdown, remarks, summary, table
 from results.comparison.compare import Comparison, blind, compare, like, worse
 from results.comparison.references import reference
 from results.errors import StoreError

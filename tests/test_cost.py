@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from plots.costs import columns, remarks
-from plots.frame import COLUMNS, frame
-from plots.table import header, markdown, show
+from plots.results_csv import COLUMNS, frame
+from plots.tables.scaling import columns, cost_remarks, header, markdown, show
 from results.cost.cost import NO_COSTS, Costs, costs
 from results.cost.prices import Prices
 from results.record import Record, emit, parse
@@ -119,7 +118,7 @@ def test_points_on_gpus_need_the_joules_of_gpus() -> None:
 def test_a_rehearsal_has_no_joules_and_says_nothing_of_them() -> None:
     rows, found = of(point(400.0, engine="fake"))
     assert found.of(rows[0]).why == {"J": "a rehearsal does not train"}
-    assert remarks(rows, found) == []
+    assert cost_remarks(rows, found) == []
 
 
 def test_money_is_what_all_hosts_of_the_point_cost(tmp_path: Path) -> None:
@@ -167,10 +166,10 @@ def test_the_table_names_its_sources_and_says_each_reason_once(tmp_path: Path) -
 
 def test_one_line_says_why_nothing_is_known() -> None:
     rows, found = of(point(), point(devices=2, devices_per_worker=2))
-    assert remarks(rows, found) == [
+    assert cost_remarks(rows, found) == [
         f"Not told: images/J: {VIRTUAL}; images for money: there is no prices.toml (docs/cost.md)."
     ]
-    assert remarks(rows, NO_COSTS) == []
+    assert cost_remarks(rows, NO_COSTS) == []
 
 
 @pytest.mark.parametrize(("width", "shown"), [(80, False), (120, True)])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plots.curves import accuracies, main
+from plots.figures.accuracy import accuracies, main
 
 LOG = """rank 0 epoch 0 batch 20: 12.00 images/s on this worker, loss 2.1
 epoch 0: validation accuracy 0.250, top-5 0.900

@@ -20,8 +20,8 @@ from launch.job.plan import plan
 from launch.job.validity import judge
 from launch.remote.telemetry import Counters, processors, swapped
 from plots.page.panels import drawing
-from plots.table import markdown
-from plots.words import paragraph
+from plots.summary import paragraph
+from plots.tables.scaling import markdown
 from results.record import emit, parse
 from results.run import load
 from tests.jobs import measured, tiny, trial

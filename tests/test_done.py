@@ -99,7 +99,8 @@ def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "count"), [("bench/events.py", 4), ("launch/job/monitor.py", 4), ("plots/table.py", 2)]
+    ("file", "count"),
+    [("bench/events.py", 4), ("launch/job/monitor.py", 4), ("plots/tables/scaling.py", 2)],
 )
 def test_a_changed_file_counts_if_it_decides_a_number(
     tmp_path: Path, file: str, count: int

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from plots.axis import readable
-from plots.figure import draw, save
-from plots.footer import footer
-from plots.labels import spread
-from plots.lines import crosses, lines
-from plots.picture import picture
+from plots.figures.axes import readable
+from plots.figures.caption import footer
+from plots.figures.labels import spread
+from plots.figures.model import crosses, lines, picture
+from plots.figures.scaling import draw, save
 from results.record import Record
 from results.scaling import scaling
 from tests.goldens import assert_golden

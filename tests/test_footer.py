@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from plots.footer import footer
+from plots.figures.caption import footer
 from tests.scenes import point, published, run, three
 
 

@@ -18,7 +18,7 @@ from PIL.PngImagePlugin import PngInfo
 
 import fabfile as _fabfile
 from launch.hosts import ROOT
-from plots.derived import wrong_file
+from plots.check import wrong_file
 from plots.report import EXTRA, build, choice
 from results.cost.cost import NO_COSTS
 from results.integrity import digest

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
-from plots.figure import save
-from plots.history import draw, remarks
+from plots.figures.scaling import save
+from plots.tables.history import draw, remarks
 from results.comparison.history import history
 from results.run import Run
 from tests.test_compare import quiet, run

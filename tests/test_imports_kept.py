@@ -13,9 +13,9 @@ from invoke.exceptions import Exit
 
 import fabfile as _fabfile
 from bench.notes import NoteKind
-from plots.compare import remarks
-from plots.table import markdown
-from plots.words import paragraph
+from plots.summary import paragraph
+from plots.tables.comparison import remarks
+from plots.tables.scaling import markdown
 from results.comparison.compare import compare
 from results.exports.point import standing
 from results.run import load, with_baseline

@@ -12,9 +12,9 @@ import tasks.reading
 from bench.statistics.confidence import Error
 from bench.sweep import Sweep
 from bench.trial import Trial, make
-from plots.frame import frame
-from plots.table import cells, remarks
-from plots.threads import draw, readings
+from plots.figures.threads import draw, readings
+from plots.results_csv import frame
+from plots.tables.scaling import cells, remarks
 from results.rates import Rate
 from results.scaling import ScalingRow, knees
 

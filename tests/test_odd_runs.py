@@ -14,8 +14,8 @@ from invoke.context import Context
 import fabfile as _fabfile
 from im2rec_tools.files import write_whole
 from launch.hosts import ROOT
-from plots.compare import markdown, remarks
-from plots.document import document
+from plots.markdown import document
+from plots.tables.comparison import markdown, remarks
 from results.comparison.compare import compare
 from results.cost.energy import power
 from results.exports.windows import series

@@ -6,10 +6,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plots.page.commands import command, processes, title
+from plots.page.details import even, extremes, ranks, spread
 from plots.page.facts import facts, hosts
 from plots.page.page import page
-from plots.page.replay import command, processes, title
-from plots.page.thinning import even, extremes, ranks, spread
 from results.run import Run, load
 from tests.test_page import pace, run_of
 from tests.test_scaling import record

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from plots.figure import draw, save
-from plots.frame import COLUMNS, frame
-from plots.lines import drawable, lines
-from plots.numbers import percent, significant
+from plots.figures.model import drawable, lines
+from plots.figures.scaling import draw, save
+from plots.format import percent, significant
 from plots.report import build
-from plots.table import HEADER, cells, markdown, terminal
+from plots.results_csv import COLUMNS, frame
+from plots.tables.scaling import HEADER, cells, markdown, terminal
 from results.errors import StoreError
 from results.integrity.digest import FORMAT, report_format
 from results.rates import Ratio
@@ -243,7 +243,7 @@ def test_a_report_has_its_files(tmp_path: Path) -> None:
 def test_a_rehearsal_says_so_everywhere() -> None:
     rows = scaling([record([[1, 2.0, 2.0]], engine="fake")])
     assert "REHEARSAL" in markdown(rows)
-    from plots.footer import footer  # noqa: PLC0415
+    from plots.figures.caption import footer  # noqa: PLC0415
 
     assert "REHEARSAL" in footer(Run(folder=Path(), rows=rows, environment={}))
 

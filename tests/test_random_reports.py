@@ -8,17 +8,17 @@ from random import Random
 import pytest
 from invoke.context import Context
 
-from plots import figure, threads
-from plots.compare import markdown as compared
-from plots.document import document
-from plots.footer import footer
-from plots.frame import frame
-from plots.lines import is_drawn
+from plots.figures import scaling, threads
+from plots.figures.caption import footer
+from plots.figures.model import is_drawn
+from plots.markdown import document
 from plots.page.details import packed
 from plots.page.page import page
 from plots.page.panels import drawing
-from plots.table import terminal
-from plots.words import paragraph
+from plots.results_csv import frame
+from plots.summary import paragraph
+from plots.tables.comparison import markdown as compared
+from plots.tables.scaling import terminal
 from results.comparison.compare import compare, like, paired
 from results.run import Run
 from tasks.bench import bench_sweep
@@ -51,8 +51,8 @@ def test_five_hundred_random_runs_have_words_tables_and_page_data(part: int) -> 
 @pytest.mark.parametrize("part", range(PICTURES))
 def test_pictures_and_pages_of_random_runs_are_drawn(part: int, tmp_path: Path) -> None:
     one, other, *_ = (run for run in runs(part) if is_drawn(run.rows))
-    figure.draw(one.rows, one.name, footer(one))
-    figure.save(figure.draw(other.rows, other.name, footer(other), over=one), tmp_path)
+    scaling.draw(one.rows, one.name, footer(one))
+    scaling.save(scaling.draw(other.rows, other.name, footer(other), over=one), tmp_path)
     for run in (one, other):
         if readings := threads.readings(run.rows):
             threads.draw(readings, "", "")
@@ -97,7 +97,11 @@ def test_a_network_whose_other_points_are_unsure_is_reported(tmp_path: Path) -> 
     assert "tiny 320" in text
 
 
-BROKEN = ("plots.table.paragraph", "plots.table.where", "plots.table.knees")
+BROKEN = (
+    "plots.tables.scaling.paragraph",
+    "plots.tables.scaling.where",
+    "plots.tables.scaling.knees",
+)
 
 
 @pytest.mark.parametrize("part", BROKEN)
@@ -114,7 +118,7 @@ def test_a_failing_text_does_not_cost_the_table(
 
 
 @pytest.mark.parametrize(
-    "part", ["plots.document.paragraph", "plots.page.page.drawing", "plots.figure.draw"]
+    "part", ["plots.markdown.paragraph", "plots.page.page.drawing", "plots.figures.scaling.draw"]
 )
 def test_a_failing_file_of_a_report_does_not_cost_the_others(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

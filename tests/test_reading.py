@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plots.document import document
-from plots.frame import frame
-from plots.table import markdown, show
+from plots.markdown import document
+from plots.results_csv import frame
+from plots.tables.scaling import markdown, show
 from results import reader
 from results.errors import StoreError
 from results.record import Record, emit, parse, parse_bare

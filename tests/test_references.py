@@ -9,7 +9,7 @@ from invoke.context import Context
 
 from bench.errors import SpecError
 from bench.sweep import load_sweep
-from plots.table import terminal
+from plots.tables.scaling import terminal
 from results.comparison.references import differing, known, published, reference
 from results.scaling import ScalingRow
 from tasks.report import report_show as _report_show

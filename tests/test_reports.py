@@ -11,14 +11,13 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from plots.compare import remarks
-from plots.document import document
-from plots.footer import footer
-from plots.frame import frame
+from plots.figures.caption import footer
+from plots.markdown import document
 from plots.page.page import page
 from plots.report import build, choice, write_parquet, write_upstream
-from plots.table import terminal
-from plots.upstream import tables
+from plots.results_csv import frame, tables
+from plots.tables.comparison import remarks
+from plots.tables.scaling import terminal
 from results.comparison.compare import compare
 from results.cost.cost import NO_COSTS
 from results.errors import StoreError

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench.trial import Trial
 from plots.screen import SweepScreen
-from plots.standings import standings
+from plots.workers import standings
 from results.progress import Glimpse, Standing
 from results.record import Identity, Started
 from tests.jobs import trial

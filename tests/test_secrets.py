@@ -14,7 +14,7 @@ from bench.sweep import load_sweep
 from bench.trial import Trial, changed, make, shown
 from launch.hosts import this_machine
 from launch.job.plan import command_line, plan
-from plots.page.replay import command, title
+from plots.page.commands import command, title
 from results import record as records
 from results.run_folder import environment_of
 from tests.scenes import point, run

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from bench.trial import FIELDS, Trial
-from plots.document import document
-from plots.footer import footer, settings_line
+from plots.figures.caption import footer, settings_line
+from plots.markdown import document
 from plots.page.page import page
 from plots.settings import common, own
-from plots.table import header, show, table
+from plots.tables.scaling import header, show, table
 from results.cost.cost import NO_COSTS
 from results.run import Run
 from tests.scenes import point, run, three

@@ -4,7 +4,7 @@ import pytest
 from scipy.special import stdtr, stdtrit
 
 from bench.statistics.confidence import student
-from plots.table import notes
+from plots.tables.scaling import notes
 from results.rates import ASSUMED_DRIFT, rate, reach
 from results.record import Record
 from results.scaling import scaling

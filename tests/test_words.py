@@ -3,8 +3,7 @@
 import dataclasses
 from typing import Any
 
-from plots.doubts import doubts
-from plots.words import paragraph
+from plots.summary import doubts, paragraph
 from results.record import Record
 from results.run import with_baseline
 from results.scaling import scaling

@@ -11,13 +11,13 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from plots.failures import Failures, attempted, attempted_lines
-from plots.footer import machine, settings_line
-from plots.numbers import bars
+from plots.figures.caption import machine, settings_line
+from plots.format import bars
 from plots.page.details import packed
 from plots.page.facts import facts, hosts
 from plots.page.panels import drawing, names
-from plots.table import header, notes, table, told
-from plots.words import paragraph
+from plots.summary import paragraph
+from plots.tables.scaling import header, notes, table, told
 from results.cost.cost import NO_COSTS, Costs
 from results.integrity.digest import FORMAT
 from results.run import Run

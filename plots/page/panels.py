@@ -4,18 +4,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from plots.apart import apart
-from plots.frame import frame
-from plots.lines import Cross, Line, network
-from plots.page.thinning import spread
-from plots.picture import Ceiling, called, one_device, picture
+from plots.figures.model import Ceiling, Cross, Line, called, network, one_device, picture
+from plots.page.details import spread
+from plots.point_labels import apart
+from plots.results_csv import frame
 from results.cost.cost import NO_COSTS, Costs
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
 from results.speedup import Baseline
 
-# Matplotlib's words, which plots/lines.py uses, in Plotly's.
+# Matplotlib's words, which plots/figures/model.py uses, in Plotly's.
 _MARKERS = {
     "o": "circle",
     "s": "square",

@@ -1,6 +1,6 @@
 """Validation accuracy by epoch, out of the logs of training jobs: a table and a figure.
 
-python -m plots.curves docs/runs/training/accuracy alexnet=alexnet.log resnet-18=resnet.log
+python -m plots.figures.accuracy docs/runs/training/accuracy alexnet=a.log resnet-18=b.log
 """
 
 import re
@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from im2rec_tools.terminal import echo, guard
-from plots.sheet import sheet
+from plots.results_csv import sheet
 
 _LINE = re.compile(r"^(?:rank 0 )?epoch (\d+): validation accuracy (\d\.\d+)", re.MULTILINE)
 _STYLE: Any = {"svg.hashsalt": "mxscale", "axes.grid": True, "grid.color": "#dddddd"}

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from im2rec_tools.console import Screen
-from plots.numbers import significant
+from plots.format import significant
 from results.comparison.references import Reference, differing, known, published, reference
 from results.scaling import ScalingRow
 from results.speedup import Against

@@ -10,11 +10,11 @@ from tabulate import tabulate
 from bench.notes import Note, NoteKind, sentence
 from im2rec_tools.console import Screen, cell
 from im2rec_tools.terminal import printable
-from plots.apart import apart
-from plots.marks import in_cell, in_line
-from plots.numbers import significant
-from plots.sheet import sheet
-from plots.table import unit
+from plots.format import significant
+from plots.markdown import in_cell, in_line
+from plots.point_labels import apart
+from plots.results_csv import sheet
+from plots.tables.scaling import unit
 from results.comparison.ab import percent
 from results.comparison.compare import VERDICTS, Change, Comparison
 from results.rates import ASSUMED_SCATTER

@@ -7,8 +7,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from plots.figure import STYLE
-from plots.labels import plain
+from plots.figures.labels import plain
+from plots.figures.scaling import STYLE
 from results.scaling import ScalingRow
 
 

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from im2rec_tools.console import Screen, cell
 from im2rec_tools.terminal import printable
-from plots.figure import STYLE
-from plots.labels import plain
-from plots.numbers import bars, significant
-from plots.table import unit
+from plots.figures.labels import plain
+from plots.figures.scaling import STYLE
+from plots.format import bars, significant
+from plots.tables.scaling import unit
 from results.comparison.history import Entry
 
 _BAR = 24

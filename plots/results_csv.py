@@ -1,18 +1,65 @@
 """Scaling rows as the data frame behind results.csv; one row a point."""
 
+import csv
+import io
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from bench.trial import Trial
-from plots.costs import columns, values
-from plots.sheet import cell
+from im2rec_tools.terminal import printable
+from plots.figures.model import lines
+from plots.tables.scaling import columns, values
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.scaling import ScalingRow
 from results.store import whole
+
+_FORMULA = re.compile(r"[\s\ufeff\u200b]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(inf|nan)", re.IGNORECASE
+)
+
+
+def cell(value: object) -> object:
+    """The value; before a text that would be a formula stands an apostrophe."""
+    if not isinstance(value, str):
+        return value
+    # What UTF-8 cannot hold is escaped; an end of a line, also a lone CR, would begin a row.
+    text = printable(value.encode(errors="backslashreplace").decode())
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def sheet(rows: Iterable[Iterable[object]]) -> str:
+    """The rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([map(cell, row) for row in rows])
+    return text.getvalue()
+
+
+_HEADER = ("num_gpus", "img_processed_per_sec")
+
+
+def tables(rows: Sequence[ScalingRow]) -> dict[str, str]:
+    """CSV texts by file name: 'alexnet.csv', 'alexnet-dist_sync.csv' where stores overlap.
+
+    A point without a number has no row; upstream wrote 0.0.
+    """
+    return {f"{_file_name(line.end)}.csv": _table(line.rows) for line in lines(rows)}
+
+
+def _file_name(text: str) -> str:
+    kept = "".join(letter if letter.isalnum() or letter in "-_+." else " " for letter in text)
+    return "-".join(kept.split())
+
+
+def _table(rows: Sequence[ScalingRow]) -> str:
+    found = ((r.trial.devices, r.rate.images_per_second) for r in rows if r.rate)
+    return sheet([_HEADER, *found])
+
 
 COLUMNS = (
     *("network", "mode", "kvstore", "dtype", "devices", "hosts", "devices_per_host"),

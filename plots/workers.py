@@ -9,8 +9,8 @@ from rich.text import Text
 from bench.trial import Trial
 from im2rec_tools.console import cell
 from im2rec_tools.terminal import printable
-from plots.numbers import significant
-from plots.table import unit
+from plots.format import significant
+from plots.tables.scaling import unit
 from results.progress import Glimpse, Standing
 
 # More rows than this are no longer looked at; of more workers, those that need a look are shown.

@@ -12,20 +12,114 @@ from bench.kvstores import is_distributed
 from bench.trial import Trial
 from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.terminal import printable
-from plots import costs as money
 from plots import settings
-from plots.apart import apart
 from plots.failures import Failures, attempted, attempted_lines
-from plots.footer import settings_line, where
-from plots.lines import TRAINING
-from plots.marks import in_cell, in_line
-from plots.numbers import interval, percent, ratio_of, significant, times, unsure
-from plots.words import paragraph
-from results.cost.cost import NO_COSTS, Costs
+from plots.figures.caption import settings_line, where
+from plots.figures.model import TRAINING
+from plots.format import interval, percent, ratio_of, significant, times, unsure
+from plots.markdown import in_cell, in_line
+from plots.point_labels import apart
+from plots.summary import paragraph
+from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
+from results.cost.energy import SOURCES
 from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
 from results.run import Run
 from results.scaling import ScalingRow, knees
 from results.speedup import Against, Baseline
+
+_MOST_NAMED = 3
+Pair = tuple[ScalingRow, Cost]
+
+
+def headers(costs: Costs) -> tuple[str, ...]:
+    """'images/J', 'images/USD': columns of a table that some point has a value for."""
+    return tuple(f"images/{unit}" for unit in costs.units)
+
+
+def columns(costs: Costs) -> tuple[str, ...]:
+    """The columns that results.csv has for them after its own; none where nothing is known."""
+    names = ["joule" if unit == JOULE else unit for unit in costs.units]
+    return (*(f"images_per_{name}" for name in names), "cost_reason") if names else ()
+
+
+def values(row: ScalingRow, costs: Costs) -> tuple[float | str | None, ...]:
+    """A point's values under `columns`, the last of them why one is missing."""
+    if not costs.units:
+        return ()
+    found = [one.value if one else None for one in costs.found(row)]
+    cost = costs.of(row)
+    whys = [f"images/{unit}: {cost.why[unit]}" for unit in costs.units if unit in cost.why]
+    return (*found, "; ".join(whys))
+
+
+def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
+    """What the columns stand on, why cells of theirs are empty, and why there is no such column.
+
+    Nothing where nothing was asked, and nothing of what a rehearsal cannot know.
+    """
+    found = [(row, costs.of(row)) for row in rows]
+    lines = [*_joules(found), *_money(costs)]
+    for unit in costs.units:
+        lines += [
+            f"no images/{unit}: {why} ({_named(names, len(found))})."
+            for why, names in _whys(found, unit).items()
+        ]
+    nothing = "; ".join(_nothing(found, costs))
+    return [*lines, *([f"Not told: {nothing} (docs/cost.md)."] if nothing else [])]
+
+
+def _joules(found: Sequence[Pair]) -> list[str]:
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for row, cost in found:
+        if JOULE in cost.images:
+            kinds.setdefault(cost.sources, []).append(row.trial.name)
+    lines = []
+    for sources, names in kinds.items():
+        whose = f" ({_named(names, len(found))})" if len(kinds) > 1 else ""
+        what = " and ".join(SOURCES[source] for source in sources)
+        lines.append(
+            f"images/J{whose}: for a joule of the hosts' {what}, idle ones included; of what else "
+            f"uses power there and in the network nothing is counted."
+        )
+    return lines
+
+
+def _money(costs: Costs) -> list[str]:
+    return [
+        f"images/{unit}: at what the point's hosts cost an hour by {costs.prices}."
+        for unit in costs.units
+        if unit != JOULE
+    ]
+
+
+def _whys(found: Sequence[Pair], unit: str) -> dict[str, list[str]]:
+    """The points that do not know it, by the reason."""
+    whys: dict[str, list[str]] = {}
+    for row, cost in found:
+        if unit in cost.why:
+            whys.setdefault(cost.why[unit], []).append(row.trial.name)
+    return whys
+
+
+def _named(names: Sequence[str], count: int) -> str:
+    if len(names) == count:
+        return "all points"
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
+    """What no point knows, each with the first reason."""
+    measured = [pair for pair in found if pair[0].trial.engine != "fake"]
+    asked = dict.fromkeys(unit for _, cost in found for unit in cost.why)
+    for unit in asked:
+        whys = list(_whys(measured if unit == JOULE else found, unit))
+        if whys and unit not in costs.units:
+            more = f", and {len(whys) - 1} more" if len(whys) > 1 else ""
+            yield f"images/{unit}: {whys[0]}{more}"
+    if not costs.prices and any(cost.images or cost.why for _, cost in measured):
+        yield "images for money: there is no prices.toml"
+
 
 HEADER = (
     "network",
@@ -74,7 +168,7 @@ def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
     """`HEADER`, with columns of a chosen baseline, what points cost, and settings that vary."""
     chosen = [f"{word} {one}" for one in _chosen(rows) for word in ("vs", "of")]
     varied = [SETTINGS] if any(settings.own([row.trial for row in rows])) else []
-    return (*HEADER[:-1], *chosen, *money.headers(costs), HEADER[-1], *varied)
+    return (*HEADER[:-1], *chosen, *headers(costs), HEADER[-1], *varied)
 
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
@@ -210,7 +304,7 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
         lines.append("* emulated: more devices than the machine has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
-    return [*lines, *knees(rows), *money.remarks(rows, costs)]
+    return [*lines, *knees(rows), *cost_remarks(rows, costs)]
 
 
 def _lines(
@@ -316,7 +410,7 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     if not console.is_terminal:
         console = Screen(width=max(140, _width(grid)))
     all_ok = all(row.status == "ok" and not row.marks for row in run.rows)
-    spare = (*_SPARE, *(["status"] if all_ok else []), *money.headers(costs))
+    spare = (*_SPARE, *(["status"] if all_ok else []), *headers(costs))
     left_out = 0
     while console.is_terminal and left_out < len(spare) and _width(grid) > console.width:
         left_out += 1

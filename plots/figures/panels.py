@@ -3,15 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, nan
+from statistics import median
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
-from plots import axis
-from plots.labels import End, plain
-from plots.lines import Line
-from plots.numbers import significant
-from plots.picture import REHEARSAL, Picture
+from plots.figures import axes as axis
+from plots.figures.labels import End, plain
+from plots.figures.model import REHEARSAL, Line, Picture
+from plots.format import significant
 from results.rates import Ratio
 from results.scaling import ScalingRow
 
@@ -230,3 +232,96 @@ def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
         ((count, value),) = points.items()
         return [count / 1.2, count * 1.2], [value, value]
     return [float(count) for count in points], list(points.values())
+
+
+# Dots, above which they are drawn as pixels.
+_MANY = 5000
+
+
+def draw_windows(axes: Axes, shown: Picture) -> None:
+    """Every steady window as a dot, their median as a bar."""
+    axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
+    axes.set_ylabel("seconds a window")
+    shift = offsets(shown)
+    bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
+    for line in shown.lines:
+        _dots(axes, line, shift[line.label] ** 2, bar)
+    seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
+    if len(seconds) > _MANY:
+        axes.set_rasterization_zorder(0)  # as paths they would make the SVG too large
+        for dots in axes.lines:
+            dots.set_zorder(-1)
+    axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
+    if not seconds:
+        axes.yaxis.set_major_locator(NullLocator())
+
+
+def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
+    """A line's windows, hollow where they were emulated, and the median of each point."""
+    for hollow in (False, True):
+        rows = [row for row in line.rows if row.emulated is hollow and row.window_seconds]
+        if not rows:
+            continue
+        axes.plot(
+            [row.trial.devices * shift for row in rows for _ in row.window_seconds],
+            [seconds for row in rows for seconds in row.window_seconds],
+            marker=line.marker,
+            markersize=3.5,
+            linestyle="",
+            color=line.colour,
+            alpha=0.6,
+            markerfacecolor="white" if hollow else line.colour,
+        )
+        places = np.array([row.trial.devices * shift for row in rows])
+        middles = [median(row.window_seconds) for row in rows]
+        axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)
+
+
+_MOST_NAMED = 2
+
+
+def absent(axes: Axes, shown: Picture, panel: Panel) -> None:
+    """Names the networks that the panel cannot show, for want of a base."""
+    there = {line.network for line in shown.lines for row in line.rows if panel.value(row)}
+    names = dict.fromkeys(line.network for line in shown.lines)
+    without = [name for name in names if name not in there]
+    if there and without:
+        more = [f"{len(without) - _MOST_NAMED} more"] if len(without) > _MOST_NAMED else []
+        named = [*without[:_MOST_NAMED], *more]
+        axes.set_title(
+            f"without {_baseline(shown)}: {plain(', '.join(named))}",
+            loc="right",
+            fontsize=7,
+            color=GREY,
+        )
+
+
+def _baseline(shown: Picture) -> str:
+    return plain(f"a baseline {shown.baseline}") if shown.baseline else "a point on one device"
+
+
+def beyond(axes: Axes, shown: Picture, panel: Panel) -> None:
+    """An arrow at the edge where an interval reaches beyond the axis."""
+    low, high = axes.get_ylim()
+    shift = offsets(shown)
+    for line in shown.lines:
+        for row in line.rows:
+            found, place = panel.value(row), row.trial.devices * shift[line.label]
+            if found and found.low is not None and found.low < low:
+                _arrow(axes, place, 0.0, line.colour)
+            if found and found.high is not None and found.high > high:
+                _arrow(axes, place, 1.0, line.colour)
+
+
+def _arrow(axes: Axes, place: float, height: float, colour: str) -> None:
+    """Out of the axes, at the bottom (0) or the top (1)."""
+    axes.plot(
+        [place],
+        [height],
+        marker="^" if height else "v",
+        markersize=4,
+        color=colour,
+        linestyle="",
+        transform=axes.get_xaxis_transform(),
+        clip_on=False,
+    )

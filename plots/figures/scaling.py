@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from plots import axis, dots, labels, outside, panels
-from plots.labels import balanced, plain
-from plots.lines import network
-from plots.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
-from plots.picture import Picture, picture
+from plots.figures import axes as axis
+from plots.figures import labels, panels
+from plots.figures.labels import balanced, plain
+from plots.figures.model import Picture, network, picture
+from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
 from results.run import Run
 from results.scaling import ScalingRow
 from results.store import whole
@@ -54,10 +54,10 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
         _ideal(speedup, shown)
         efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
         axis.from_zero(efficiency, panels.values(shown, EFFICIENCY), least=110)
-        dots.draw(windows, shown)
+        panels.draw_windows(windows, shown)
         for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
-            outside.absent(axes, shown, panel)
-            outside.beyond(axes, shown, panel)
+            panels.absent(axes, shown, panel)
+            panels.beyond(axes, shown, panel)
             if not ends[axes]:
                 axes.yaxis.set_major_locator(NullLocator())
         for axes in (rate, speedup, efficiency, windows):

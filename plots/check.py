@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from plots.document import document
 from plots.failures import Failures
-from plots.frame import frame
+from plots.markdown import document
+from plots.results_csv import frame
 from results.cost.cost import Costs
 from results.run import Run
 

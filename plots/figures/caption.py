@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from plots import settings
-from plots.lines import TRAINING, drawable, network
-from plots.numbers import bars
+from plots.figures.model import TRAINING, drawable, network
+from plots.format import bars
 from results.run import Run
 from results.scaling import ScalingRow
 

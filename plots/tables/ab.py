@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.notes import Note, merged, texts, whole
-from plots.marks import in_line
-from plots.sheet import sheet
+from plots.markdown import in_line
+from plots.results_csv import sheet
 from results.comparison.ab import BLOCK, differences, percent
 from results.errors import StoreError
 from results.rates import rate_of

@@ -1,0 +1,404 @@
+"""A run in one paragraph: how far it scales, what was measured, what to doubt."""
+
+from collections.abc import Iterator, Sequence
+
+from bench.kvstores import is_distributed
+from bench.notes import UNSTEADY, NoteKind, sentence
+from plots.figures.model import TRAINING, drawable, lines, network
+from plots.format import percent, ratio_of, significant, unsure
+from results.rates import Ratio
+from results.run import Run
+from results.scaling import ScalingRow
+from results.speedup import Against, Baseline
+
+_MOST_NAMED_SCALES = 4
+_KINDS = {"cpu": ("CPU core", "CPU cores"), "gpu": ("GPU", "GPUs")}
+_ANY = "device", "devices"
+
+
+def unit(rows: Sequence[ScalingRow], count: int) -> str:
+    """'GPUs', 'CPU core': what so many devices of these points are called."""
+    kinds = {row.trial.device for row in rows}
+    one, more = _KINDS.get(kinds.pop(), _ANY) if len(kinds) == 1 else _ANY
+    return one if count == 1 else more
+
+
+def size(row: ScalingRow) -> tuple[int, float]:
+    """Its devices and its rate, by which a network's largest point is chosen."""
+    return row.trial.devices, row.rate.images_per_second if row.rate else 0.0
+
+
+def scales(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
+    """The fastest point of each network on its most devices, against one device.
+
+    Emulated points claim nothing, nor do those whose interval is wider than their rate.
+    """
+    good = _claims(rows)
+    if not good:
+        # Of a rehearsal the first sentence says so.
+        yield from ["No point says how fast anything is."] if rows and not scripted else []
+        return
+    tops = [_top(good, name) for name in dict.fromkeys(map(network, good))]
+    yield f"{'As scripted, on' if scripted else 'On'} {_most(tops, rows)}: {_told(tops, good)}."
+    if not any(row.shown for row in good) and len({row.trial.devices for row in good}) > 1:
+        wanted = next((str(row.wanted) for row in rows if row.wanted), "")
+        lacking = f"speed-up against {wanted}" if wanted else "baseline to be compared with"
+        yield f"How far that scales cannot be said: no point has a {lacking}."
+
+
+def _claims(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+    good = drawable([row for row in rows if not row.emulated])
+    return [row for row in good if row.rate and not unsure(ratio_of(row.rate))]
+
+
+def _top(rows: Sequence[ScalingRow], name: str) -> ScalingRow:
+    """A network's fastest point on the most devices."""
+    return max((row for row in rows if network(row) == name), key=size)
+
+
+def _most(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
+    """'256 GPUs', and of what these are the most where there are points on more."""
+    counts = {row.trial.devices for row in tops}
+    if len(counts) > 1:
+        return f"the most {unit(tops, 2)} of each network"
+    (count,) = counts
+    told = f"{'one' if count == 1 else count} {unit(tops, count)}"
+    more = [row for row in rows if row.rate and row.trial.devices > count]
+    which = "not emulated" if all(row.emulated for row in more) else "known well enough"
+    return f"{told}, the most that are {which}" if more else told
+
+
+def _told(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
+    """Each network there, or the best and the worst of many; the first with its units."""
+    alike = len({row.trial.devices for row in tops}) == 1
+    if len(tops) <= _MOST_NAMED_SCALES:
+        return ", ".join([_reached(row, rows, alike, row is tops[0]) for row in tops])
+    based = sorted((row for row in tops if _efficiency(row)), key=_efficiency, reverse=True)
+    if not based:
+        return f"{_reached(tops[0], rows, alike, True)}, and {len(tops) - 1} other networks"
+    best, worst = (_reached(row, rows, alike, row is based[0]) for row in (based[0], based[-1]))
+    return f"of {len(tops)} networks the best is {best}, the worst {worst}"
+
+
+def _efficiency(row: ScalingRow) -> float:
+    """As figures show it; 0 where it is not known, or so uncertain that it says nothing."""
+    return 0.0 if row.shown is None or unsure(row.shown.efficiency) else row.shown.efficiency.value
+
+
+def _reached(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bool) -> str:
+    """'alexnet 61938 images/s (53 ± 0.7 % of ideal against one GPU)', or without the units.
+
+    Where networks do not end alike, each says on how many devices.
+    """
+    rate = row.rate.images_per_second if row.rate else 0.0
+    text = f"{network(row)}{_which(row, rows)} {significant(rate)}{' images/s' if units else ''}"
+    text += "" if alike else f" on {row.trial.devices}"
+    shown = row.shown
+    if not shown or row.trial.devices == shown.baseline.devices or not _efficiency(row):
+        return text
+    against = str(row.wanted or f"one {unit([row], 1)}")
+    of = f" of ideal against {against}" if units else ""
+    return f"{text} ({percent(shown.efficiency)}{of})"
+
+
+def _which(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
+    """' (dist_sync)': what tells its line from others of its network, where there are any."""
+    own = lines([one for one in rows if network(one) == network(row)])
+    (line,) = (one for one in own if any(row is member for member in one.rows))
+    return "" if line.alone else f" ({line.what})"
+
+
+def against_others(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """The efficiency of each network's largest point against a host and a worker, or its range."""
+    good = _claims(rows)
+    host = _efficiencies(good, [row.host for row in good])
+    worker = _efficiencies(good, [row.worker for row in good])
+    told = [f"one full host {_spread(host)}"] if host else []
+    told += [f"one worker through the same store {_spread(worker)}"] if worker else []
+    if told:
+        yield f"Against {'; against '.join(told)} of ideal."
+
+
+def _efficiencies(rows: Sequence[ScalingRow], bases: Sequence[Against | None]) -> list[Ratio]:
+    """Of each network's largest point that has such a base and is not it."""
+    found: dict[str, tuple[ScalingRow, Ratio]] = {}
+    for row, against in zip(rows, bases, strict=True):
+        if against is None or _is_base(row, against) or unsure(against.efficiency):
+            continue
+        if network(row) not in found or size(row) > size(found[network(row)][0]):
+            found[network(row)] = row, against.efficiency
+    return [efficiency for _, efficiency in found.values()]
+
+
+def _spread(efficiencies: Sequence[Ratio]) -> str:
+    """'91 to 97 %'; of one network with its interval."""
+    if len(efficiencies) == 1:
+        return percent(efficiencies[0])
+    ends = [f"{100 * end(one.value for one in efficiencies):.0f}" for end in (min, max)]
+    return f"{' to '.join(dict.fromkeys(ends))} %"
+
+
+def _is_base(row: ScalingRow, against: Against) -> bool:
+    trial = row.trial
+    return against.baseline == Baseline(kvstore=trial.kvstore, devices=trial.devices)
+
+
+_MOST_NAMED_CAVEATS, _MOST_TEXTS = 3, 2
+# Half of an interval, as a part of the rate.
+_WIDE = 0.05
+# An efficiency that surely is larger than this is too good.
+_ABOVE = 1.01
+
+
+def doubts(run: Run) -> Iterator[str]:
+    """Up to two sentences: what is missing, and what makes the rest uncertain."""
+    lost = list(_lost(run))
+    if lost:
+        yield f"Missing: {'; '.join(lost)}."
+    unsure = [*_marked(run.rows), *_uncertain(run.rows), *_unlike(run.rows)]
+    if unsure:
+        yield f"To doubt: {'; '.join(unsure)}."
+    elif not lost and not run.rehearsal:
+        yield "The records themselves give no cause for doubt."
+
+
+def _lost(run: Run) -> Iterator[str]:
+    failed = [row for row in run.rows if row.rate is None]
+    if failed:
+        named = _named([f"{row.trial.name} ({_ended(row)})" for row in failed])
+        which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
+        yield f"a number for {which}: {named}"
+    if run.missing:
+        yield f"{_counted(len(run.missing), 'point')} not measured yet"
+    trained = [row for row in run.rows if row.rate and row.trial.mode in TRAINING]
+    yield from _without_base(trained)
+    several = [
+        row for row in trained if is_distributed(row.trial.kvstore) and row.trial.workers > 1
+    ]
+    if several and not any(row.worker for row in several):
+        yield "one worker through the same store, to tell what servers cost"
+
+
+def _ended(row: ScalingRow) -> str:
+    """'failed', or 'failed in 1 of 3 repeats' if others have a number."""
+    for note in row.notes:
+        if note.kind == NoteKind.FAILED_REPEATS:
+            return f"{row.status} in {note.figures['failed']} of {note.figures['of']} repeats"
+    return row.status
+
+
+def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """Networks on several device counts of which one device has no number, though others have."""
+    names = [name for name in dict.fromkeys(map(network, rows)) if _counts(rows, name) > 1]
+    without = [
+        name for name in names if not any(row.device for row in rows if network(row) == name)
+    ]
+    if without and len(without) < len(names):
+        yield f"a one-device speed-up baseline for {_named(without)}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _counts(rows: Sequence[ScalingRow], name: str) -> int:
+    return len({row.trial.devices for row in rows if network(row) == name})
+
+
+def _marked(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What notes say of points with a number, interference first, with the points' names."""
+    good = [row for row in rows if row.rate]
+    found: dict[str, list[str]] = {}
+    for kind in NoteKind:
+        names = [row.trial.name for row in good if kind in row.marks and kind != NoteKind.TEXT]
+        if names:
+            found.setdefault(kind.headline, []).extend(names)
+    for headline, names in found.items():
+        yield f"{headline}: {_named(list(dict.fromkeys(names)))}"
+    yield from _texts(good)
+
+
+def _texts(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What records of an older version say as text, which has no kind."""
+    found = [note for row in rows for note in row.notes if note.kind == NoteKind.TEXT]
+    said = list(dict.fromkeys(map(sentence, found)))
+    if said:
+        more = [f"{len(said) - _MOST_TEXTS} more"] if len(said) > _MOST_TEXTS else []
+        yield f"{NoteKind.TEXT.headline}: {', '.join([*said[:_MOST_TEXTS], *more])}"
+
+
+def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What makes numbers uncertain; a rehearsal's are not measured at all."""
+    good = [row for row in rows if row.rate and row.trial.engine != "fake"]
+    emulated = [row for row in rows if row.rate and row.emulated]
+    if emulated:
+        are = f"{_counted(len(emulated), 'point')} {'is' if len(emulated) == 1 else 'are'}"
+        yield f"{are} emulated, on more devices than there are, and no claim about speed"
+    once = [row for row in good if row.rate and row.rate.repeats == 1]
+    if once:
+        which = "all points" if len(once) == len(good) else f"{len(once)} of {len(good)} points"
+        which = "the point" if len(good) == 1 else which
+        yield f"{which} ran once, so run-to-run variance is assumed, not measured"
+    twice = [row for row in good if row.rate and row.rate.repeats == 2]
+    if twice:
+        yield "two repeats say little about their spread"
+    lost = [row for row in good if row.rate and unsure(ratio_of(row.rate))]
+    based = [row.trial.name for row in good if row not in lost and _says_nothing(row)]
+    names = [*(row.trial.name for row in lost), *(f"{name} against its base" for name in based)]
+    if names:
+        yield f"so uncertain that it says nothing: {_named(names)}"
+    yield from _wide([row for row in good if row not in lost])
+
+
+def _says_nothing(row: ScalingRow) -> bool:
+    """Whether it has an interval wider than itself against some base."""
+    against = [one.efficiency for one in (row.device, row.host, row.worker) if one]
+    return any(map(unsure, against))
+
+
+def _wide(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    widths = [half for row in rows if (half := _half(row)) is not None and half > _WIDE]
+    if widths:
+        which = f"{len(widths)} of {_counted(len(rows), 'interval')}"
+        yield f"{which} wider than ± {100 * _WIDE:.0f} % (up to ± {100 * max(widths):.0f} %)"
+    unknown = [row.trial.name for row in rows if _half(row) is None]
+    if unknown:
+        yield f"without an interval: {_named(unknown)}"
+
+
+def _half(row: ScalingRow) -> float | None:
+    if row.rate is None or row.rate.low is None or row.rate.high is None:
+        return None
+    return (row.rate.high - row.rate.low) / 2 / row.rate.images_per_second
+
+
+def _unlike(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What is to be read of single points, and of where servers ran."""
+    good = [row for row in rows if row.rate]
+    unsteady = [row.trial.name for row in good if row.status == "unstable"]
+    if unsteady and not any(kind in UNSTEADY for row in good for kind in row.marks):
+        yield f"{NoteKind.NOT_STEADY.headline}: {_named(unsteady)}"
+    above = [row.trial.name for row in good if _above_ideal(row)]
+    if above:
+        yield f"better than ideal, so a base may be too slow: {_named(above)}"
+    sharing = [r for r in good if r.trial.device == "cpu" and r.trial.servers]
+    if any(not row.trial.server_hosts for row in sharing):
+        yield "servers share their workers' cores"
+
+
+def _above_ideal(row: ScalingRow) -> bool:
+    found = [one.efficiency.low for one in (row.device, row.host, row.worker) if one]
+    return any(low is not None and low > _ABOVE for low in found)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = [f"{len(names) - _MOST_NAMED_CAVEATS} more"] if len(names) > _MOST_NAMED_CAVEATS else []
+    return ", ".join([*names[:_MOST_NAMED_CAVEATS], *more])
+
+
+_MOST_NAMED = 4
+
+
+def paragraph(run: Run) -> str:
+    """What a stranger reads first; some 90 words, however many points there are."""
+    trained = [row for row in run.rows if row.trial.mode in TRAINING]
+    sentences = [
+        *_caution(run),
+        *scales(trained, scripted=run.rehearsal),
+        *([_trained(run, trained)] if trained else []),
+        *_besides(run.rows),
+        *against_others(trained),
+        *doubts(run),
+    ]
+    return " ".join(sentences)
+
+
+def enumeration(words: Sequence[str], most: int = 99) -> str:
+    """'a, b and c'; beyond `most` words only their number is told: 'a, b and 5 more'."""
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def _caution(run: Run) -> Iterator[str]:
+    """What comes before everything else: these are not measurements, or not ours."""
+    if run.rehearsal:
+        yield (
+            "This is a rehearsal: the fake engine played scripted times, nothing was trained, and "
+            "no figure here says how fast anything is."
+        )
+    sources = dict.fromkeys(one.source for row in run.rows for one in row.repeats if one.source)
+    if sources:
+        whole = all(one.source for row in run.rows for one in row.repeats)
+        which = "These figures were" if whole else "Some of these figures were"
+        yield f"{which} not measured by mxscale: {enumeration(list(sources), 2)}."
+
+
+def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
+    """What was asked for: when, data, devices, hosts, stores, points, batch where it is one."""
+    verb = "Played" if run.rehearsal else "Trained"
+    names = sorted({row.trial.kvstore for row in rows}, key=lambda one: (is_distributed(one), one))
+    day = str(run.environment.get("date", ""))[:10]
+    return (
+        f"{verb}{f' on {day}' if day else ''} with {_data(rows)} on {_devices(rows)}"
+        f"{_hosts(rows)} through kvstore {enumeration(names, _MOST_NAMED)}{_batch(rows)}: "
+        f"{_points(rows)}."
+    )
+
+
+def _points(rows: Sequence[ScalingRow]) -> str:
+    """'27 points, each run 3 times'."""
+    repeats = sorted({row.rate.repeats for row in rows if row.rate})
+    if not repeats:
+        return "one point" if len(rows) == 1 else f"{len(rows)} points"
+    count = _range(repeats)
+    often = {"1": "once", "2": "twice"}.get(count, f"{count} times")
+    if len(rows) == 1:
+        return f"one point, run {often}"
+    return f"{len(rows)} points, each run {often}"
+
+
+def _data(rows: Sequence[ScalingRow]) -> str:
+    """'synthetic and real images', with the networks of the rarer kind where both are there."""
+    modes = {row.trial.mode for row in rows}
+    if len(modes) == 1:
+        return f"{modes.pop()} images"
+    names = dict.fromkeys(row.trial.label for row in rows if row.trial.mode == "real")
+    return f"synthetic and ({enumeration(list(names), _MOST_NAMED)}) real images"
+
+
+def _devices(rows: Sequence[ScalingRow]) -> str:
+    counts = sorted({row.trial.devices for row in rows})
+    told = enumeration([str(n) for n in counts]) if len(counts) < 3 else _range(counts)
+    return f"{told} {unit(rows, counts[-1])}"
+
+
+def _hosts(rows: Sequence[ScalingRow]) -> str:
+    hosts = sorted({row.trial.hosts for row in rows})
+    return "" if hosts == [1] else f" of {_range(hosts)} hosts"
+
+
+def _range(values: Sequence[int]) -> str:
+    return f"{values[0]} to {values[-1]}" if len(values) > 1 else f"{values[0]}"
+
+
+def _batch(rows: Sequence[ScalingRow]) -> str:
+    """', 8 images a step on each device' where all have one batch; the table has the others."""
+    whole = all(row.trial.global_batch_fixed for row in rows)
+    found = {row.trial.global_batch if whole else row.trial.device_batch for row in rows}
+    if len(found) > 1:
+        return ""
+    (count,) = found
+    where = "of the whole job" if whole else "on each device"
+    return f", {count} image{'' if count == 1 else 's'} a step {where}"
+
+
+def _besides(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What was measured that is no training."""
+    read = [row.rate.images_per_second for row in rows if row.trial.mode == "test-io" and row.rate]
+    if read:
+        yield f"Reading alone reached {significant(max(read))} images/s."
+    moved = [row for row in rows if row.trial.mode == "bandwidth" and row.rate]
+    if moved:
+        most = max(moved, key=size)
+        yield f"Of the bytes that a store moves, {most.trial.name}: {most.remark}."

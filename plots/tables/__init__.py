@@ -1,0 +1,1 @@
+"""The tables of reports and of the terminal."""
