@@ -13,16 +13,13 @@ from bench.sweep import load_sweep
 from im2rec_tools.cli import load
 from im2rec_tools.commands import NAMES
 from im2rec_tools.terminal import echo
-from tasks import data, program
+from tasks import cli, data
 from tasks.ab import bench_ab
 from tasks.bandwidth import bench_bandwidth
-from tasks.bench import bench_plan, bench_sweep, measure_here
+from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
+from tasks.cli import door, task
 from tasks.compare import report_baseline, report_baselines, report_compare, report_history
-from tasks.door import door, task
-from tasks.export import results_export
-from tasks.hosts import hosts_check, hosts_install, hosts_stop
-from tasks.imports import results_import
-from tasks.logs import hosts_logs
+from tasks.hosts import hosts_check, hosts_install, hosts_logs, hosts_stop, push_data
 from tasks.practice import (
     practice_cut,
     practice_down,
@@ -32,13 +29,19 @@ from tasks.practice import (
     practice_show,
     practice_up,
 )
-from tasks.push import push_data
-from tasks.reading import bench_io
 from tasks.report import UNSTEADY, report_build, report_show, stamped
-from tasks.results import results_list, results_pack, results_rm, results_show, results_unpack
+from tasks.results import (
+    results_export,
+    results_import,
+    results_list,
+    results_pack,
+    results_rm,
+    results_show,
+    results_unpack,
+)
 from tasks.verify import report_verify
 
-program.install()
+cli.install()
 
 
 def _try_out(sweep: str, run: str) -> None:

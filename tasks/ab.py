@@ -15,9 +15,8 @@ from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.terminal import echo
 from tasks.bench import spread_over
-from tasks.cluster import NOT_ASKED, hosts_task
+from tasks.cluster import NOT_ASKED, cluster_of, hosts_task, on_hosts, on_this_machine
 from tasks.report import new_folder
-from tasks.where import cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.sweep import Point, Where

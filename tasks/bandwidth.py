@@ -15,9 +15,8 @@ from bench.sweep import Sweep
 from bench.trial import make
 from im2rec_tools.terminal import echo
 from tasks.bench import measure
-from tasks.cluster import NOT_ASKED, hosts_task
+from tasks.cluster import NOT_ASKED, cluster_of, hosts_task, on_hosts, on_this_machine
 from tasks.report import UNSTEADY, new_folder, run_folder, stamped
-from tasks.where import cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.sweep import Where

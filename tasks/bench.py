@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,19 +12,28 @@ from bench.engines.catalog import ENGINES
 from bench.engines.faults import KINDS
 from bench.errors import SpecError, parse_float, parse_int, quoted
 from bench.secrets import masked_word
-from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault
-from bench.trial import chosen
+from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault, within
+from bench.training.options import DATA
+from bench.trial import chosen, make
 from im2rec_tools.terminal import echo
-from tasks.cluster import NOT_ASKED, hosts_task, listed_hosts
-from tasks.door import reader
+from tasks.cli import door, reader, task
+from tasks.cluster import (
+    NOT_ASKED,
+    addressed,
+    cluster_of,
+    hosts_task,
+    listed_hosts,
+    on_hosts,
+    on_this_machine,
+)
 from tasks.report import (
     SPEEDUP_BASELINE,
     build_report,
     checked_baseline,
     new_folder,
     prices_of,
+    stamped,
 )
-from tasks.where import addressed, cluster_of, on_hosts, on_this_machine
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.hosts import Host
@@ -253,3 +263,34 @@ def spread_over(hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engin
         raise SpecError(f"--server-hosts {asked}: {len(hosts)} hosts leave none for workers")
     fields["devices_per_host"] = hosts[0].cpus
     return load_sweep(sweep, engine=engine or None, fields=fields, hosts=workers)
+
+
+@task(
+    help={
+        "data": DATA,
+        "nthreads": "decoding threads, a row each: 1,2,4; default: 1, 2, 4 ... all processors",
+        "cold": "read from the disk: the files are dropped from memory before each epoch",
+        "options": "of training, such as '--random-crop=1 --random-mirror=1'",
+    }
+)
+@door
+def bench_io(  # type: ignore[no-untyped-def]
+    c, data, batch="32", nthreads="", image_shape="3,224,224", windows="10", cold=False, options=""
+):
+    """Measure how fast the input pipeline reads, with nothing to feed."""
+    fields = {
+        "mode": "test-io",
+        "data_train": data,
+        "batch_per_device": parse_int("--batch", batch),
+        "image_shape": [parse_int("--image-shape", part) for part in image_shape.split(",")],
+        "windows": parse_int("--windows", windows),
+        "device": "cpu",
+        "cold": cold,
+        "options": options.split(),
+    }
+    counts = [parse_int("--nthreads", part) for part in nthreads.split(",")] if nthreads else None
+    counts = list(dict.fromkeys(counts or within(len(os.sched_getaffinity(0)))))
+    trials = tuple(make(fields | {"data_nthreads": count}) for count in counts)
+    description = f"reading {data} in {' / '.join(map(str, counts))} threads"
+    what = Sweep(name="io", description=description, repeats=1, trials=trials, text="")
+    measure_here(what, stamped("io"))

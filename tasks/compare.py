@@ -12,7 +12,7 @@ from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks import report
-from tasks.door import door, reader, task
+from tasks.cli import door, reader, task
 from tasks.report import named_run, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs

@@ -7,7 +7,7 @@ from invoke.context import Context
 from invoke.tasks import Task
 
 from im2rec_tools.cli import Command, Option, follow, load
-from tasks.door import door, task
+from tasks.cli import door, task
 
 
 def task_of(command: Command) -> "Task[Any]":

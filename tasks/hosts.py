@@ -1,16 +1,190 @@
 """hosts.*: what the hosts of a cluster are, and what of ours runs on them."""
 
 import json
+import os
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from invoke.exceptions import Exit
 
+from bench.errors import brief, parse_int, quoted
 from im2rec_tools.terminal import echo
+from launch.hosts import ROOT, Host
 from launch.remote.errors import LaunchError
-from tasks.cluster import Asked, hosts_task, listed_hosts, needed_hosts, ssh_of
+from launch.transport.line import Start
+from results.errors import StoreError
+from tasks.cli import reader, task
+from tasks.cluster import (
+    NOT_ASKED,
+    Asked,
+    found_hosts,
+    hosts_task,
+    listed_hosts,
+    needed_hosts,
+    ssh_of,
+)
+from tasks.report import RUNS, run_folder
+from tasks.scratch import scratch
+
+if TYPE_CHECKING:
+    from launch.push import Moved
+
+
+def show(updates: "Iterable[Moved]") -> "dict[str, Moved]":
+    """Shows how far each host's push is, in MB; returns the last of each."""
+    from im2rec_tools.bars import Bars
+
+    last: dict[str, Moved] = {}
+    with Bars() as bars:
+        for moved in updates:
+            last[moved.host] = moved
+            step = f"{moved.host}: {moved.step}"
+            if moved.total:
+                bars.show(step, moved.done // 10**6, -(-moved.total // 10**6), "MB")
+    return last
+
+
+@hosts_task(
+    help={
+        "source": "a folder of .rec files, or one with train/ and val/ below it",
+        "into": "folder there, relative to the checkout; default: where it is in this one",
+        "shared": "copy nothing: see that all hosts have the same files",
+        "verify": "read every byte on the hosts, and copy again what differs from the files here",
+    },
+)
+def push_data(  # type: ignore[no-untyped-def]
+    c, source, asked=NOT_ASKED, into="", shared=False, verify=False
+):
+    """Copy each host its own share of a data set's shards; run again, it copies what is missing."""
+    from launch.data_shares import target
+
+    folder = target(Path(source), into)
+    with found_hosts(asked) as (hosts, start):
+        serve = _compare if shared else _copy
+        serve(Path(source), hosts, start, folder, verify=verify)
+
+
+def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
+    from launch.data_shares import everything, not_seen
+
+    pieces = everything(source)
+    wrong = not_seen(pieces, hosts, start, into, verify=verify)
+    for line in wrong:
+        echo(line)
+    if wrong:
+        raise LaunchError(
+            f"{len(wrong)} of {len(hosts)} hosts have other files in {into}; leave --shared out to "
+            f"give each host its share"
+        )
+    read = ", every byte compared" if verify else ""
+    echo(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
+
+
+def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
+    from launch.data_shares import hand_out, parcels
+
+    with scratch() as labels:
+        given = parcels(source, len(hosts), labels)
+        last = show(hand_out(given, hosts, start, into, verify=verify))
+    for one, host in zip(given, hosts, strict=True):
+        moved, size = last[host.name], sum(piece.size for piece in one.pieces)
+        for name in moved.other:
+            echo(f"{host.name}: {into}/{name} differed from the file here; copied again")
+        echo(
+            f"{host.name}: {one.share.said}, {size / 1e6:.1f} MB in {into}; copied "
+            f"{moved.files} of {len(one.pieces)} files, {moved.total / 1e6:.1f} MB"
+        )
+
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.record import Identity
+
+
+@task(
+    help={
+        "run": "name below results/runs, or a path; default: the newest that has logs",
+        "point": "of the points whose name has these words, 'alexnet x32', the one that ran last",
+        "repeat": "which repeat of it, from 1; default: the last that ran",
+        "lines": "how many of each log",
+        "process": "only of this one: worker-1",
+    },
+)
+@reader
+def hosts_logs(  # type: ignore[no-untyped-def]
+    c, run="", point="", repeat="", lines="20", process=""
+):
+    """Print the ends of the logs of a trial's processes, each with its host."""
+    from launch.job.logs import files_of, lines_of
+    from results.run_folder import hosts_of
+
+    count = parse_int("--lines", lines)
+    folder = run_folder(run) if run else _newest_run()
+    name, logs = _trial(folder, point, parse_int("--repeat", repeat) if repeat else None)
+    hosts = hosts_of(logs)
+    if process and process not in hosts:
+        raise LaunchError(
+            f"--process: expected one of the job's {len(hosts)} processes, such as "
+            f"{next(reversed(hosts), 'worker-0')}, got {quoted(process)}"
+        )
+    echo(f"# {name.name}, repeat {name.repeat + 1}: {_shown(logs)}")
+    damaged = []
+    for one in [process] if process else hosts:
+        files = " ".join(path.name for path in files_of(logs, one))
+        echo("", f"# {hosts[one]} {one}: {files or 'printed nothing'}")
+        try:
+            echo(*deque(lines_of(logs, one), maxlen=count))
+        except OSError as error:
+            damaged.append(f"{one}: {brief(error)}")
+    if damaged:
+        raise StoreError(f"{_shown(logs)}: some logs cannot be read: {'; '.join(damaged[:3])}")
+
+
+def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":
+    """The trial that was chosen, of those whose logs the run has, and where these are."""
+    from results.run import identities
+    from results.run_folder import HOSTS
+
+    names = {(name.key, str(name.repeat)): name for name in identities(folder)}
+    found = {
+        path.parent: names[path.parts[-3], path.parts[-2]]
+        for path in folder.glob(f"logs/*/*/{HOSTS}")
+        if (path.parts[-3], path.parts[-2]) in names
+    }
+    if not found:
+        raise StoreError(f"{folder}: has no logs")
+    wanted = [
+        path
+        for path, name in found.items()
+        if set(words.split()) <= set(name.name.split()) and repeat in {None, name.repeat + 1}
+    ]
+    if not wanted:
+        asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
+        known = ", ".join(sorted({name.name for name in found.values()}))
+        raise StoreError(f"{folder}: no point with logs has {asked}; those with logs: {known}")
+    newest = max(wanted, key=lambda path: _began(path / HOSTS))
+    return found[newest], newest
+
+
+def _newest_run() -> Path:
+    from results.run_folder import HOSTS
+
+    found = list(RUNS.glob(f"*/logs/*/*/{HOSTS}"))
+    if not found:
+        raise StoreError(f"{RUNS}: no run has logs yet; 'fab bench.sweep' makes one")
+    return max(found, key=_began).parents[3]
+
+
+def _began(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _shown(path: Path) -> str:
+    return os.fspath(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
 
 _PROBLEMS = 3
 

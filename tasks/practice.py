@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from bench.errors import parse_int
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
-from tasks.door import door, reader, task
+from tasks.cli import door, reader, task
 
 if TYPE_CHECKING:
     from launch.practice.network import Link

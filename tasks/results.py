@@ -1,16 +1,271 @@
 """results.*: the runs there are, and what becomes of them."""
 
+from __future__ import annotations
+
+import atexit
+import importlib
 import os
 import shlex
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, parse_int, quoted
 from im2rec_tools.terminal import echo
+from launch.hosts import ROOT
 from results.errors import StoreError
-from tasks.door import door, reader, task
+from tasks.cli import door, reader, task
 from tasks.report import RUNS, archive_of, run_folder
+from tasks.scratch import scratch
+
+
+@task(
+    name="import",
+    iterable=["also"],
+    help={
+        "file": "a log, gzipped or not; several of one job by a pattern in quotes: 'worker-*.log'",
+        "also": "another log of the same job; more than once for several",
+        "run": "name below results/runs, or a path, where the point is added",
+        "network": "resnet-50 and the like, or any other name",
+        "devices": "of the whole job",
+        "hosts": "of the whole job; default: 1",
+        "devices_per_host": "of a full host; default: the devices shared among the hosts",
+        "workers": "processes that each print their own speed; default: as many as are found",
+        "batch_per_device": "images a step on one device",
+        "kvstore": "how gradients went: dist_sync, horovod, nccl or any other name",
+        "dtype": "float32, float16 or bfloat16",
+        "data": "real or synthetic images",
+        "device": "gpu, cpu or other",
+        "speeds_of": "workers, one-worker, one-device or job; default: by the format",
+        "warmup": "speeds at the front of each worker that do not count; default: by the format",
+        "format": "auto, mxnet, tf-inception, horovod, tf-cnn, horovod-synthetic or mlperf",
+        "description": "a line about the run, for its report",
+    },
+)
+@door
+def results_import(  # type: ignore[no-untyped-def]
+    c,
+    file,
+    also=None,
+    run="",
+    network="",
+    devices="",
+    hosts="",
+    devices_per_host="",
+    workers="",
+    batch_per_device="",
+    kvstore="",
+    dtype="",
+    data="",
+    device="",
+    speeds_of="",
+    warmup="",
+    format="auto",
+    description="",
+):
+    """Add a point that another tool measured to a run, from its logs (docs/import.md)."""
+    from bench.notes import texts
+    from plots.format import significant
+    from results.imports.point import Asked
+    from results.imports.record import imported
+    from results.imports.windows import discarded
+    from results.imports.writer import keep
+    from results.rates import rate_of
+
+    if not run:
+        raise SpecError("--run: expected a name for the run that the point is added to")
+    asked = Asked(
+        network=network.strip(),
+        devices=_count("--devices", devices),
+        hosts=_count("--hosts", hosts),
+        devices_per_host=_count("--devices-per-host", devices_per_host),
+        workers=_count("--workers", workers),
+        batch_per_device=_count("--batch-per-device", batch_per_device),
+        kvstore=kvstore.strip(),
+        dtype=dtype,
+        mode=data,
+        device=device,
+        speeds_of=speeds_of,
+        warmup=parse_int("--warmup", warmup, least=0) if warmup else None,
+    )
+    new = imported(
+        [*files(file), *(one for name in also or () for one in files(name))], asked, format
+    )
+    record = keep(run_folder(run), new, description)
+    repeat = record.identity.repeat + 1
+    echo(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
+    total = f"; the log's own total: {significant(new.total, 4)} images/s" if new.total else ""
+    echo(f"{significant(rate_of(record), 4)} images/s{total}")
+    if count := record.trial.warmup_windows:
+        first = "the first window" if count == 1 else f"the first {count} windows"
+        echo(f"  {first} of each worker {'does' if count == 1 else 'do'} not count (warm-up)")
+    for text in (*texts(discarded(record)), *texts(record.notes)):
+        echo(f"  {text}")
+    echo(f"'fab report.build --run {run}' reports the run")
+
+
+def files(name: str) -> list[Path]:
+    """The files of a name or pattern, in the order of their names; SpecError where none is."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        raise SpecError(f"{name}: expected a log, got a folder; '{name}/*.log' names its files")
+    if path.is_file():
+        return [path]
+    root, pattern = (Path(path.anchor), str(path.relative_to(path.anchor)))
+    found = sorted(one for one in root.glob(pattern) if one.is_file()) if pattern != "." else []
+    if not found:
+        raise SpecError(f"{name}: no such file")
+    return found
+
+
+def _count(option: str, text: str) -> int:
+    return parse_int(option, text) if text else 0
+
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.run import Run
+
+    Exporter = Callable[[Run, Path], list[Path]]
+
+TARGETS = ("mllog", "tensorboard", "mlflow", "junit", "prometheus", "badge")
+OURS = ("bench", "im2rec_tools", "results")
+
+
+@task(
+    help={
+        "target": f"{', '.join(TARGETS)}; several with commas between, or all",
+        "run": "name below results/runs, or a path; default: the newest",
+        "to": "folder for what is written; default: report/exports of the run",
+        "point": "only the points whose name has these words: 'resnet-152 x256'",
+        "speedup_baseline": "'KVSTORE xN': also speed-up and efficiency against this point",
+    },
+)
+@door
+def results_export(  # type: ignore[no-untyped-def]
+    c, target, run="", to="", point="", speedup_baseline=""
+):
+    """Write a run for MLPerf's tools, TensorBoard, MLflow, JUnit, Prometheus or as a badge."""
+    from results.run import load, with_baseline
+
+    exporters = {name: _exporter(name) for name in _targets(target)}
+    wanted = with_baseline(load(run_folder(run)), speedup_baseline)
+    if point:
+        wanted = _only(wanted, point)
+    folder = Path(to).expanduser() if to else wanted.folder / "report" / "exports"
+    export(wanted, exporters, folder)
+
+
+def export(run: Run, exporters: dict[str, Exporter], folder: Path) -> None:
+    """Writes each target into the folder and prints the paths; StoreError where it cannot be."""
+    written = []
+    for name, write in exporters.items():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            paths = write(run, folder)
+        except OSError as error:
+            at = error.filename or folder
+            raise StoreError(f"{at}: cannot be written ({error.strerror or error})") from error
+        if not paths:
+            echo(f"{name}: nothing to write, no training point has a number")
+        written += paths
+    for path in written:
+        echo(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+    if not written:
+        raise StoreError(f"{run.folder}: no training point has a number; nothing was exported")
+
+
+def _targets(text: str) -> list[str]:
+    if text == "all":
+        return list(TARGETS)
+    names = [name for name in text.split(",") if name]
+    if not names or set(names) - set(TARGETS):
+        raise SpecError(
+            f"target: expected some of {', '.join(TARGETS)}, or all, got {quoted(text)}"
+        )
+    return list(dict.fromkeys(names))
+
+
+def _exporter(target: str) -> Exporter:
+    """What writes the target; SpecError that says what to install where its library is missing."""
+    try:
+        module = importlib.import_module(f"results.exports.{target}")
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] in OURS:
+            raise
+        raise SpecError(
+            f"{target}: needs the Python package {error.name}, which is not installed; "
+            f"'make exports' adds what exports need"
+        ) from error
+    write: Exporter = module.write
+    return write
+
+
+def _only(run: Run, words: str) -> Run:
+    """The run with the points of these words alone."""
+    from bench.trial import chosen
+
+    keys = {trial.key for trial in chosen([row.trial for row in run.rows], words)}
+    return replace(run, rows=[row for row in run.rows if row.trial.key in keys], missing=())
+
+
+def is_packed(name: str) -> bool:
+    """Whether what --run was given is a .zip."""
+    from results.integrity.archive import SUFFIX
+
+    return name.endswith(SUFFIX)
+
+
+def unpacked(archive: Path) -> Path:
+    """The run of a .zip, in a folder of its own that goes when the program ends."""
+    from results.integrity.archive import unpack
+
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return unpack(archive, stack.enter_context(scratch()))
+
+
+@contextmanager
+def report_beside(archive: Path, folder: Path) -> Iterator[None]:
+    """Has the report of a packed run written beside its .zip: demo.zip, demo-report/."""
+    beside = archive.absolute().with_name(f"{archive.stem}-report")
+    try:
+        beside.mkdir(mode=0o755, exist_ok=True)
+        descriptor = os.open(beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise StoreError(
+            f"{beside}: expected a folder for the report ({error.strerror}); copy the .zip to a "
+            f"folder of your own"
+        ) from error
+    try:
+        _check_own(beside, descriptor)
+        shutil.rmtree(folder / "report", ignore_errors=True)
+        # By the descriptor: whoever owns the folder above could put a link in its place.
+        (folder / "report").symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_own(folder: Path, descriptor: int) -> None:
+    """StoreError where a folder is another ordinary user's, or others may write to it."""
+    found = os.fstat(descriptor)
+    if found.st_uid not in {0, os.geteuid()}:
+        raise StoreError(
+            f"{folder}: belongs to another user (uid {found.st_uid}); copy the .zip to a folder of "
+            f"your own"
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StoreError(
+            f"{folder}: others may write to it (mode {stat.S_IMODE(found.st_mode):o}); "
+            f"'chmod go-w {folder}' keeps them out"
+        )
+
 
 _RUN = "name below results/runs, or a path to its folder or .zip"
 

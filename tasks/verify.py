@@ -13,7 +13,7 @@ from invoke.exceptions import Exit
 from bench.errors import SpecError
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
-from tasks.door import reader, task
+from tasks.cli import reader, task
 from tasks.report import costs_of, drawn_behind, prices_of, run_folder
 from tasks.scratch import scratch
 

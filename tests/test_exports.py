@@ -19,12 +19,12 @@ from results.exports.windows import of_repeat, series
 from results.record import Record
 from results.run import load
 from results.scaling import scaling
-from tasks import export
+from tasks import results
 from tests.exporting import bad, good, repeat, run_of
 from tests.test_fabfile import refusal
 
 ROOT = Path(__file__).parent.parent
-TASK: Any = export.results_export  # Invoke types a task as the function it wraps
+TASK: Any = results.results_export  # Invoke types a task as the function it wraps
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ def test_an_unknown_target_is_refused_with_those_there_are() -> None:
     for target in ("jnuit", "", "badge,junitt"):
         code, text = refusal(TASK, target)
         assert code == 2
-        assert all(name in text for name in export.TARGETS)
+        assert all(name in text for name in results.TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", good())
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be written") as caught:
-        export.export(run, {"junit": lambda *_: []}, tmp_path / "file" / "below")
+        results.export(run, {"junit": lambda *_: []}, tmp_path / "file" / "below")
     assert "\n" not in str(caught.value)
 
 
@@ -173,7 +173,7 @@ def test_a_baseline_of_ones_choice_is_in_what_is_exported(
         found.extend(point.figures for point in exported(run))
         return [folder]
 
-    monkeypatch.setattr(export, "_exporter", lambda _: write)
+    monkeypatch.setattr(results, "_exporter", lambda _: write)
     TASK.body(Context(), "junit", run=str(tmp_path / "run"), speedup_baseline="local x2")
     assert found[1]["speedup_baseline"] == pytest.approx(1.6)
     assert found[1]["efficiency_baseline"] == pytest.approx(0.8)

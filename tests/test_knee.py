@@ -8,7 +8,7 @@ import pytest
 from invoke.context import Context
 from invoke.exceptions import Exit
 
-import tasks.reading
+import tasks.bench
 from bench.statistics.confidence import Error
 from bench.sweep import Sweep
 from bench.trial import Trial, make
@@ -98,8 +98,8 @@ def test_rows_of_thread_counts_can_be_told_apart_everywhere() -> None:
 
 def test_the_task_takes_a_row_for_each_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Sweep] = []
-    monkeypatch.setattr(tasks.reading, "measure_here", lambda what, run: asked.append(what))
-    task: Any = tasks.reading.bench_io
+    monkeypatch.setattr(tasks.bench, "measure_here", lambda what, run: asked.append(what))
+    task: Any = tasks.bench.bench_io
     task.body(Context(), "x.rec", nthreads="4,1,4", cold=True)
     assert [(one.data_nthreads, one.cold) for one in asked[0].trials] == [(4, True), (1, True)]
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6))

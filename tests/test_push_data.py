@@ -25,7 +25,7 @@ from launch.hosts import ROOT, Host, this_machine
 from launch.job.monitor import Deadlines
 from launch.remote.errors import LaunchError, PreflightError
 from launch.transport.line import here
-from tasks.push import show
+from tasks.hosts import show
 from tests.jobs import left_over, measured, tiny
 from tests.trees import made, tree, wanted
 
