@@ -22,7 +22,8 @@ from im2rec_tools.terminal import echo, guard, printable
 from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
 from launch.job.agents import Agents, Message
-from launch.job.run import Ending, follow_processes, processes
+from launch.job.plan import Process
+from launch.job.run import Ending, follow_processes
 from launch.preflight.addresses import located
 from launch.push import in_tree, push
 from launch.remote.errors import LaunchError
@@ -304,6 +305,35 @@ def _show(message: Message) -> None:
         raise
     except OSError as error:
         raise LaunchError(f"stdout: cannot be written ({error.strerror})") from error
+
+
+def processes(asked: Asked, hosts: Sequence[Host], port: int) -> list[Process]:
+    """A scheduler, the servers and the workers, in the order of their start.
+
+    The scheduler is on the first host; server i and worker i are on host i % hosts.
+    """
+    counts = {"scheduler": 1, "server": asked.servers, "worker": asked.workers}
+    return [
+        _process(asked, role, index, hosts[index % len(hosts)], (hosts[0].address, port))
+        for role, count in counts.items()
+        for index in range(count)
+    ]
+
+
+def _process(
+    asked: Asked, role: str, index: int, host: Host, scheduler: tuple[str, int]
+) -> Process:
+    env = {
+        "DMLC_ROLE": role,
+        "DMLC_PS_ROOT_URI": scheduler[0],
+        "DMLC_PS_ROOT_PORT": str(scheduler[1]),
+        "DMLC_NUM_WORKER": str(asked.workers),
+        "DMLC_NUM_SERVER": str(asked.servers),
+        "DMLC_NODE_HOST": host.address,
+    }
+    return Process(
+        host=host, role=role, index=index, argv=asked.command, env=asked.variables(role) | env
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from bench.networks import describe
 from results.errors import StoreError
 from results.record import SCHEMA, STATUSES, Identity, identity_of, parse_bare
 from results.repeat import Measured, measured
-from results.run import wanted
+from results.run_folder import wanted
 from results.store import UNREADABLE, Unread, is_there, lines_of, log_of
 
 _RANKS = re.compile(rb',\s*"ranks":\s*\[')

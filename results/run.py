@@ -5,17 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bench.trial import Trial
 from results.errors import StoreError
 from results.reader import reading
-from results.record import Identity, identity_of
+from results.record import Identity
 from results.repeat import Measured
-from results.run_folder import environment_of
+from results.run_folder import environment_of, wanted, wanted_trials
 from results.scaling import ScalingRow, against_chosen, rows_of
 from results.speedup import choice
-from results.store import Unread, read, read_json
+from results.store import Unread, read
 
 # What stands for the folder of a run outside the checkout.
 ELSEWHERE = "RUN"
@@ -152,25 +150,6 @@ def _nothing(folder: Path, troubles: Sequence[str], others: int) -> str:
         more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
         return f"no record can be read; the first: {troubles[0]}{more}"
     return f"{folder}: no point has been measured yet; 'fab bench.sweep' does that"
-
-
-def wanted(folder: Path) -> list[Identity]:
-    """What the last sweep in this folder asked for; empty where it did not leave that."""
-    try:
-        asked: list[Any] = read_json(folder, "asked.json", [])
-        return [identity_of(one) for one in asked]
-    except ValueError as error:
-        raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
-
-
-def wanted_trials(folder: Path) -> list[Trial]:
-    """The trials of what the last sweep asked for; earlier versions did not leave them."""
-    asked: list[Any] = read_json(folder, "asked.json", [])
-    try:
-        found = [one["trial"] for one in asked if isinstance(one, dict) and "trial" in one]
-        return [msgspec.convert(one, Trial).masked() for one in found]
-    except msgspec.ValidationError as error:
-        raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
 
 
 def with_baseline(run: Run, text: str) -> Run:

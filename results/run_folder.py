@@ -6,7 +6,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from io import BytesIO, FileIO
 from itertools import chain
 from pathlib import Path
@@ -16,9 +16,10 @@ import msgspec
 
 from bench.errors import quoted
 from bench.secrets import command_line, masked, masked_word
+from bench.trial import Trial
 from im2rec_tools import files
 from results.errors import StoreError
-from results.integrity.catalog import is_run
+from results.record import Identity, identity_of
 from results.store import TORN, check_name, held, read_json
 
 _FOLDERS = {"logs", "report"}
@@ -239,3 +240,34 @@ def _read(path: Path) -> dict[str, str]:
         if path.is_file() and path.stat().st_size <= _MOST_NAMES:
             return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
     return {}
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run's: it holds records, or what was asked for.
+
+    A folder whose name begins with a dot is part of a run: unpacking it was ended.
+    """
+    if folder.name.startswith("."):
+        return False
+    with suppress(OSError):  # one that may not be looked into
+        return any((folder / name).is_file() for name in ("records.jsonl", "asked.json"))
+    return False
+
+
+def wanted(folder: Path) -> list[Identity]:
+    """What the last sweep in this folder asked for; empty where it did not leave that."""
+    try:
+        asked: list[Any] = read_json(folder, "asked.json", [])
+        return [identity_of(one) for one in asked]
+    except ValueError as error:
+        raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
+
+
+def wanted_trials(folder: Path) -> list[Trial]:
+    """The trials of what the last sweep asked for; earlier versions did not leave them."""
+    asked: list[Any] = read_json(folder, "asked.json", [])
+    try:
+        found = [one["trial"] for one in asked if isinstance(one, dict) and "trial" in one]
+        return [msgspec.convert(one, Trial).masked() for one in found]
+    except msgspec.ValidationError as error:
+        raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error

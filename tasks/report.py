@@ -18,7 +18,7 @@ from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.cli import door, reader, task
-from tasks.results import is_packed, report_beside, unpacked
+from tasks.scratch import is_packed, report_beside, unpacked
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from plots.failures import Failures

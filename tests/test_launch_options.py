@@ -3,8 +3,7 @@
 import pytest
 
 from launch.hosts import this_machine
-from launch.job.run import processes
-from launch.launch import asked
+from launch.launch import asked, processes
 from launch.remote.errors import LaunchError
 
 LOCAL = ["-n", "2", "--launcher", "local"]

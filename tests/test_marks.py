@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plots.markdown import document, fenced, in_cell, in_line
+from plots.format import fenced, in_cell, in_line
+from plots.markdown import document
 from plots.results_csv import cell, frame, sheet
 from results.integrity.digest import FORMAT, report_format
 from tests.scenes import MACHINE, point, run

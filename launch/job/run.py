@@ -10,14 +10,12 @@ from pathlib import Path
 
 from bench.event_decoder import decoded
 from bench.events import Event
-from launch.hosts import Host
 from launch.job.agents import GONE, Agents, Message, Take
 from launch.job.interference import Counted
 from launch.job.logs import BUDGET_BYTES, Logs
 from launch.job.monitor import Use, Verdict, Watch, signal_name
 from launch.job.plan import Process
 from launch.job.progress import glimpse
-from launch.launch import Asked
 from launch.remote.errors import LaunchError
 from results.progress import Glimpse
 
@@ -36,35 +34,6 @@ class Ending:
 
     code: int
     message: str = ""
-
-
-def processes(asked: Asked, hosts: Sequence[Host], port: int) -> list[Process]:
-    """A scheduler, the servers and the workers, in the order of their start.
-
-    The scheduler is on the first host; server i and worker i are on host i % hosts.
-    """
-    counts = {"scheduler": 1, "server": asked.servers, "worker": asked.workers}
-    return [
-        _process(asked, role, index, hosts[index % len(hosts)], (hosts[0].address, port))
-        for role, count in counts.items()
-        for index in range(count)
-    ]
-
-
-def _process(
-    asked: Asked, role: str, index: int, host: Host, scheduler: tuple[str, int]
-) -> Process:
-    env = {
-        "DMLC_ROLE": role,
-        "DMLC_PS_ROOT_URI": scheduler[0],
-        "DMLC_PS_ROOT_PORT": str(scheduler[1]),
-        "DMLC_NUM_WORKER": str(asked.workers),
-        "DMLC_NUM_SERVER": str(asked.servers),
-        "DMLC_NODE_HOST": host.address,
-    }
-    return Process(
-        host=host, role=role, index=index, argv=asked.command, env=asked.variables(role) | env
-    )
 
 
 def follow_processes(job: Sequence[Process], agents: Agents, show: Take) -> Ending:

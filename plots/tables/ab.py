@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.notes import Note, merged, texts, whole
-from plots.markdown import in_line
+from plots.format import in_line
 from plots.results_csv import sheet
 from results.comparison.ab import BLOCK, differences, percent
 from results.errors import StoreError

@@ -10,8 +10,7 @@ from tabulate import tabulate
 from bench.notes import Note, NoteKind, sentence
 from im2rec_tools.console import Screen, cell
 from im2rec_tools.terminal import printable
-from plots.format import significant
-from plots.markdown import in_cell, in_line
+from plots.format import in_cell, in_line, significant
 from plots.point_labels import apart
 from plots.results_csv import sheet
 from plots.tables.scaling import unit

@@ -16,8 +16,7 @@ from plots import settings
 from plots.failures import Failures, attempted, attempted_lines
 from plots.figures.caption import settings_line, where
 from plots.figures.model import TRAINING
-from plots.format import interval, percent, ratio_of, significant, times, unsure
-from plots.markdown import in_cell, in_line
+from plots.format import in_cell, in_line, interval, percent, ratio_of, significant, times, unsure
 from plots.point_labels import apart
 from plots.summary import paragraph
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs

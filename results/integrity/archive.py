@@ -15,7 +15,7 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, size, whole, whole_folder
 from im2rec_tools.words import brief
 from results.errors import StoreError
-from results.integrity.catalog import is_run
+from results.run_folder import is_run
 from results.store import check_name, writer
 
 SUFFIX = ".zip"

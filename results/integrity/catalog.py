@@ -17,7 +17,7 @@ import msgspec
 from bench.errors import brief
 from results.errors import StoreError
 from results.reader import Front, fronts, points
-from results.run_folder import environment_of
+from results.run_folder import environment_of, is_run
 from results.store import UNREADABLE, Unread, read_json, write_whole
 
 INDEX = ".catalogue.json"
@@ -60,18 +60,6 @@ class _Kept:
 
     stamp: list[list[int]]
     entry: Entry
-
-
-def is_run(folder: Path) -> bool:
-    """Whether a folder is a run's: it holds records, or what was asked for.
-
-    A folder whose name begins with a dot is part of a run: unpacking it was ended.
-    """
-    if folder.name.startswith("."):
-        return False
-    with suppress(OSError):  # one that may not be looked into
-        return any((folder / name).is_file() for name in ("records.jsonl", "asked.json"))
-    return False
 
 
 def catalogue(folder: Path, index: Path, *, keep: bool = True) -> list[Entry]:
