@@ -1,0 +1,1 @@
+"""Tests of mxscale: a folder for each package, whole programs in system."""

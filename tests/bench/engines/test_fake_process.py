@@ -1,0 +1,71 @@
+"""The windows of a rehearsal scatter as its trial says, and the same each time."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+
+from bench.engines import fake
+from bench.engines.fake_process import Noise, _seconds, factors, shared_factors
+from bench.trial import Trial
+from tests.support.jobs import measured, trial
+
+SOME = Noise(within=0.02, correlation=0.4, between=0.03)
+
+
+def logs(seed: str, count: int = 400) -> list[float]:
+    return [math.log(one) for one in factors(SOME, seed, count)]
+
+
+def test_noise_has_the_spread_and_the_correlation_that_were_asked_for() -> None:
+    many = [logs(f"s {n}") for n in range(300)]
+    means = [fmean(one) for one in many]
+    assert stdev(means) == pytest.approx(0.03, rel=0.12)
+    inner = [[x - mean for x in one] for one, mean in zip(many, means, strict=True)]
+    variance = fmean([x * x for one in inner for x in one])
+    assert math.sqrt(variance) == pytest.approx(0.02, rel=0.05)
+    follows = fmean([x * y for one in inner for x, y in pairwise(one)])
+    assert follows / variance == pytest.approx(0.4, abs=0.03)
+    assert fmean(means) == pytest.approx(0.0, abs=0.006)
+
+
+def test_the_same_seed_scatters_alike_and_no_noise_is_none_at_all() -> None:
+    assert factors(SOME, "a", 9) == factors(SOME, "a", 9) != factors(SOME, "b", 9)
+    assert factors(Noise(), "a", 5) == shared_factors(Noise(), "a", 5, 3) == [1.0] * 5
+
+
+def test_a_shared_window_is_that_of_the_slowest_rank() -> None:
+    each = [factors(SOME, f"a {rank}", 6) for rank in range(3)]
+    assert shared_factors(SOME, "a", 6, 3) == [max(one) for one in zip(*each, strict=True)]
+
+
+def played(what: Trial, rank: int, monkeypatch: pytest.MonkeyPatch, repeat: int) -> list[float]:
+    script: dict[str, Any] = json.loads(fake.command(what, "worker", rank)[2])
+    monkeypatch.setenv("MXSCALE_REPEAT", str(repeat))
+    return _seconds(script, rank, what.workers)
+
+
+def test_repeats_differ_and_ranks_share_their_step_unless_they_run_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noisy = trial(fake_noise=0.02, fake_spread=0.01)
+    first = played(noisy, 0, monkeypatch, 0)
+    assert first == played(noisy, 1, monkeypatch, 0) != played(noisy, 0, monkeypatch, 1)
+    alone = replace(noisy, kvstore="dist_async")
+    assert played(alone, 0, monkeypatch, 0) != played(alone, 1, monkeypatch, 0)
+    assert played(trial(), 0, monkeypatch, 0) == [0.9, 0.5, 0.4, 0.5]
+
+
+@pytest.mark.program
+def test_a_rehearsal_with_noise_comes_out_the_same_again(tmp_path: Path) -> None:
+    what = trial(fake_noise=0.02, fake_spread=0.01)
+    runs = [measured(tmp_path / name, what, repeats=2) for name in "ab"]
+    seconds = [[[rank.seconds for rank in one.ranks] for one in records] for records in runs]
+    assert seconds[0] == seconds[1]
+    assert seconds[0][0] != seconds[0][1]
+    assert seconds[0][0][0] == seconds[0][0][1]

@@ -1,0 +1,1 @@
+"""Tests of confidence intervals and the steady state."""

@@ -1,0 +1,147 @@
+"""A rehearsal plays the published study, or what one wants to see go wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import fabfile as _fabfile
+from bench.errors import SpecError
+from bench.sweep import SHIPPED, load_sweep, with_fault
+from bench.trial import chosen
+from tests.support.commands import SWEEP, fab, refusal, sweep_file
+from tests.support.paths import ROOT
+
+fabfile: Any = _fabfile
+STUDY = load_sweep("seed", engine="fake")
+RATES = SWEEP + "[[points]]\ndevices = [1, 2]\n[rehearsal.tiny]\n1 = 10\n2 = 15.5\n"
+
+
+@pytest.fixture(autouse=True)
+def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.program
+def test_the_whole_study_is_rehearsed_and_drawn(tmp_path: Path) -> None:
+    # Once: its three repeats are run with the README's commands.
+    once = sweep_file(tmp_path, "repeats = 1\n" + (SHIPPED / "seed.toml").read_text())
+    done = fab("bench.sweep", once, "--engine", "fake", "--run", f"{tmp_path}/r", timeout=300)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "r" / "report" / "results.csv")
+    assert len(table) == 27
+    assert set(table["status"]) == {"ok"}
+    most = table[table["devices"] == 256].set_index("network")
+    speedups = {name: round(value, 1) for name, value in most["speedup_device"].items()}
+    assert speedups == {"alexnet": 135.5, "inception-v3": 219.1, "resnet-152": 222.6}
+    assert set(most["hosts"]) == {16}
+    assert "REHEARSAL" in done.stdout
+    assert all(value in done.stdout for value in ("135.5", "219.1", "222.6"))
+    assert (tmp_path / "r" / "report" / "report.md").read_text().startswith("# REHEARSAL r\n")
+    assert "REHEARSAL, not measured" in (tmp_path / "r" / "report" / "scaling.svg").read_text()
+
+
+def test_a_measurement_has_nothing_of_the_rehearsal() -> None:
+    assert all(not trial.fake_seconds for trial in load_sweep("seed").trials)
+    assert all(trial.fake_seconds for trial in STUDY.trials)
+
+
+def test_rates_of_a_sweep_of_ones_own_are_played(tmp_path: Path) -> None:
+    one, two = load_sweep(sweep_file(tmp_path, RATES)).trials
+    assert (one.fake_seconds, two.fake_seconds) == ((4 / 10,), (8 / 15.5,))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (RATES.replace("15.5", "0"), "rehearsal.tiny: expected DEVICES = IMAGES_PER_SECOND"),
+        (RATES.replace("15.5", "'fast'"), "rehearsal.tiny.2: expected a number, got 'fast'"),
+        (RATES.replace("2 =", "two ="), "rehearsal.tiny: expected DEVICES ="),
+        (RATES.replace("rehearsal.tiny", "rehearsal.tinny"), "did you mean 'tiny'?"),
+        ("rehearsal = 3\n" + SWEEP + "[[points]]\n", "expected [rehearsal.NETWORK] tables, got 3"),
+    ],
+)
+def test_rates_that_are_none_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SpecError, match=r"mine.toml: ") as caught:
+        load_sweep(sweep_file(tmp_path, text))
+    assert said in str(caught.value)
+
+
+def test_points_are_chosen_by_the_words_of_their_names() -> None:
+    assert [trial.devices for trial in chosen(STUDY.trials, "alexnet x2")] == [2]
+    assert len(chosen(STUDY.trials, "x256")) == 3
+    assert len(chosen(STUDY.trials, "")) == 27
+    with pytest.raises(SpecError, match="no point's name has the words 'x3'; the points: alexnet"):
+        chosen(STUDY.trials, "x3")
+
+
+def test_a_fault_is_in_the_points_that_are_chosen_and_in_no_other() -> None:
+    faulty = with_fault(with_fault(STUDY.trials, "x256:worker-3:kill@2"), "x256:server:hang")
+    assert len(faulty) == 27
+    found = [trial for trial in faulty if trial.fake_faults]
+    assert {trial.devices for trial in found} == {256}
+    assert {trial.fake_faults for trial in found} == {("worker-3:kill@2", "server:hang")}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("worker-1:kill", "--fault: expected POINT:ROLE:KIND, got 'worker-1:kill'"),
+        ("x9:worker:kill", "no point's name has the words 'x9'"),
+        ("x16:server:kill", "--fault: alexnet device x16: fault 'server:kill': no such process"),
+        ("x32:worker-2:kill", "no such process in a job of 2 worker(s), 2 server(s)"),
+        ("x32:worker:sleep", "expected ROLE[-INDEX]:KIND[@WINDOW]"),
+    ],
+)
+def test_a_fault_that_cannot_be_rehearsed_is_exit_code_2(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    code, line = refusal(fabfile.bench_sweep, "seed", [text], engine="fake", run=str(tmp_path))
+    assert code == 2
+    assert said in line
+    code, line = refusal(fabfile.bench_sweep, "seed", ["x32:worker:kill"], run=str(tmp_path))
+    assert (code, "(--engine fake)" in line) == (2, True)
+
+
+@pytest.mark.program
+def test_faults_and_deadlines_are_given_on_the_command_line(tmp_path: Path) -> None:
+    text = SWEEP + "[[points]]\nkvstore = 'dist_sync'\ndevices = [1, 2, 4]\n"
+    words = ("bench.sweep", sweep_file(tmp_path, text), "--run", str(tmp_path / "run"))
+    faults = ("--fault", "x2:worker-1:absent", "--fault", "x4:worker-3:hang@1")
+    done = fab(*words, *faults, "--rendezvous", "2", "--first-window", "3", "--progress", "2")
+    assert done.returncode == 5
+    assert "x2: timeout: not all processes met within 2 s; missing: worker 1 on" in done.stderr
+    # a window of the script lasts a second, and ten of them are more than two seconds
+    assert "x4: hung: no progress for 10 s after window 1: worker 3 (rank" in done.stderr
+    again = fab(*words)
+    assert again.returncode == 0
+    assert again.stderr.count("images/s") == 2
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("words", [("--fault",), ("--fault", "--progress", "5")])
+def test_a_fault_that_is_not_said_is_exit_code_2(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = fab("bench.sweep", sweep_file(tmp_path, RATES), "--run", f"{tmp_path}/r", *words)
+    assert done.returncode == 2
+    assert done.stderr == "error: --fault: expected POINT:ROLE:KIND, got nothing\n"
+
+
+def test_an_unknown_engine_is_told_of_the_option() -> None:
+    code, line = refusal(fabfile.bench_sweep, "seed", [], engine="fale")
+    assert (code, line) == (
+        2,
+        "error: unknown engine 'fale'; did you mean 'fake'? Known: mxnet, fake",
+    )
+
+
+@pytest.mark.parametrize("option", ["rendezvous", "first_window", "progress"])
+def test_a_deadline_that_is_no_number_is_exit_code_2(tmp_path: Path, option: str) -> None:
+    code, line = refusal(
+        fabfile.bench_sweep, sweep_file(tmp_path), [], run=str(tmp_path), **{option: "soon"}
+    )
+    name = "--" + option.replace("_", "-")
+    assert (code, line) == (
+        2,
+        f"error: {name}: expected a whole number, 1 or more, got 'soon'",
+    )

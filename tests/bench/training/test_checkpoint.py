@@ -1,0 +1,284 @@
+"""Checkpoints, the trainer's own and Module's: scored, and trained on with a new last layer."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import fine_tune
+from bench.errors import SpecError
+from bench.score import metrics, score
+from bench.training.loop import train
+from bench.training.mxnet_shim import mx
+from bench.training.options import parse
+from bench.training.validation import scored
+from bench.training.worker import build
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.mxnet
+SHAPE = "--image-shape=3,32,32"
+MEAN = "--rgb-mean=123.68,116.779,103.939"  # of training, which score does not know
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory, photographs: Path) -> tuple[str, float]:
+    """A checkpoint of the trainer, and the accuracy that it said."""
+    prefix = str(tmp_path_factory.mktemp("own") / "m")
+    words = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}", SHAPE]
+    words += [
+        "--network=tiny",
+        "--num-classes=10",
+        "--batch-size=24",
+        "--num-epochs=3",
+        "--lr=0.02",
+    ]
+    summary = train(parse([*words, "--rgb-std=58,57,57", f"--model-prefix={prefix}"]))
+    assert summary.accuracy is not None
+    return prefix, summary.accuracy
+
+
+@pytest.fixture(scope="session")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint as upstream's Module saves it, its loss included."""
+    prefix = str(tmp_path_factory.mktemp("modules") / "m")
+    data = mx.sym.var("data")
+    hidden = mx.sym.FullyConnected(mx.sym.Flatten(data), num_hidden=8, name="fc1")
+    out = mx.sym.FullyConnected(mx.sym.Activation(hidden, act_type="relu"), num_hidden=10)
+    module = mx.mod.Module(mx.sym.SoftmaxOutput(out, name="softmax"))
+    module.bind([("data", (4, 3, 32, 32))], [("softmax_label", (4,))])
+    module.init_params(mx.init.Xavier())
+    module.save_checkpoint(prefix, 4)
+    return prefix
+
+
+def test_a_checkpoint_scores_what_its_training_said(
+    own: tuple[str, float], photographs: Path
+) -> None:
+    prefix, accuracy = own
+    words = [f"--model={prefix}", "--load-epoch=3", f"--data-val={photographs / 'val'}", SHAPE]
+    # 60 images: the last batch of 16 is not full.
+    found = score(
+        [*words, MEAN, "--rgb-std=58,57,57", "--batch-size=16", "--metrics=acc,top_k_accuracy_9,ce"]
+    )
+    assert found["acc"] == pytest.approx(accuracy)
+    assert accuracy <= found["top_k_accuracy_9"] <= 1
+    assert found["ce"] > 0
+
+
+def test_a_module_is_scored_as_a_program(modules: str, photographs: Path) -> None:
+    words = [f"--model={modules}", "--load-epoch=4", f"--data-val={photographs / 'val'}", SHAPE]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.score", *words, "--metrics=acc,ce,top_k_accuracy_10"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split() for line in done.stdout.splitlines())
+    assert set(said) == {"acc", "ce", "top_k_accuracy_10"}
+    assert said["top_k_accuracy_10"] == "1.0000"
+
+
+def tuned(prefix: str, epoch: int, photographs: Path, *words: str) -> list[str]:
+    data = [f"--data-train={photographs / 'train'}", f"--data-val={photographs / 'val'}", SHAPE]
+    given = [f"--pretrained-model={prefix}", f"--load-epoch={epoch}", "--num-classes=10"]
+    return [*given, *data, "--kv-store=local", "--batch-size=24", "--rgb-std=58,57,57", *words]
+
+
+def test_fine_tuning_keeps_the_layers_of_a_checkpoint(
+    own: tuple[str, float], modules: str, photographs: Path
+) -> None:
+    for prefix, epoch in ((own[0], 3), (modules, 4)):
+        net = build(fine_tune.parse(tuned(prefix, epoch, photographs, "--num-classes=7"))).net
+        saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
+        kept = net.collect_params()
+        assert net(mx.nd.zeros((2, 3, 32, 32))).shape == (2, 7)
+        same = [name for name in kept if f"arg:{name}" in saved]
+        assert len(same) == len(kept.keys()) - 2 == len(saved) - 2
+        for name in same:
+            np.testing.assert_array_equal(
+                kept[name].data().asnumpy(), saved[f"arg:{name}"].asnumpy()
+            )
+
+
+def test_a_fine_tuned_network_learns_and_is_a_checkpoint_again(
+    own: tuple[str, float], photographs: Path, tmp_path: Path
+) -> None:
+    prefix = str(tmp_path / "t")
+    words = tuned(own[0], 3, photographs, "--num-epochs=4", "--lr=0.02", "--mom=0.9")
+    summary = train(fine_tune.parse([*words, f"--model-prefix={prefix}"]))
+    assert summary.accuracy is not None
+    assert summary.accuracy > 0.3
+    again = [f"--model={prefix}", "--load-epoch=4", f"--data-val={photographs / 'val'}", SHAPE]
+    assert score([*again, MEAN, "--rgb-std=58,57,57"])["acc"] == pytest.approx(summary.accuracy)
+    build(fine_tune.parse(tuned(prefix, 4, photographs)))
+
+
+def test_what_cannot_be_is_one_line(
+    own: tuple[str, float], modules: str, photographs: Path, tmp_path: Path
+) -> None:
+    def of(prefix: str, *words: str, shape: str = SHAPE) -> list[str]:
+        return [f"--model={prefix}", f"--data-val={photographs / 'val'}", shape, *words]
+
+    (tmp_path / "bad-symbol.json").write_text("{")
+    shutil.copy(f"{own[0]}-symbol.json", tmp_path / "cut-symbol.json")
+    whole = Path(f"{own[0]}-0003.params").read_bytes()
+    (tmp_path / "cut-0003.params").write_bytes(whole[:1000])
+    for words, said in (
+        (of("nowhere"), "nowhere-symbol.json: No such file"),
+        (of(own[0], "--load-epoch=9"), "found m-0001.params, m-0002.params, m-0003.params"),
+        (of(str(tmp_path / "cut"), "--load-epoch=3"), "got 1000 bytes that are cut off or of"),
+        (of(str(tmp_path / "bad")), "is not a network that MXNet can read"),
+        (of(modules, "--load-epoch=4", shape="--image-shape=3,16,16"), "cannot run on images of"),
+        (of(own[0], "--metrics=mse"), "--metrics: expected acc"),
+        (of(own[0], "--image-shape=3"), "--image-shape: expected 3 whole numbers"),
+    ):
+        with pytest.raises(SpecError) as error:
+            score(words)
+        assert said in str(error.value)
+        assert "\n" not in str(error.value)
+    for words, said in (
+        (["--num-classes=2", "--data-train=x"], "--pretrained-model: expected the prefix"),
+        (
+            tuned(modules, 4, photographs, "--layer-before-fullc=fc3"),
+            "unknown --layer-before-fullc",
+        ),
+        (tuned(modules, 3, photographs), "m-0003.params: expected a checkpoint's parameters"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            build(fine_tune.parse(words))
+
+
+def test_scores_are_right_on_known_ones() -> None:
+    given = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.2, 0.5, 0.3]]))
+    found = scored(given, np.array([0.0, 1.0, 0.0]), 2)
+    assert (found.total, found.correct, found.in_top_k) == (3, 1, 2)
+    assert found.loss == pytest.approx(-np.log([0.7, 0.3, 0.2]).sum())
+    assert scored(np.exp(given), np.array([0, 1, 0]), 2) == found
+    with pytest.raises(ValueError, match="label 3"):
+        scored(given, np.array([0, 1, 3]), 1)
+
+
+def test_scores_that_are_no_numbers_fail() -> None:
+    with pytest.raises(FloatingPointError, match="scores are no numbers"):
+        scored(np.full((2, 3), np.nan), np.array([0, 1]), 1)
+
+
+def test_metrics_have_upstreams_names() -> None:
+    assert metrics("acc,top_k_accuracy_5,nll-loss") == {
+        "acc": 1,
+        "top_k_accuracy_5": 5,
+        "nll-loss": 0,
+    }
+
+
+def upstreams_names(prefix: str, to: str, epoch: int) -> list[str]:
+    """A checkpoint with its arrays under other names, in `to`; those names in order of use."""
+    symbol, arguments, auxiliary = mx.model.load_checkpoint(prefix, epoch)
+    order = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    roles = {"mean": "moving_mean", "var": "moving_var"}
+    renamed = {}
+    for number, name in enumerate(order):
+        role = name.rpartition("_")[2]
+        renamed[name] = f"layer{number:03d}_{roles.get(role, role)}"
+    renamed |= {"data": "data", "softmax_label": "softmax_label"}
+    graph = json.loads(symbol.tojson())
+    for node in graph["nodes"]:
+        node["name"] = renamed.get(node["name"], node["name"])
+    theirs = mx.sym.load_json(json.dumps(graph))
+    args, aux = (
+        {renamed[name]: one for name, one in some.items()} for some in (arguments, auxiliary)
+    )
+    mx.model.save_checkpoint(to, epoch, theirs, args, aux)
+    return [name for name in renamed.values() if name not in {"data", "softmax_label"}]
+
+
+NETWORKS = pytest.mark.parametrize(
+    "network", ["--network=tiny", "--network=resnet-18", "--network=mobilenet"]
+)
+
+
+def synthetic(network: str, prefix: Path, *words: str) -> list[str]:
+    given = [network, "--image-shape=3,64,64", "--num-classes=10", "--batch-size=2"]
+    measured = ["--benchmark=1", "--windows=1", "--lr=0.001", f"--model-prefix={prefix}"]
+    return [*given, *measured, *words]
+
+
+@NETWORKS
+def test_upstreams_module_loads_our_checkpoints_as_it_does_its_own(
+    network: str, tmp_path: Path
+) -> None:
+    words = synthetic(network, tmp_path / "m")
+    train(parse(words))
+    symbol, arguments, auxiliary = mx.model.load_checkpoint(str(tmp_path / "m"), 1)
+    assert symbol.list_outputs() == ["softmax_output"]
+    assert not [one for one in symbol.attr_dict().values() if any("mult__" in key for key in one)]
+    images = mx.nd.random.uniform(-1, 1, (4, 3, 64, 64))
+    module = mx.mod.Module(symbol)  # data and softmax_label, as upstream's score.py has it
+    module.bind([("data", images.shape)], [("softmax_label", (4,))], for_training=False)
+    module.set_params(arguments, auxiliary)
+    module.forward(mx.io.DataBatch([images], [mx.nd.zeros(4)]), is_train=False)
+    found = module.get_outputs()[0].asnumpy()
+    net = build(parse([*words, "--load-epoch=1", "--num-epochs=2"])).net
+    np.testing.assert_allclose(found, mx.nd.softmax(net(images)).asnumpy(), rtol=2e-4, atol=1e-6)
+
+
+def test_module_trains_our_checkpoint_without_decay_of_biases(
+    own: tuple[str, float], tmp_path: Path
+) -> None:
+    symbol, arguments, auxiliary = mx.model.load_checkpoint(own[0], 3)
+    module = mx.mod.Module(symbol)
+    module.bind([("data", (2, 3, 32, 32))], [("softmax_label", (2,))])
+    module.init_params(arg_params=arguments, aux_params=auxiliary)
+    module.init_optimizer(optimizer_params={"wd": 0.1})
+    optimizer = module._optimizer
+    decays = {name: optimizer._get_wds([n])[0] for n, name in optimizer.idx2name.items()}
+    assert decays == {name: 0.1 if name.endswith("weight") else 0.0 for name in arguments}
+
+
+@NETWORKS
+def test_training_goes_on_from_a_checkpoint_with_upstreams_names(
+    network: str, tmp_path: Path
+) -> None:
+    train(parse(synthetic(network, tmp_path / "own")))
+    theirs = str(tmp_path / "theirs")
+    names = upstreams_names(str(tmp_path / "own"), theirs, 1)
+    before = Path(f"{theirs}-symbol.json").read_bytes()
+    words = ["--load-epoch=1", "--num-epochs=2"]
+    worker = build(parse(synthetic(network, tmp_path / "theirs", *words)))
+    saved = mx.nd.load(str(tmp_path / "own-0001.params"))
+    for name, parameter in worker.net.collect_params().items():
+        array = saved.get(f"arg:{name}", saved.get(f"aux:{name}"))
+        np.testing.assert_array_equal(parameter.data().asnumpy(), array.asnumpy())
+    # What is saved next is a checkpoint of the same program: its names, its symbol.
+    train(parse(synthetic(network, tmp_path / "theirs", *words)))
+    assert Path(f"{theirs}-symbol.json").read_bytes() == before
+    symbol, arguments, auxiliary = mx.model.load_checkpoint(theirs, 2)
+    assert {*arguments, *auxiliary} == set(names)
+    module = mx.mod.Module(symbol)
+    module.bind([("data", (2, 3, 64, 64))], [("softmax_label", (2,))])
+    module.set_params(arguments, auxiliary)
+
+
+def test_arrays_of_other_shapes_are_another_network_whatever_their_names(tmp_path: Path) -> None:
+    train(parse(synthetic("--network=tiny", tmp_path / "own")))
+    upstreams_names(str(tmp_path / "own"), str(tmp_path / "theirs"), 1)
+    words = synthetic("--network=alexnet", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
+    words[words.index("--image-shape=3,64,64")] = "--image-shape=3,72,72"
+    with pytest.raises(SpecError, match=r"theirs-0001\.params: is of another network") as error:
+        build(parse(words))
+    assert "\n" not in str(error.value)
+
+
+def test_another_number_of_classes_is_named_also_under_upstreams_names(tmp_path: Path) -> None:
+    train(parse(synthetic("--network=tiny", tmp_path / "own")))
+    upstreams_names(str(tmp_path / "own"), str(tmp_path / "theirs"), 1)
+    words = synthetic("--network=tiny", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
+    words = [word for word in words if not word.startswith("--num-classes")]
+    with pytest.raises(SpecError, match="give its --network, --num-classes and --image-shape"):
+        build(parse([*words, "--num-classes=12"]))

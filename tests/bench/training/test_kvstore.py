@@ -1,0 +1,82 @@
+"""Gradients of two bits: refused where they cannot be, right where they are."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.errors import SpecError
+from bench.training.options import parse
+from bench.trial import make
+from launch.job.monitor import Deadlines
+from tests.support.jobs import measured
+from tests.support.paths import ROOT
+
+WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --gc-type 2bit"
+# Each push adds 0.3 to what was left; the store, that has no optimiser, keeps what arrives.
+RESIDUALS = """
+from bench.training.kvstore import compress
+from bench.training.mxnet_shim import mx
+store, value = mx.kv.create("dist_sync"), mx.nd.zeros(4)
+compress(store, "2bit", 0.5)
+store.broadcast(0, value, out=value)
+for _ in range(5):
+    store.pushpull(0, mx.nd.full(4, 0.3), out=value)
+    print("pulled", value.asnumpy().tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"kvstore": "local"}, "2bit is for stores with servers"),
+        ({"gc_type": "1bit"}, "expected one of none, 2bit"),
+        ({"gc_threshold": 0.0}, "gc_threshold: expected a number above 0"),
+        ({"dtype": "float16", "device": "gpu"}, "compresses float32 gradients only"),
+    ],
+)
+def test_what_cannot_be_compressed_is_refused(fields: dict[str, Any], said: str) -> None:
+    base = {"batch_per_device": 4, "kvstore": "dist_sync", "gc_type": "2bit"}
+    with pytest.raises(SpecError, match=said):
+        make(base | fields)
+
+
+def test_a_worker_typed_by_hand_is_refused_alike() -> None:
+    with pytest.raises(SpecError, match="2bit is for stores with servers"):
+        parse([*WORDS.split(), "--kv-store", "device"])
+    assert parse([*WORDS.split(), "--kv-store", "dist_async"]).gc_threshold == 0.5
+
+
+@pytest.mark.mxnet
+def test_what_was_not_sent_is_kept_for_the_next_push() -> None:
+    launch = ["-m", "launch.launch", "-n", "1", "-s", "1", "--launcher", "local"]
+    done = subprocess.run(
+        [sys.executable, *launch, sys.executable, "-c", RESIDUALS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    pulled = [line.rpartition("[")[2] for line in done.stdout.splitlines() if "pulled" in line]
+    assert [float(line.partition(",")[0]) for line in pulled] == [0, 0.5, 0, 0.5, 0.5]
+
+
+@pytest.mark.mxnet
+def test_two_workers_learn_the_same_from_compressed_gradients(
+    tmp_path: Path, photographs: Path
+) -> None:
+    fields = {"mode": "real", "image_shape": [3, 224, 224], "num_classes": 10}
+    data = {"data_train": str(photographs / "train"), "data_val": str(photographs / "val")}
+    job = {"kvstore": "dist_sync", "devices": 2, "gc_type": "2bit", "gc_threshold": 2.0}
+    until = {"windows": 0, "num_epochs": 40, "stop_accuracy": 0.5, "batch_per_device": 16}
+    trial = make(fields | data | job | until | {"rgb_std": [58.393, 57.12, 57.375]})
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert record.status == "ok", record.message
+    assert record.accuracy > 0.5
+    assert "--gc-type 2bit --gc-threshold 2.0" in record.commands["worker-0"]
+    losses = [rank.losses for rank in record.ranks]
+    assert all(one[-1] < one[0] for one in losses)

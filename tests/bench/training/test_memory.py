@@ -1,0 +1,135 @@
+"""Out of memory is one line with three ways out, and the largest batch that fits can be found."""
+
+import os
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from bench.auto_batch import largest
+from bench.notes import Note, NoteKind, texts
+from bench.training.loop import of_batch, of_loss, of_traffic
+from bench.training.memory import ran_out
+from bench.training.options import parse
+from tests.support.paths import ROOT
+
+TINY = ["--network=tiny", "--num-classes=10", "--kv-store=local"]
+
+
+def limited(module: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """The program with 1.6 GB of address space, of which MXNet itself takes most of one."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1_600_000_000, 1_600_000_000))
+
+    return subprocess.run(
+        [sys.executable, "-m", module, *TINY, *words],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.mxnet
+def test_a_batch_that_does_not_fit_gets_one_line_with_three_ways_out() -> None:
+    for batch in (1500, 100_000):  # too much for MXNet, and for NumPy before it
+        words = ["--benchmark=1", "--windows=1", "--image-shape=3,256,256"]
+        done = limited("bench.train_imagenet", *words, f"--batch-size={batch}")
+        assert done.returncode == 1
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1
+        assert f"out of memory: a batch of {batch} on 1 device(s)" in errors[0]
+        for way in ("smaller batch", "MXNET_BACKWARD_DO_MIRROR=1", "fewer devices"):
+            assert way in errors[0]
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.mxnet
+@pytest.mark.slow
+def test_the_largest_batch_that_fits_is_found() -> None:
+    done = limited("bench.auto_batch", "--image-shape=3,1200,1200")
+    assert done.returncode == 0, done.stderr
+    found = int(done.stdout.split()[0])
+    tried = {int(line.split()[0]): "not" in line for line in done.stderr.splitlines()}
+    assert found >= 1
+    assert tried[found] is False
+    assert tried[found + 1] is True
+
+
+@pytest.mark.program
+def test_mistakes_of_auto_batch_are_one_line() -> None:
+    for words, said in (
+        (["--kv-store=dist_sync"], "give device or local"),
+        (["--network=x"], "unknown network 'x'"),
+    ):
+        done = limited("bench.auto_batch", *words)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 63, 64, 65, 1000, 5000])
+def test_doubling_and_bisection_find_the_limit(limit: int) -> None:
+    tried: list[int] = []
+
+    def fits(batch: int) -> bool:
+        tried.append(batch)
+        return batch <= limit
+
+    assert largest(fits, most=1024) == min(limit, 1024)
+    assert len(tried) == len(set(tried)) <= 2 * 11
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("MXNetError: Failed to allocate CPU Memory"), True),
+        (RuntimeError("cudaMalloc retry failed: out of memory"), True),
+        (RuntimeError("std::bad_alloc"), True),
+        (ValueError("shapes differ"), False),
+    ],
+)
+def test_out_of_memory_is_recognised(error: Exception, full: bool) -> None:
+    assert ran_out(error) is full
+
+
+@pytest.mark.parametrize(
+    ("losses", "noted"),
+    [
+        ([2.3, 2.2, 4.5e7], True),
+        ([2.3, 23.1], True),  # 10 ln 10 is 23.03
+        ([2.3, 23.0], False),
+        ([2.3, 99.0, 2.4], False),
+        ([400.0, 300.0], False),  # a bad start that gets better
+        ([], False),
+    ],
+)
+def test_a_loss_that_rises_beyond_ten_times_that_of_guessing_is_noted(
+    losses: list[float], noted: bool
+) -> None:
+    found = list(of_loss(10, [{"loss": one} for one in losses]))
+    figures = {"first": losses[0], "last": losses[-1]} if noted else {}
+    assert found == ([Note(NoteKind.LOSS_ROSE, figures)] if noted else [])
+
+
+def test_doubtful_jobs_are_told_their_figures() -> None:
+    options = parse(["--data-train=x", "--num-classes=10"])
+    few = texts(of_batch(options, 64, 50))
+    assert "64 is more than the 50 images" in few[0]
+    assert "64 is above the 10 classes" in few[1]
+    warm = parse(["--data-train=x", "--num-classes=10", "--warmup-epochs=2"])
+    assert list(of_batch(warm, 64, 64)) == []
+    windows = [{"cpu_seconds": 0.2, "steps": 2}]
+    servers = parse(["--data-train=x", "--kv-store=dist_sync"])
+    (line,) = texts(of_traffic(servers, 50_000_000, windows))
+    assert "100 MB for 0.1 s of computing" in line
+    (line,) = texts(of_traffic(replace(servers, gc_type="2bit"), 50_000_000, windows))
+    assert "53.1 MB for 0.1 s of computing" in line
+    assert list(of_traffic(options, 50_000_000, windows)) == []
+    assert list(of_traffic(servers, 50_000, windows)) == []

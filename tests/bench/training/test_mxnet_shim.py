@@ -1,0 +1,119 @@
+"""MXNet itself, the networks, and a worker typed by hand."""
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.networks import NETWORKS, named
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.mxnet
+
+
+def worker(*words: str) -> subprocess.CompletedProcess[str]:
+    """bench.train_imagenet, typed by hand."""
+    return subprocess.run(
+        [sys.executable, "-m", "bench.train_imagenet", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.pythons
+def test_numpy_is_as_before_once_mxnet_is_imported() -> None:
+    code = (
+        "import numpy, warnings; before = dict(vars(numpy)); shown = list(warnings.filters)\n"
+        "from bench.training.mxnet_shim import mx\n"
+        "changed = [n for n, v in before.items() if vars(numpy).get(n) is not v]\n"
+        "print(changed, [n for n in ('bool', 'PZERO', 'product') if n in vars(numpy)])\n"
+        "print(numpy.bool is numpy.bool_, hasattr(numpy, 'PZERO'), warnings.filters == shown)\n"
+        "print(mx.nd.ones(3).sum().asscalar())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[] ['bool']", "True False True", "3.0"]
+    assert "Warning" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays", "megabytes"),
+    [
+        ("alexnet", 16, 203.4),
+        ("inception-v3", 284, 95.3),
+        ("resnet-152", 463, 240.7),
+        ("resnet-18", 61, 46.8),
+        ("resnet-34", 109, 87.2),
+        ("resnet-50", 157, 102.2),
+        ("resnet-101", 310, 178.2),
+        ("vgg-16", 32, 553.4),
+        ("mobilenet", 83, 16.9),
+        ("tiny", 8, 0.4),
+    ],
+)
+def test_a_network_has_the_published_size(name: str, arrays: int, megabytes: float) -> None:
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+
+    family, layers = named(name)
+    net = NETWORKS[family].build(num_classes=1000, num_layers=layers)
+    shape = (1, *NETWORKS[family].image_shape)
+    symbol = net(mx.sym.var("data"))
+    arguments, outputs, _ = symbol.infer_shape(data=shape)
+    assert outputs == [(1, 1000)]
+    shapes = dict(zip(symbol.list_arguments(), arguments, strict=True))
+    trained = [one.name for one in net.collect_params().values() if one.grad_req != "null"]
+    sizes = [math.prod(shapes[one]) for one in trained]
+    assert len(trained) == arrays
+    assert round(sum(sizes) * 4 / 1e6, 1) == pytest.approx(megabytes, abs=0.051)
+    if name == "alexnet":
+        assert round(sum(sizes) / 1e6, 2) == 50.84
+
+
+def test_a_worker_typed_by_hand_prints_its_own_summary() -> None:
+    words = "--network tiny --batch-size 4 --benchmark 1 --windows 3 --kv-store local"
+    done = worker(*words.split(), "--disp-batches", "1")
+    assert done.returncode == 0
+    assert re.fullmatch(
+        r"[\d.]+ images/s trained: 12 images in 3 windows, after 1 of warm-up; worker batch 4\n",
+        done.stdout,
+    )
+    assert done.stderr.count("images/s on this worker, loss") == 4
+
+
+def test_a_worker_typed_by_hand_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.rec"
+    cut.write_bytes(bytes.fromhex("0a23d7ce40000000") + b"too short")
+    for words, said in (
+        (
+            ("--benchmark", "1", "--windows", "1", "--kv-store", "dist_sync"),
+            "DMLC_ROLE is not 'worker'",
+        ),
+        (("--data-train", str(cut), "--kv-store", "local"), "is cut off"),
+        (("--data-train", str(tmp_path / "none.rec"), "--test-io", "1"), "no such file"),
+    ):
+        done = worker("--network", "tiny", "--batch-size", "4", *words)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stdout == ""
+
+
+def test_the_network_is_saved_as_mxnet_loads_it(tmp_path: Path, photographs: Path) -> None:
+    words = "--network tiny --num-classes 10 --batch-size 8 --num-epochs 2 --kv-store local"
+    data = ("--data-train", str(photographs / "train"), "--model", str(tmp_path / "tiny"))
+    done = worker(*words.split(), *data, "--rgb-std", "58,57,57", "--num-examples", "16")
+    assert done.returncode == 0, done.stderr
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"tiny-symbol.json", "tiny-0001.params", "tiny-0002.params"}
+    from bench.training.mxnet_shim import mx  # noqa: PLC0415
+
+    symbol, arguments, _ = mx.model.load_checkpoint(str(tmp_path / "tiny"), 2)
+    assert len(arguments) == 8
+    assert symbol.list_outputs()

@@ -1,0 +1,63 @@
+"""Reading shards back: every wrong one is named, whatever is wrong with it."""
+
+from pathlib import Path
+
+import pytest
+
+from im2rec_tools.commands.join_index import COMMAND as JOIN
+from im2rec_tools.commands.pack import COMMAND as PACK
+from im2rec_tools.commands.verify import COMMAND as VERIFY
+from im2rec_tools.errors import DataError
+from tests.support.trees import lines, tree
+
+
+def test_every_bad_shard_is_reported_not_only_the_first(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 20})
+    lines(PACK.planned({"prefix": str(tmp_path / "s" / "x"), "root": str(root), "chunks": "5"}))
+    shards = [tmp_path / "s" / f"x_{n}.rec" for n in range(5)]
+    flipped = bytearray(shards[0].read_bytes())
+    flipped[len(flipped) // 2] ^= 0xFF
+    shards[0].write_bytes(flipped)
+    shards[2].write_bytes(shards[2].read_bytes()[:-8])  # fails before a record is read
+    shards[4].write_bytes(b"")
+    with pytest.raises(DataError) as caught:
+        lines(VERIFY.planned({"path": str(tmp_path / "s")}))
+    first, *wrong = str(caught.value).splitlines()
+    assert first == "3 of 5 shards are wrong:"
+    assert [line.split(":")[0].strip() for line in wrong] == [
+        str(shard) for shard in (shards[0], shards[2], shards[4])
+    ]
+
+
+def test_a_single_bad_shard_is_one_line(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 4})
+    lines(PACK.planned({"prefix": str(tmp_path / "x"), "root": str(root)}))
+    rec = tmp_path / "x.rec"
+    rec.write_bytes(rec.read_bytes()[:-8])
+    with pytest.raises(DataError) as caught:
+        lines(VERIFY.planned({"path": str(rec)}))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(rec))
+
+
+def test_a_joined_index_replaces_no_file(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 4})
+    lines(PACK.planned({"prefix": str(tmp_path / "s" / "x"), "root": str(root), "chunks": "2"}))
+    names = ("x_0.rec", "x_0.json", "x_0.idx", "x_0.lst")
+    before = {name: (tmp_path / "s" / name).read_bytes() for name in names}
+    for name in names:
+        given = {"path": str(tmp_path / "s"), "index": str(tmp_path / "s" / name)}
+        with pytest.raises(DataError, match=r"ends in \.idx|is there already"):
+            lines(JOIN.planned(given))
+    assert {name: (tmp_path / "s" / name).read_bytes() for name in names} == before
+
+
+def test_a_dry_run_refuses_an_empty_list_and_notes_ids_that_occur_again(tmp_path: Path) -> None:
+    root = tree(tmp_path / "t", {"cat": 3})
+    given = {"prefix": str(tmp_path / "x"), "root": str(root)}
+    (tmp_path / "x.lst").write_text("0\t0\tcat/0.jpg\n0\t0\tcat/1.jpg\n")
+    assert any("1 ids occur again" in line for line in PACK.planned(given).says)
+    for text in ("", "0\t0\t\n"):
+        (tmp_path / "x.lst").write_text(text)
+        with pytest.raises(DataError, match=r"x\.lst"):
+            list(PACK.planned(given).says)

@@ -1,0 +1,338 @@
+"""A host that lies is lost with its reason; the others go on, and nothing outside is touched."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paramiko.buffered_pipe import BufferedPipe
+
+import launch.job.agents
+from bench.notes import NoteKind
+from bench.sweep import Sweep
+from bench.trial import Trial
+from launch.hosts import rehearse, this_machine
+from launch.job.agents import Agents, Channel, Message
+from launch.job.monitor import Deadlines, Seen
+from launch.job.plan import Process
+from launch.job.run import follow_processes
+from launch.job.validity import judge
+from launch.remote import agent as ports
+from launch.remote.errors import LaunchError
+from launch.sweep import Where, points, sweep
+from launch.transport.client import _MOST_UNREAD
+from launch.transport.line import FLAGS, LOADER, Start, here, sources
+from launch.transport.ssh import SshLine
+from results.record import Record
+from results.store import Store
+from tests.support.agents import Talk, printed
+from tests.support.jobs import left_over, tiny, trial
+from tests.support.liar import React, line, start_with
+
+pytestmark = pytest.mark.program
+HOSTS = rehearse(2, 1)
+BEAT = {"say": "beat", "at": 1.0, "stopped": [], "cpu": {}, "gpu": {}, "machine": {}}
+BOTH = trial(devices_per_host=1)
+ALONE = trial(devices=1, devices_per_host=1, kvstore="local")
+
+
+def measured(folder: Path, start: Start, *trials: Trial) -> list[Record]:
+    """Records of a sweep of these trials over both hosts."""
+    what = Sweep(name="t", description="", repeats=1, trials=trials, text="")
+    deadlines = Deadlines(rendezvous=20.0, first_window=20.0, progress=20.0, ending=10.0)
+    where = Where(hosts=HOSTS, deadlines=deadlines, start=start)
+    store = Store(folder)
+    with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
+        return [one for one in updates if isinstance(one, Record)]
+
+
+def once(*said: bytes) -> React:
+    """Says this when the second worker is to be started, and nothing else ever."""
+    left = list(said)
+
+    def react(command: dict[str, Any]) -> Iterable[bytes]:
+        if command.get("id") == "worker-1":
+            yield from left
+            left.clear()
+
+    return react
+
+
+def lies(folder: Path) -> dict[str, list[bytes]]:
+    victim = str(folder / "victim")
+    return {
+        "a path": [line(say="output", id=victim, lines=["t"])],
+        "a path of events": [line(say="event", id=f"../../../../{victim}", lines=["t"])],
+        "new names": [line(say="output", id=f"file-{n}", lines=[" " * 999]) for n in range(99)],
+        "another host's rank": [line(say="event", id="worker-0", lines=['{"event": "reached"}'])],
+        "a list": [b'{"say": ["output"]}\n'],
+        "a half heartbeat": [b'{"say": "beat"}\n'],
+        "a nest": [b'{"say": "event", "id": "worker-1", "lines": ' + b"[" * 200_000 + b"]}\n"],
+        "no end": [b'{"say": "output", "id": "worker-1", "lines": ["'] + [b"x" * (1 << 20)] * 20,
+        "beats": [line(**BEAT)] * 500,
+    }
+
+
+@pytest.mark.parametrize("name", lies(Path("/")))
+def test_a_host_that_breaks_the_protocol_is_lost_and_the_next_point_runs(
+    tmp_path: Path, name: str
+) -> None:
+    victim = tmp_path / "victim.log"
+    victim.write_text("precious")
+    start = start_with(once(*lies(tmp_path)[name]), "host02")
+    lost, good = measured(tmp_path / "run", start, BOTH, ALONE)
+    assert (lost.status, good.status) == ("lost", "ok")
+    assert lost.message.startswith("host02: its agent is gone (it broke the protocol: ")
+    assert len(lost.message) < 400
+    assert victim.read_text() == "precious"
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "victim.log"}
+    logs = tmp_path / "run" / "logs" / lost.identity.key / "0"
+    names = {"hosts", "recorded", "scheduler-0", "server-0", "worker-0"}
+    assert {path.name.partition(".")[0] for path in logs.iterdir()} <= names
+    assert left_over() == []
+
+
+WINDOW = {"event": "window", "rank": 1, "seconds": 0.5, "end": 9.0, "images": 4}
+READY = {"event": "ready", "rank": 1, "num_workers": 2, "worker_batch": 4}
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([WINDOW | {"seconds": -1}], "its report is wrong: window: "),
+        ([WINDOW | {"seconds": 1e300}], "its report is wrong: window: "),
+        ([WINDOW | {"images": 10**30}], "its report is wrong: window: "),
+        ([{"event": "window", "rank": 1}], "its report is wrong: window: "),
+        ([READY | {"worker_batch": "4"}], "its report is wrong: ready: "),
+        ([{"event": "epoch", "rank": 1, "correct": 1}], "its report is wrong: epoch: "),
+        ([WINDOW] * 5000, "it reported more than 4 windows"),
+    ],
+)
+def test_absurd_figures_of_a_worker_fail_its_point_and_the_next_one_runs(
+    tmp_path: Path, events: list[dict[str, Any]], why: str
+) -> None:
+    said = line(say="event", id="worker-1", lines=[json.dumps(one) for one in events])
+    failed, good = measured(tmp_path, start_with(once(said), "host02"), BOTH, ALONE)
+    assert (failed.status, good.status) == ("failed", "ok")
+    assert failed.message.startswith("worker 1")
+    assert why in failed.message
+
+
+class Flooding:
+    """A line that never pauses, as fast as it is read."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text, self.read, self.closed = text, 0, False
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def lines(self, most: int) -> Iterator[bytes]:
+        while not self.closed:
+            self.read += len(self.text)
+            yield self.text
+
+    def close(self, seconds: float) -> None:
+        self.closed = True
+
+    def last_words(self) -> str:
+        return ""
+
+
+OUTPUT = line(say="output", id="worker-1", lines=["x" * 200] * 100).rstrip()
+
+
+def test_what_a_host_sends_without_end_is_not_kept_in_memory() -> None:
+    flooding = Flooding(OUTPUT)
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    channel = Channel(HOSTS[1], lambda *_: flooding, inbox)
+    channel._messages.asked({"do": "start", "id": "worker-1"})
+    time.sleep(1.0)
+    lost = inbox.get() if channel.broken else None
+    assert flooding.read < 3 * _MOST_UNREAD, lost
+    channel.close()
+    assert not any(thread.is_alive() for thread in channel._threads)
+
+
+def flooded(monkeypatch: pytest.MonkeyPatch) -> Agents:
+    """Agents of both hosts, of which the second never pauses."""
+    monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
+
+    def start(host: Any, modules: str) -> Any:
+        return Flooding(OUTPUT) if host.name == "host02" else here(host, modules)
+
+    return Agents(start)
+
+
+def process(number: int, code: str = "import time; time.sleep(600)") -> Process:
+    argv = (sys.executable, "-c", code)
+    host = replace(HOSTS[number], tree="/")
+    return Process(host=host, role="worker", index=number, argv=argv)
+
+
+def test_an_end_is_quick_though_a_host_never_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = flooded(monkeypatch)
+    monkeypatch.setattr(
+        Channel,
+        "_take",
+        patched_take(Channel._take),  # the process is known before it floods
+    )
+    with closing(agents):
+        agents.begin_job([HOSTS[0], HOSTS[1]])
+        agents.start(process(0), "")
+        began = time.monotonic()
+        agents.end_job(lambda _: None)
+        assert time.monotonic() - began < 8.0
+    assert left_over() == []
+
+
+def patched_take(take: Any) -> Any:
+    def patched(self: Channel, text: bytes) -> None:
+        self._messages._processes.setdefault("worker-1", "asked")
+        take(self, text)
+
+    return patched
+
+
+def test_a_host_that_never_pauses_keeps_no_job_from_its_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Channel, "_take", patched_take(Channel._take))
+    monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
+
+    def start(host: Any, modules: str) -> Any:
+        return Flooding(OUTPUT) if host.name == "host02" else here(host, modules)
+
+    what = Sweep(name="t", description="", repeats=1, trials=(BOTH,), text="")
+    where = Where(hosts=HOSTS, deadlines=Deadlines(rendezvous=5.0), start=start)
+    store = Store(tmp_path)
+    with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
+        (record,) = [one for one in updates if isinstance(one, Record)]
+    assert record.status == "timeout"
+    logs = list(tmp_path.rglob("worker-1.log*"))
+    assert sum(path.stat().st_size for path in logs) <= 17 << 20
+
+
+def test_launch_ends_with_the_reason_when_a_host_speaks_for_another() -> None:
+    react = once(line(say="exit", id="worker-0", code=0))
+    with closing(Agents(start_with(react, "host02"))) as agents:
+        ending = follow_processes([process(0), process(1)], agents, lambda _: None)
+    assert ending.code == 1
+    assert ending.message.startswith("host02: its agent is gone (it broke the protocol: exit: ")
+    assert left_over() == []
+
+
+BAD_COMMANDS = (
+    *(b"no json", b"[]", b'{"do": []}', b'{"do": "gossip"}', b'{"do": "start"}', b"[" * 100_000),
+    b'{"do": "start", "id": 1, "argv": [], "env": {}, "cwd": "/", "cores": []}',
+    b'{"do": "port", "address": 1, "wanted": "x"}',
+    b"\xff\xfe",
+)
+
+
+@pytest.mark.parametrize("text", BAD_COMMANDS, ids=range(len(BAD_COMMANDS)))
+def test_a_bad_line_of_a_controller_ends_no_process_of_its_agent(text: bytes) -> None:
+    start = {"do": "start", "id": "w", "env": {}, "cwd": "/", "cores": []}
+    start["argv"] = [sys.executable, "-c", "import time; time.sleep(600)"]
+    after = start | {"id": "next", "argv": [sys.executable, "-c", "print('here')"]}
+    program = sources("agent")
+    with subprocess.Popen(
+        [sys.executable, *FLAGS, "-c", LOADER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as agent:
+        lines = [json.dumps(start).encode(), text, json.dumps(after).encode(), b""]
+        agent.stdin.write(program + b"\n".join(lines))
+        agent.stdin.flush()
+        said: list[dict[str, Any]] = []
+        for answer in agent.stdout:
+            if answer.startswith(b"{"):
+                said.append(json.loads(answer))
+                if said[-1]["say"] == "exit":
+                    break
+        pid = next(one["pid"] for one in said if one["say"] == "started")
+        os.kill(pid, 0)
+        rest, errors = agent.communicate(timeout=30)
+    assert [one["say"] for one in said if one["say"] == "rejected"] == ["rejected"]
+    assert said[-1] == {"say": "exit", "id": "next", "code": 0}
+    assert b'"ending"' in rest
+    assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize("odd", [{"argv": []}, {"cores": [10**6]}, {"env": {"a=b": "c"}}])
+def test_a_process_that_cannot_be_started_as_asked_is_refused(odd: dict[str, Any]) -> None:
+    talk = Talk()
+    start = {"do": "start", "id": "w", "argv": ["true"], "env": {}, "cwd": "/", "cores": []}
+    talk.channel.send(start | odd)
+    assert talk.until("refused")[-1][1]["id"] == "w"
+    talk.start("next", "print('here')")
+    assert printed(talk.until("exit")) == ["here"]
+    talk.channel.close()
+
+
+def test_an_agent_that_fails_ends_what_it_started() -> None:
+    """As it would with a bug: processes that left its session are ended too."""
+    program = sources("agent").replace(b"_BEAT_SECONDS = 1.0", b"_BEAT_SECONDS = 'x'")
+    with subprocess.Popen(
+        [sys.executable, *FLAGS, "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as agent:
+        agent.stdin.write(program)
+        agent.stdin.flush()
+        said = [json.loads(text) for text in agent.stdout if text.startswith(b"{")]
+        assert agent.wait(20) == 0
+    assert said[-1]["say"] == "ending"
+    assert said[-1]["why"].startswith("it failed: TypeError: ")
+
+
+def test_messages_of_a_channel_that_was_given_up_count_for_nothing() -> None:
+    with closing(Agents(here)) as agents:
+        agents.begin_job([this_machine()])
+        (name,) = agents._channels
+        old = agents._channels[name]
+        agents.give_up(name)
+        agents.begin_job([this_machine()])
+        agents._inbox.put(Message(host=old.host, say="lost", values={}, flow=old.flow))
+        deadline = time.monotonic() + 2.0
+        while time.monotonic() < deadline:
+            agents.receive(0.1)
+        assert agents._gone == set()
+
+
+def test_an_ssh_server_that_ignores_flow_control_is_cut_off() -> None:
+    line_of_host, pipe = SshLine.__new__(SshLine), BufferedPipe()
+    line_of_host._flooded = False
+    line_of_host._bound(pipe)
+    for _ in range(200):
+        pipe.feed(b"x" * 65536)
+    assert len(pipe) < 5 << 20
+    assert line_of_host._flooded
+    while pipe.read(1 << 20):
+        pass  # what came before is read, and then its end
+
+
+@pytest.mark.parametrize("wanted", [None, 80, -1])
+@pytest.mark.parametrize("address", ["\ud800", "a" * 70 + ".b", "a\0"])
+def test_an_address_that_is_none_has_no_port(address: str, wanted: int | None) -> None:
+    """An agent that is asked for one has processes to keep."""
+    with pytest.raises(LaunchError):
+        ports.free_port(address, wanted)
+
+
+def test_windows_without_processor_seconds_are_judged() -> None:
+    alone = tiny(kvstore="local", devices=1, windows=1, warmup_windows=0)
+    worker = Seen(process=process(0), rank=0, facts={"num_workers": 1, "worker_batch": 4})
+    worker.windows, worker.done = [{"seconds": 1.0, "end": 1.0, "images": 4}], {}
+    verdict = judge(alone, [worker])
+    assert (verdict.status, NoteKind.BUSY_BASELINE in {note.kind for note in verdict.notes}) == (
+        "ok",
+        True,
+    )

@@ -1,0 +1,177 @@
+"""Work of others beside a measurement is told in words, by host."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.events import Event
+from bench.notes import NoteKind, texts
+from launch.hosts import pretend
+from launch.job.interference import Counted, disturbances
+from launch.job.monitor import Deadlines, Watch
+from launch.job.plan import plan
+from launch.job.validity import judge
+from launch.remote.telemetry import Counters, processors, swapped
+from plots.page.panels import drawing
+from plots.summary import paragraph
+from plots.tables.scaling import markdown
+from results.record import emit, parse
+from results.run import load
+from tests.support.agents import Talk
+from tests.support.jobs import measured, tiny, trial
+
+QUIET = Counted(at=100.0, machine="m", cores=4, busy=50.0, ours=20.0, clock=3.4)
+BUSY = "while True: pass"
+STAT = """cpu  1000 200 300 9000 50 10 40 70 30 0
+cpu0 500 100 150 4500 25 5 20 35 15 0
+cpu1 500 100 150 4500 25 5 20 35 15 0
+intr 5
+"""
+
+
+def after(seconds: float = 10.0, **more: Any) -> Counted:
+    """Ten seconds later, with a job on two of four cores."""
+    used = {"at": QUIET.at + seconds, "busy": QUIET.busy + 2 * seconds}
+    return replace(QUIET, **{**used, "ours": QUIET.ours + 2 * seconds, **more})
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (after(), []),
+        (after(busy=73.9), []),
+        (after(busy=83.0), ["other programs used 1.3 of its 4 cores"]),
+        (after(stolen=0.3), []),
+        (after(stolen=2.4), ["its hypervisor gave 6 % of its cores' time to others"]),
+        (after(swapped=1 << 20), []),
+        (after(swapped=12 << 20), ["it moved 12 MiB to and from swap"]),
+        (after(throttled=1), ["its processors were slowed for heat"]),
+        (after(clock=3.2), []),
+        (after(clock=2.1), ["its clock fell from 3.4 to 2.1 GHz"]),
+        (after(clock=0.0), []),
+        (after(gpu_programs=(7, 9)), ["other programs (processes 7, 9) used its GPUs"]),
+        (
+            after(busy=83.0, throttled=2),
+            ["other programs used 1.3 of its 4 cores", "its processors were slowed for heat"],
+        ),
+        # a gap too short for ticks of 10 ms
+        (after(1.0, busy=99.0), []),
+    ],
+)
+def test_each_kind_of_disturbance_is_a_sentence(end: Counted, said: list[str]) -> None:
+    told = [f"node03: {one} while this was measured" for one in said]
+    assert texts(disturbances({"node03": (QUIET, end)})) == told
+
+
+def test_agents_that_share_a_machine_are_not_each_others_strangers() -> None:
+    both = {"a": (QUIET, after(busy=90.0)), "b": (QUIET, after(busy=90.0))}
+    assert disturbances(both) == []
+    assert disturbances({"a": both["a"]}) != []
+    other = tuple(replace(one, machine="n") for one in both["b"])
+    assert len(disturbances({"a": both["a"], "b": (other[0], other[1])})) == 2
+    loud = {name: (begin, replace(end, busy=120.0)) for name, (begin, end) in both.items()}
+    (said,) = texts(disturbances(loud))
+    assert said.startswith("a and 1 more on its machine: other programs used 3.0 of its 4 cores ")
+
+
+def measuring() -> Watch:
+    watch = Watch(plan(trial(), pretend(1, 2), 1), Deadlines(), 0.0)
+    for rank in range(2):
+        facts = {"num_workers": 2, "worker_batch": 4}
+        watch.hear(f"worker-{rank}", Event(kind="ready", rank=rank, values=facts), 1.0)
+    return watch
+
+
+def window(watch: Watch, rank: int, count: int = 1) -> None:
+    for _ in range(count):
+        values = {"seconds": 1.0, "cpu_seconds": 1.0, "end": 1.0, "images": 4}
+        watch.hear(f"worker-{rank}", Event(kind="window", rank=rank, values=values), 2.0)
+
+
+def test_what_counts_is_what_happens_while_all_measure() -> None:
+    watch = measuring()
+    watch.counted("host01", replace(QUIET, busy=1.0))
+    window(watch, 0)
+    watch.counted("host01", replace(QUIET, busy=2.0))
+    window(watch, 1)
+    watch.counted("host01", QUIET)
+    watch.counted("host01", after(5.0))
+    watch.counted("host01", after(9.0))
+    watch.hear("worker-0", Event(kind="done", rank=0), 12.0)
+    watch.counted("host01", after(10.0))
+    assert watch.machines == {"host01": (QUIET, after(9.0))}
+
+
+def test_a_disturbance_stands_in_the_message_of_a_good_job_and_not_in_a_rehearsals() -> None:
+    watch = measuring()
+    for rank in range(2):
+        window(watch, rank, 4)
+    spans = {"host01": (QUIET, after(busy=83.0))}
+    real = replace(trial(), engine="mxnet", fake_seconds=())
+    verdict = judge(real, watch.workers, (), spans)
+    said = "host01: other programs used 1.3 of its 4 cores while this was measured"
+    assert (verdict.status, texts(verdict.notes)) == ("ok", [said])
+    assert judge(trial(), watch.workers, (), spans).notes == ()
+
+
+def test_counters_are_read_as_the_kernel_writes_them() -> None:
+    assert processors(STAT) == {"cores": 2, "busy": 15.5, "stolen": 0.7}
+    assert processors("") == {"cores": 0, "busy": 0.0, "stolen": 0.0}
+    assert swapped("nr_free_pages 9\npswpin 2\npswpout 3\n") % 5 == 0
+    assert swapped("") == 0
+    told = Counters().look(0.0, 7.0, {0})
+    assert told["ours"] > 7.0
+    assert told["machine"]
+    Counted(at=0.0, **told)
+
+
+@contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in loops:
+            one.kill()
+            one.wait()
+
+
+@pytest.mark.program
+def test_an_agent_counts_what_it_started_as_its_own_also_when_that_has_ended() -> None:
+    talk = Talk()
+    try:
+        talk.start("w", "import time\nwhile time.process_time() < 1: pass")
+        talk.start("stays", "import time; time.sleep(60)")
+        talk.until("exit", 60)
+        first = talk.until("beat")[-1][1]["machine"]
+        last = talk.until("beat")[-1][1]["machine"]
+    finally:
+        talk.channel.close()
+    assert 1.0 <= first["ours"] <= last["ours"] < 10.0
+    assert last["busy"] - first["busy"] >= 0.0
+
+
+@pytest.mark.mxnet
+def test_a_busy_loop_beside_a_job_is_told_in_its_record_and_in_the_summary(tmp_path: Path) -> None:
+    what = tiny(windows=80, batch_per_device=256, image_shape=[3, 96, 96])
+    with busy_loops(2):
+        time.sleep(0.2)
+        (record,) = measured(tmp_path, what, deadlines=Deadlines())
+    assert record.status == "ok"
+    assert NoteKind.OTHER_PROGRAMS in {note.kind for note in record.notes}
+    ((begin, end),) = record.machines.values()
+    assert end["at"] > begin["at"]
+    assert parse(emit(record)) == record
+    run = load(tmp_path)
+    assert f"{NoteKind.OTHER_PROGRAMS.headline}: tiny local x1" in paragraph(run)
+    # Beside busy loops it may not become steady; it is marked either way.
+    assert any(f"| {status} !" in markdown(run.rows) for status in ("ok", "unstable"))
+    assert "other programs used " in markdown(run.rows)
+    assert drawing(run)["ringed"]

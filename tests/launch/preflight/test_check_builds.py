@@ -1,0 +1,140 @@
+"""Another Python with another MXNet as a setting: checked, used by every process, and told."""
+
+import hashlib
+import json
+import shutil
+import site
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fabfile as _fabfile
+from launch.hosts import ROOT, this_machine
+from launch.job.monitor import Deadlines
+from launch.job.plan import plan
+from results.comparison.ab import sides
+from results.errors import StoreError
+from results.record import Identity, Rank, Record
+from tests.support.commands import fab, refusal, sweep_file
+from tests.support.jobs import measured, tiny, trial
+
+fabfile: Any = _fabfile
+SWEEP = """
+network = "tiny"
+batch_per_device = 4
+image_shape = [3, 32, 32]
+windows = 3
+precision = 0.0
+[[points]]
+kvstore = "dist_sync"
+devices = 1
+"""
+
+
+def environment(folder: Path) -> str:
+    """A Python of its own that sees what this one has, with MXNet copied and changed."""
+    command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
+    subprocess.run(command, check=True)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    (ours,) = [one for one in site.getsitepackages() if (Path(one) / "mxnet").is_dir()]
+    (packages / "ours.pth").write_text(f"{ours}\n")
+    shutil.copytree(f"{ours}/mxnet", packages / "mxnet")
+    with (packages / "mxnet" / "libmxnet.so").open("ab") as library:
+        library.write(b"another build")
+    return str(folder / "bin" / "python")
+
+
+def test_every_process_of_a_trial_runs_its_python() -> None:
+    here = replace(this_machine(), libraries=("/cuda",))
+    ours, others = trial(), trial(python="/opt/other/bin/python")
+    assert {one.argv[0] for one in plan(ours, [here], 9091)} == {here.python}
+    processes = plan(others, [here], 9091)
+    assert {one.argv[0] for one in processes} == {"/opt/other/bin/python"}
+    assert not any("LD_LIBRARY_PATH" in one.env for one in processes)
+
+
+def test_a_field_of_later_changes_no_key_of_before() -> None:
+    fields = asdict(trial())
+    assert (fields.pop("python"), fields.pop("costs")) == ("", "none")
+    text = json.dumps(fields, sort_keys=True).encode()
+    assert trial().key == hashlib.sha256(text).hexdigest()[:12]
+    assert len({one.key for one in (trial(), trial(python="a"), trial(python="b"))}) == 3
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/nowhere/python", "it cannot be used: there is none"),
+        ("/bin/true", "it does not answer as a Python does (it printed nothing)"),
+        ("/bin/echo", "it does not answer as a Python does"),
+        ("/usr/bin/python3", "it cannot be used: it has no mxnet"),
+    ],
+)
+def test_what_is_no_python_with_mxnet_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
+) -> None:
+    if path == "/usr/bin/python3" and not Path(path).exists():
+        pytest.skip("there is none")
+    monkeypatch.chdir(ROOT)
+    words = {"sweep": sweep_file(tmp_path, SWEEP), "run": str(tmp_path / "run")}
+    code, line = refusal(fabfile.bench_ab, "", f"python={path}", **words)
+    assert code == 2
+    assert line.startswith(f"error: python={path}: on ")
+    assert said in line
+
+
+@pytest.mark.mxnet
+def test_both_builds_stand_in_the_records_and_are_told(tmp_path: Path) -> None:
+    other = environment(tmp_path / "other")
+    words = ["--sweep", sweep_file(tmp_path, SWEEP), "--run", str(tmp_path / "run")]
+    done = fab("bench.ab", *words, "", f"python={other}", "--blocks", "2", timeout=300)
+    assert done.returncode == 0, done.stderr
+    (first,) = [line for line in done.stdout.splitlines() if line.startswith("A ran MXNet 1.9.1")]
+    (second,) = [line for line in done.stdout.splitlines() if line.startswith("B ran MXNet 1.9.1")]
+    assert str(tmp_path / "other") in second
+    assert str(tmp_path / "other") not in first
+    assert first in (tmp_path / "run" / "report" / "ab.md").read_text()
+
+
+@pytest.mark.mxnet
+def test_a_record_says_what_ran(tmp_path: Path) -> None:
+    (record,) = measured(tmp_path, tiny(), deadlines=Deadlines())
+    facts = record.ranks[0].facts
+    assert facts["mxnet"] == "1.9.1"
+    assert Path(facts["mxnet_library"]).name == "libmxnet.so"
+    assert len(facts["mxnet_digest"]) == 12
+    assert facts["python"] == sys.version.split()[0]
+
+
+def run_of(digest: str) -> Record:
+    facts = {"mxnet": "2.0", "mxnet_library": "/a.so", "mxnet_digest": digest, "python": "3.11"}
+    name = Identity(name="", key="", repeat=0, code_hash="", data_manifest="", hosts=())
+    return Record(
+        trial=trial(),
+        identity=name,
+        status="ok",
+        message="",
+        ranks=(Rank(rank=0, host="a", process="worker-0", facts=facts if digest else {}),),
+        emulated=False,
+        started="",
+        elapsed_seconds=1.0,
+    )
+
+
+def test_a_side_that_changed_its_build_gives_no_number() -> None:
+    def told(builds: str) -> list[str]:
+        return sides([run_of(one.strip(".")) for one in builds])
+
+    assert told("xyyx") == [
+        "A ran MXNet 2.0 (/a.so, digest x) on Python 3.11",
+        "B ran MXNet 2.0 (/a.so, digest y) on Python 3.11",
+    ]
+    assert told("xxxx") == ["A and B ran MXNet 2.0 (/a.so, digest x) on Python 3.11"]
+    assert told("....") == []
+    with pytest.raises(StoreError, match="B ran different builds"):
+        told("xyzx")

@@ -1,0 +1,146 @@
+"""What keeps a host from a job, by what was found there; and in what hosts differ."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from launch.hosts import Host
+from launch.preflight.findings import Examined, Wanted, marked, no_code, notes, problems
+from launch.preflight.table import lines, show
+from launch.transport.line import FLAGS, LOADER, sources
+from tests.support.host_reports import FIT
+
+H200 = {"index": "0", "name": "NVIDIA H200", "compute_cap": "9.0"}
+T4 = {"index": "0", "name": "Tesla T4", "compute_cap": "7.5"}
+K80 = {"index": "1", "name": "Tesla K80", "compute_cap": "3.7"}
+
+
+def test_a_host_that_is_fit_has_no_problem() -> None:
+    assert problems(FIT, Wanted(code="c0de")) == []
+    assert problems(FIT | {"gpus": [T4]}, Wanted(code="c0de", device="gpu")) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"tree": ""}, "has no checkout at ~/mxscale; 'fab hosts.install'"),
+        ({"code": "other"}, "has other code (other) than this machine (c0de)"),
+        (
+            {"python_problem": "no encodings", "python_variables": ["PYTHONHOME"]},
+            "cannot be used (no encodings); take PYTHONHOME out of the start-up file (~/.bashrc",
+        ),
+        ({"python_problem": "there is none"}, "cannot be used (there is none); 'fab hosts.install"),
+        ({"dist_kvstore": False}, "built without DIST_KVSTORE"),
+        ({"disk_problem": "No space left"}, "cannot write to /home/bench (No space left)"),
+        ({"free_bytes": 5 << 20}, "has 0.0 GB free at /home/bench, needs 1 GB"),
+        ({"clock_skew": 90.0}, "its clock is +90.0 s off this machine's; set up NTP"),
+        ({"holder": {"user": "ann", "master": "m1", "process": 7, "since": "now"}}, "ann on m1"),
+        ({"gpus": []}, "has no GPU that its driver shows"),
+        ({"gpus": [H200]}, "GPU 0 (NVIDIA H200) has compute capability 9.0; MXNet 1.9.1's wheels"),
+        ({"gpus": [T4], "cuda": False}, "its MXNet has no CUDA"),
+        ({"gpu_problem": "nvidia-smi failed: x"}, "nvidia-smi failed: x"),
+    ],
+)
+def test_each_problem_has_its_sentence(facts: dict[str, Any], said: str) -> None:
+    (problem,) = problems(FIT | {"gpus": [T4]} | facts, Wanted(code="c0de", device="gpu"))
+    assert said in problem
+
+
+def test_what_else_a_host_does_is_noted() -> None:
+    quiet = FIT | {"gpu_processes": [], "shell": "/usr/bin/python3 3.11.2"}
+    quiet |= {"login_shell": "/usr/bin/python3 3.11.2"}
+    assert notes(quiet) == []
+    gpu = T4 | {"memory": "15360", "used": "9000", "mig": "Enabled"}
+    busy = quiet | {"gpus": [gpu], "gpu_processes": [71], "load": 3.0, "login_shell": "none"}
+    said = " | ".join(notes(busy))
+    for words in ("(MIG)", "has 9000 MiB in use", "processes 71", "load 3.0 on 2 cores", "log in"):
+        assert words in said
+
+
+def test_a_rehearsal_needs_no_mxnet() -> None:
+    without = {"mxnet": "", "dist_kvstore": False, "python_problem": "it has no mxnet"}
+    assert problems(FIT | without, Wanted(mxnet=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "has_code"), [(T4, True), (K80, False), (H200, False), ({"compute_cap": "?"}, True)]
+)
+def test_gpus_that_the_wheels_have_code_for_are_told_from_others(
+    gpu: dict[str, str], has_code: bool
+) -> None:
+    assert (no_code(gpu) == "") == has_code
+
+
+def examined(name: str, **facts: Any) -> Examined:
+    return Examined(host=Host(name=name, address="10.0.0.1", cpus=2, gpus=0), facts=FIT | facts)
+
+
+def test_what_differs_from_most_is_marked_and_other_versions_are_problems() -> None:
+    found = marked(
+        [examined("a"), examined("b"), examined("c", mxnet="1.8.0"), examined("d", memory_mib=8000)]
+    )
+    assert [one.differs for one in found] == [(), (), ("mxnet",), ("memory",)]
+    assert found[2].problems == ("differs from the others: MXNet 1.8.0, most have 1.9.1",)
+    assert (found[3].problems, found[3].notes) == ((), ("memory 8 GiB, most have 23 GiB",))
+    assert lines(found)[-1] == "3 of 4 hosts are ready"
+
+
+def test_each_host_is_compared_with_the_controller() -> None:
+    """Of two hosts one has changed code: the other is as it should be."""
+    own = {"code": "c0de", "python": "3.11", "mxnet": "1.9.1"}
+    for pair in (
+        [examined("a", code="x"), examined("b")],
+        [examined("b"), examined("a", code="x")],
+    ):
+        found = {one.host.name: one for one in marked(pair, own)}
+        assert (found["b"].differs, found["b"].problems) == ((), ())
+        said = ("differs from the controller: code x, the controller has c0de",)
+        assert (found["a"].differs, found["a"].problems) == (("code",), said)
+    most = [examined("a", mxnet="1.8.0"), examined("b", mxnet="1.8.0"), examined("c")]
+    assert [one.differs for one in marked(most, own)] == [("mxnet",), ("mxnet",), ()]
+
+
+def test_hosts_that_are_alike_may_have_other_versions_than_the_controller() -> None:
+    both = [examined("a", mxnet="1.8.0"), examined("b", mxnet="1.8.0")]
+    assert [one.differs for one in marked(both, {"mxnet": "1.9.1"})] == [(), ()]
+
+
+def test_of_two_hosts_that_differ_none_is_called_like_most() -> None:
+    found = marked([examined("a", memory_mib=8192), examined("b", memory_mib=16384)])
+    assert [one.notes for one in found] == [
+        ("memory 8 GiB, others have 16 GiB",),
+        ("memory 16 GiB, others have 8 GiB",),
+    ]
+
+
+def test_code_is_not_compared_if_it_does_not_matter() -> None:
+    found = marked([examined("a", code="x"), examined("b")], {"code": ""})
+    assert [one.differs for one in found] == [(), ()]
+
+
+def test_patch_levels_of_python_may_differ() -> None:
+    found = marked([examined("a"), examined("b", python="3.11.2"), examined("c", python="3.12.1")])
+    assert [bool(one.problems) for one in found] == [False, False, True]
+
+
+def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
+    unreached = Examined(host=Host(name="gone", address="", cpus=0, gpus=0), problems=("no [way]",))
+    show(marked([examined("a", mxnet="1.8.0"), examined("b"), examined("c"), unreached]))
+    text = capsys.readouterr().out
+    assert "1.8.0*" in text
+    assert "gone: no [way]" in text
+    assert text.splitlines()[-1] == "2 of 4 hosts are ready"
+
+
+def test_a_probe_loads_no_more_than_it_needs() -> None:
+    """To start one is most of the time that a check takes on a host."""
+    program = sources("probe").replace(b"m.main()", b"print(*sys.modules)")
+    done = subprocess.run(
+        [sys.executable, *FLAGS, "-c", LOADER], input=program, capture_output=True, check=True
+    )
+    loaded = set(done.stdout.decode().split())
+    assert {"launch.remote.probe", "launch.remote.machine", "launch.remote.interpreter"} <= loaded
+    slow = {"asyncio", "concurrent.futures", "ctypes", "logging", "pathlib", "random", "shutil"}
+    assert loaded & (slow | {"site", "tempfile", "typing", "urllib.parse"}) == set()

@@ -1,0 +1,212 @@
+"""The agent starts, watches and ends real processes, whatever happens to its master."""
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from launch.transport.line import LOADER, closure, sources
+from tests.support.agents import Talk, printed
+from tests.support.paths import ROOT
+from tests.support.sources import imports
+
+pytestmark = pytest.mark.program
+REMOTE = sorted((ROOT / "launch" / "remote").glob("*.py"))
+
+
+@pytest.fixture
+def talk() -> Iterator[Talk]:
+    one = Talk()
+    yield one
+    one.channel.close()
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def gone(pids: Sequence[int], seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(alive(pid) for pid in pids)
+
+
+def test_output_events_and_exit_code_arrive_in_this_order(talk: Talk) -> None:
+    talk.start(
+        "worker-0",
+        "import os, sys; print('to out'); print('to err', file=sys.stderr);"
+        "os.write(int(os.environ['MXSCALE_EVENTS']), b'an event\\n'); sys.exit(3)",
+    )
+    said = [(say, values) for say, values in talk.until("exit") if say not in {"hello", "beat"}]
+    assert said[0][0] == "started"
+    assert sorted(line for _, values in said for line in values.get("lines", [])) == [
+        "an event",
+        "to err",
+        "to out",
+    ]
+    assert said[-1] == ("exit", {"id": "worker-0", "code": 3})
+
+
+def test_a_process_killed_by_a_signal_says_which(talk: Talk) -> None:
+    talk.start("worker-0", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert talk.until("exit")[-1][1] == {"id": "worker-0", "signal": signal.SIGKILL}
+
+
+def test_a_program_that_is_not_there_is_refused(talk: Talk) -> None:
+    talk.channel.send(
+        {"do": "start", "id": "x", "argv": ["/no/such"], "env": {}, "cwd": "/", "cores": []}
+    )
+    assert "No such file" in talk.until("refused")[-1][1]["why"]
+
+
+def test_a_process_gets_its_environment_and_none_of_another_job(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DMLC_PS_ROOT_PORT", "1234")
+    monkeypatch.setenv("PORT", "8080")
+    one = Talk()
+    one.start(
+        "w",
+        "import os; get = os.environ.get;"
+        "print(get('DMLC_ROLE'), get('DMLC_PS_ROOT_PORT'), get('PORT'))",
+        env={"DMLC_ROLE": "two words $HOME 'quoted'"},
+    )
+    lines = printed(one.until("exit"))
+    one.channel.close()
+    assert lines == ["two words $HOME 'quoted' None None"]
+
+
+def test_a_process_keeps_to_its_cores(talk: Talk) -> None:
+    core = min(os.sched_getaffinity(0))
+    talk.start("w", "import os; print(os.sched_getaffinity(0))", cores=[core])
+    lines = printed(talk.until("exit"))
+    assert lines == [f"{{{core}}}"]
+
+
+ESCAPING = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def escaped(talk: Talk) -> list[int]:
+    """Pids of a process that ignores TERM and of its grandchild in another session."""
+    talk.start("w", ESCAPING)
+    pids: list[int] = []
+    while len(pids) < 2:
+        _, values = talk.until("output")[-1]
+        pids += map(int, values["lines"])
+    assert all(alive(pid) for pid in pids)
+    return pids
+
+
+def test_closing_the_channel_ends_everything_even_what_escaped(talk: Talk) -> None:
+    pids = escaped(talk)
+    talk.channel.close()
+    assert gone(pids, 0.5)
+
+
+def test_stop_ends_everything_and_the_agent_stays(talk: Talk) -> None:
+    talk.start("w", "import time; print('up'); time.sleep(600)")
+    pids = [values["pid"] for say, values in talk.until("output") if say == "started"]
+    talk.channel.send({"do": "stop"})
+    talk.until("stopped")
+    assert gone(pids, 0.5)
+    talk.start("again", "print('here')")
+    assert talk.until("exit")[-1][1] == {"id": "again", "code": 0}
+
+
+def test_a_killed_agent_takes_its_processes_with_it() -> None:
+    talk = Talk()
+    agent = talk.until("hello")[-1][1]["pid"]
+    talk.start("w", "import time; print('up'); time.sleep(600)")
+    pid = next(values["pid"] for say, values in talk.until("output") if say == "started")
+    os.kill(agent, signal.SIGKILL)
+    talk.until("lost", 2.0)
+    assert gone([pid], 2.0)
+    talk.channel.close()
+
+
+def test_a_silent_master_is_not_waited_for() -> None:
+    """A master that is stopped, or behind a cut link, holds the channel open and says nothing."""
+    impatient = sources("agent").replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
+    start = {
+        "do": "start",
+        "id": "w",
+        "argv": [sys.executable, "-c", "import time; time.sleep(600)"],
+        "env": {},
+        "cwd": "/",
+        "cores": [],
+    }
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as agent:
+        agent.stdin.write(impatient + json.dumps(start).encode() + b"\n")
+        agent.stdin.flush()
+        began = time.monotonic()
+        lines = [json.loads(line) for line in agent.stdout if line.strip()]
+        agent.wait(10)
+    pid = next(line["pid"] for line in lines if line["say"] == "started")
+    assert gone([pid], 0.5)
+    assert 0.9 < time.monotonic() - began < 5.0
+
+
+def test_a_process_that_never_pauses_starves_nobody(talk: Talk) -> None:
+    talk.start("loud", "while True: print('x' * 1000)")
+    talk.until("output")
+    began = time.monotonic()
+    talk.channel.send({"do": "stop"})
+    talk.until("stopped")
+    assert time.monotonic() - began < 5.0
+    talk.start("quiet", "print('here')")
+    assert talk.until("exit")[-1][1] == {"id": "quiet", "code": 0}
+
+
+def test_a_line_without_end_is_cut_after_a_mebibyte(talk: Talk) -> None:
+    talk.start("w", "print('x' * 5_000_000)")
+    lengths = [len(line) for line in printed(talk.until("exit"))]
+    assert sum(lengths) == 5_000_000
+    assert max(lengths) < 3_000_000
+
+
+def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
+    talk.start("w", "import time; print('up'); time.sleep(600)")
+    pid = next(values["pid"] for say, values in talk.until("output") if say == "started")
+    assert talk.until("beat")[-1][1]["stopped"] == []
+    os.kill(pid, signal.SIGSTOP)
+    talk.until("beat")
+    assert talk.until("beat")[-1][1]["stopped"] == ["w"]
+
+
+@pytest.mark.parametrize("path", REMOTE, ids=lambda path: path.stem)
+def test_what_is_sent_to_hosts_needs_nothing_but_an_old_python(path: Path) -> None:
+    source = path.read_text()
+    ast.parse(source, feature_version=(3, 8))
+    names = {name for name in imports(source) if not name.startswith("launch.remote")}
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_a_program_is_sent_with_all_that_it_imports() -> None:
+    assert closure("stop") == ("errors", "commands", "lease", "processes", "stop")
+    for path in REMOTE:
+        names = imports(path.read_text())
+        below = {name.removeprefix("launch.remote.") for name in names if "launch.remote." in name}
+        assert below <= set(closure(path.stem))

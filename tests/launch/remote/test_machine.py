@@ -1,0 +1,127 @@
+"""What every host is stands in environment.json, and nothing of it that is nobody's business."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.environment import VARIABLES
+from bench.sweep import Sweep
+from launch.hosts import ROOT, this_machine
+from launch.preflight.check import look
+from launch.remote import interpreter
+from launch.remote.machine import variables
+from launch.sweep import Where, points, sweep
+from launch.transport.line import here
+from results.store import Store
+from tests.support.jobs import trial
+
+
+def test_only_variables_that_a_job_reads_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMP_NUM_THREADS", "MXNET_CPU_WORKER_NTHREADS", "NCCL_DEBUG"):
+        monkeypatch.setenv(name, "3")
+    monkeypatch.setenv("MY_PASSWORD", "secret")
+    found = variables(list(VARIABLES))
+    assert found["NCCL_DEBUG"] == "3"
+    assert "OMP_NUM_THREADS" in found
+    assert "MY_PASSWORD" not in found
+    assert variables([]) == {}
+
+
+@pytest.mark.mxnet
+def test_a_host_tells_its_libraries_and_their_builds() -> None:
+    found = look(this_machine().python, here, this_machine())
+    assert found["python_problem"] == ""
+    assert found["processor"]
+    assert found["mxnet"] == "1.9.1"
+    assert "DIST_KVSTORE" in found["features"]
+    assert set(found["opencv"]) >= {"version", "digest", "JPEG", "Parallel framework"}
+    assert len(json.dumps(found["opencv"])) < 1000
+    assert isinstance(found["variables"], dict)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose Python counts its starts in a file, and has an MXNet that says its parts."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("bin/python", "site/mxnet/__init__.py", "site/mxnet/libmxnet.so"):
+        path = tmp_path / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    site = tmp_path / "tree" / "site"
+    python = tmp_path / "tree" / "bin" / "python"
+    python.write_text(
+        "#!/bin/sh\n"
+        'if [ "$1" = -m ]; then echo \'{"mxnet": "1.9.1"}\'; exit; fi\n'
+        f"echo . >> {tmp_path}/starts\n"
+        '[ -z "$PYTHONHOME" ] || { echo "no stdlib" >&2; exit 1; }\n'
+        f"printf '3.11.7\\t{site}/mxnet/__init__.py\\t\\t{site}\\n'\n"
+    )
+    python.chmod(0o755)
+    return tmp_path / "tree"
+
+
+def starts(tree: Path) -> int:
+    """How often its Python was started to say what it has; checks that it is usable each time."""
+    assert interpreter.facts([str(tree)], "bin/python")["python_problem"] == ""
+    return len((tree.parent / "starts").read_text().splitlines())
+
+
+def test_a_python_that_answered_is_not_started_again_until_its_files_change(tree: Path) -> None:
+    assert starts(tree) == 1
+    assert starts(tree) == 1
+    (tree / "site" / "another").mkdir()
+    assert starts(tree) == 2
+    python = tree / "bin" / "python"
+    python.write_text(python.read_text() + "# another\n")
+    assert starts(tree) == 3
+    assert starts(tree) == 3
+
+
+def test_a_python_that_a_variable_breaks_is_started_and_found_broken(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert starts(tree) == 1
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    for _ in range(2):
+        assert "no stdlib" in interpreter.facts([str(tree)], "bin/python")["python_problem"]
+    monkeypatch.delenv("PYTHONHOME")
+    assert starts(tree) == 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"found": 3}', '{"found": ["a"], "files": 1}'])
+def test_what_is_kept_of_a_python_may_be_damaged(tree: Path, text: str) -> None:
+    assert starts(tree) == 1
+    for path in (tree.parent / ".cache" / "mxscale").glob("python-*.json"):
+        path.write_text(text)
+    assert starts(tree) == 2
+
+
+@pytest.mark.mxnet
+def test_the_libraries_are_one_line_of_json() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.libraries"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["dist_kvstore"] is True
+
+
+@pytest.mark.program
+def test_environment_has_each_host_without_what_passes(tmp_path: Path) -> None:
+    one = trial(devices=1, devices_per_host=1, kvstore="local")
+    what = Sweep(name="t", description="", repeats=1, trials=(one,), text="")
+    found = {"processor": "X", "load": 3.0, "user": "me", "features": ["BLAS_OPEN"]}
+    where = Where(hosts=(this_machine(),), facts={"node01": found, "node02": found})
+    store = Store(tmp_path)
+    for _ in sweep(what, points(what, where), where, store):
+        pass
+    store.close()
+    hosts = json.loads((tmp_path / "environment.json").read_text())["hosts"]
+    assert hosts["node02"] == {"processor": "X", "features": ["BLAS_OPEN"]}
+    assert list(hosts) == ["node01", "node02"]

@@ -1,0 +1,179 @@
+"""Joules are what the kernel and nvidia-smi tell; where they do not, a reason is given."""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from launch.remote.telemetry import Gpus, Power, Rapl, used, watts, zones
+from tests.support.host_reports import smi
+from tests.support.jobs import measured, trial
+
+# As two processors with memory tell it; psys holds all, core is a part of its package.
+NAMES = {
+    "intel-rapl:0": "package-0",
+    "intel-rapl:0:0": "core",
+    "intel-rapl:0:1": "dram",
+    "intel-rapl:1": "package-1",
+    "intel-rapl:1:0": "dram",
+    "intel-rapl:2": "psys",
+}
+COUNTED = ("intel-rapl:0", "intel-rapl:0:1", "intel-rapl:1", "intel-rapl:1:0")
+
+
+def tree(folder: Path, names: dict[str, str] = NAMES, reach: int = 10**9) -> Path:
+    (folder / "intel-rapl").mkdir(parents=True)
+    (folder / "intel-rapl" / "enabled").write_text("1\n")
+    for zone, name in names.items():
+        (folder / zone).mkdir()
+        (folder / zone / "name").write_text(f"{name}\n")
+        (folder / zone / "max_energy_range_uj").write_text(f"{reach}\n")
+        count(folder, zone, 0)
+    return folder
+
+
+def count(folder: Path, zone: str, microjoules: int) -> None:
+    (folder / zone / "energy_uj").write_text(f"{microjoules}\n")
+
+
+def test_packages_and_memory_are_added_up_and_nothing_twice(tmp_path: Path) -> None:
+    rapl = Rapl(tree(tmp_path))
+    assert [zone.name for zone in zones(tmp_path)] == list(COUNTED)
+    assert rapl.look() == 0.0
+    for zone in NAMES:
+        count(tmp_path, zone, 2_500_000)
+    assert rapl.look() == pytest.approx(4 * 2.5)
+    assert rapl.look() == pytest.approx(4 * 2.5)
+
+
+def test_a_counter_that_passes_its_range_goes_on(tmp_path: Path) -> None:
+    rapl = Rapl(tree(tmp_path, {"intel-rapl:0": "package-0"}, reach=262_143_000_000))
+    for microjoules in (262_142_000_000, 500_000_000, 700_000_000):
+        count(tmp_path, "intel-rapl:0", microjoules)
+        told = rapl.look()
+    assert told == pytest.approx(1.0 + 500.0 + 200.0)
+    zone = Path("z")
+    assert used({zone: 90}, {zone: 20}, {zone: 100}) == 30
+
+
+def test_a_machine_without_counters_says_so(tmp_path: Path) -> None:
+    assert Rapl(tmp_path / "none").look() == "no RAPL there, as on virtual machines"
+    assert Rapl(tree(tmp_path, {})).look() == "no RAPL there, as on virtual machines"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that anybody can look into."""
+    with tempfile.TemporaryDirectory(prefix="mxscale-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Not as root, who may read everything."""
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+
+
+def test_what_may_not_be_read_says_so(open_folder: Path) -> None:
+    (tree(open_folder) / "intel-rapl:1" / "energy_uj").chmod(0)
+    with as_nobody():
+        told = Rapl(open_folder).look()
+    assert told == "RAPL may be read by root alone there (permission denied)"
+
+
+def test_one_package_that_tells_nothing_leaves_no_sum_of_the_others(tmp_path: Path) -> None:
+    rapl = Rapl(tree(tmp_path))
+    rapl.look()
+    count(tmp_path, "intel-rapl:0", 5)
+    (tmp_path / "intel-rapl:1" / "energy_uj").write_text("\n")
+    assert str(rapl.look()).startswith("RAPL cannot be read: ")
+    (tmp_path / "intel-rapl:1" / "energy_uj").unlink()
+    assert "No such file" in str(rapl.look())
+    count(tmp_path, "intel-rapl:1", 1_000_000)
+    assert rapl.look() == pytest.approx(1.000005)
+
+
+def test_a_counter_that_never_answers_holds_nobody_up(tmp_path: Path) -> None:
+    (tree(tmp_path) / "intel-rapl:1" / "energy_uj").unlink()
+    os.mkfifo(tmp_path / "intel-rapl:1" / "energy_uj")
+    assert str(Rapl(tmp_path).look()).startswith("RAPL cannot be read: ")
+
+
+def test_watts_of_all_gpus_are_told_or_none() -> None:
+    assert watts(["0, 97, 310.50", "1, [N/A], 40.25"]) == pytest.approx(350.75)
+    assert watts(["0, 97, 310.50", "1, 0, [N/A]"]) is None
+    assert watts(["0, 97, 310.50", "1, 0, [Not Supported]"]) is None
+    assert watts(["0, 97"]) is None
+    assert watts([]) is None
+
+
+def test_watts_told_now_and_then_become_joules_by_trapezia() -> None:
+    power = Power()
+    power.tell(10.0, 100.0)
+    assert power.joules(10.0) == 0.0
+    assert power.joules(12.0) == pytest.approx(200.0)
+    power.tell(15.0, 300.0)
+    power.tell(15.0, 300.0)
+    assert power.joules(15.0) == pytest.approx(1000.0)
+    power.tell(20.0, 300.0)
+    assert power.joules(21.0) == pytest.approx(1000.0 + 1500.0 + 300.0)
+
+
+def asked(gpus: Gpus, until: float) -> float | str:
+    """What the GPUs have used after beats once a second."""
+    told: float | str = ""
+    for now in range(int(until) + 1):
+        gpus.look(float(now))
+        deadline = time.monotonic() + 5
+        while gpus._use._query and gpus._use._query.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        told = gpus.energy(float(now))
+    return told
+
+
+@pytest.mark.program
+def test_gpus_use_what_their_power_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi(tmp_path, monkeypatch, "echo '0, 97, 310.00'; echo '1, 3, 90.00'")
+    assert asked(Gpus(), 12.0) == pytest.approx(400.0 * 12)
+
+
+@pytest.mark.program
+def test_gpus_that_tell_no_power_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi(tmp_path, monkeypatch, "echo '0, 97, 310.00'; echo '1, 3, [N/A]'")
+    assert asked(Gpus(), 2.0) == "nvidia-smi tells no power of some GPU there"
+    smi(tmp_path, monkeypatch, "exit 9")
+    assert asked(Gpus(), 2.0) == "nvidia-smi told nothing there"
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Gpus().energy(0.0) == "no nvidia-smi there"
+
+
+@pytest.mark.program
+def test_an_old_answer_of_gpus_tells_nothing_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi(tmp_path, monkeypatch, "echo '0, 97, 310.00'")
+    gpus = Gpus()
+    assert isinstance(asked(gpus, 2.0), float)
+    assert gpus.energy(60.0) == "nvidia-smi told nothing there"
+
+
+@pytest.mark.program
+def test_a_record_keeps_what_its_machine_told_at_both_ends(tmp_path: Path) -> None:
+    (record,) = measured(
+        tmp_path, trial(windows=8, fake_seconds=[0.4], env=["MXSCALE_REAL_TIME=1"])
+    )
+    ((begin, end),) = record.machines.values()
+    assert set(begin["energy"]) == set(end["energy"]) == {"rapl"}
+    assert type(begin["energy"]["rapl"]) is type(end["energy"]["rapl"])
+    assert end["energy"]["rapl"]

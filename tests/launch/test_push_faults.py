@@ -1,0 +1,218 @@
+"""A push that is cut off, refused or fails says one line, and the next one goes on."""
+
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import launch.transport.client
+import launch.transport.line
+from launch.push import push, side_by_side
+from launch.remote.errors import LaunchError
+from launch.transport.line import here
+from launch.transport.protocol import MOST_LINE
+from tests.support.jobs import agents
+from tests.support.pushes import MB, host, on_a_disk_of_its_own, pushed, tree_of, written
+
+pytestmark = pytest.mark.program
+
+
+def test_a_push_that_is_killed_in_mid_file_goes_on_at_that_byte(tmp_path: Path) -> None:
+    data = os.urandom(64 * MB)
+    written(tmp_path / "src" / "a.rec", data)
+    pieces = tree_of(tmp_path / "src")
+    pushing = push(pieces, host(tmp_path), here, "x")
+    while next(pushing).done < 24 * MB:
+        pass
+    os.kill(agents()[0], signal.SIGKILL)
+    with pytest.raises(LaunchError, match=r"node01: .*run it again, it goes on where it stopped"):
+        list(pushing)
+    (part,) = (tmp_path / "x").glob(".*.part")
+    kept = part.stat().st_size
+    assert 8 * MB < kept < len(data)
+    assert not (tmp_path / "x" / "a.rec").exists()
+    assert pushed(pieces, tmp_path).total == len(data) - kept
+    assert (tmp_path / "x" / "a.rec").read_bytes() == data
+    assert not part.exists()
+
+
+def test_a_master_that_leaves_in_mid_file_loses_nothing(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", os.urandom(16 * MB))
+    pieces = tree_of(tmp_path / "src")
+    pushing = push(pieces, host(tmp_path), here, "x")
+    while next(pushing).done < 12 * MB:
+        pass
+    pushing.close()
+    assert agents() == []
+    last = pushed(pieces, tmp_path)
+    assert last.total < 16 * MB
+    assert (tmp_path / "x" / "a").read_bytes() == (tmp_path / "src" / "a").read_bytes()
+
+
+def test_what_was_begun_of_another_file_is_not_gone_on_with(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", b"first" * MB)
+    pieces = tree_of(tmp_path / "src")
+    pushing = push(pieces, host(tmp_path), here, "x")
+    while next(pushing).done < 3 * MB:
+        pass
+    pushing.close()
+    written(tmp_path / "src" / "a", b"other" * MB)
+    assert pushed(tree_of(tmp_path / "src"), tmp_path).total == 5 * MB
+    assert (tmp_path / "x" / "a").read_bytes() == b"other" * MB
+
+
+def test_a_file_that_changes_while_it_is_copied_is_not_kept(tmp_path: Path) -> None:
+    source = written(tmp_path / "src" / "a", b"1" * MB)
+    pieces = tree_of(tmp_path / "src")
+    written(source, b"2" * (2 * MB))
+    with pytest.raises(LaunchError, match="a: was changed while it was copied; push again"):
+        pushed(pieces, tmp_path)
+    assert not (tmp_path / "x" / "a").exists()
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    source = written(tmp_path / "src" / "a", b"1" * MB)
+    pieces = tree_of(tmp_path / "src")
+    source.unlink()
+    os.mkfifo(source)
+    with pytest.raises(LaunchError, match="a: was changed while it was copied; push again"):
+        pushed(pieces, tmp_path)
+
+
+def test_a_host_that_is_held_is_given_up_and_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch.transport.client, "_SILENCE_SECONDS", 2.5)
+    monkeypatch.setattr(launch.transport.client, "_CLOSE_SECONDS", 0.5)
+    written(tmp_path / "src" / "a", bytes(64 * MB))
+    pushing = push(tree_of(tmp_path / "src"), host(tmp_path), here, "x")
+    while next(pushing).done < 8 * MB:
+        pass
+    os.kill(agents()[0], signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(LaunchError, match="node01: said nothing for 2 s; run it again"):
+        list(pushing)
+    assert time.monotonic() - began < 8
+    assert agents() == []
+
+
+def test_a_receiver_whose_master_falls_silent_ends_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = tmp_path / "launch"
+    shutil.copytree(Path(launch.transport.line.__file__).parent, sent)
+    incoming = (sent / "incoming.py").read_text()
+    (sent / "incoming.py").write_text(incoming.replace("SECONDS = 15.0", "SECONDS = 0.5"))
+    monkeypatch.setattr(launch.transport.line, "_HERE", sent)
+    line = here(host(tmp_path), "receiver")
+    began = time.monotonic()
+    said = [text for text in line.lines(MOST_LINE) if b"failed" in text]
+    assert said == [b'{"say": "failed", "why": "heard nothing from the master for 0 s"}']
+    assert time.monotonic() - began < 5
+    line.close(5.0)
+
+
+def test_a_file_that_outgrows_what_may_be_written_is_one_line(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", bytes(4 * MB))
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MB, hard))
+    try:
+        with pytest.raises(LaunchError) as caught:
+            pushed(tree_of(tmp_path / "src"), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert str(caught.value) == (
+        f"node01: {tmp_path}/x: cannot be written or read (File too large)"
+    )
+    assert pushed(tree_of(tmp_path / "src"), tmp_path).total <= 2 * MB + 8192
+
+
+PUSH = """
+import sys, launch.remote.receiver
+from launch.remote.errors import LaunchError
+from launch.transport import here
+from pathlib import Path
+from tests.support.pushes import pushed, tree_of
+try:
+    print(pushed(tree_of(Path(sys.argv[1])), Path(sys.argv[2])).total)
+except LaunchError as error:
+    print(error)
+"""
+
+
+def test_a_disk_without_room_is_said_before_anything_is_copied(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", bytes(100_000))
+    disk, script = tmp_path / "disk", written(tmp_path / "push.py", PUSH.encode())
+    push = f"PYTHONPATH=. {sys.executable} {script} {tmp_path}/src {disk}"
+    said = on_a_disk_of_its_own(
+        f"{push}; ls {disk}/x; mount -o remount,size=1m {disk}; {push}", disk
+    )
+    assert said == [
+        f"node01: {disk}/x: needs 0.1 MB, its disk has 0.0 MB free; make room there, or push into "
+        f"another folder",
+        "100000",
+    ]
+
+
+def test_a_disk_that_fills_up_in_mid_file_is_one_line_and_the_push_goes_on(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", bytes(3 * MB))
+    disk, script = tmp_path / "disk", written(tmp_path / "push.py", PUSH.encode())
+    push = f"PYTHONPATH=. {sys.executable} {script} {tmp_path}/src {disk}"
+    # Files without contents take no room of this file system until they have some.
+    filling = PUSH.replace(
+        "try:",
+        "import launch.push as p; send = p._copied\n"
+        "def copied(*a):\n    open(sys.argv[2] + '/other', 'wb').write(bytes(2 << 20))\n"
+        "    yield from send(*a)\np._copied = copied\ntry:",
+    )
+    full = written(tmp_path / "full.py", filling.encode())
+    said = on_a_disk_of_its_own(
+        f"mount -o remount,size=4m {disk}; {push.replace(str(script), str(full))};"
+        f"rm {disk}/other; {push}",
+        disk,
+    )
+    assert said[0] == (
+        f"node01: {disk}/x: No space left on device; make room there, then push again"
+    )
+    assert 0 < int(said[1]) < 3 * MB
+
+
+def test_two_pushes_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", b"1" * MB)
+    first = push(tree_of(tmp_path / "src"), host(tmp_path), here, "x")
+    next(first)
+    with pytest.raises(LaunchError, match=r"node01: .*/x: another push works there; wait"):
+        pushed(tree_of(tmp_path / "src"), tmp_path)
+    list(first)
+    assert (tmp_path / "x" / "a").read_bytes() == b"1" * MB
+
+
+def test_one_host_that_fails_does_not_keep_the_others(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", b"1" * MB)
+    written(tmp_path / "1" / "x", b"a file where the folder would be")
+    pieces = tree_of(tmp_path / "src")
+    pushes = [push(pieces, host(tmp_path / str(n), f"node{n:02}"), here, "x") for n in range(12)]
+    with pytest.raises(LaunchError) as caught:
+        list(side_by_side(pushes))
+    assert str(caught.value) == f"node01: {tmp_path}/1/x: cannot be written or read (File exists)"
+    arrived = [n for n in range(12) if (tmp_path / str(n) / "x" / "a").is_file()]
+    assert arrived == [n for n in range(12) if n != 1]
+    assert agents() == []
+
+
+def test_an_interrupt_ends_every_push(tmp_path: Path) -> None:
+    written(tmp_path / "src" / "a", bytes(64 * MB))
+    pieces = tree_of(tmp_path / "src")
+    pushes = [push(pieces, host(tmp_path / str(n), f"node{n:02}"), here, "x") for n in range(3)]
+    updates = side_by_side(pushes)
+    while next(updates).done < 8 * MB:
+        pass
+    began = time.monotonic()
+    updates.close()  # type: ignore[attr-defined] # what an exception in its reader does
+    assert time.monotonic() - began < 8
+    assert agents() == []

@@ -1,0 +1,120 @@
+"""Done means done: a point runs again when anything that decides its number has changed."""
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import launch.sweep
+from bench.trial import Trial
+from launch.hosts import rehearse
+from results.store import read
+from tests.support.commands import POINT, SWEEP, fab, sweep_file
+from tests.support.jobs import measured, trial
+from tests.support.paths import ROOT
+from tests.support.trees import made, tree, wanted
+
+pytestmark = pytest.mark.program
+
+
+def ran(folder: Path, *trials: Trial, **how: object) -> list[str]:
+    """Names of the points that a sweep of these trials ran."""
+    return [record.identity.name for record in measured(folder, *trials, **how)]
+
+
+ONE, TWO = trial(devices=1), trial(devices=2)
+ALL = [ONE.name, TWO.name]
+
+
+def test_nothing_runs_again_where_nothing_has_changed(tmp_path: Path) -> None:
+    assert ran(tmp_path, ONE, TWO) == ALL
+    assert ran(tmp_path, ONE, TWO) == []
+    assert ran(tmp_path, TWO, ONE) == []
+
+
+def test_a_changed_trial_runs_again_alone(tmp_path: Path) -> None:
+    ran(tmp_path, ONE, TWO)
+    assert ran(tmp_path, ONE, trial(devices=2, lr=0.5)) == [TWO.name]
+    assert ran(tmp_path, ONE, TWO) == []  # the first is not forgotten
+
+
+def test_repeats_that_are_added_run_alone(tmp_path: Path) -> None:
+    ran(tmp_path, ONE, TWO)
+    again = measured(tmp_path, ONE, TWO, repeats=3)
+    assert [(one.identity.name, one.identity.repeat) for one in again] == [
+        (name, repeat) for repeat in (1, 2) for name in ALL
+    ]
+
+
+def test_everything_runs_again_where_the_code_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran(tmp_path, ONE, TWO)
+    monkeypatch.setattr(launch.sweep, "own_code", lambda: "another")
+    assert ran(tmp_path, ONE, TWO) == ALL
+    assert ran(tmp_path, ONE, TWO) == []
+
+
+def test_points_whose_shards_have_changed_run_again(tmp_path: Path) -> None:
+    def reading(name: str) -> Trial:
+        data = str(tmp_path / f"{name}_rec" / "train")
+        return trial(mode="real", kvstore="local", devices=1, data_train=data, batch_per_device=2)
+
+    for name in ("a", "b"):
+        made(tree(tmp_path / name, {"cat": 8}))
+    run = tmp_path / "run"
+    assert len(ran(run, reading("a"), reading("b"), ONE)) == 3
+    shutil.rmtree(tmp_path / "b_rec")
+    made(tmp_path / "b", wanted(short_edge=48))
+    again = measured(run, reading("a"), reading("b"), ONE)
+    assert [record.trial for record in again] == [reading("b")]
+
+
+def test_points_that_used_a_host_that_was_replaced_run_again(tmp_path: Path) -> None:
+    one, two = trial(devices=1, devices_per_host=1), trial(devices=2, devices_per_host=1)
+    hosts = rehearse(2, 1)
+    assert len(ran(tmp_path, one, two, hosts=hosts)) == 2
+    replaced = (hosts[0], replace(hosts[1], name="host07"))
+    assert ran(tmp_path, one, two, hosts=replaced) == [two.name]
+    assert ran(tmp_path, one, two, hosts=hosts) == []
+
+
+def test_points_that_failed_run_again(tmp_path: Path) -> None:
+    bad = trial("worker:exit")
+    assert len(ran(tmp_path, ONE, bad)) == 2
+    assert ran(tmp_path, ONE, bad) == [bad.name]
+
+
+def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
+    path = sweep_file(tmp_path, SWEEP + POINT)
+    done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x2")
+    assert done.returncode == 0, done.stderr
+    assert [record.trial.devices for record in read(tmp_path / "r")] == [2]
+    done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no point's name has the words 'tiny x3'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "count"),
+    [("bench/events.py", 4), ("launch/job/monitor.py", 4), ("plots/tables/scaling.py", 2)],
+)
+def test_a_changed_file_counts_if_it_decides_a_number(
+    tmp_path: Path, file: str, count: int
+) -> None:
+    checkout = tmp_path / "checkout"
+    ours = ("bench", "im2rec_tools", "launch", "plots", "results", "tasks")
+    for name in ours:
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("runs"))
+    for name in ("fabfile.py", "requirements.lock"):
+        shutil.copy(ROOT / name, checkout)
+    (checkout / "mine.toml").write_text(SWEEP + POINT)
+    command = [str(Path(sys.executable).parent / "fab"), "bench.sweep", "mine.toml"]
+    subprocess.run(command, cwd=checkout, capture_output=True, check=True)
+    with (checkout / file).open("a") as source:
+        source.write("# another line\n")
+    subprocess.run(command, cwd=checkout, capture_output=True, check=True)
+    assert len(read(checkout / "results" / "runs" / "mine")) == count

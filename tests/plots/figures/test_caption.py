@@ -1,0 +1,39 @@
+"""The lines under a figure say on what, how and by whom it was measured."""
+
+import dataclasses
+
+from plots.figures.caption import footer
+from tests.support.scenes import point, published, run, three
+
+
+def test_a_footer_says_hardware_stores_batches_repeats_date_and_commit() -> None:
+    said = footer(run(published())).splitlines()
+    assert said == [
+        "AMD EPYC, 64 cores, 256 GiB, MXNet 1.9.1",
+        "kvstore device, dist_device_sync; images a step on one device: alexnet 512, "
+        "inception-v3 32, resnet-152 32; 2026-01-02; commit abcdef0; n = 1; bars: 95 % intervals "
+        "(n = 1: 1.5 % between processes assumed)",
+        "settings: devices_per_host 16",
+    ]
+
+
+def test_a_footer_of_a_cluster_counts_its_hosts_by_kind() -> None:
+    gpu = {"name": "Tesla K80"}
+    hosts = {f"h{n}": {"cores": [0, 1], "gpus": [gpu, gpu]} for n in range(3)}
+    environment = {"processor": "AMD EPYC", "cores": 64, "hosts": hosts | {"odd": {"cores": [0]}}}
+    said = footer(run(three(), environment=environment)).splitlines()[0]
+    assert said == "AMD EPYC, 3 hosts of 2 cores and 2 Tesla K80, 1 host of 1 core"
+
+
+def test_a_footer_counts_the_sources_of_imports() -> None:
+    logs = [
+        dataclasses.replace(one, source=f"imported from {n}.log") for n, one in enumerate(three())
+    ]
+    said = footer(run(logs)).splitlines()
+    assert said[0] == "not measured by mxscale: imported from 0.log and 2 more"
+    assert "log" not in said[1]
+
+
+def test_a_footer_of_a_rehearsal_says_where_it_was_played() -> None:
+    said = footer(run([point(1, 9, engine="fake")])).splitlines()
+    assert said[1] == "rehearsed on AMD EPYC, 64 cores, 256 GiB, MXNet 1.9.1"

@@ -1,0 +1,92 @@
+"""What stands above the table, beside a row and around a point if its number needs its notes."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from bench.notes import Note, NoteKind
+from plots.figures import scaling as figure
+from plots.page.page import page
+from plots.page.panels import drawing
+from plots.summary import paragraph
+from plots.tables.scaling import MARK, cells, markdown
+from results.record import Record
+from results.run import Run
+from results.scaling import scaling
+from tests.support.scenes import point, run
+
+NONE = "The records themselves give no cause for doubt."
+HOST = {"host": "vm"}
+OTHERS = Note(NoteKind.OTHER_PROGRAMS, {"cores": 1.0, "of": 2}, HOST)
+THROTTLED = Note(NoteKind.THROTTLED, {"count": 3}, HOST)
+
+
+def repeats(devices: int, *notes: Note, **fields: str) -> list[Record]:
+    """Three tight repeats, all of which have these notes."""
+    found = [point(devices, 10.0 * devices, repeat=n, **fields) for n in range(3)]
+    return [dataclasses.replace(one, notes=notes) for one in found]
+
+
+def test_three_tight_repeats_beside_other_programs_are_not_headed_as_good() -> None:
+    study = run([*repeats(1, OTHERS, THROTTLED), *repeats(2)])
+    text = paragraph(study)
+    assert NONE not in text
+    assert "To doubt: other programs used the processors meanwhile: alexnet local x1; " in text
+    assert "processors were slowed for heat: alexnet local x1" in text
+    assert NONE in paragraph(run([*repeats(1), *repeats(2)]))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NoteKind if kind.headline])
+def test_each_kind_with_a_headline_is_in_summary_table_figure_and_page(kind: NoteKind) -> None:
+    note = Note(kind, {"text": "so it was"}, HOST)
+    study = run([*repeats(1, note), *repeats(2)])
+    assert kind.headline in paragraph(study)
+    first, second = study.rows
+    assert cells(first)[-1] == f"{first.status} {MARK}"
+    assert cells(second)[-1] == "ok"
+    assert f"- {MARK} read what is said" in markdown(study.rows)
+    one, other = drawing(study)["lines"][0]["points"]
+    assert (one["marks"], other["marks"]) == ([kind.headline], [])
+    assert "Points ringed in red" in page(study)
+
+
+def test_points_with_caveats_are_ringed_in_figures() -> None:
+    def ringed(study: Run) -> str:
+        drawn = figure.draw(study.rows, "t", "")
+        return str([text.get_text() for text in drawn.legends[0].get_texts()])
+
+    assert "ringed: read its notes" in ringed(run([*repeats(1, OTHERS), *repeats(2)]))
+    assert "ringed" not in ringed(run([*repeats(1), *repeats(2)]))
+
+
+def test_a_repeat_that_failed_is_counted_in_the_summary() -> None:
+    failed = dataclasses.replace(repeats(2)[2], status="failed", message="broken", ranks=())
+    text = paragraph(run([*repeats(1), *repeats(2)[:2], failed]))
+    assert "a number for 1 of 2 points: alexnet local x2 (failed in 1 of 3 repeats)" in text
+
+
+def test_more_than_a_third_of_the_windows_dropped_is_in_the_summary() -> None:
+    one = point(1, 10.0)
+    late = (1.0, *[1.6, 1.61, 1.59] * 8, *[1.0, 1.01, 0.99] * 14)
+    (rank,) = one.ranks
+    ranks = (dataclasses.replace(rank, seconds=late, ends=late, images=(8,) * len(late)),)
+    (row,) = scaling([dataclasses.replace(one, ranks=ranks)])
+    assert {*row.marks} & {NoteKind.MANY_WINDOWS_DROPPED, NoteKind.NOT_STEADY}
+    study = run([dataclasses.replace(one, ranks=ranks)])
+    assert f"To doubt: {row.marks[0].headline}: alexnet local x1" in paragraph(study)
+
+
+def test_a_message_of_an_older_record_is_in_the_summary() -> None:
+    said = "vm: other programs used 1.0 of its 2 cores while this was measured"
+    old = [dataclasses.replace(one, message=said, schema=2) for one in repeats(1)]
+    text = paragraph(run(old))
+    assert f"remarks of an older version: {said}" in text
+    assert NONE not in text
+
+
+def picture(folder: Path) -> None:
+    """Not a test: pictures to look at."""
+    study = run([*repeats(1, OTHERS, THROTTLED), *repeats(2), *repeats(4), *repeats(8, OTHERS)])
+    figure.save(figure.draw(study.rows, "study", "footer"), folder)
+    (folder / "index.html").write_text(page(study))

@@ -1,0 +1,138 @@
+"""No run that can be stored makes a report fail, and no failing part costs the others."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+from invoke.context import Context
+
+from plots.figures import scaling, threads
+from plots.figures.caption import footer
+from plots.figures.model import is_drawn
+from plots.markdown import document
+from plots.page.details import packed
+from plots.page.page import page
+from plots.page.panels import drawing
+from plots.results_csv import frame
+from plots.summary import paragraph
+from plots.tables.comparison import markdown as compared
+from plots.tables.scaling import terminal
+from results.comparison.compare import compare, like, paired
+from results.run import Run
+from tasks.bench import bench_sweep
+from tasks.report import report_build, report_show
+from tests.support.commands import refusal, sweep_file
+from tests.support.random_runs import run_at_random
+from tests.support.records import record
+from tests.support.stores import stored
+
+PARTS, PICTURES = 10, 6
+
+
+def runs(part: int, count: int = 50) -> list[Run]:
+    random = Random(part)
+    return [run_at_random(random) for _ in range(count)]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_five_hundred_random_runs_have_words_tables_and_page_data(part: int) -> None:
+    for run in runs(part):
+        assert paragraph(run)
+        assert len(terminal(run.rows, run.name, run.missing).rows) == len(run.rows)
+        assert document(run)
+        assert len(frame(run.rows)) == len(run.rows)
+        json.dumps(drawing(run))
+        assert packed(run, 10_000)
+        footer(run)
+
+
+@pytest.mark.parametrize("part", range(PICTURES))
+def test_pictures_and_pages_of_random_runs_are_drawn(part: int, tmp_path: Path) -> None:
+    one, other, *_ = (run for run in runs(part) if is_drawn(run.rows))
+    scaling.draw(one.rows, one.name, footer(one))
+    scaling.save(scaling.draw(other.rows, other.name, footer(other), over=one), tmp_path)
+    for run in (one, other):
+        if readings := threads.readings(run.rows):
+            threads.draw(readings, "", "")
+    assert page(one, over=other)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_random_runs_are_compared(part: int) -> None:
+    for a, b in pairwise(runs(part)):
+        for one, other in ((a, a), (a, b)):
+            if paired(one.rows, other.rows, like):
+                assert compared(compare(one, other, like))
+
+
+SWEEP = """
+repeats = 2
+device = "cpu"
+engine = "fake"
+fake_seconds = [0.05]
+devices_per_host = 2
+batch_per_device = 8
+kvstore = "local"
+windows = 4
+precision = 0
+[[points]]
+network = "alexnet"
+devices = [1, 2]
+[[points]]
+network = "tiny"
+devices = 1
+fake_spread = 0.9
+[[points]]
+network = "tiny"
+devices = 2
+"""
+
+
+@pytest.mark.program
+def test_a_network_whose_other_points_are_unsure_is_reported(tmp_path: Path) -> None:
+    bench_sweep.body(Context(), sweep_file(tmp_path, SWEEP), [], run=f"{tmp_path}/run")
+    text = (tmp_path / "run" / "report" / "report.md").read_text()
+    assert "tiny 320" in text
+
+
+BROKEN = (
+    "plots.tables.scaling.paragraph",
+    "plots.tables.scaling.where",
+    "plots.tables.scaling.knees",
+)
+
+
+@pytest.mark.parametrize("part", BROKEN)
+def test_a_failing_text_does_not_cost_the_table(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = stored(tmp_path, record([[1.0, 1.0, 1.0]]))
+    monkeypatch.setattr(part, fails)
+    code, said = refusal(report_show, run=f"{log.parent}/")
+    assert code == 1
+    assert "IndexError: out of range (tests/plots/test_report_random.py:" in said
+    assert "report it with the archive that 'fab results.pack" in said
+    assert "alexnet   local" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "part", ["plots.markdown.paragraph", "plots.page.page.drawing", "plots.figures.scaling.draw"]
+)
+def test_a_failing_file_of_a_report_does_not_cost_the_others(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = stored(tmp_path, record([[1.0, 1.0, 1.0]]))
+    monkeypatch.setattr(part, fails)
+    code, said = refusal(report_build, run=f"{log.parent}/")
+    assert code == 1
+    assert "IndexError: out of range" in said
+    assert "alexnet   local" in capsys.readouterr().out
+    names = {path.name for path in (log.parent / "report").iterdir()}
+    assert {"results.csv", "report.md", "digests.json"} <= names
+    assert ("index.html" in names) is ("drawing" not in part)
+
+
+def fails(*_: object, **__: object) -> None:
+    raise IndexError("out of range")

@@ -1,0 +1,151 @@
+"""What a person sees of a running job: a table that fits, or a line at each change of state."""
+
+import io
+import re
+import time
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bench.trial import Trial
+from plots.screen import SweepScreen
+from plots.workers import standings
+from results.progress import Glimpse, Standing
+from results.record import Identity, Started
+from tests.support.jobs import trial
+from tests.support.records import record
+
+TWO = """\
+tiny dist_sync x2: 201 images/s
+rank  host    window         images/s   CPU  last word
+0     node01  2/4                 101  98 %  rank 0 window 1
+1     node02  1/4 warm-up        99.8   3 %  [bold] a line longer than there is…
+"""
+
+
+def worker(index: int, **fields: Any) -> Standing:
+    usual: dict[str, Any] = {"host": f"node{index + 1:02}.example.org", "rank": index}
+    usual |= {"state": "trains", "windows": 2, "images_per_second": 100.0, "cpu": 0.98}
+    usual |= {"gpu": None, "last_word": f"rank {index} window 1"}
+    return Standing(worker=index, **usual | fields)
+
+
+def glimpse(*workers: Standing, **fields: Any) -> Glimpse:
+    usual: dict[str, Any] = {"seconds": 7.0, "met_seconds": 3.21, "quiet_seconds": 0.0, "idle": ""}
+    return Glimpse(workers=workers, **usual | fields)
+
+
+def text_of(what: Trial, seen: Glimpse, width: int = 80, rows: int = 20) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width).print(standings(what, seen, rows))
+    text = file.getvalue()
+    assert all(len(line) <= width for line in text.splitlines())
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())
+
+
+def test_each_rank_has_a_row_that_fits_the_terminal() -> None:
+    long = "[bold] a line longer than there is room for in 80 columns"
+    slow = worker(1, windows=1, images_per_second=99.8, cpu=0.03, last_word=long)
+    seen = glimpse(slow, worker(0, images_per_second=101.2))
+    assert text_of(trial(), seen) == TWO
+
+
+def test_before_they_have_met_workers_are_named_by_their_index() -> None:
+    state = {"windows": 0, "images_per_second": None, "cpu": None, "last_word": ""}
+    one = worker(0, rank=None, state="waits", **state)
+    text = text_of(trial(), glimpse(one, worker(1, **state), met_seconds=None))
+    assert "tiny dist_sync x2: 1 of 2 ready after 7 s" in text
+    assert "worker 0  node01  waits" in text
+    assert "1         node02  0/4 warm-up" in text
+
+
+def test_gpus_have_a_column_where_they_are_known() -> None:
+    text = text_of(trial(), glimpse(worker(0, gpu=0.87), worker(1)))
+    assert "GPU" in text
+    assert "98 %  87 %  rank 0" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_of_many_ranks_the_slowest_the_stuck_and_a_sum_are_shown(width: int) -> None:
+    many = [worker(n, windows=3, images_per_second=100.0 + n) for n in range(256)]
+    many[200] = worker(200, windows=1, state="quiet")
+    many[201] = worker(201, windows=2, state="stopped")
+    lines = text_of(trial(), glimpse(*many, quiet_seconds=12.4), width).splitlines()
+    assert lines[0] == "tiny dist_sync x2: 57639 images/s, no news for 12 s"
+    assert [line.split()[0] for line in lines[2:-1]] == ["0", "1", "2", "3", "4", "5", "200", "201"]
+    assert "1/4 quiet" in lines[-3]
+    said = "and 248 others: window 3 of 4, 106 to 355 images/s each, CPU 98 %"
+    assert lines[-1] == said
+
+
+def test_a_low_terminal_shows_fewer_rows() -> None:
+    many = [worker(n, state="quiet") for n in range(64)]
+    assert len(text_of(trial(), glimpse(*many)).splitlines()) == 2 + 19 + 1
+    assert len(text_of(trial(), glimpse(*many), rows=4).splitlines()) == 2 + 3 + 1
+    assert len(text_of(trial(), glimpse(*many), rows=-3).splitlines()) == 2 + 1 + 1
+
+
+def test_hosts_keep_their_domains_where_these_tell_them_apart() -> None:
+    twins = [worker(0, host="a.east"), worker(1, host="a.west")]
+    assert "a.west" in text_of(trial(), glimpse(*twins))
+    numbers = [worker(0, host="192.0.2.1"), worker(1, host="192.0.2.2")]
+    assert "192.0.2.2" in text_of(trial(), glimpse(*numbers))
+
+
+def started(what: Trial) -> Started:
+    name = Identity(
+        name=what.name, key=what.key, repeat=0, code_hash="", data_manifest="", hosts=()
+    )
+    return Started(trial=what, identity=name, number=2, total=3)
+
+
+def follow(screen: SweepScreen, workers: int) -> None:
+    """A job of many workers that goes well, but for one that idles."""
+    begins = [worker(n, windows=0, rank=None, state="starts") for n in range(workers)]
+    with screen:
+        screen.show(started(trial(devices=workers, devices_per_host=16)))
+        for met in (None, None, 3.21, 3.21):
+            screen.show(glimpse(*begins, met_seconds=met))
+        for count in range(1, 40):
+            at_work = [worker(n, windows=count) for n in range(workers)]
+            idle = "worker 3 on node02 idles while others work" if count > 20 else ""
+            screen.show(glimpse(*at_work, idle=idle))
+        screen.show(record([[1, 2.0, 2.0]]))
+
+
+def test_without_a_terminal_a_job_of_256_ranks_says_a_handful_of_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    follow(SweepScreen(Console(stderr=True, force_terminal=False)), 256)
+    assert capsys.readouterr().err.splitlines() == [
+        "tiny dist_sync x256: started, 256 workers on 16 hosts (2 of 3)",
+        "tiny dist_sync x256: all met after 3.2 s",
+        "tiny dist_sync x256: first window after 7 s",
+        "tiny dist_sync x256: worker 3 on node02 idles while others work",
+        "tiny dist_sync x256: 4.00 images/s",
+    ]
+
+
+def drawn(workers: int) -> str:
+    """All that a terminal is sent while a job runs, without its colours and movements."""
+    file = io.StringIO()
+    console = Console(file=file, width=80, height=24, force_terminal=True, _environ={})
+    follow(SweepScreen(console), workers)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
+
+
+def test_on_a_terminal_the_table_goes_when_the_job_is_over_and_lines_stay() -> None:
+    before, result, after = drawn(64).rpartition("4.00 images/s")
+    assert before.count("worker 3 on node02 idles while others work") == 1
+    assert "last word" in before
+    assert result
+    assert "last word" not in after
+    assert "2/3" in after
+
+
+def test_the_screen_is_drawn_four_times_a_second_at_most() -> None:
+    began = time.monotonic()
+    tables = drawn(64).count("last word")
+    # one more above each of the two lines that were said
+    assert tables <= 2 + 1 + 4 * (time.monotonic() - began)

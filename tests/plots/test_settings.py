@@ -1,0 +1,99 @@
+"""Every field of a point that is not at its default is in table, figure, page and report."""
+
+import dataclasses
+import html
+from typing import Any
+
+import pytest
+
+from bench.trial import FIELDS, Trial
+from plots.figures.caption import footer, settings_line
+from plots.markdown import document
+from plots.page.page import page
+from plots.settings import common, own
+from plots.tables.scaling import header, show, table
+from results.cost.cost import NO_COSTS
+from results.run import Run
+from tests.support.scenes import point, run, three
+
+# A table's own columns and the words above it have these.
+ELSEWHERE = {"network", "num_layers", "mode", "kvstore", "device", "devices", "batch_per_device"}
+# How many devices share a process or a host follows from their number, point by point.
+LAYOUT = {"devices_per_worker", "devices_per_host"}
+SETTINGS = [name for name in FIELDS if name not in ELSEWHERE | LAYOUT]
+
+
+def other(value: Any) -> Any:
+    """A value of the same type that is not the default."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, tuple):
+        return (*value, type(value[0])(7) if value else "B=7")
+    return f"{value}x" if isinstance(value, str) else value * 2 + 1
+
+
+def changed(trial: Trial, name: str) -> tuple[Trial, str]:
+    """The trial with another value in a field, and the text that has to be seen."""
+    value = other(getattr(trial, name))
+    shown = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return dataclasses.replace(trial, **{name: value}), f"{name} {shown}"
+
+
+def study(name: str, *, everywhere: bool) -> tuple[Run, str]:
+    whole = run([point(1, 10.0), point(2, 19.0), point(4, 30.0)])
+    rows, text = [], ""
+    for row in whole.rows:
+        trial, said = changed(row.trial, name)
+        text = said if everywhere or row.trial.devices == 2 else text
+        is_changed = everywhere or row.trial.devices == 2
+        rows.append(dataclasses.replace(row, trial=trial if is_changed else row.trial))
+    return dataclasses.replace(whole, rows=rows), text
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_that_all_points_share_is_in_the_header_line(name: str) -> None:
+    found, text = study(name, everywhere=True)
+    assert text in settings_line(found.rows)
+    assert text in document(found).replace("\\", "")
+    assert text in footer(found)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_that_varies_is_in_a_column(name: str) -> None:
+    found, text = study(name, everywhere=False)
+    assert "settings" in header(NO_COSTS, found.rows)
+    first, second, _ = table(found.rows)
+    assert text in second[-1]
+    assert first[-1] == ""
+    assert text in document(found).replace("\\", "")
+    assert text in footer(found)
+
+
+def test_a_layout_that_is_not_the_usual_one_is_shown() -> None:
+    fields: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 2}
+    usual, pairs = (point(4, 1.0, devices_per_worker=n, **fields).trial for n in (1, 2))
+    assert common([usual]) == "devices_per_host 2"
+    assert common([pairs]) == "devices_per_worker 2, devices_per_host 2"
+
+
+def test_a_page_shows_settings_in_its_head_and_in_a_column(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found, text = study("env", everywhere=True)
+    assert f">settings: {html.escape(text)}" in page(found)
+    found, text = study("gc_type", everywhere=False)
+    assert f'<td class="settings">{text}' in page(found)
+    show(found)
+    assert text in capsys.readouterr().out
+
+
+def test_fields_at_their_defaults_are_not_shown() -> None:
+    assert own([row.trial for row in run(three()).rows]) == [""] * 3
+    assert common([row.trial for row in run([point(1, 1.0)]).rows]) == ""
+    assert "settings" not in header(NO_COSTS, run(three()).rows)
+
+
+def test_points_of_other_tools_are_shown_by_the_defaults_of_the_field_table() -> None:
+    row = run([point(1, 1.0)]).rows[0]
+    theirs = dataclasses.replace(row.trial, network="swin", engine="imported mxnet", kvstore="ring")
+    assert common([theirs]) == "engine imported mxnet"

@@ -1,0 +1,166 @@
+"""One paragraph says what was measured, how far it scales, and what to doubt."""
+
+import dataclasses
+from typing import Any
+
+from plots.summary import doubts, paragraph
+from results.record import Record
+from results.run import with_baseline
+from results.scaling import scaling
+from tests.support.goldens import assert_golden
+from tests.support.records import record
+from tests.support.scenes import emulated, point, published, run, three
+
+DIST: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4}
+
+
+def said(records: Any, **fields: Any) -> str:
+    return paragraph(run(records, **fields))
+
+
+def test_a_run_of_three_points() -> None:
+    assert said(three()) == (
+        "On 4 CPU cores: alexnet 30.0 images/s (75 ± 4 % of ideal against one CPU core). Trained "
+        "on 2026-01-02 with synthetic images on 1 to 4 CPU cores through kvstore local, 8 images a "
+        "step on each device: 3 points, each run once. To doubt: all points ran once, so "
+        "run-to-run variance is assumed, not measured."
+    )
+
+
+def test_the_published_table() -> None:
+    assert_golden("published.words", said(published()).replace(". ", ".\n") + "\n")
+
+
+def test_a_paragraph_grows_no_longer_with_more_points() -> None:
+    for records in (three(), published()):
+        assert said(records).count(". ") < 6
+        assert len(said(records).split()) < 90
+
+
+def test_a_rehearsal_says_so_before_all_else() -> None:
+    script = [point(n, 10 * n, engine="fake") for n in (1, 2)]
+    text = said(script)
+    assert text.startswith("This is a rehearsal: ")
+    assert "Played on 2026-01-02 with synthetic images" in text
+    assert "As scripted, on 2 CPU cores: alexnet" in text
+    assert "AMD EPYC" not in text
+
+
+def test_figures_of_others_are_said_to_be_theirs() -> None:
+    records = [dataclasses.replace(one, source="a tutorial, 2017") for one in three()]
+    text = said(records, environment={})
+    assert text.startswith("These figures were not measured by mxscale: a tutorial, 2017. ")
+    assert said([records[0], *three()[1:]]).startswith("Some of these figures were not measured")
+
+
+def test_points_without_a_number_are_named_with_how_they_ended() -> None:
+    text = said([*three(), point(8, 1, status="hung", **DIST)], missing=("alexnet dist_sync x16",))
+    assert "Missing: a number for 1 of 4 points: alexnet dist_sync x8 (hung); 1 point not " in text
+
+
+def test_emulated_points_are_out_of_every_claim() -> None:
+    text = paragraph(dataclasses.replace(run([]), rows=emulated(scaling(three()), 4)))
+    assert "On 2 CPU cores, the most that are not emulated: alexnet 18.0 images/s" in text
+    assert "30.0" not in text
+    assert "1 point is emulated" in text
+
+
+def test_where_all_is_emulated_nothing_is_claimed() -> None:
+    rows = [dataclasses.replace(row, emulated=True) for row in scaling(three())]
+    study = dataclasses.replace(run([]), rows=rows)
+    assert "No point says how fast anything is." in paragraph(study)
+
+
+def test_of_a_rehearsal_without_claims_is_said_once_that_it_claims_nothing() -> None:
+    text = said([point(1, 9, status="hung", engine="fake")])
+    assert text.count("how fast anything is") == 1
+
+
+def test_efficiency_is_told_against_each_base() -> None:
+    records = [*three(), point(1, 9, **DIST), point(8, 56, **DIST)]
+    text = said(records)
+    assert "alexnet (dist_sync) 56.0 images/s (70 ± 3 % of ideal against one CPU core)" in text
+    assert "Against one full host 93 ± 4 %; against one worker through the same store 78 ±" in text
+    assert "servers share their workers' cores" in text
+
+
+def test_a_run_without_its_base_says_that_scaling_cannot_be_told() -> None:
+    assert "How far that scales cannot be said" in said(three()[1:])
+    assert "cannot be said" not in said(three()[:1])
+
+
+def test_a_chosen_baseline_that_no_point_has_is_named() -> None:
+    text = paragraph(with_baseline(run(three()), "local x7"))
+    assert "cannot be said: no point has a speed-up against local x7." in text
+
+
+def test_of_many_networks_the_best_and_the_worst_are_told() -> None:
+    names = [("vgg", 11), ("vgg", 13), ("vgg", 16), ("vgg", 19), ("alexnet", None)]
+    records = [
+        point(n, 10 * n ** (1 - place / 10), network=name, num_layers=layers)
+        for place, (name, layers) in enumerate(names)
+        for n in (1, 4)
+    ]
+    text = said(records)
+    assert "of 5 networks the best is vgg-11 40.0 images/s" in text
+    assert "the worst alexnet 23.0 (57 ± 3 %)" in text
+
+
+def test_reading_alone_needs_no_training() -> None:
+    text = said([point(1, 500, mode="test-io", data_train="d")])
+    assert text.startswith("Reading alone reached 500 images/s.")
+
+
+def test_what_a_store_moves_is_told() -> None:
+    moved = point(2, 4e8, mode="bandwidth", kvstore="dist_sync")
+    assert "alexnet dist_sync bandwidth x2: 200 MB/s each way a worker" in said([moved])
+
+
+def test_three_steady_repeats_give_no_cause_for_doubt() -> None:
+    records = [point(n, 10 * n, repeat=repeat) for n in (1, 2) for repeat in range(3)]
+    assert list(doubts(run(records))) == ["The records themselves give no cause for doubt."]
+
+
+def test_wide_intervals_and_repeats_that_differ_are_doubted() -> None:
+    records = [point(1, rate, repeat=n) for n, rate in enumerate((8.0, 10.0, 12.0))]
+    (text,) = doubts(run(records))
+    assert text.startswith("To doubt: 1 of 1 interval wider than ± 5 % (up to ± ")
+
+
+def test_a_point_better_than_ideal_casts_doubt_on_its_base() -> None:
+    assert "a base may be too slow: alexnet local x2" in said([point(1, 10), point(2, 25)])
+
+
+def test_how_often_points_ran_is_told_in_words() -> None:
+    records = [point(n, 10 * n, repeat=repeat) for n in (1, 2) for repeat in range(2)]
+    assert "2 points, each run twice." in said(records)
+    assert "one point, run 3 times." in said([point(1, 9, repeat=n) for n in range(3)])
+    assert ": one point." in said([point(1, 9, status="hung")])
+
+
+def windows(devices: int, *seconds: float) -> Record:
+    return record([[1.0, *seconds]], devices=devices)
+
+
+def test_what_is_too_uncertain_is_doubted_and_not_told_as_a_result() -> None:
+    text = said([windows(1, 1.0, 9.0), windows(2, 1.0, 7.0)])
+    assert text.startswith("No point says how fast anything is. ")
+    assert "so uncertain that it says nothing: alexnet local x1, alexnet local x2" in text
+    assert "wider than" not in text
+
+
+def test_an_efficiency_is_left_out_where_its_base_is_too_uncertain() -> None:
+    text = said([windows(1, 1.0, 9.0), windows(2, 1.0, 1.01, 0.99)])
+    assert text.startswith("On 2 CPU cores: alexnet 16.0 images/s. ")
+    assert "alexnet local x1, alexnet local x2 against its base" in text
+
+
+def test_batches_are_told_where_there_is_one_for_all() -> None:
+    other = [point(n, 9 * n, network="vgg", num_layers=16, batch_per_device=2) for n in (1, 2)]
+    assert "8 images a step on each device" in said(three())
+    assert "images a step" not in said([*three(), *other])
+
+
+def test_the_networks_on_real_images_are_named_where_others_had_none() -> None:
+    real = point(2, 9, network="resnet", num_layers=18, mode="real", data_train="d")
+    assert "with synthetic and (resnet-18) real images" in said([*three(), real])

@@ -1,0 +1,192 @@
+"""bench.ab finds what is there, seldom what is not, and says beforehand what it can find."""
+
+import csv
+import math
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+import fabfile as _fabfile
+from bench.engines.fake_process import Noise, factors
+from bench.errors import SpecError
+from bench.trial import changed
+from results.comparison.ab import Effect, differences, effect, noise, runs, sentence, smallest
+from tests.support.commands import fab, refusal, sweep_file
+from tests.support.jobs import trial
+from tests.support.paths import ROOT
+
+fabfile: Any = _fabfile
+BLOCKS = 8
+# As processes on a quiet machine were seen to scatter, at their worst.
+QUIET = Noise(within=0.01, correlation=0.3, between=0.015)
+SWEEP = """
+engine = "fake"
+network = "tiny"
+batch_per_device = 4
+fake_noise = 0.01
+fake_correlation = 0.3
+fake_spread = 0.01
+[[points]]
+devices = 1
+fake_seconds = [0.5]
+[[points]]
+devices = 2
+"""
+
+
+def rate(seed: str, faster: float = 0.0) -> float:
+    """Of ten windows after one of warm-up, as the fake engine plays them."""
+    return (1 + faster) / fmean(factors(QUIET, seed, 11)[1:])
+
+
+def simulated(seed: int, faster: float, blocks: int = BLOCKS) -> list[float]:
+    sides = "ABBA" * blocks
+    return [rate(f"{seed} {n}", faster * (side == "B")) for n, side in enumerate(sides)]
+
+
+def test_one_in_twenty_of_two_thousand_comparisons_of_alikes_sees_a_difference() -> None:
+    seen = sum(effect(simulated(seed, 0.0)).seen for seed in range(2000))
+    assert 0.035 < seen / 2000 < 0.065
+
+
+def test_five_percent_are_found_in_nine_of_ten() -> None:
+    found = [effect(simulated(seed, 0.05)) for seed in range(300)]
+    assert sum(one.low > 0 for one in found) >= 270
+    assert fmean(one.log_ratio for one in found) == pytest.approx(math.log(1.05), abs=0.001)
+
+
+def test_the_smallest_difference_is_found_in_nine_of_ten() -> None:
+    spread = math.sqrt(fmean(d * d for n in range(400) for d in differences(simulated(n, 0.0))))
+    least = smallest(spread, BLOCKS)
+    assert 0.015 < least < 0.03
+    found = sum(effect(simulated(5000 + n, least)).low > 0 for n in range(1000)) / 1000
+    assert found == pytest.approx(0.9, abs=0.04)
+
+
+def test_swapped_settings_give_the_mirror_image() -> None:
+    rates = simulated(1, 0.03)
+    swapped = [rates[n + other] for n in range(0, len(rates), 4) for other in (1, 0, 3, 2)]
+    one, other = effect(rates), effect(swapped)
+    assert (other.log_ratio, other.low, other.high) == (-one.log_ratio, -one.high, -one.low)
+    assert (other.noise, other.seen) == (one.noise, True)
+
+
+def test_a_drift_slows_both_alike() -> None:
+    drifting = [10 * 0.98**n for n in range(16)]
+    assert effect(drifting).log_ratio == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_first_block_alone_says_how_runs_scatter() -> None:
+    many = [noise(simulated(seed, 0.05, blocks=1)) ** 2 for seed in range(1000)]
+    assert math.sqrt(fmean(many)) == pytest.approx(0.0156, rel=0.07)
+
+
+def of(log_ratio: float, half: float) -> str:
+    low, high = log_ratio - half, log_ratio + half
+    return sentence(Effect(log_ratio=log_ratio, low=low, high=high, noise=0.01, blocks=8))
+
+
+def test_the_sentence_says_faster_slower_or_what_would_have_been_found() -> None:
+    assert of(math.log(1.048), 0.0165) == "B is 4.8 % faster than A (95 % 3.1 .. 6.5 %)"
+    assert of(-math.log(1.048), 0.0165) == "B is 4.6 % slower than A (95 % 3.0 .. 6.1 %)"
+    assert of(0.001, 0.002) == (
+        "no difference seen (B against A: 95 % -0.1 .. 0.3 %); one of 1.4 % would have been found "
+        "in 9 of 10 such measurements"
+    )
+
+
+def test_runs_stand_in_blocks_and_each_is_a_repeat_of_its_own() -> None:
+    a, b = trial(), trial(lr=0.5)
+    assert runs(a, b, 1) == [(a, 0), (b, 0), (b, 1), (a, 1)]
+    assert [repeat for _, repeat in runs(a, a, 2)] == list(range(8))
+
+
+def test_settings_change_fields_and_what_follows_from_them() -> None:
+    base = trial(kvstore="local", env=["X=1", "Y=2"])
+    assert changed(base, "") == base
+    assert base.devices_per_worker == 2
+    other = changed(base, "kvstore=dist_sync, env.X=a b image_shape=3,32,32,lr=0.5 windows=7")
+    assert (other.kvstore, other.devices_per_worker, other.workers) == ("dist_sync", 1, 2)
+    assert (other.env, other.image_shape) == (("Y=2", "X=a b"), (3, 32, 32))
+    assert (other.lr, other.windows) == (0.5, 7)
+    deep = changed(base, "network=resnet-50")
+    assert (deep.network, deep.num_layers, deep.image_shape) == ("resnet", 50, (3, 224, 224))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kvstroe=device", "unknown setting 'kvstroe'; did you mean 'kvstore'?"),
+        ("device", "expected FIELD=VALUE or env.NAME=VALUE, got 'device'"),
+        ("windows=few", "windows: expected a whole number, got 'few'"),
+        ("windows=1.5", "windows: expected a whole number, got 1.5"),
+        ("env.DMLC_ROLE=x", "DMLC_ROLE is set by what starts the job"),
+        ("env=X=1", "unknown setting 'env'"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_one_line(text: str, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        changed(trial(), text)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "--sweep: expected the name of a sweep"),
+        ({"sweep": "smoke"}, "--point '': expected words of one point's name; these fit: "),
+        ({"sweep": "smoke", "point": "x9"}, "no point's name has the words 'x9'"),
+        (
+            {"sweep": "smoke", "point": "local", "blocks": "1"},
+            "--blocks: expected a whole number, 2",
+        ),
+    ],
+)
+def test_a_mistake_is_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], said: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    code, line = refusal(fabfile.bench_ab, "", "lr=0.5", **options)
+    assert code == 2
+    assert said in line
+
+
+@pytest.mark.program
+def test_a_rehearsed_difference_is_told_and_an_interrupted_comparison_goes_on(
+    tmp_path: Path,
+) -> None:
+    words = ["--sweep", sweep_file(tmp_path, SWEEP), "--point", "x1", "--run", f"{tmp_path}/r"]
+    less = fab("bench.ab", *words, "", "fake_seconds=0.45", "--blocks", "2")
+    assert less.returncode == 0, less.stderr
+    first, second, third, *_ = less.stdout.splitlines()
+    assert first == "A: tiny local x1; B: fake_seconds=0.45"
+    assert second.startswith("2 blocks of A B B A find a difference of ")
+    assert second.endswith("scatter by 1.5 %, which is assumed: nothing is measured yet")
+    assert third.endswith(" %, as in the first one, which alone says little")
+    more = fab("bench.ab", *words, "", "fake_seconds=0.45", "--blocks", "5")
+    assert more.returncode == 0, more.stderr
+    assert more.stderr.count("images/s") == 12
+    lines = more.stdout.splitlines()
+    assert "as in the 2 measured" in lines[1]
+    assert any(line.startswith("B is 1") and " % faster than A (95 % " in line for line in lines)
+    assert "REHEARSAL" in more.stdout
+    text = (tmp_path / "r" / "report" / "ab.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    assert "".join(row["setting"] for row in rows) == "ABBA" * 5
+    page = (tmp_path / "r" / "report" / "ab.md").read_text()
+    assert " % faster than A" in page
+    assert "| 5 | " in page
+
+
+@pytest.mark.program
+def test_a_setting_that_fails_gives_no_number_and_ends_after_the_first_block(
+    tmp_path: Path,
+) -> None:
+    words = ["--sweep", sweep_file(tmp_path, SWEEP), "--point", "x1", "--run", f"{tmp_path}/r"]
+    done = fab("bench.ab", *words, "", "fake_faults=worker:raise@1")
+    assert done.returncode == 5
+    assert "2 of 4 runs have no number, the first: tiny local x1: failed: " in done.stderr
+    assert "faster" not in done.stdout

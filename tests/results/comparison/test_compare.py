@@ -1,0 +1,257 @@
+"""A comparison sees what is there, nothing where nothing is, and the same from the other side."""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.notes import Note, NoteKind
+from plots.tables.comparison import COLUMNS, markdown, remarks, summary, table
+from results.comparison.compare import Change, Comparison, blind, compare, like, worse
+from results.comparison.references import reference
+from results.errors import StoreError
+from results.record import Record
+from results.run import Run
+from results.scaling import scaling
+from tests.support.comparisons import quiet, run
+from tests.support.paths import GOLDEN
+from tests.support.records import record
+
+KEPT = GOLDEN / "compare.md"
+MIRRORED = {"improved": "regressed", "lost": "new"}
+MIRRORED |= {there: here for here, there in MIRRORED.items()}
+
+windows = st.lists(st.floats(0.5, 2.0), min_size=2, max_size=8)
+# Repeats of a point, and the points of a run: their devices decide which point they are.
+point = st.lists(windows, min_size=1, max_size=3)
+points = st.lists(point, min_size=1, max_size=6)
+
+
+def of(name: str, found: Sequence[Sequence[Sequence[float]]], factor: float = 1.0) -> Run:
+    """A run of points on 1, 2, ... devices; each of repeats, each of windows."""
+    records = [
+        record([[factor * seconds for seconds in one]], repeat=repeat, devices=devices)
+        for devices, repeats in enumerate(found, 1)
+        for repeat, one in enumerate(repeats)
+    ]
+    return run(name, *records)
+
+
+def verdicts(found: Comparison) -> list[str]:
+    return [one.verdict for one in found.changes]
+
+
+@settings(deadline=None)
+@given(points)
+def test_a_run_against_itself_has_not_changed(found: list[list[list[float]]]) -> None:
+    result = compare(of("a", found), of("b", found))
+    assert set(verdicts(result)) == {"undecided"}
+    assert all(one.ratio.value == 1 for one in result.changes)
+    assert result.unlike == ()
+
+
+@settings(deadline=None)
+@given(points, points)
+def test_swapped_runs_give_the_mirrored_comparison(
+    one: list[list[list[float]]], other: list[list[list[float]]]
+) -> None:
+    a, b = of("a", one), of("b", other)
+    there = {change.trial: change for change in compare(b, a).changes}
+    for here in compare(a, b).changes:
+        back = there[here.trial]
+        assert back.verdict == MIRRORED.get(here.verdict, here.verdict)
+        if here.ratio is None:
+            assert back.ratio is None
+            continue
+        assert back.ratio.value == pytest.approx(1 / here.ratio.value)
+        if here.ratio.low is None:
+            assert back.ratio.low is None
+        else:
+            assert back.ratio.low == pytest.approx(1 / here.ratio.high)
+            assert back.ratio.high == pytest.approx(1 / here.ratio.low)
+        assert back.visible == (here.visible and pytest.approx(here.visible))
+
+
+@settings(deadline=None)
+@given(points, st.floats(0.01, 100))
+def test_windows_that_all_last_longer_give_that_ratio(
+    found: list[list[list[float]]], factor: float
+) -> None:
+    for change in compare(of("a", found), of("b", found, factor)).changes:
+        assert change.ratio.value == pytest.approx(1 / factor)
+
+
+def test_a_change_beyond_doubt_has_its_verdict() -> None:
+    a = run("a", *quiet(), *quiet(devices=2))
+    b = run("b", *quiet(1.05), *quiet(0.95, devices=2))
+    assert verdicts(compare(a, b)) == ["regressed", "improved"]
+    assert summary(compare(a, b)) == "2 points: 1 regressed, 1 improved"
+
+
+def test_an_undecided_point_says_which_change_could_have_been_seen() -> None:
+    (change,) = compare(run("a", *quiet()), run("b", *quiet(1.001))).changes
+    assert change.verdict == "undecided"
+    assert 0.003 < change.visible < 0.02
+    seen = 1 + 1.5 * change.visible
+    assert verdicts(compare(run("a", *quiet()), run("b", *quiet(seen)))) == ["regressed"]
+
+
+def test_one_process_does_not_tell_how_processes_differ() -> None:
+    a, b = run("a", *quiet(repeats=1)), run("b", *quiet(1.02, repeats=1))
+    found = compare(a, b)
+    assert verdicts(found) == ["undecided"]
+    assert any(line.startswith("n is 1 in A and in B: ") for line in remarks(found))
+    far = compare(a, run("b", *quiet(1.2, repeats=1)))
+    assert verdicts(far) == ["regressed"]
+    more = compare(run("a", *quiet()), run("b", *quiet(1.02)))
+    assert verdicts(more) == ["regressed"]
+    assert not any(line.startswith("n is 1") for line in remarks(more))
+
+
+def test_a_single_figure_is_undecided_and_says_why() -> None:
+    found = compare(run("a", record([[1.0, 1.0]])), run("b", *quiet(2.0)))
+    (change,) = found.changes
+    assert (change.verdict, change.visible, change.ratio.low) == ("undecided", None, None)
+    assert change.why == "a single figure in A, whose spread is not known"
+
+
+def test_points_without_a_number_are_lost_or_new() -> None:
+    a = run("a", *quiet(), *quiet(devices=2), *quiet(devices=3))
+    broken = record([[1.0, 1.0]], devices=2, status="failed")
+    b = run("b", *quiet(), broken, *quiet(devices=4))
+    found = compare(a, b)
+    assert verdicts(found) == ["undecided", "lost", "lost", "new"]
+    assert [one.why for one in found.changes[1:]] == ["B: failed: broken", "not in B", "not in A"]
+
+
+def test_the_gate_takes_what_is_decided_and_what_is_lost() -> None:
+    a = run("a", *quiet(), *quiet(devices=2), *quiet(devices=3))
+    b = run("b", *quiet(1.02), *quiet(1.05, devices=2))
+    found = compare(a, b)
+    assert verdicts(found) == ["regressed", "regressed", "lost"]
+    assert [one.trial.devices for one in worse(found, 0.03)] == [2, 3]
+    assert [one.trial.devices for one in worse(found, 0.01)] == [1, 2, 3]
+
+
+def test_points_in_which_a_loss_would_not_be_seen_are_told() -> None:
+    same = compare(run("a", *quiet()), run("b", *quiet()))
+    assert blind(same, 0.001) == list(same.changes)
+    assert blind(same, 0.5) == []
+
+
+def test_runs_without_a_point_in_common_are_refused() -> None:
+    a, b = run("a", *quiet()), run("b", *quiet(lr=0.5))
+    with pytest.raises(StoreError, match="no point of a is in b with the same settings"):
+        compare(a, b)
+    with pytest.raises(StoreError, match=r"with the same network, mode and number of devices$"):
+        compare(a, run("c", *quiet(devices=2)), like)
+    (change,) = compare(a, b, like).changes
+    assert change.settings == ("lr (0.01 / 0.5)",)
+
+
+def test_unlike_runs_pair_the_most_alike_points() -> None:
+    a = run("a", *quiet(devices=2), *quiet(devices=2, kvstore="dist_sync", devices_per_worker=2))
+    b = run("b", *quiet(2.0, devices=2, kvstore="dist_sync", devices_per_worker=2, lr=0.5))
+    first, alone = compare(a, b, like).changes
+    assert (first.a.trial.kvstore, first.b.trial.kvstore) == ("dist_sync", "dist_sync")
+    assert (alone.trial.kvstore, alone.verdict) == ("local", "lost")
+
+
+def test_how_long_was_measured_makes_no_other_point() -> None:
+    a, b = run("a", *quiet()), run("b", *quiet(windows=7, precision=0.5, budget_seconds=9.0))
+    assert verdicts(compare(a, b)) == ["undecided"]
+
+
+def test_a_published_table_differs_from_another_in_one_point() -> None:
+    found = compare(reference("tutorial"), reference("upstream-readme"))
+    changed = [one for one in found.changes if abs(one.ratio.value - 1) > 1e-9]
+    assert [one.trial.name for one in changed] == ["resnet-152 dist_device_sync x1"]
+    assert {one.what for one in found.forbidding} == {"measured by"}
+    assert set(verdicts(found)) == {"undecided"}
+
+
+def golden() -> Comparison:
+    """One point of each verdict, one known by a single figure, and a machine that changed."""
+    facts = {"processor": "P1", "cores": 2, "commit": "abc1234", "date": "2026-01-01T00:00:00"}
+    a = run(
+        "before",
+        *quiet(),
+        *quiet(devices=2),
+        *quiet(devices=3, repeats=1),
+        *quiet(devices=4),
+        record([[1.0, 1.0]], devices=5),
+        **facts,
+    )
+    b = run(
+        "after",
+        *quiet(1.05),
+        *quiet(0.9, devices=2),
+        *quiet(devices=3),
+        record([[1.0, 1.0]], devices=4, status="hung"),
+        *quiet(devices=5),
+        *quiet(devices=6),
+        **facts | {"processor": "P2 | <b>", "commit": "def5678", "numpy": "2"},
+    )
+    return compare(a, b)
+
+
+def test_the_markdown_comparison_is_stable() -> None:
+    assert markdown(golden()) == KEPT.read_text()
+
+
+def test_the_csv_has_the_full_digits() -> None:
+    found = golden()
+    rows = list(csv.DictReader(io.StringIO(table(found))))
+    assert tuple(rows[0]) == COLUMNS
+    assert [row["verdict"] for row in rows] == verdicts(found)
+    assert float(rows[0]["ratio"]) == found.changes[0].ratio.value
+    assert (rows[3]["b"], rows[3]["n_b"]) == ("", "0")
+
+
+def test_what_the_runs_said_of_a_decided_point_is_told() -> None:
+    a, b = run("a", *quiet()), run("b", *quiet(1.05))
+    rows = [dataclasses.replace(row, message="on fire") for row in b.rows]
+    said = remarks(compare(a, dataclasses.replace(b, rows=rows)))
+    assert said[-1].endswith("B says: on fire.")
+
+
+def change(a: Record, b: Record) -> Change:
+    """What is said of a point that ran as `a` and as `b`."""
+    runs = [
+        Run(folder=Path(name), rows=scaling([one]), environment={})
+        for name, one in (("a", a), ("b", b))
+    ]
+    (found,) = compare(runs[0], runs[1]).changes
+    return found
+
+
+OTHERS = Note(NoteKind.OTHER_PROGRAMS, {"cores": 1.3, "of": 2}, {"host": "vm"})
+
+
+def ran(seconds: float, *notes: Note) -> Record:
+    windows = [seconds * (1 + 0.001 * (n % 3)) for n in range(8)]
+    return dataclasses.replace(record([windows]), notes=notes)
+
+
+def test_half_the_speed_is_a_regression() -> None:
+    assert change(ran(1.0), ran(2.0)).verdict == "regressed"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "why"),
+    [
+        (ran(0.01), ran(0.02), "A was measured once, for 0.07 s; take more windows or repeats; B"),
+        (ran(1.0), ran(2.0, OTHERS), "others"),
+    ],
+)
+def test_a_process_measured_briefly_or_disturbed_decides_nothing(
+    a: Record, b: Record, why: str
+) -> None:
+    found = change(a, b)
+    assert found.verdict == "undecided"
+    assert found.why.startswith(why)

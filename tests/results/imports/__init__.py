@@ -1,0 +1,1 @@
+"""Tests of imports of other tools' logs."""

@@ -1,0 +1,1 @@
+"""Tests of digests, archives and the list of runs."""

@@ -1,0 +1,138 @@
+"""The store only grows, survives what can happen to a file, and knows what is done."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from results.errors import StoreError
+from results.record import Identity, Rank, emit, parse
+from results.run import load
+from results.store import Store, read
+from tests.support.stores import RANK, record, stored
+
+ranks = st.builds(
+    Rank,
+    rank=st.integers(0, 99),
+    host=st.text(),
+    process=st.text(),
+    seconds=st.lists(st.floats(0.001, 1e6)).map(tuple),
+    facts=st.dictionaries(st.text(), st.one_of(st.integers(), st.text())),
+)
+
+
+@given(st.lists(ranks, max_size=3).map(tuple), st.text(), st.sampled_from(["hung", "failed"]))
+def test_a_record_survives_its_line(found: tuple[Rank, ...], message: str, status: str) -> None:
+    whole = record(ranks=found, message=message, status=status)
+    assert "\n" not in emit(whole)
+    assert parse(emit(whole)) == whole
+
+
+def test_records_come_back_in_the_order_they_were_made(tmp_path: Path) -> None:
+    three = [record(repeat=n) for n in range(3)]
+    stored(tmp_path, *three)
+    assert read(tmp_path) == three
+
+
+@pytest.mark.parametrize("cut", [1, 20, 300])
+def test_a_torn_last_line_loses_that_record_only(tmp_path: Path, cut: int) -> None:
+    log = stored(tmp_path, record(repeat=0), record(repeat=1))
+    log.write_bytes(log.read_bytes()[:-cut])
+    assert [one.identity.repeat for one in read(tmp_path)] == [0] if cut > 1 else [0, 1]
+    stored(tmp_path, record(repeat=2))
+    assert [one.identity.repeat for one in read(tmp_path)][-1] == 2
+    assert len(read(tmp_path)) == (2 if cut > 1 else 3)
+
+
+def test_a_record_of_a_newer_schema_is_refused_and_kept(tmp_path: Path) -> None:
+    log = stored(tmp_path, record())
+    newer = json.loads(emit(record())) | {"schema": 99}
+    log.write_text(json.dumps(newer) + "\n")
+    with pytest.raises(StoreError, match=r"records\.jsonl:1: .*newer version"):
+        read(tmp_path)
+    assert json.loads(log.read_text()) == newer
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Identity)])
+def test_done_means_the_same_in_every_respect(tmp_path: Path, field: str) -> None:
+    stored(tmp_path, record())
+    store = Store(tmp_path)
+    done = store.done()
+    store.close()
+    identity = record().identity
+    changed: dict[str, Any] = {"repeat": 1, "hosts": ("h", "i")}
+    other = {field: changed.get(field, "other")}
+    assert identity in done
+    assert dataclasses.replace(identity, **other) not in done
+
+
+def test_a_failed_point_is_not_done(tmp_path: Path) -> None:
+    stored(tmp_path, record(status="failed"))
+    store = Store(tmp_path)
+    assert store.done() == set()
+    store.close()
+
+
+def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
+    first = Store(tmp_path)
+    with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing here"):
+        Store(tmp_path)
+    first.close()
+    Store(tmp_path).close()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store(tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"ranks": ()}, "without ranks"),
+        ({"ranks": (dataclasses.replace(RANK, ends=()),)}, "different lengths"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, 0.0)),)}, "windows have to last"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, math.nan)),)}, "have to last"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1,), ends=(1,), images=(1,)),)}, "none"),
+    ],
+)
+def test_a_good_record_without_good_windows_is_refused(
+    tmp_path: Path, fields: dict[str, Any], said: str
+) -> None:
+    stored(tmp_path, record(**fields))
+    with pytest.raises(StoreError, match=rf"records\.jsonl:1: .*{said}"):
+        read(tmp_path)
+
+
+def test_records_of_other_code_do_not_count(tmp_path: Path) -> None:
+    now, before = record(), record(code_hash="older")
+    stored(tmp_path, now, before, record(repeat=1, code_hash="older"))
+    asked = [dataclasses.asdict(one.identity) for one in (now, record(repeat=1))]
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    run = load(tmp_path)
+    assert [row.rate.repeats for row in run.rows if row.rate] == [1]
+    assert run.missing == ("tiny (repeat 2 of 2)",)
+    assert not run.complete
+
+
+@pytest.mark.parametrize("text", ["3", "null", "[", '{"a": 1}', "[[1]]", '[{"key": "x"}]'])
+def test_a_damaged_list_of_what_was_asked_is_told_and_every_record_counts(
+    tmp_path: Path, text: str
+) -> None:
+    stored(tmp_path, record())
+    (tmp_path / "asked.json").write_text(text)
+    run = load(tmp_path)
+    assert [row.status for row in run.rows] == ["ok"]
+    assert "asked.json" in run.troubles[0]
+    assert not run.complete
+
+
+def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such run folder"):
+        read(tmp_path / "none")

@@ -1,0 +1,1 @@
+"""Builders, samples and helper programs that several tests use."""

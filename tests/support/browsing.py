@@ -1,0 +1,154 @@
+"""A page in Chromium: a run to look at, and what its figures show."""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import nan
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Dialog, Page, Request, TimeoutError
+
+from plots.report import build
+from results.record import Record
+from results.run import load
+from tests.support.records import record
+from tests.support.stores import stored
+
+PANELS = ("rate", "speedup", "efficiency", "windows")
+
+
+@contextmanager
+def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iterator[Page]:
+    """The page, offline, once it has drawn itself; fails where the browser complains of it.
+
+    `before` is a script that runs before those of the page.
+    """
+    trouble: list[str] = []
+
+    def asked(request: Request) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            trouble.append(request.url)
+
+    def asks(dialog: Dialog) -> None:
+        trouble.append(dialog.message)
+        dialog.dismiss()
+
+    context = browser.new_context(offline=True, **fields)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab = context.new_page()
+    tab.add_init_script(before)
+    tab.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+    tab.on("pageerror", lambda error: trouble.append(str(error)))
+    tab.on("requestfailed", lambda request: trouble.append(f"failed: {request.url:.200}"))
+    tab.on("request", asked)
+    tab.on("dialog", asks)
+    tab.goto(path.as_uri())
+    tab.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+    yield tab
+    context.close()
+    assert trouble == []
+
+
+def double_click(tab: Page, figure: str, until: str) -> None:
+    """Double-clicks a figure until this expression holds.
+
+    More than once on a busy machine, where the two clicks come too far apart to be one double
+    click for Plotly.
+    """
+    for _ in range(10):
+        tab.wait_for_timeout(400)  # else it is a click more of the one before
+        tab.locator(f"#{figure} .nsewdrag").first.dblclick()
+        try:
+            tab.wait_for_function(until, timeout=5_000)
+        except TimeoutError:
+            continue
+        return
+    raise AssertionError(f"no double click of #{figure} made true: {until}")
+
+
+def reported(folder: Path) -> Path:
+    """The report of `points`."""
+    return made(folder, *points())
+
+
+def made(folder: Path, *records: Record) -> Path:
+    """The report of these records, without its figures."""
+    stored(folder, *records)
+    build(load(folder))
+    return folder / "report"
+
+
+def number(text: str) -> float:
+    """A cell of results.csv; NaN where it holds no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return nan
+
+
+def points() -> list[Record]:
+    """Two networks with and without servers, on 1 to 4 devices; one point failed, one emulated."""
+    found = []
+    for scale, network in ((1.0, "alexnet"), (3.0, "tiny")):
+        fields = {"network": network, "devices_per_host": 4}
+        for devices in (1, 2, 4):
+            seconds = [scale * one for one in (9.0, 2.0, 2.1, 1.9, 2.05)]
+            more: dict[str, Any] = {**fields, "devices": devices}
+            servers = {**more, "kvstore": "dist_sync"}
+            broken = devices == 4 and network == "tiny"
+            status = "failed" if broken else "ok"
+            workers = [[1.1 * one for one in seconds]] * devices
+            found += [record([seconds], **more), record(workers, **servers, status=status)]
+    found[3] = dataclasses.replace(found[3], emulated=True)
+    slow = dataclasses.replace(found[5].ranks[2], own_seconds=(1.9,), host="slow")
+    ranks = [dataclasses.replace(one, own_seconds=(1.2,)) for one in found[5].ranks]
+    commands = {f"worker-{n}": f"python -m bench.train_imagenet --rank {n}" for n in range(4)}
+    ranks[2] = slow
+    found[5] = dataclasses.replace(found[5], ranks=tuple(ranks), commands=commands)
+    return found
+
+
+def rows_of_csv(report: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO((report / "results.csv").read_text())))
+
+
+def traces(tab: Page, panel: str) -> list[dict[str, Any]]:
+    """The lines that a panel draws of this run: those whose points are known by their row."""
+    code = """id => document.getElementById(id).data.filter(one => one.customdata?.length).map(
+        one => ({x: one.x, rows: one.customdata, yaxis: one.yaxis ?? "y"}))"""
+    found: list[dict[str, Any]] = tab.evaluate(code, panel)
+    return found
+
+
+def drawn_rows(tab: Page, panel: str) -> set[int]:
+    return {row for trace in traces(tab, panel) for row in trace["rows"]}
+
+
+def hover(tab: Page, panel: str, row: int) -> str:
+    """What the label over the point of this row says."""
+    code = """([id, row]) => {
+        const box = document.getElementById(id);
+        for (const trace of box._fullData) {
+            const at = (trace.customdata ?? []).indexOf(row);
+            if (at < 0) continue;
+            const {xaxis, [trace.yaxis === "y2" ? "yaxis2" : "yaxis"]: yaxis} = box._fullLayout;
+            const {x, y} = box.getBoundingClientRect();
+            return [x + xaxis._offset + xaxis.d2p(trace.x[at]),
+                    y + yaxis._offset + yaxis.d2p(trace.y[at])];
+        }
+    }"""
+    tab.locator(f"#{panel}").scroll_into_view_if_needed()
+    x, y = tab.evaluate(code, [panel, row])
+    tab.mouse.move(x, y - 1)
+    tab.mouse.move(x, y)
+    label = tab.locator(f"#{panel} .hoverlayer .hovertext").first
+    label.wait_for()
+    return label.text_content() or ""
+
+
+def axis(tab: Page, panel: str, name: str = "xaxis") -> Any:
+    code = "([id, name]) => { const a = document.getElementById(id)._fullLayout[name];"
+    return tab.evaluate(f"{code} return {{type: a.type, range: a.range}}; }}", [panel, name])

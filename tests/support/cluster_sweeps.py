@@ -1,0 +1,44 @@
+"""Sweeps from the command line over the hosts of a local test cluster."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from launch.hosts import ROOT
+from launch.practice.cluster import Cluster
+from tests.support.clusters import empty_within
+
+FAKE = """
+engine = "fake"
+network = "tiny"
+batch_per_device = 4
+repeats = 1
+windows = 3
+fake_seconds = [0.3]
+[[points]]
+kvstore = "dist_sync"
+devices = [2]
+devices_per_host = 1
+"""
+
+
+def fab(practice: Cluster, *words: str) -> list[str]:
+    hosts = ["--hostfile", str(practice.hostfile), "--ssh-config", str(practice.ssh_config)]
+    return [str(ROOT / ".venv" / "bin" / "fab"), *words, *hosts]
+
+
+def swept(
+    practice: Cluster, folder: Path, sweep: str, *words: str
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """A sweep over the cluster, and the lines of its records; nothing is left on any host."""
+    command = fab(
+        practice, "bench.sweep", sweep, "--run", str(folder / "run"), "--in-order", *words
+    )
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert empty_within(practice, 2.0)
+    path = folder / "run" / "records.jsonl"
+    text = path.read_text() if path.is_file() else ""
+    return done, [json.loads(line) for line in text.splitlines()]

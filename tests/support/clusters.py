@@ -1,0 +1,130 @@
+"""Sweeps on the hosts of a practice cluster, and what they leave there."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from bench.sweep import Sweep
+from bench.trial import Trial
+from launch.hosts import Host, Login
+from launch.job.monitor import Deadlines
+from launch.practice.cluster import Cluster, inside
+from launch.preflight.check import examine
+from launch.preflight.findings import Examined, Wanted
+from launch.sweep import Where, points, sweep
+from launch.transport.ssh import Settings, Ssh
+from results.record import Record
+from results.store import Store
+from tests.support.jobs import SHORT, Updates, disturbed
+
+FAKE = Wanted(mxnet=False)
+
+
+def listed(cluster: Cluster) -> list[Host]:
+    return [
+        Host(name=node.name, address="", cpus=2, gpus=0, login=Login(host=node.name))
+        for node in cluster.nodes
+    ]
+
+
+def ssh(cluster: Cluster, config: Path | None = None) -> Ssh:
+    return Ssh(Settings(config=str(config or cluster.ssh_config)))
+
+
+def looked_at(
+    cluster: Cluster,
+    wanted: Wanted = FAKE,
+    hosts: list[Host] | None = None,
+    config: Path | None = None,
+) -> dict[str, Examined]:
+    """What the hosts are found to be, by name."""
+    with closing(ssh(cluster, config)) as connections:
+        found = examine(hosts or listed(cluster), connections.start, wanted)
+    return {one.host.name: one for one in found}
+
+
+@contextmanager
+def running_on(
+    cluster: Cluster,
+    folder: Path,
+    *trials: Trial,
+    deadlines: Deadlines = SHORT,
+    wanted: Wanted = FAKE,
+) -> Iterator[Updates]:
+    """The updates of a sweep of these trials over all hosts, while it runs."""
+    what = Sweep(name="t", description="", repeats=1, trials=trials, text="")
+    with closing(ssh(cluster)) as connections:
+        found = examine(listed(cluster), connections.start, wanted)
+        assert [one.problems for one in found] == [()] * len(found)
+        hosts = tuple(one.host for one in found)
+        where = Where(hosts=hosts, deadlines=deadlines, start=connections.start)
+        store = Store(folder)
+        with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
+            yield updates
+
+
+def fault(
+    cluster: Cluster, folder: Path, trial: Trial, act: Callable[[], object]
+) -> tuple[Record, float, list[Record]]:
+    """The record of a job that was disturbed, the seconds it took to be told, later records."""
+    with running_on(cluster, folder, trial, replaced(trial), deadlines=Deadlines()) as updates:
+        record, seconds = disturbed(updates, act)
+        after = [update for update in updates if isinstance(update, Record)]
+    return record, seconds, after
+
+
+def replaced(trial: Trial) -> Trial:
+    """The same job without faults, as another point."""
+    return replace(trial, fake_faults=(), lr=0.5)
+
+
+def processes(cluster: Cluster, name: str) -> list[str]:
+    """What runs on a host for its user, but SSH itself."""
+    done = inside(cluster, name, ["ps", "-u", "bench", "-o", "pid=,args="])
+    own = ("sshd:", "ps -u", "/usr/sbin/sshd")
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    return [line for line in lines if line and not line.partition(" ")[2].startswith(own)]
+
+
+def empty_within(cluster: Cluster, seconds: float, names: list[str] | None = None) -> bool:
+    """Whether nothing of a job is left on hosts within so many seconds."""
+    deadline = time.monotonic() + seconds
+    left = names or [node.name for node in cluster.nodes]
+    while left := [name for name in left if processes(cluster, name)]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def pid_on(cluster: Cluster, name: str, words: str) -> str:
+    """A process of a host's user by words of its command line, as the host numbers it."""
+    found = [line for line in processes(cluster, name) if words in line]
+    assert found, (name, words, processes(cluster, name))
+    return found[0].split()[0]
+
+
+def environment() -> dict[str, str]:
+    """For programs that tests start."""
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def dead(cluster: Cluster, count: int) -> list[Host]:
+    """Addresses of the cluster's subnet that no host has: each is unreachable after 3 s or more."""
+    subnet = cluster.nodes[0].address.rpartition(".")[0]
+    names = [f"{subnet}.{100 + number}" for number in range(count)]
+    return [Host(name=name, address="", cpus=1, gpus=0, login=Login(host=name)) for name in names]
+
+
+def with_jump(cluster: Cluster, folder: Path) -> Path:
+    """The cluster's configuration, all but the first host behind that one."""
+    blocks = re.split(r"\n(?=Host )", cluster.ssh_config.read_text())
+    path = folder / "config"
+    path.write_text(
+        "\n".join([blocks[0], *(f"{one}\n    ProxyJump node01\n" for one in blocks[1:])])
+    )
+    return path

@@ -1,0 +1,24 @@
+"""Runs to compare, of repeats with little variance."""
+
+from pathlib import Path
+from typing import Any
+
+from results.record import Record
+from results.run import Run
+from results.scaling import scaling
+from tests.support.records import record
+
+# Seconds of a window, warm-up first: quiet ones, whose rates are known to 2 %.
+QUIET = (1.0, 1.0, 1.01, 0.99, 1.0, 1.01, 0.99)
+
+
+def run(name: str, *records: Record, **environment: Any) -> Run:
+    return Run(folder=Path(name), rows=scaling(records), environment=environment)
+
+
+def quiet(factor: float = 1.0, repeats: int = 3, **fields: Any) -> list[Record]:
+    """Repeats that take `factor` times as long, scattered by 0.2 %."""
+    return [
+        record([[factor * (1 + 0.002 * n) * one for one in QUIET]], repeat=n, **fields)
+        for n in range(repeats)
+    ]

@@ -1,0 +1,436 @@
+"""What the fuzzer feeds: each parser of foreign bytes, with samples that this project made."""
+
+import gzip
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from paramiko import RSAKey
+
+from bench import event_decoder, sweep
+from bench.data import partition, shards
+from bench.errors import SpecError
+from im2rec_tools.commands.info import info
+from im2rec_tools.errors import DamagedTarError, DataError
+from im2rec_tools.formats import images as codec
+from im2rec_tools.formats import lists as listing
+from im2rec_tools.formats import recordio, tfrecord
+from im2rec_tools.formats.tars import Member, members
+from im2rec_tools.packing import manifest
+from im2rec_tools.packing.verify import verify
+from launch import hostfile as hostfiles
+from launch import hostfile as slurm
+from launch.remote import files as pushed
+from launch.remote.errors import LaunchError
+from launch.transport import host_keys, protocol, ssh_config
+from results import run_folder
+from results.cost import prices
+from results.errors import StoreError
+from results.imports.point import Asked
+from results.imports.record import imported
+from results.imports.writer import keep
+from results.integrity import digest
+from results.integrity.archive import unpack
+from results.integrity.catalog import INDEX, catalogue, entry
+from results.reader import fronts, reading
+from results.run import identities, load
+from results.run_folder import environment_of
+from results.store import read
+from results.worker_log import heard, rank_of
+from tests.support.paths import LOGS
+from tests.support.records import record
+from tests.support.stores import stored
+from tests.support.trees import encoded, jpeg, pixels
+
+Read = Callable[[bytes, Path], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parser:
+    """A parser: what it is fed with, how, and how often at once."""
+
+    name: str
+    samples: tuple[bytes, ...]
+    read: Read
+    at_once: int = 20
+
+
+def _check(error: Exception) -> None:
+    """AssertionError for a line that is longer than a person reads."""
+    assert len(str(error)) < 3000, str(error)[:80]
+
+
+def parsers() -> list[Parser]:
+    """All of them."""
+    return [*_data(), *_logs(), *_settings(), *_runs(), *_hosts()]
+
+
+def _in_file(name: str, read: Callable[[Path], object]) -> Read:
+    """Reads a file of this name in an emptied folder."""
+
+    def from_file(data: bytes, folder: Path) -> object:
+        path = folder / name
+        path.write_bytes(data)
+        try:
+            return read(path)
+        finally:
+            path.unlink(missing_ok=True)
+
+    return from_file
+
+
+def _image_record(number: int, *labels: float) -> bytes:
+    image = recordio.ImageRecord(index=number, labels=labels or (1.0,), image=jpeg(8, 8, number))
+    return recordio.frame(recordio.pack(image))
+
+
+def _recs() -> tuple[bytes, ...]:
+    marked = recordio.frame(b"a" * 24 + recordio.MAGIC_BYTES * 3 + b"tail")
+    return b"".join(map(_image_record, range(4))), _image_record(0, *map(float, range(50))), marked
+
+
+def _read_rec(path: Path) -> None:
+    """By all that read shards, which take and refuse the same framing."""
+    for each in (lambda: verify(path), lambda: info(path), lambda: shards.places((path,))):
+        try:
+            each()
+        except (DataError, SpecError):
+            continue
+
+
+def _with_beside(name: str) -> Read:
+    def read(data: bytes, folder: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            (Path(own) / "x.rec").write_bytes(_recs()[0])
+            (Path(own) / name).write_bytes(data)
+            _read_rec(Path(own) / "x.rec")
+
+    return read
+
+
+def _tar(inner: bytes = b"") -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name in ("cat.tar", "dog.tar") if inner else ("a/1.jpg", "\u732b" * 60, "b.jpg"):
+            one = tarfile.TarInfo(name)
+            one.size = len(inner) if inner else 9
+            one.pax_headers = {"comment": "x" * 40}
+            tar.addfile(one, io.BytesIO(inner or b"some jpeg"))
+    return made.getvalue()
+
+
+def _read_tar(path: Path) -> None:
+    for one in members(path):
+        if isinstance(one, Member) and one.is_class:
+            try:
+                list(members(path, one))
+            except DamagedTarError:
+                continue
+
+
+def _example() -> bytes:
+    example = tfrecord.Example(
+        image=jpeg(8, 8), label=3, synset="cat", filename="1.jpg", height=8, width=8, channels=3
+    )
+    return tfrecord.frame(tfrecord.emit(example)) * 2
+
+
+def _read_tfrecord(path: Path) -> None:
+    for data in tfrecord.records(path):
+        tfrecord.parse(data, "here")
+
+
+def _manifest() -> bytes:
+    made = manifest.Manifest(
+        schema=manifest.SCHEMA,
+        list_sha256="0" * 64,
+        recipe={"short_edge": 8},
+        versions={"simplejpeg": "1"},
+        images=4,
+        bad=0,
+        bytes=len(_recs()[0]),
+        crc32c="0" * 8,
+        records_crc32c="0" * 32,
+    )
+    return manifest.text(made).encode()
+
+
+def _data() -> list[Parser]:
+    share = partition.Share(index=0, images=({"a.rec": 3}, {"b.rec": 4}))
+    picture = pixels(jpeg(24, 32))
+    images = tuple(encoded(ending, picture) for ending in (".jpg", ".png", ".bmp"))
+    lists = b"0\t1.000000\tcat/1.jpg\n1\t0.5\t2\tdog/2.jpg\n"
+    return [
+        Parser(name="rec", samples=_recs(), read=_in_file("x.rec", _read_rec), at_once=5),
+        Parser(name="idx", samples=(b"0\t0\n1\t700\n2\t1400\n",), read=_with_beside("x.idx")),
+        Parser(name="manifest", samples=(_manifest(),), read=_with_beside("x.json")),
+        Parser(name="lst", samples=(lists,), read=_in_file("x.lst", listing.check)),
+        Parser(
+            name="labels",
+            samples=(b"0\tcat\n1\tdog\n",),
+            read=_in_file("labels.txt", listing.read_labels),
+        ),
+        Parser(name="tfrecord", samples=(_example(),), read=_in_file("x-0", _read_tfrecord)),
+        Parser(name="tar", samples=(_tar(), _tar(_tar())), read=_in_file("x.tar", _read_tar)),
+        Parser(name="image", samples=images, read=lambda data, _: codec.check(data)),
+        Parser(
+            name="share",
+            samples=(partition.text(share).encode(),),
+            read=_in_file("share.json", lambda path: partition.read(path.parent)),
+        ),
+    ]  # fmt: skip
+
+
+def _import(path: Path) -> None:
+    asked = Asked(network="resnet-50", devices=4, batch_per_device=32)
+    found = imported([path], asked)
+    with tempfile.TemporaryDirectory(dir=path.parent) as own:
+        keep(Path(own) / "run", found)
+        load(Path(own) / "run")
+
+
+def _logs() -> list[Parser]:
+    samples = tuple(path.read_bytes()[:20_000] for path in sorted(LOGS.glob("*.log")))
+    packed = tuple(map(gzip.compress, samples[:3]))
+    return [
+        Parser(name="log", samples=samples, read=_in_file("x.log", _import), at_once=5),
+        Parser(name="log-gz", samples=packed, read=_in_file("x.log.gz", _import), at_once=5),
+    ]
+
+
+def _settings() -> list[Parser]:
+    sweeps = tuple(path.read_bytes() for path in sorted(sweep.SHIPPED.glob("*.toml")))
+    priced = (
+        b'currency = "USD"\n[[price]]\nhost = "p3-*"\nper_hour = 3.5\n[[price]]\nper_hour = 1\n'
+    )
+    hosts = b"node01 slots=4 max_slots=8\nnode02:4\nuser@10.0.0.1 slots=2\n[::1]:22\nn-[1-3,07]\n"
+    ssh = b"Host node* !node9\n  Port 2222\n  Include none/*\nMatch host a,b user c\n  User d\n"
+    key = RSAKey.generate(1024)
+    known = f"a,b {key.get_name()} {key.get_base64()}\n|1|{'A' * 27}=|{'A' * 27}= ssh-rsa AAAA\n"
+
+    def hostfile(path: Path) -> None:
+        for dialect in ("", *hostfiles.DIALECTS):
+            for parse in (hostfiles.parse, hostfiles.inline):
+                try:
+                    parse(path.read_text("utf-8", "replace"), "here", dialect)
+                    slurm.nodelist(path.read_text("utf-8", "replace"))
+                except LaunchError as error:
+                    _check(error)
+
+    return [
+        Parser(
+            name="sweep",
+            samples=sweeps,
+            read=_in_file("x.toml", lambda path: sweep.load_sweep(str(path), engine="fake")),
+            at_once=5,
+        ),
+        Parser(name="prices", samples=(priced,), read=_in_file("p.toml", prices.load_prices)),
+        Parser(name="hostfile", samples=(hosts,), read=_in_file("hosts", hostfile)),
+        Parser(
+            name="ssh-config",
+            samples=(ssh,),
+            read=_in_file("config", lambda path: ssh_config.read(str(path)).lookup("node01")),
+        ),
+        Parser(
+            name="known-hosts",
+            samples=(known.encode(),),
+            read=_in_file("known", lambda path: list(host_keys._Keys(path).of("a"))),
+        ),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sample:
+    """The files of a run, by their names there."""
+
+    files: dict[str, bytes]
+
+    def put(self, folder: Path, name: str, data: bytes) -> None:
+        for one, content in (self.files | {name: data}).items():
+            (folder / one).parent.mkdir(parents=True, exist_ok=True)
+            (folder / one).write_bytes(content)
+
+
+def _run() -> _Sample:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "mine"
+        found = [record([[1, 2.0, 2.1]]), record([[1, 1.2, 1.0], [1, 1.3, 1.1]], devices=2)]
+        stored(folder, *found)
+        logs = folder / "logs" / found[1].identity.key / "0"
+        logs.mkdir(parents=True)
+        windows = [
+            {"event": "window", "rank": 0, "seconds": 1.0, "end": 1.0 * n, "images": 8, "loss": 1.0}
+            for n in range(3)
+        ]
+        said = [{"event": "ready", "rank": 0}, *windows, {"event": "done", "rank": 0}]
+        text = "".join(json.dumps(one) + "\n" for one in said)
+        (logs / "worker-0.events.jsonl").write_text(text)
+        (logs / "worker-1.events.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+        (logs / "hosts.json").write_text('{"worker-0": "node01", "worker-1": "node02"}')
+        (logs / "recorded.json").write_text(json.dumps({"started": found[1].started}))
+        (folder / "asked.json").write_text("[]")
+        facts = {"node01": {"cores": [1], "gpus": [{"name": "x"}], "memory_mib": 5}}
+        environment = {"date": "2026-01-01", "hosts": facts, "command": ["fab", "x"], "commit": "c"}
+        (folder / "environment.json").write_text(json.dumps(environment))
+        (folder / "report").mkdir()
+        (folder / "report" / "results.csv").write_text("network,mode\nalexnet,real\n")
+        each = (prices.Price(key="", pattern="*", per_hour=1.0),)
+        digest.write(folder, "c", prices=prices.Prices(name="p", currency="USD", each=each))
+        paths = (path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
+        return _Sample(
+            files={path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        )
+
+
+def _read_run(folder: Path) -> None:
+    for each in (
+        lambda: load(folder),
+        lambda: read(folder),
+        lambda: identities(folder),
+        lambda: environment_of(folder),
+        lambda: digest.kept(folder),
+        lambda: digest.digests(folder),
+        lambda: list(fronts(folder)),
+        lambda: list(reading(folder)),
+        lambda: catalogue(folder.parent, folder.parent / INDEX),
+        lambda: entry(folder),
+    ):
+        try:
+            each()
+        except StoreError as error:
+            _check(error)
+    from results.integrity.rederive import derived  # noqa: PLC0415 - loads what draws
+
+    derived(folder)
+    for logs in folder.glob("logs/*/*"):
+        run_folder.hosts_of(logs)
+        run_folder.recorded(logs)
+
+
+def _of_run(sample: _Sample, name: str) -> Read:
+    def read_run(data: bytes, folder: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            run = Path(own) / "mine"
+            sample.put(run, name, data)
+            _read_run(run)
+
+    return read_run
+
+
+def _checked_run(sample: _Sample) -> Read:
+    """digests.json with a check that fits what it says, as anybody can make it."""
+
+    def read_run(data: bytes, folder: Path) -> None:
+        try:
+            said = json.loads(data)
+            text = json.dumps(said | {"check": digest._check(said)}).encode()
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            text = data
+        _of_run(sample, "report/digests.json")(text, folder)
+
+    return read_run
+
+
+def _zip(sample: _Sample) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in sample.files.items():
+            packed.writestr(f"mine/{name}", data)
+    return made.getvalue()
+
+
+def _unpack(path: Path) -> None:
+    into = path.parent / "runs"
+    try:
+        unpack(path, into)
+    finally:
+        shutil.rmtree(into, ignore_errors=True)
+    assert {one.name for one in path.parent.iterdir()} <= {path.name, INDEX}
+
+
+def _index(data: bytes, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        runs = Path(own).resolve()
+        (runs / "mine").mkdir()
+        (runs / "mine" / "asked.json").write_text("[]")
+        (runs / INDEX).write_bytes(data.replace(b"@RUNS@", str(runs).encode()))
+        assert [one.name for one in catalogue(runs, runs / INDEX)] == ["mine"]
+
+
+def _runs() -> list[Parser]:
+    sample = _run()
+    names = [name for name in sample.files if not name.endswith("digests.json")]
+    each = {"stamp": [[], [2, 1], [], [], []], "entry": {"name": "mine", "folder": "@RUNS@/mine"}}
+    index = json.dumps({"schema": 1, "runs": {"@RUNS@/mine": each}}).encode()
+    return [
+        *(
+            Parser(
+                name=f"run-{Path(name).name}",
+                samples=(sample.files[name],),
+                read=_of_run(sample, name),
+                at_once=3,
+            )
+            for name in names
+        ),
+        Parser(
+            name="run-digests.json",
+            samples=(sample.files["report/digests.json"],),
+            read=_checked_run(sample),
+            at_once=3,
+        ),
+        Parser(name="index", samples=(index,), read=_index, at_once=5),
+        Parser(name="zip", samples=(_zip(sample),), read=_in_file("x.zip", _unpack), at_once=5),
+    ]
+
+
+def _message(data: bytes, _: Path) -> None:
+    """As the agent of a host says it, and as the controller keeps what a process reports."""
+    messages = protocol.AgentMessages(0.0)
+    messages.asked({"do": "start", "id": "worker-0"})
+    for line in data.split(b"\n"):
+        try:
+            protocol.clean(protocol.answer(line, 1))
+            messages.read(line, 1.0)
+        except LaunchError as error:  # ends that host
+            _check(error)
+    text = data.decode("utf-8", "replace").split("\n")
+    for one_line in text:
+        try:
+            event_decoder.decoded(one_line)
+        except ValueError as error:
+            _check(error)
+    one = heard(text)
+    if one.rank is not None:
+        rank_of(one, "node01", "worker-0")
+
+
+def _hosts() -> list[Parser]:
+    said = (
+        {"say": "output", "id": "worker-0", "lines": ["a", "b"]},
+        {"say": "event", "id": "worker-0", "lines": ['{"event": "ready", "rank": 0}']},
+        {"say": "beat", "use": {"worker-0": [1, 2]}, "machine": {"cores": 4}},
+        {"event": "window", "rank": 0, "seconds": 1.0, "end": 2.0, "images": 3},
+    )
+    messages = "".join(json.dumps(one) + "\n" for one in said).encode()
+    state = b'["a/b.rec", 5, 6, 7, 8, true]\n["c"]\n["d", 1, 2, 3, 4, false]\n'
+    lease = b'{"user": "u", "master": "m", "pid": 5, "command": ["a"]}'
+    return [
+        Parser(name="message", samples=(messages,), read=_message),
+        Parser(name="pushed", samples=(state,), read=lambda data, _: pushed.entries(data)),
+        Parser(name="lease", samples=(lease,), read=_lease),
+    ]
+
+
+def _lease(data: bytes, _: Path) -> None:
+    from launch.remote import lease  # noqa: PLC0415 - its socket is not opened here
+
+    asking = mock.Mock()
+    asking.recv.side_effect = [data[at : at + 4096] for at in range(0, len(data), 4096)] + [b""]
+    lease.described({**lease._said(asking), "pid": 3, "user_there": "u"})

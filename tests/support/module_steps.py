@@ -1,0 +1,96 @@
+"""Ten steps of a network by a worker of ours or by upstream's Module: the same start and batches.
+
+`python -m tests.support.module_steps WAY WORDS...` prints the losses as JSON. A launcher
+that starts one program on every host makes it a job of several workers.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench.engines import server
+
+# A worker of ours signs what it sends to servers: they have to be ours too.
+if sys.argv[1:2] == ["ours"] and os.environ.get("DMLC_ROLE") in {"server", "scheduler"}:
+    server.main()
+
+from bench.training.mxnet_shim import mx
+from bench.training.options import Options, parse
+
+STEPS = 10
+
+
+def batch(options: Options, rank: int, number: int) -> tuple[Any, Any]:
+    """Images and labels of a step; classes can be learned from the images."""
+    draw = np.random.default_rng((7, rank, number))
+    labels = draw.integers(0, options.num_classes, options.batch_size)
+    images = draw.normal(0, 1, (options.batch_size, *options.image_shape))
+    images += (labels / options.num_classes)[:, None, None, None]
+    return mx.nd.array(images), mx.nd.array(labels)
+
+
+def without_dropout(net: Any) -> Any:
+    """The network; what dropout leaves out is drawn, and no two programs draw alike."""
+
+    def off(block: Any) -> None:
+        if isinstance(block, mx.gluon.nn.Dropout):
+            block._rate = 0
+
+    return net.apply(off)
+
+
+def ours(options: Options) -> tuple[list[float], dict[str, Any]]:
+    """Losses and final weights of a worker."""
+    from bench.training.worker import build, step  # noqa: PLC0415
+
+    worker = build(options)
+    without_dropout(worker.net)
+    losses = []
+    for number in range(STEPS):
+        images, labels = batch(options, worker.rank, number)
+        losses.append(float(step(worker, ([images], [labels]))[0].mean().asscalar()))
+    mx.nd.waitall()
+    arrays = worker.net.collect_params().items()
+    return losses, {name: one.data().asnumpy() for name, one in arrays}
+
+
+def module(options: Options) -> tuple[list[float], dict[str, Any]]:
+    """As upstream's common/fit.py trains it."""
+    from bench.training.checkpoint import symbol  # noqa: PLC0415
+    from bench.training.worker import network  # noqa: PLC0415
+
+    net = without_dropout(network(options, [mx.cpu()]))
+    made = mx.mod.Module(symbol(net))
+    shape = (options.batch_size, *options.image_shape)
+    made.bind([("data", shape)], [("softmax_label", shape[:1])])
+    weights = {name: one.data() for name, one in net.collect_params().items()}
+    auxiliary = {name: weights.pop(name) for name in made._symbol.list_auxiliary_states()}
+    made.init_params(arg_params=weights, aux_params=auxiliary)
+    store = mx.kv.create(options.kv_store)
+    settings = {"learning_rate": options.lr, "momentum": options.mom, "wd": options.wd}
+    made.init_optimizer(store, "sgd", {**settings, "lr_scheduler": None, "multi_precision": True})
+    losses = []
+    for number in range(STEPS):
+        images, labels = batch(options, store.rank, number)
+        made.forward_backward(mx.io.DataBatch([images], [labels]))
+        parts = made.get_outputs()[0].asnumpy()
+        chosen = parts[np.arange(len(parts)), labels.asnumpy().astype(int)]
+        losses.append(float(-np.log(chosen).mean()))
+        made.update()
+    mx.nd.waitall()  # or moving averages are read before they move
+    arguments, auxiliary = made.get_params()
+    return losses, {name: one.asnumpy() for name, one in {**arguments, **auxiliary}.items()}
+
+
+WAYS: dict[str, Callable[[Options], tuple[list[float], dict[str, Any]]]] = {
+    "ours": ours,
+    "module": module,
+}
+
+if __name__ == "__main__":
+    found, _ = WAYS[sys.argv[1]](parse(sys.argv[2:]))
+    os.write(1, f"{json.dumps(found)}\n".encode())  # one piece, beside another worker's

@@ -1,0 +1,1 @@
+"""Tests of whole programs and of the project itself."""

@@ -1,0 +1,219 @@
+"""The figures and the table in Chromium, from disk and offline: every control does its work."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from plots.page.page import page
+from tests.support import browsing
+from tests.support.browsing import (
+    PANELS,
+    axis,
+    double_click,
+    drawn_rows,
+    hover,
+    made,
+    number,
+    rows_of_csv,
+    traces,
+    visit,
+)
+from tests.support.pages import run_of
+from tests.support.records import points, record
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("row", [0, 3, 5])
+def test_hover_shows_the_values_that_the_csv_holds(opened: Page, report: Path, row: int) -> None:
+    told = {name: number(text) for name, text in rows_of_csv(report)[row].items()}
+    rate = hover(opened, "rate", row)
+    assert f"images/s: {told['images_per_second']:.6g}" in rate
+    assert f"95 %: {told['low']:.6g} to {told['high']:.6g}" in rate
+    speedup = hover(opened, "speedup", row)
+    assert f"speed-up: {told['speedup_device']:.6g}" in speedup
+    if row == 5:  # the value, its own interval, then the next value
+        assert re.search(r"speed-up: [\d.]+95 %: [\d.]+ to [\d.]+efficiency: ", speedup)
+    shown = hover(opened, "efficiency", row)
+    assert f"efficiency: {100 * told['efficiency_device']:.1f} %" in shown
+    if row == 5:  # efficiencies have their intervals in each panel
+        low, high = (100 * told[f"efficiency_device_{end}"] for end in ("low", "high"))
+        for text in (rate, speedup, shown):
+            assert f" % (95 %: {low:.1f} to {high:.1f})" in text
+
+
+@pytest.mark.parametrize("speed", [0.0123456789, 20.83333333, 61938.4567, 1234567.8912])
+def test_hover_shows_six_digits_or_all_whole_ones(
+    browser: Browser, tmp_path: Path, speed: float
+) -> None:
+    report = made(tmp_path, *points({1: speed}))
+    (row,) = rows_of_csv(report)
+    held = float(row["images_per_second"])
+    with visit(browser, report / "index.html") as tab:
+        digits = f"{held:.6g}" if held < 1e6 else f"{held:.0f}"
+        assert f"images/s: {digits}95 %" in hover(tab, "rate", 0)
+
+
+def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(opened: Page) -> None:
+    assert "failed: broken" in hover(opened, "rate", 11)
+    (cross,) = [trace for trace in traces(opened, "rate") if trace["yaxis"] == "y2"]
+    assert (cross["rows"], cross["x"]) == ([11], [4])
+    code = "() => document.getElementById('rate').data.at(-1).marker.line.color"
+    lines = opened.evaluate("JSON.parse(document.getElementById('data').textContent).run.lines")
+    assert opened.evaluate(code) == [lines[2]["colour"]]
+
+
+def test_another_run_is_drawn_behind_grey_and_dashed(browser: Browser, tmp_path: Path) -> None:
+    run = run_of(*browsing.points()[:6])
+    path = tmp_path / "index.html"
+    path.write_text(page(run, over=dataclasses.replace(run, folder=Path("before"))))
+    code = "document.getElementById('rate').data.filter(one => one.error_y).map(one => one.line)"
+    with visit(browser, path) as tab:
+        behind, front = tab.evaluate(code)[:2], tab.evaluate(code)[2:]
+        assert {(one["color"], one["dash"]) for one in behind} == {("#8a8f94", "dash")}
+        assert [one["dash"] for one in front] == ["solid", "dash"]
+        assert "#8a8f94" not in {one["color"] for one in front}
+        assert "before" in tab.locator("#legend").inner_text()
+
+
+def test_a_rehearsal_behind_is_called_one_wherever_it_is_named(
+    browser: Browser, tmp_path: Path
+) -> None:
+    run = run_of(*points({1: 10.0, 2: 19.0}))
+    played = [record([[1, 2.0, 2.0]], engine="fake", devices=devices) for devices in (1, 2)]
+    path = tmp_path / "index.html"
+    path.write_text(page(run, over=run_of(*played, folder=Path("before"))))
+    code = "document.getElementById('rate').data.filter(one => one.line?.dash === 'dash')"
+    with visit(browser, path) as tab:
+        assert "behind: before (rehearsal)" in tab.locator("#legend").inner_text()
+        (behind,) = tab.evaluate(code)
+        assert all("<br>before (rehearsal)<br>" in text for text in behind["hovertext"])
+        assert "before (rehearsal), the fake engine's" in tab.locator("#behind").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("network", "kvstore"), [("alexnet", "device"), ("alexnet", "local"), ("tiny", "device")]
+)
+def test_a_line_has_a_gap_where_a_point_of_its_own_failed(
+    browser: Browser, tmp_path: Path, network: str, kvstore: str
+) -> None:
+    failed = record([[1, 2.0]], status="failed", devices=2, network=network, kvstore=kvstore)
+    report = made(tmp_path, *points({1: 10.0, 4: 36.0}), failed)
+    with visit(browser, report / "index.html") as tab:
+        (line,) = tab.evaluate("document.getElementById('rate').data.filter(one => one.error_y)")
+        own = (network, kvstore) == ("alexnet", "device")
+        assert line["x"] == ([1, 2, 4] if own else [1, 4])
+        assert (None in line["y"]) == own
+        assert line["connectgaps"] is False
+
+
+def test_emulated_points_are_hollow(opened: Page) -> None:
+    code = """() => document.getElementById("rate").data.flatMap(one => (one.customdata ?? []).map(
+        (row, at) => [row, one.marker.color?.[at] ?? "", one.marker.line.color]))"""
+    hollow = [row for row, fill, edge in opened.evaluate(code) if len(fill) > 1 and fill != edge]
+    assert hollow == [3]
+
+
+def test_ticks_stand_at_the_real_device_counts(opened: Page) -> None:
+    for panel in PANELS:
+        ticks = opened.locator(f"#{panel} .xtick text").all_text_contents()
+        assert ticks == ["1", "2", "4"]
+
+
+def test_networks_and_stores_are_switched_in_all_panels_at_once(opened: Page) -> None:
+    assert {0, 5, 6, 10} <= drawn_rows(opened, "rate")
+    opened.get_by_role("button", name="alexnet").click()
+    for panel in PANELS:
+        assert min(drawn_rows(opened, panel)) == 6
+    dimmed = opened.locator("#legend .off").all_text_contents()
+    assert dimmed == ["alexnet, local", "alexnet, dist_sync"]
+    opened.get_by_role("button", name="dist_sync").click()
+    for panel in PANELS:
+        assert drawn_rows(opened, panel) == {6, 8, 10}
+    opened.get_by_role("button", name="alexnet").click()
+    assert drawn_rows(opened, "speedup") == {0, 2, 4, 6, 8, 10}
+
+
+def test_axes_are_switched_between_logarithmic_and_linear(opened: Page) -> None:
+    assert [axis(opened, "rate", one)["type"] for one in ("xaxis", "yaxis")] == ["log", "log"]
+    opened.get_by_role("button", name="Logarithmic").click()
+    for panel in ("efficiency", "windows"):
+        assert axis(opened, panel)["type"] == "linear"
+    for panel in ("rate", "speedup"):
+        kinds = [axis(opened, panel, one)["type"] for one in ("xaxis", "yaxis")]
+        assert kinds == ["linear", "linear"]
+        assert opened.locator(f"#{panel} .xtick text").all_text_contents() == ["1", "2", "4"]
+
+
+def test_a_drag_zooms_and_reset_undoes_it(opened: Page) -> None:
+    before = axis(opened, "rate")["range"]
+    opened.locator("#rate").scroll_into_view_if_needed()
+    box = opened.locator("#rate .nsewdrag").first.bounding_box()
+    assert box is not None
+    opened.mouse.move(box["x"] + 60, box["y"] + 40)
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + 200, box["y"] + 160, steps=5)
+    opened.mouse.up()
+    opened.wait_for_function(
+        f"document.getElementById('rate')._fullLayout.xaxis.range[0] !== {before[0]}"
+    )
+    opened.get_by_role("button", name="tiny").click()
+    assert axis(opened, "rate")["range"] != before
+    opened.get_by_role("button", name="tiny").click()
+    opened.get_by_role("button", name="Reset zoom").click()
+    assert axis(opened, "rate")["range"] == before
+
+
+def test_a_double_click_shows_the_whole_of_the_axes_that_are_chosen_now(opened: Page) -> None:
+    opened.get_by_role("button", name="Logarithmic").click()
+    before = [axis(opened, "rate", one)["range"] for one in ("xaxis", "yaxis")]
+    opened.evaluate("Plotly.relayout('rate', {'xaxis.range': [0, 2], 'yaxis.range': [0, 9]})")
+    end = "document.getElementById('rate')._fullLayout.xaxis.range[1]"
+    double_click(opened, "rate", f"{end} === {before[0][1]}")
+    assert [axis(opened, "rate", one)["range"] for one in ("xaxis", "yaxis")] == before
+
+
+def column(tab: Page, number: int) -> list[str]:
+    cells = tab.locator(f"#table tbody tr:visible td:nth-child({number})")
+    return [text.strip() for text in cells.all_text_contents()]
+
+
+def test_the_table_is_sorted_by_numbers_up_and_down_with_empty_cells_last(opened: Page) -> None:
+    head = opened.locator("#table thead th").nth(4)
+    head.get_by_role("button").click()
+    rates = column(opened, 5)
+    assert rates[-1] == ""
+    assert [float(one) for one in rates[:-1]] == sorted(float(one) for one in rates[:-1])
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.get_by_role("button").press("Enter")
+    down = column(opened, 5)
+    assert down[-1] == ""
+    assert [float(one) for one in down[:-1]] == sorted(map(float, down[:-1]), reverse=True)
+    assert head.get_attribute("aria-sort") == "descending"
+
+
+def test_the_table_is_filtered_by_words(opened: Page) -> None:
+    opened.get_by_label("Filter the rows").fill("TINY dist")
+    assert column(opened, 1) == ["tiny"] * 3
+    assert column(opened, 2) == ["dist_sync"] * 3
+    assert opened.locator("#count").inner_text() == "3 of 12 points"
+
+
+def test_a_count_of_devices_is_filtered_by_as_a_whole_word(
+    browser: Browser, tmp_path: Path
+) -> None:
+    report = made(tmp_path, *points({1: 10.0, 16: 100.0, 128: 900.0}))
+    with visit(browser, report / "index.html") as tab:
+        for words, counts in (("x1", ["1"]), ("ALEX X16", ["16"]), ("x12", []), ("x", [])):
+            tab.get_by_label("Filter the rows").fill(words)
+            assert column(tab, 3) == (counts if words != "x" else ["1", "16", "128"])
+
+
+def test_the_download_is_results_csv(opened: Page, report: Path) -> None:
+    with opened.expect_download() as waiting:
+        opened.get_by_role("button", name="Download CSV").click()
+    assert waiting.value.suggested_filename == "results.csv"
+    assert Path(waiting.value.path()).read_bytes() == (report / "results.csv").read_bytes()

@@ -1,0 +1,1 @@
+"""Tests of jobs on the hosts of a local test cluster."""

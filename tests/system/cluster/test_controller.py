@@ -1,0 +1,110 @@
+"""The master of a cluster: however it ends nothing of it is left, and there is one at a time."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from launch.hosts import ROOT
+from launch.practice.cluster import Cluster
+from tests.support.cluster_sweeps import fab
+from tests.support.clusters import empty_within, processes
+from tests.support.jobs import until
+
+pytestmark = pytest.mark.cluster
+
+ENDLESS = """
+engine = "fake"
+network = "tiny"
+batch_per_device = 4
+kvstore = "dist_sync"
+devices = 8
+devices_per_host = 2
+repeats = 1
+windows = 3
+fake_seconds = [0.3]
+[[points]]
+devices = [8]
+"""
+
+
+@contextmanager
+def sweeping(practice: Cluster, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A master whose job runs on all four hosts."""
+    path = folder / "endless.toml"
+    path.write_text(ENDLESS)
+    command = fab(practice, "bench.sweep", str(path), "--run", str(folder / "run"))
+    command += ["--fault", "x8:worker-0:hang@1"]
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as master:
+        try:
+            last = practice.nodes[-1].name
+            assert until(lambda: "fake_process" in " ".join(processes(practice, last)), 30)
+            yield master
+        finally:
+            master.kill()
+
+
+def fallback(practice: Cluster) -> None:
+    """What a test that failed may have cut."""
+    subprocess.run(["ip", "link", "set", practice.link, "up"], check=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_ten_seconds_after_a_master_is_ended(
+    practice: Cluster, tmp_path: Path, number: int
+) -> None:
+    with sweeping(practice, tmp_path) as master:
+        os.kill(master.pid, number)
+        assert empty_within(practice, 10.0)
+        master.wait(10)
+    assert master.returncode == (-number if number == signal.SIGKILL else 128 + number)
+
+
+def test_nothing_is_left_ten_seconds_after_a_masters_link_is_cut(
+    practice: Cluster, tmp_path: Path
+) -> None:
+    with sweeping(practice, tmp_path):
+        try:
+            subprocess.run(["ip", "link", "set", practice.link, "down"], check=True)
+            assert empty_within(practice, 10.0)
+        finally:
+            fallback(practice)
+
+
+def test_a_second_master_is_told_who_has_the_hosts_and_can_end_it(
+    practice: Cluster, tmp_path: Path
+) -> None:
+    with sweeping(practice, tmp_path) as master:
+        second = subprocess.run(
+            fab(practice, "bench.sweep", "smoke", "--run", str(tmp_path / "second")),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert second.returncode == 3
+        assert "4 of 4 hosts are not ready" in second.stderr
+        assert f"another master has it: root on {os.uname().nodename} (process" in second.stderr
+        assert "'fab hosts.stop'" in second.stderr
+        assert not (tmp_path / "second" / "records.jsonl").exists()
+        third = subprocess.run(
+            fab(practice, "hosts.install"), cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert third.returncode == 3
+        assert third.stdout.count("another master has it: root on ") == 4
+        stopped = subprocess.run(
+            fab(practice, "hosts.stop"), cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert stopped.returncode == 0
+        assert ": ended what root on " in stopped.stdout  # the others may follow by themselves
+        assert empty_within(practice, 2.0)
+        said, _ = master.communicate(timeout=20)
+    assert master.returncode == 130
+    assert "its agent is gone (it was ended by 'fab hosts.stop')" in said
+    assert said.splitlines()[-1] == "ended by 'fab hosts.stop'; what is finished is kept"

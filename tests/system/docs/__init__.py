@@ -1,0 +1,1 @@
+"""Tests of the commands and tables in the documentation."""

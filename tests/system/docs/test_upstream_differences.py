@@ -1,0 +1,222 @@
+"""docs/training.md: each row of its table of differences to upstream holds here."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import fine_tune
+from bench.data import loader
+from bench.data.augmentation import NONE
+from bench.data.partition import all_of
+from bench.data.transforms import changed
+from bench.errors import SpecError
+from bench.training.loop import train
+from bench.training.mxnet_shim import mx
+from bench.training.optimizer import Schedule
+from bench.training.options import Options, parse
+from bench.training.worker import build, loss_scale
+from launch.hosts import ROOT
+from tests.support.workers import SMALL, SYNTHETIC, photos, trained
+
+pytestmark = pytest.mark.mxnet
+ONE = "--windows=1"
+BASE = ["--data-train=t.rec"]
+
+
+def examples(photographs: Path) -> None:
+    options = parse([*SMALL, *photos(photographs)])
+    assert options.num_examples == 0
+    assert all_of(options.data_train).epoch == 240
+
+
+def index(_: Path) -> None:
+    assert parse([*BASE, "--data-train-idx=t.idx"]) == parse(BASE)
+    with pytest.raises(SpecError, match=r"the \.idx beside each \.rec file is read"):
+        parse([*BASE, "--data-train-idx=other.idx"])
+
+
+def macrobatch(_: Path) -> None:
+    with pytest.raises(SpecError, match="use --global-batch of that size"):
+        parse([*BASE, "--macrobatch-size=256"])
+
+
+def shape(_: Path) -> None:
+    assert parse([*BASE, "--network=inception-v3"]).image_shape == (3, 299, 299)
+
+
+def he(_: Path) -> None:
+    by_name, default = (
+        build(parse([*SYNTHETIC, ONE, f"--initializer={name}"])).net for name in ("he", "default")
+    )
+    for one, other in zip(
+        by_name.collect_params().values(), default.collect_params().values(), strict=True
+    ):
+        np.testing.assert_array_equal(one.data().asnumpy(), other.data().asnumpy())
+
+
+def vgg(_: Path) -> None:
+    assert parse([*BASE, "--network=vgg"]).num_layers == 16
+
+
+def mobilenet(_: Path) -> None:
+    words = "--network=mobilenet --image-shape=3,64,64 --benchmark=1 --windows=1 --batch-size=1"
+    assert build(parse(words.split())).net(mx.nd.zeros((1, 3, 64, 64))).shape == (1, 1000)
+
+
+def operators(name: str, size: int, *, composed: bool = True) -> list[str]:
+    """Operators of a network as it trains on CPU, or of MXNet's own alone."""
+    words = f"--network={name} --image-shape=3,{size},{size} --benchmark=1 --windows=1"
+    net = build(parse([*words.split(), "--batch-size=1"])).net
+    if not composed:
+        net.apply(lambda block: setattr(block, "composed", False))
+    nodes = json.loads(net(mx.sym.var("data")).tojson())["nodes"]
+    return [node["op"] for node in nodes if node["op"] != "null"]
+
+
+def copies(_: Path) -> None:
+    for name, size in (("inception-v3", 299), ("resnet-18", 64)):
+        assert "_copy" not in operators(name, size)
+
+
+def normalization(_: Path) -> None:
+    # Upstream's 24 are with its SoftmaxOutput.
+    plain, quick = (operators("alexnet", 72, composed=way) for way in (False, True))
+    assert plain.count("LRN") == 2
+    assert quick.count("LRN") == 0
+    assert (len(plain) + 1, len(quick) + 1) == (24, 60)
+
+
+def abbreviations(_: Path) -> None:
+    with pytest.raises(SpecError, match="unrecognized arguments: --batch=8"):
+        parse([*BASE, "--batch=8"])
+
+
+def order(_: Path) -> None:
+    assert parse([*BASE, "--lr-step-epochs=60,30"]) == parse([*BASE, "--lr-step-epochs=30,60"])
+
+
+def power(_: Path) -> None:
+    when = parse([*BASE, "--lr-step-epochs=pow2"]).lr_epochs
+    whole = Schedule(base_lr=0.1, epochs=when, updates=10, last=8)
+    resumed = Schedule(base_lr=0.1, epochs=when, updates=10, first=4, last=8)
+    assert [resumed(n) for n in range(1, 41)] == pytest.approx(
+        [whole(40 + n) for n in range(1, 41)]
+    )
+    assert resumed(1) < 0.026
+
+
+def warmup(photographs: Path) -> None:
+    assert parse(BASE).lr_epochs.warmup == 0
+    words = [*SMALL, *photos(photographs), "--warmup-epochs=2", "--optimizer=adam", "--lr=0.1"]
+    schedule = build(parse(words)).trainer.optimizer.lr_scheduler
+    assert schedule(1) == pytest.approx(0.1 / 20)
+
+
+def compression(_: Path) -> None:
+    assert parse([*BASE, "--gc-type=2bit", "--kv-store=dist_sync"]).gc_type == "2bit"
+    with pytest.raises(SpecError, match="for stores with servers"):
+        parse([*BASE, "--gc-type=2bit"])
+
+
+def validation(photographs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(parse([*SMALL, *photos(photographs), "--num-epochs=1", "--top-k=3", "--loss=ce"]))
+    lines = capsys.readouterr().err.splitlines()
+    said = [line for line in lines if "top-3" in line or "ce " in line]
+    assert len(said) == 1
+    assert "validation accuracy" in said[0]
+
+
+def seed(_: Path) -> None:
+    first, again, other = (
+        trained(*SYNTHETIC, ONE, *words).weight_hash for words in ([], [], ["--seed=1"])
+    )
+    assert first == again != other
+
+
+def imagenet(_: Path) -> None:
+    assert parse([*BASE, "--use-imagenet-data-augmentation=1"]).augmentation != NONE
+
+
+def grey(_: Path) -> None:
+    asked = parse([*BASE, "--saturation=1"]).augmentation
+    red = np.zeros((8, 8, 3), np.uint8)
+    red[..., 0] = 200
+    greens = [changed(red, asked, (8, 8), np.random.default_rng(n))[0, 0, 1] for n in range(100)]
+    # Red weighs 0.299 in grey, blue 0.114: with blue for red it would be 23 at most.
+    assert 50 < max(greens) <= 60
+
+
+def last_batch(photographs: Path) -> None:
+    options = parse([*SMALL, *photos(photographs), "--test-io=1"])
+    whole = all_of(options.data_val)
+    assert whole.images % 16
+    kept = [count for *_, count in loader.once(options, whole, 16)]
+    assert sum(kept) == whole.images
+
+
+def float16(_: Path) -> None:
+    options: Options = parse([*BASE, "--dtype=float16", "--gpus=0"])
+    assert (loss_scale(options), options.array_dtype) == (1024, "float16")
+
+
+def nadam(_: Path) -> None:
+    trainer = build(parse([*SYNTHETIC, ONE, "--optimizer=nadam"])).trainer
+    names = [one.name for one in trainer._params]
+    assert names == sorted(names)
+    assert list(trainer.optimizer.idx2name.values()) == names
+
+
+def tuned(_: Path) -> None:
+    words = ["--pretrained-model=p", "--load-epoch=8", "--num-epochs=30", "--num-classes=10"]
+    options = fine_tune.parse([*words, *BASE])
+    assert (options.pretrained_epoch, options.load_epoch, options.num_epochs) == (8, 0, 30)
+
+
+CHECKS: dict[str, Callable[..., None]] = {
+    "`--num-examples`": examples,
+    "`--data-train-idx`, `--data-val-idx`": index,
+    "`--macrobatch-size` above the batch": macrobatch,
+    "`--image-shape`": shape,
+    "`--initializer he`": he,
+    "`--network vgg` without `--num-layers`": vgg,
+    "`--network mobilenet`": mobilenet,
+    "`--network inception-v3`, `resnet`": copies,
+    "`--network alexnet` in float32 on CPU": normalization,
+    "abbreviations such as `--batch`": abbreviations,
+    "`--lr-step-epochs` out of order": order,
+    "`--lr-step-epochs powN` with `--load-epoch`": power,
+    "`--warmup-epochs`": warmup,
+    "`--gc-type 2bit`": compression,
+    "`--top-k`, `--loss`": validation,
+    "`--seed`": seed,
+    "`--use-imagenet-data-augmentation`": imagenet,
+    "`--contrast`, `--saturation`": grey,
+    "`--data-val`, last batch": last_batch,
+    "`--dtype float16`": float16,
+    "`--optimizer nadam`": nadam,
+    "`fine_tune --load-epoch N --num-epochs M`": tuned,
+}
+
+
+def rows() -> list[str]:
+    """The first cells of the table."""
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    table = page.partition("## What differs from upstream")[2].partition("\n\n#")[0]
+    return re.findall(r"^\| (.+?) \|", table, re.MULTILINE)[1:]
+
+
+def test_every_row_of_the_table_has_a_check() -> None:
+    assert rows() == list(CHECKS)
+
+
+@pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")
+@pytest.mark.parametrize("row", CHECKS)
+def test_each_difference_to_upstream_holds(
+    row: str, photographs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = CHECKS[row]
+    check(photographs, capsys) if check is validation else check(photographs)

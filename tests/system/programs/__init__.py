@@ -1,0 +1,1 @@
+"""Tests of whole programs: kills, full disks, secrets, bounds."""

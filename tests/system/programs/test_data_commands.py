@@ -1,0 +1,139 @@
+"""Every command as a person types it: fab data.NAME, python -m im2rec_tools NAME."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from im2rec_tools.cli import Option, load
+from im2rec_tools.commands import NAMES
+from tests.support.datasets import tar_of_tars, validation
+from tests.support.paths import ROOT
+from tests.support.trees import lines, made, snapshot, tree, wanted
+
+pytestmark = pytest.mark.program
+FAB = Path(sys.executable).parent / "fab"
+
+
+def program(name: str, *args: str) -> "subprocess.CompletedProcess[str]":
+    package = ["im2rec_tools.im2rec"] if name == "im2rec" else ["im2rec_tools", name]
+    command = [sys.executable, "-m", *package, *args]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def fab(name: str, *args: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(FAB), f"data.{name}", *args]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def situations(folder: Path) -> dict[str, list[str]]:
+    """Something for each command to do, in a folder of its own, and the arguments for it."""
+    root = tree(folder / "t", {"cat": 6, "dog": 3})
+    tar = tar_of_tars(folder / "a.tar", root)
+    made(tree(folder / "u", {"cat": 6, "dog": 5}), wanted(val=1))
+    rec = folder / "u_rec" / "train"
+    validation(folder / "val", 2)
+    (folder / "synsets.txt").write_text("cat\ndog\n")
+    lines(load("to-tfrecord").planned({"path": str(rec), "out": str(folder / "tf")}))
+    return {
+        "untar": [str(tar), f"{folder}/full"],
+        "val-tree": [f"{folder}/val", f"{folder}/synsets.txt", "--classes", "2"],
+        "filter": [str(root), "--min-images", "4"],
+        "split": [str(root), "--images", "2"],
+        "list": [f"{folder}/lists/x", str(root)],
+        "pack": [f"{folder}/packed/x", str(root)],
+        "verify": [str(rec)],
+        "shard": [str(rec), "2", "1"],
+        "to-tfrecord": [str(rec), f"{folder}/tf2"],
+        "from-tfrecord": [f"{folder}/tf", f"{folder}/back"],
+        "sample": [f"{folder}/new", "--images-per-class", "1"],
+        "prepare": [str(root), "--val-per-class", "1", "--train-shards", "2"],
+        "info": [str(rec)],
+        "join-index": [str(rec), f"{folder}/all.idx"],
+    }
+
+
+TOTALS = {
+    "untar": "9 files, 2 classes unpacked to ",
+    "val-tree": "2 images in 2 class folders of ",
+    "filter": "1 classes with 3 images moved to ",
+    "split": "4 validation images of 2 classes in ",
+    "list": "9 images of 2 classes in 1 lists: ",
+    "pack": "9 images in 1 shards, ",
+    "verify": "9 images of 2 labels in 2 shards, ",
+    "shard": "1 of 2 shards, train_1.rec to train_1.rec: ",
+    "to-tfrecord": "9 images in 2 TFRecord files, ",
+    "from-tfrecord": "9 images in 2 shards, ",
+    "sample": "10 images of 10 classes in ",
+    "prepare": "9 images in 3 shards, ",
+    "info": "9 images of 2 labels in 2 shards, ",
+    "join-index": "9 records of 2 shards in ",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dry_run_says_and_changes_nothing_and_a_run_ends_with_totals(
+    tmp_path: Path, name: str
+) -> None:
+    args = situations(tmp_path)[name]
+    before = snapshot(tmp_path)
+    dry = program(name, *args, "--dry-run")
+    assert (dry.returncode, dry.stderr) == (0, "")
+    assert dry.stdout.startswith("would ") or "would " in dry.stdout
+    assert snapshot(tmp_path) == before
+    assert fab(name, *args, "--dry-run").stdout == dry.stdout
+    assert snapshot(tmp_path) == before
+    done = program(name, *args)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert done.stdout.splitlines()[-1].startswith(TOTALS[name])
+    assert (snapshot(tmp_path) != before) == (name not in {"verify", "info"})
+    again = fab(name, *args)
+    assert (again.returncode, "Traceback" in again.stderr) == (0, False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nonsense_is_one_line_with_exit_code_2(tmp_path: Path, name: str) -> None:
+    places = [one.name for one in load(name).options if one.default is None]
+    nonsense = [str(tmp_path / "none" / place) for place in places]
+    if name == "sample":
+        (tmp_path / "none").write_text("a file")
+    for run in (program, fab):
+        done = run(name, *nonsense)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith("error: ")
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", [*NAMES, "im2rec"])
+def test_help_names_every_option(name: str) -> None:
+    said = program(name, "--help").stdout
+    if name != "im2rec":
+        for option in load(name).options:
+            assert _shown(option) in said
+    assert "--dry-run" in said
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "-" in name])
+def test_a_program_is_called_with_an_underscore_too(name: str) -> None:
+    assert program(name.replace("-", "_"), "--help").stdout == program(name, "--help").stdout
+
+
+def test_the_module_of_an_earlier_version_names_the_new_command() -> None:
+    for module in ("im2rec_tools.to_tfrecord", "im2rec_tools.to-tfrecord"):
+        command = [sys.executable, "-m", module, "a.rec"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr == "moved: run `python -m im2rec_tools to-tfrecord ...`\n"
+
+
+def test_a_name_that_is_no_command_lists_those_there_are() -> None:
+    done = program("pak")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: command: expected one of untar, ")
+    assert len(done.stderr.splitlines()) == 1
+    assert all(f"  {name} " in program("--help").stdout for name in NAMES)
+
+
+def _shown(option: Option) -> str:
+    return option.name.upper() if option.default is None else f"--{option.name}"

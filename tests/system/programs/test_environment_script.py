@@ -1,0 +1,177 @@
+"""tools/environment.sh: an environment that works is kept, whatever else happens."""
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+
+class Checkout:
+    """A folder with the script, a lock file, and an interpreter that only plays its part."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "checkout"
+        (self.root / "tools").mkdir(parents=True)
+        shutil.copy(ROOT / "tools" / "environment.sh", self.root / "tools")
+        (self.root / "requirements.lock").write_text("anything==1\n")
+        (self.root / "requirements-exports.lock").write_text("other==1\n")
+        self.calls = root / "calls"
+        self.calls.touch()
+        self.base = root / "base" / "python3.11"
+        self.folder = self.root / ".venv-python3.11"
+        self.interpreter(self.base)
+
+    def interpreter(self, path: Path, found: str = "") -> None:
+        """Answers the script's questions; pip's and venv's calls are written down."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f"""#!/bin/sh
+case "$*" in
+*ensurepip*) echo '{found or f"3.11.7 {self.base}"}' ;;
+*"pip --version") ;;
+*"-m venv"*)
+    echo "$@" >>{self.calls}
+    mkdir -p "{self.folder}/bin"
+    cp "$0" "{self.folder}/bin/python" ;;
+*"pip install"*) echo "$@" >>{self.calls} ;;
+*/proc/*) for last; do :; done; exec {shutil.which("python3")} -c "$2" "$last" ;;
+esac
+"""
+        )
+        path.chmod(0o755)
+
+    def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.root / "tools" / "environment.sh"],
+            env={"PATH": "/usr/bin:/bin", "PYTHON": str(self.base), **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def called(self) -> list[str]:
+        return self.calls.read_text().splitlines()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    made = Checkout(tmp_path)
+    done = made.run()
+    assert (done.returncode, done.stdout) == (0, ".venv-python3.11\n")
+    assert [line.split()[1] for line in made.called()] == ["venv", "pip"]
+    made.calls.write_text("")
+    return made
+
+
+def test_an_environment_that_is_up_to_date_is_not_made_again(checkout: Checkout) -> None:
+    done = checkout.run()
+    assert (done.returncode, done.stdout, done.stderr) == (0, ".venv-python3.11\n", "")
+    assert checkout.called() == []
+
+
+def test_a_changed_lock_file_updates_the_environment_in_place(checkout: Checkout) -> None:
+    (checkout.root / "requirements.lock").write_text("anything==2\n")
+    assert checkout.run().returncode == 0
+    assert "install" in checkout.called()[0]
+    assert [line for line in checkout.called() if "venv" in line.split()] == []
+    checkout.calls.write_text("")
+    assert checkout.run().returncode == 0
+    assert checkout.called() == []
+
+
+def test_two_updates_at_once_install_once(checkout: Checkout) -> None:
+    (checkout.root / "requirements.lock").write_text("anything==2\n")
+    script = [checkout.root / "tools" / "environment.sh"]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON": str(checkout.base)}
+    both = [subprocess.Popen(script, env=environment, stderr=subprocess.DEVNULL) for _ in "ab"]
+    assert [one.wait(timeout=60) for one in both] == [0, 0]
+    assert len(checkout.called()) == 1
+
+
+def test_an_environment_of_another_interpreter_is_kept_and_the_command_named(
+    checkout: Checkout,
+) -> None:
+    checkout.interpreter(checkout.base, found="3.11.9 /usr/bin/python3.11")
+    (checkout.root / "requirements.lock").write_text("anything==2\n")
+    done = checkout.run()
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "rm -r .venv-python3.11" in done.stderr
+    assert (checkout.folder / "bin" / "python").exists()
+    assert checkout.called() == []
+
+
+def test_an_environment_that_a_process_runs_from_is_not_changed(checkout: Checkout) -> None:
+    (checkout.root / "requirements.lock").write_text("anything==2\n")
+    program = checkout.folder / "bin" / "sleep"
+    shutil.copy(str(shutil.which("sleep")), program)
+    with subprocess.Popen([program, "60"]) as process:
+        try:
+            deadline = time.monotonic() + 10
+            while not Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                assert time.monotonic() < deadline
+            done = checkout.run()
+        finally:
+            process.kill()
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert f"process {process.pid} runs from it" in done.stderr
+    assert f"kill {process.pid}" in done.stderr
+    assert checkout.called() == []
+
+
+def test_an_environment_that_does_not_work_is_made_anew(checkout: Checkout) -> None:
+    (checkout.folder / "bin" / "python").unlink()
+    assert checkout.run().returncode == 0
+    assert "--clear" in checkout.called()[0]
+
+
+def test_what_exports_need_is_added_when_asked_for_and_kept_up_to_date(
+    checkout: Checkout,
+) -> None:
+    def installed() -> int:
+        return sum("requirements-exports.lock" in line for line in checkout.called())
+
+    checkout.run()
+    assert installed() == 0
+    checkout.run(MXSCALE_EXPORTS="1")
+    assert installed() == 1
+    checkout.run()
+    assert installed() == 1
+    (checkout.root / "requirements-exports.lock").write_text("other==2\n")
+    checkout.run()
+    assert installed() == 2
+    assert len(checkout.called()) == 2  # requirements.lock did not change
+
+
+@pytest.mark.program
+def test_an_environment_on_the_path_is_the_interpreter_that_it_was_made_with(
+    tmp_path: Path,
+) -> None:
+    """A real environment without packages, its lock file empty, asked for through its own bin."""
+    checkout = tmp_path / "checkout"
+    (checkout / "tools").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "environment.sh", checkout / "tools")
+    (checkout / "requirements.lock").write_text("")
+    python = shutil.which("python3", path="/usr/bin:/bin") or str(shutil.which("python3"))
+    subprocess.run([python, "-m", "venv", checkout / ".venv"], check=True, timeout=120)
+    canary = checkout / ".venv" / "canary"
+    canary.touch()
+    path = f"{checkout}/.venv/bin:{Path(python).parent}:/usr/bin:/bin"
+    for text in ("", "# changed\n"):
+        (checkout / "requirements.lock").write_text(text)
+        done = subprocess.run(
+            [checkout / "tools" / "environment.sh"],
+            env={"PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, ".venv\n"), done.stderr
+        assert canary.exists()

@@ -1,0 +1,111 @@
+"""However the master ends, nothing of ours is left, and the sweep goes on from there."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from results.record import Identity
+from results.store import read
+from tests.support.jobs import left_over, until
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.program
+SWEEP = """
+engine = "fake"
+repeats = 1
+network = "tiny"
+batch_per_device = 4
+windows = 2
+[[points]]
+kvstore = "dist_sync"
+devices = [1, 2]
+[[points]]
+kvstore = "dist_sync"
+devices = 2
+"""
+HANG = "fake_faults = ['worker-1:hang@1']\n"
+
+
+def sweeping(sweep: Path, run: Path) -> list[str]:
+    return [str(Path(sys.executable).parent / "fab"), "bench.sweep", str(sweep), "--run", str(run)]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
+)
+def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    sweep, run = tmp_path / "mine.toml", tmp_path / "run"
+    sweep.write_text(SWEEP + HANG)
+    command = [*sweeping(sweep, run), "--in-order"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as master:
+        # master, agent, scheduler, two servers, two workers of the point that hangs
+        assert until(lambda: run.is_dir() and len(read(run)) == 2 and len(left_over()) == 7, 30)
+        os.kill(master.pid, number)
+        assert master.wait(10) == code
+        assert until(lambda: left_over() == [], 10)
+        assert master.stderr is not None
+        said = master.stderr.read()
+    assert "Traceback" not in said
+    if number == signal.SIGINT:
+        assert "interrupted; what is finished is kept, run it again to go on" in said
+    assert [record.status for record in read(run)] == ["ok", "ok"]
+    sweep.write_text(SWEEP)
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert again.returncode == 0
+    assert [record.trial.devices for record in read(run)] == [1, 2]
+
+
+def disturbed(sweep: Path, run: Path, draw: random.Random, numbers: list[int]) -> None:
+    """A sweep that gets one of these signals at a random moment, after which nothing is left."""
+    with subprocess.Popen(
+        sweeping(sweep, run), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as master:
+        time.sleep(draw.uniform(0.2, 2.5))
+        number = draw.choice(numbers)
+        master.send_signal(number)
+        code = master.wait(10)
+    # before fab has loaded its tasks, an interrupt ends Python itself
+    expected = {-number} if number == signal.SIGKILL else {128 + number, -number}
+    assert code in expected | {0}
+    assert until(lambda: left_over() == [], 10)
+
+
+def completed(sweep: Path, run: Path) -> list[Identity]:
+    """What the run holds once the sweep has been started again and left in peace."""
+    again = subprocess.run(sweeping(sweep, run), cwd=ROOT, capture_output=True, check=False)
+    assert again.returncode == 0
+    return [record.identity for record in read(run)]
+
+
+@pytest.mark.parametrize(
+    ("times", "signals"),
+    [
+        (5, "INT TERM KILL"),
+        (3, "KILL"),
+        pytest.param(50, "INT TERM KILL", marks=pytest.mark.slow),
+        pytest.param(20, "KILL", marks=pytest.mark.slow),
+    ],
+)
+def test_a_sweep_that_is_ended_again_and_again_loses_and_doubles_nothing(
+    tmp_path: Path, times: int, signals: str
+) -> None:
+    draw, sweep = random.Random(times), tmp_path / "mine.toml"
+    sweep.write_text(SWEEP.replace("[1, 2]", "[1, 2, 3]").replace("s = 1", f"s = {2 * times}"))
+    for _ in range(times):
+        disturbed(
+            sweep, tmp_path / "run", draw, [signal.Signals[f"SIG{s}"] for s in signals.split()]
+        )
+    found = completed(sweep, tmp_path / "run")
+    assert len(set(found)) == len(found)
+    assert set(found) == set(completed(sweep, tmp_path / "quiet"))

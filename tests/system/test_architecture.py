@@ -1,0 +1,144 @@
+"""The house stays as docs/design.md draws it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.sources import BELOW, imports, modules
+
+AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage", "mlflow", "tensorboard"}
+HOSTS = re.compile(r"https?://|--index-url|--find-links|--extra-index-url")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    ours = {name.partition(".")[0] for name in imports(path.read_text())} & (
+        set(BELOW) | {"fabfile"}
+    )
+    assert ours - {package} <= BELOW[package]
+
+
+def test_planning_a_sweep_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from bench.sweep import load_sweep; "
+        "import launch.job.plan, im2rec_tools.formats.recordio;"
+        f"load_sweep('seed'); print(sorted({AT_USE_ONLY!r} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_the_list_of_tasks_loads_nothing_that_only_some_tasks_need() -> None:
+    """Every command waits for it: it was half of what a check of 16 hosts took of this machine."""
+    heavy = {"numpy", "google.protobuf", "rich", "msgspec", "results.record", "bench.auto_batch"}
+    heavy |= AT_USE_ONLY - {"fabric"}
+    code = f"import sys, fabfile; print(sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def everything() -> list[Path]:
+    return [ROOT / "fabfile.py", *modules(), *sorted((ROOT / "tests").rglob("*.py"))]
+
+
+def test_no_file_passes_six_hundred_lines() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in everything()}
+    assert {str(path): count for path, count in lengths.items() if count > 600} == {}
+
+
+def pins(lock: str) -> list[str]:
+    return re.findall(r"^([a-z0-9-]+)==", (ROOT / lock).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-exports.lock"])
+def test_the_lock_pins_with_hashes_and_names_no_host(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    assert len(pins(lock)) > 30
+    assert not HOSTS.search(text)
+    for block in re.split(r"^(?=[a-z0-9-]+==)", text, flags=re.MULTILINE)[1:]:
+        assert "--hash=sha256:" in block
+
+
+def test_what_exports_need_changes_nothing_of_what_the_harness_runs_with() -> None:
+    assert set(pins("requirements-exports.lock")) & set(pins("requirements.lock")) == set()
+
+
+def setup(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """tools/environment.sh in a copy of its own, with no usable interpreter but those given."""
+    (folder / "tools").mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "tools" / "environment.sh", folder / "tools")
+    shutil.copy(ROOT / "requirements.lock", folder)
+    return subprocess.run(
+        [folder / "tools" / "environment.sh"],
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def stand_in(path: Path, body: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_an_unusable_python_gets_one_clear_line(tmp_path: Path) -> None:
+    broken = stand_in(
+        tmp_path / "bin" / "python3.12", "echo 'shim: command not found' >&2; exit 127"
+    )
+    done = setup(tmp_path / "a", PYTHON=broken)
+    assert done.returncode == 2
+    assert done.stderr == f"PYTHON={broken} cannot be used: shim: command not found\n"
+    missing = setup(tmp_path / "b", PYTHON="python3.99")
+    assert missing.returncode == 2
+    assert missing.stderr.startswith("PYTHON=python3.99 cannot be used: ")
+    assert len(missing.stderr.splitlines()) == 1
+
+
+def test_an_unsupported_python_gets_one_clear_line(tmp_path: Path) -> None:
+    old = stand_in(
+        tmp_path / "bin" / "python3.9",
+        f"""exec {sys.executable} -c 'import sys; sys.version_info = (3, 9, 1)
+exec(sys.argv[2])' "$@" """,
+    )
+    done = setup(tmp_path / "a", PYTHON=old)
+    assert done.returncode == 2
+    assert done.stderr.endswith("is Python 3.9; expected 3.11, 3.12 or 3.13\n")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_python_that_does_not_run_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    shims = tmp_path / "bin"
+    broken = stand_in(shims / "python3.12", "echo 'shim: command not found' >&2; exit 127")
+    for name in ("dirname", "sed", "sh"):  # and no Python
+        (shims / name).symlink_to(str(shutil.which(name)))
+    done = subprocess.run(
+        [ROOT / "tools" / "test-pythons.sh"],
+        env={"PATH": str(shims), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert (
+        done.stdout.split()
+        == (
+            f"Python 3.11: skipped, none found that runs\n"
+            f"{broken}: skipped, it does not run: shim: command not found\n"
+            f"Python 3.12: skipped, none found that runs\n"
+            f"Python 3.13: skipped, none found that runs\n"
+        ).split()
+    )
+    assert "name one with PYTHONS=" in done.stderr

@@ -1,0 +1,1 @@
+"""Tests of real training jobs on MXNet."""

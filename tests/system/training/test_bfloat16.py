@@ -1,0 +1,38 @@
+"""Training in bfloat16: learns, alike on every rank, and leaves weights in float32."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.training import startup
+from bench.trial import make
+from launch.job.monitor import Deadlines
+from tests.support.jobs import measured, tiny
+
+pytestmark = [
+    pytest.mark.mxnet,
+    pytest.mark.skipif(
+        not startup.best(startup.flags()).startswith("AVX512_CORE"),
+        reason="this processor has no AVX-512",
+    ),
+]
+
+
+def test_two_workers_learn_the_same_in_bfloat16(tmp_path: Path, photographs: Path) -> None:
+    fields = {"mode": "real", "image_shape": [3, 224, 224], "num_classes": 10}
+    data = {"data_train": str(photographs / "train"), "data_val": str(photographs / "val")}
+    job = {"kvstore": "dist_sync", "devices": 2, "batch_per_device": 16, "dtype": "bfloat16"}
+    until = {"windows": 0, "num_epochs": 40, "stop_accuracy": 0.5}
+    trial = make(fields | data | job | until | {"rgb_std": [58.393, 57.12, 57.375]})
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert record.status == "ok", record.message
+    assert record.accuracy > 0.5
+    assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
+    assert all(rank.facts["instructions"].startswith("avx512_core") for rank in record.ranks)
+
+
+def test_a_processor_that_cannot_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    trial = tiny(dtype="bfloat16", env=[f"{startup.VARIABLE}=AVX2"])
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert record.status == "failed"
+    assert "bfloat16 needs a processor with AVX-512, this one computes with AVX2" in record.message

@@ -1,0 +1,191 @@
+"""The job really trains: as one process would, from checkpoint to checkpoint, with a schedule."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.training.loop import train
+from bench.training.mxnet_shim import mx
+from bench.training.options import parse
+from bench.training.worker import build
+from launch.job.monitor import Deadlines
+from tests.support.jobs import measured, tiny
+from tests.support.paths import ROOT
+from tests.support.workers import SMALL, SYNTHETIC, photos, trained, weights
+
+pytestmark = pytest.mark.mxnet
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_train_as_one_process_with_their_global_batch(tmp_path: Path, workers: int) -> None:
+    shared: dict[str, Any] = {
+        "batch_per_device": 0,
+        "global_batch_fixed": 9,
+        "momentum": 0.0,
+        "lr": 0.1,
+        "num_classes": 10,
+        "windows": 19,
+    }
+    found = []
+    for name, fields in (
+        ("one", {"devices": 1}),
+        ("many", {"devices": workers, "kvstore": "dist_sync"}),
+    ):
+        trial = tiny(**shared, **fields, options=[f"--model-prefix={tmp_path / name}"])
+        (record,) = measured(tmp_path / f"run-{name}", trial, deadlines=Deadlines())
+        assert record.status == "ok", record.message
+        found.append(weights(tmp_path / name))
+        images = sorted(rank.images[0] for rank in record.ranks)
+        assert images == sorted(trial.worker_batches)
+    start = build(parse([*SYNTHETIC, "--windows", "1"])).net.collect_params()
+    for name, one in found[0].items():
+        np.testing.assert_allclose(found[1][name], one, rtol=1e-4, atol=1e-6)
+        moved = np.abs(one - start[name.removeprefix("arg:")].data().asnumpy()).max()
+        assert moved > 1e-3, f"{name} has not been trained"
+
+
+def test_a_worker_of_several_devices_trains_as_one_of_one(tmp_path: Path) -> None:
+    for devices in ("1", "2"):
+        words = ["--benchmark=1", "--global-batch=5", "--windows=5", "--mom=0"]
+        trained(*words, f"--model-prefix={tmp_path / devices}", f"--cpus={devices}")
+    one, two = weights(tmp_path / "1"), weights(tmp_path / "2")
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path) -> None:
+    trial = tiny(
+        mode="real",
+        kvstore="dist_sync",
+        devices=3,
+        batch_per_device=7,
+        data_train=str(photographs / "train"),
+        data_val=str(photographs / "val"),
+        windows=0,
+        num_epochs=2,
+    )
+    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    assert record.status == "ok", record.message
+    assert {len(rank.seconds) for rank in record.ranks} == {
+        2 * math.ceil(240 // 3 / 7)
+    }  # as upstream
+
+
+def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
+    from bench.data import loader  # noqa: PLC0415
+    from bench.data.partition import all_of  # noqa: PLC0415
+
+    words = ["--data-train", str(photographs / "train"), "--random-crop", "1", "--random-mirror=1"]
+
+    def first(rank: int, seed: int = 0) -> Any:
+        options = parse([*SMALL, *words, f"--seed={seed}", "--batch-size=8"])
+        whole = all_of(options.data_train)
+        data, _ = next(loader.forever(options, whole, loader.shuffled(options, whole), rank))
+        return data.asnumpy()
+
+    assert (first(0) == first(0)).all()
+    assert (first(0) != first(1)).any(axis=(1, 2, 3)).all()
+    assert (first(0) != first(0, seed=1)).any(axis=(1, 2, 3)).all()
+
+
+def test_checkpoints_load_in_mxnets_own_programs(tmp_path: Path, photographs: Path) -> None:
+    prefix = tmp_path / "models" / "m"
+    words = [*photos(photographs), "--num-epochs=2", "--save-period=2", "--val-freq=2"]
+    summary = trained(*words, f"--model-prefix={prefix}")
+    names = sorted(path.name for path in prefix.parent.iterdir())
+    assert names == ["m-0002.params", "m-symbol.json"]
+    assert summary.accuracy is not None
+    symbol, args, auxiliary = mx.model.load_checkpoint(str(prefix), 2)
+    module = mx.mod.Module(symbol)  # whose label is upstream's: softmax_label
+    module.bind([("data", (2, 3, 32, 32))], [("softmax_label", (2,))], for_training=False)
+    module.set_params(args, auxiliary)
+    image = mx.nd.ones((2, 3, 32, 32))
+    module.forward(mx.io.DataBatch([image]), is_train=False)
+    net = build(
+        parse([*SMALL, *words, f"--model-prefix={prefix}", "--load-epoch=2", "--num-epochs=3"])
+    ).net
+    scores = mx.nd.softmax(net(image))
+    np.testing.assert_allclose(
+        module.get_outputs()[0].asnumpy(), scores.asnumpy(), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_training_goes_on_from_a_checkpoint(
+    tmp_path: Path, photographs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*photos(photographs), f"--model-prefix={tmp_path / 'm'}", "--top-k=3", "--loss=ce"]
+    trained(*words, "--num-epochs=1")
+    capsys.readouterr()
+    trained(*words, "--num-epochs=3", "--load-epoch=1")
+    said = [line for line in capsys.readouterr().err.splitlines() if "validation" in line]
+    assert [line.partition(":")[0] for line in said] == ["epoch 1", "epoch 2"]
+    assert all(", top-3 " in line and ", ce " in line for line in said)
+    assert {path.name[-11:-7] for path in tmp_path.glob("*.params")} == {"0001", "0002", "0003"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--load-epoch=7"], "m-0007.params: expected a checkpoint's parameters; found m-0001"),
+        (["--load-epoch=1", "--network=alexnet", "--image-shape=3,224,224"], "another network"),
+        (["--load-epoch=1", "--num-classes=11"], "give its --num-classes"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_one_line(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    from bench.errors import SpecError  # noqa: PLC0415
+
+    prefix = f"--model-prefix={tmp_path / 'm'}"
+    train(parse([*SYNTHETIC, "--windows=1", prefix]))
+    with pytest.raises(SpecError, match=said) as error:
+        train(parse([*SYNTHETIC, "--windows=1", prefix, *words]))
+    assert "\n" not in str(error.value)
+
+
+def test_the_monitor_prints_norms_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    train(parse([*SYNTHETIC, "--windows=3", "--monitor=2"]))
+    lines = [line for line in capsys.readouterr().err.splitlines() if " batch " in line]
+    norms = [line for line in lines if "images/s" not in line]
+    assert {line.split()[3] for line in norms} == {"2", "4"}
+    first = [line.partition(": ")[0] for line in norms if " batch 2 " in line]
+    assert any(name.endswith("weight") for name in first)
+    assert any(name.endswith("weight gradient") for name in first)
+    assert first[-1].endswith("scores")
+
+
+def test_profiles_are_written_by_rank_and_by_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suffix = tmp_path / "worker.json"
+    trial = tiny(
+        kvstore="dist_sync",
+        devices=2,
+        options=[f"--profile-worker-suffix={suffix}", "--profile-server-suffix=.server-test.json"],
+    )
+    (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
+    root = ROOT
+    servers = sorted(root.glob("rank*_.server-test.json"))
+    try:
+        assert record.status == "ok", record.message
+        assert [path.name for path in servers] == [
+            "rank0_.server-test.json",
+            "rank1_.server-test.json",
+        ]
+        for rank in (0, 1):
+            assert "Convolution" in (tmp_path / f"rank{rank}_worker.json").read_text()
+    finally:
+        for path in servers:
+            path.unlink()
+
+
+@pytest.mark.parametrize("network", ["alexnet", "inception-v3", "tiny"])
+def test_an_image_too_small_for_the_network_is_one_line(network: str) -> None:
+    from bench.errors import SpecError  # noqa: PLC0415
+
+    words = ["--benchmark=1", "--windows=1", "--batch-size=1"]
+    with pytest.raises(SpecError, match=f"image-shape 3,8,8: too small for {network}, whose"):
+        trained(*words, f"--network={network}", "--image-shape=3,8,8")

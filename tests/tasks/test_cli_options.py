@@ -1,0 +1,215 @@
+"""fab's own options: --dry, -h and --help, and the exit code of what it does not know."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from invoke.collection import Collection
+from invoke.config import Config
+from invoke.context import Context
+from invoke.exceptions import Exit
+
+import fabfile
+from tasks import report, results
+from tests.support.commands import fab
+from tests.support.paths import ROOT
+
+FAB = Path(sys.executable).parent / "fab"
+# Nothing that a person made is changed by these.
+READERS = {
+    *("bench.plan", "hosts.logs", "practice.show", "report.baselines", "report.show"),
+    *("report.verify", "results.list", "results.show"),
+}
+
+
+def every_task(collection: Collection, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    yield from ((prefix + name, task) for name, task in collection.tasks.items())
+    for name, inner in collection.collections.items():
+        yield from every_task(inner, f"{prefix}{name}.")
+
+
+TASKS = dict(every_task(fabfile.namespace))
+
+
+def dry() -> Context:
+    return Context(Config(overrides={"run": {"dry": True}}))
+
+
+def positional(task: Any) -> list[str]:
+    return ["anything" for argument in task.get_arguments() if argument.positional]
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_every_task_honors_a_dry_run_or_refuses_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(report, "RUNS", tmp_path)
+    monkeypatch.setattr(results, "RUNS", tmp_path)
+    task = TASKS[name]
+    honors = "dry_run" in {argument.attr_name or argument.name for argument in task.get_arguments()}
+    assert honors == (name.startswith("data.") or name == "results.rm")
+    if honors or name in READERS:
+        return
+    with pytest.raises(Exit) as caught:
+        task.body(dry(), *positional(task))
+    assert caught.value.code == 2
+    assert str(caught.value).startswith("error: --dry (-R): this task has no dry run")
+
+
+def test_a_dry_run_of_results_rm_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    run = tmp_path / "nan"
+    run.mkdir()
+    (run / "records.jsonl").write_text("")
+    TASKS["results.rm"].body(dry(), str(run), yes=True)
+    assert f"would remove {run}" in capsys.readouterr().out
+    assert (run / "records.jsonl").exists()
+    TASKS["results.rm"].body(Context(), str(run), yes=True)
+    assert not run.exists()
+
+
+def test_a_dry_run_of_results_list_keeps_no_catalogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(results, "RUNS", tmp_path)
+    (tmp_path / "nan").mkdir()
+    (tmp_path / "nan" / "records.jsonl").write_text("")
+    TASKS["results.list"].body(dry())
+    assert [one.name for one in tmp_path.iterdir()] == ["nan"]
+    TASKS["results.list"].body(Context())
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_dry_run_of_data_prepare_moves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for name in ("cat", "dog"):
+        (tmp_path / "mine" / name).mkdir(parents=True)
+        for number in range(4):
+            (tmp_path / "mine" / name / f"{number}.jpg").write_bytes(b"\xff\xd8\xff" + bytes(200))
+    before = sorted(tmp_path.rglob("*"))
+    TASKS["data.prepare"].body(dry(), dir=str(tmp_path / "mine"), val_per_class="1")
+    assert capsys.readouterr().out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("words", [("--dry", "smoke"), ("smoke", "-R"), ("-R", "practice.down")])
+def test_a_dry_run_is_refused_wherever_the_option_stands(words: tuple[str, ...]) -> None:
+    done = fab(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "--dry (-R)" in done.stderr
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("option", ["-R", "--dry"])
+def test_a_dry_run_between_a_task_and_its_arguments_is_no_argument(
+    tmp_path: Path, option: str
+) -> None:
+    done = fab("data.sample", option, str(tmp_path / "made"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"would make {tmp_path}")
+    assert fab("data.sample", option).returncode == 2  # not a folder of that name
+    assert not (ROOT / option).exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("data.prepare", "-h"),
+        ("data.prepare", "--help"),
+        ("data.prepare", "folder", "-h"),
+        ("--help", "data.prepare"),
+        ("-h", "data.prepare"),
+    ],
+)
+def test_help_of_a_task_is_printed_wherever_it_is_asked_for(words: tuple[str, ...]) -> None:
+    done = fab(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "data.prepare" in done.stdout.splitlines()[0]
+    assert "--short-edge" in done.stdout
+
+
+def test_no_task_makes_short_options_of_long_ones() -> None:
+    for name, task in TASKS.items():
+        parameters = {one.attr_name or one.name for one in task.get_arguments()}
+        short = {
+            option
+            for one in task.get_arguments()
+            for option in one.names
+            if len(option) == 1 and option not in parameters
+        }
+        assert short == set(), name
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nosuch",),
+        ("--nosuch",),
+        ("--help", "nosuch"),
+        ("nosuch", "-h"),
+        ("--list", "nosuch"),
+        ("report.show", "--nosuch"),
+        ("report.show", "nosuch"),
+        ("data.sample", "-q"),
+        ("results.rm", "--nosuch"),
+        ("bench.sweep",),
+        ("bench.io", "data", "--threads"),
+    ],
+)
+def test_what_fab_does_not_know_ends_with_2_and_one_line(words: tuple[str, ...]) -> None:
+    done = fab(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_setting_that_fab_does_not_know_is_named_without_its_secret() -> None:
+    done = fab("report.show", "env.HF_TOKEN=s3cret")
+    assert (done.returncode, "s3cret" in done.stderr) == (2, False)
+    assert "HF_TOKEN=***" in done.stderr
+
+
+def test_a_packed_run_is_unpacked_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(report, "RUNS", tmp_path)
+    monkeypatch.setattr(results, "RUNS", tmp_path)
+    (tmp_path / "gc").mkdir()
+    (tmp_path / "gc" / "records.jsonl").write_text("{}\n")
+    TASKS["results.pack"].body(Context(), "gc")
+    assert f"{tmp_path}/gc.zip: 1 files" in capsys.readouterr().out
+    TASKS["results.rm"].body(Context(), "gc", yes=True)
+    TASKS["results.unpack"].body(Context(), "gc")
+    assert (tmp_path / "gc" / "records.jsonl").read_text() == "{}\n"
+    with pytest.raises(Exit, match="is there already; unpack it by another name with --run NAME"):
+        TASKS["results.unpack"].body(Context(), "gc")
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("command", ["fab results.list", "python -m im2rec_tools info data"])
+def test_a_closed_standard_output_is_one_line(command: str) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{FAB.parent}/{command} >&-"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: standard output is closed")
+    assert done.stderr.count("\n") == 1
