@@ -24,6 +24,33 @@ def modules() -> list[Path]:
     return [path for name in BELOW for path in sorted((ROOT / name).rglob("*.py"))]
 
 
+def dotted(path: Path) -> str:
+    """The name under which a module of the checkout is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_for_types(node: ast.If | ast.Try) -> bool:
+    """Whether only a type checker reads what stands there."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def imported_at_import(path: Path, known: set[str]) -> set[str]:
+    """The modules of ours that a module imports when it is imported itself."""
+    found: set[str] = set()
+    ahead: list[ast.stmt] = list(ast.parse(path.read_text()).body)
+    while ahead:
+        node = ahead.pop()
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{name.name}" for name in node.names}
+            found |= {name if name in known else node.module for name in names}
+        elif isinstance(node, ast.If | ast.Try) and not is_for_types(node):
+            ahead += [*node.body, *node.orelse]
+    return found & known - {dotted(path)}
+
+
 def imports(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

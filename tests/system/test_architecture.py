@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.sources import BELOW, imports, modules
+from tests.support.sources import BELOW, dotted, imported_at_import, imports, modules
 
 AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage", "mlflow", "tensorboard"}
+FILES = (3, 14)  # of code in a folder, without __init__.py
+TOO_FULL = {"bench": 15, "benchmarks": 15}
+MOST_LINES = 600
 HOSTS = re.compile(r"https?://|--index-url|--find-links|--extra-index-url")
 
 
@@ -48,12 +51,53 @@ def test_the_list_of_tasks_loads_nothing_that_only_some_tasks_need() -> None:
 
 
 def everything() -> list[Path]:
-    return [ROOT / "fabfile.py", *modules(), *sorted((ROOT / "tests").rglob("*.py"))]
+    rest = [path for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    return [ROOT / "fabfile.py", *modules(), *sorted((ROOT / "plots").rglob("*.js")), *rest]
 
 
-def test_no_file_passes_six_hundred_lines() -> None:
-    lengths = {path: len(path.read_text().splitlines()) for path in everything()}
-    assert {str(path): count for path, count in lengths.items() if count > 600} == {}
+def test_folders_and_files_keep_to_their_limits() -> None:
+    """Prints the tree (pytest -s): code files per folder, and the largest file."""
+    folders: dict[str, int] = {}
+    for path in everything():
+        name = str(path.parent.relative_to(ROOT))
+        if path.name != "__init__.py" and name != "." and not name.startswith("tests"):
+            folders[name] = folders.get(name, 0) + 1
+    lengths = {str(path): len(path.read_text().splitlines()) for path in everything()}
+    largest = max(lengths, key=lambda path: lengths[path])
+    for name, count in sorted(folders.items()):
+        print(f"{name:28} {count:2} files")
+    print(f"{largest}: {lengths[largest]} lines")
+    assert {name: count for name, count in lengths.items() if count > MOST_LINES} == {}
+    few, most = FILES
+    full = {name: count for name, count in folders.items() if not few <= count <= most}
+    assert {name: count for name, count in full.items() if count != TOO_FULL.get(name)} == {}
+
+
+def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """The sets of modules that reach each other."""
+
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        ahead = [start]
+        while ahead:
+            new = graph.get(ahead.pop(), set()) - found
+            found |= new
+            ahead += new
+        return found
+
+    below = {name: reached(name) for name in graph}
+    return {
+        frozenset(other for other in below[name] if name in below.get(other, ()))
+        for name in graph
+        if name in below[name]
+    }
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = {dotted(path) for path in modules()}
+    graph = {dotted(path): imported_at_import(path, known) for path in modules()}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
+    assert circles(graph) == set()
 
 
 def pins(lock: str) -> list[str]:
