@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from im2rec_tools.commands.sample import PHOTOGRAPHS, sample, shape_of
+from im2rec_tools.commands.sample import sample
 from im2rec_tools.commands.split import Split
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import recordio
@@ -17,6 +17,7 @@ from im2rec_tools.formats.images import check
 from im2rec_tools.formats.recordio import records, unpack
 from im2rec_tools.formats.tree import classes, sizes
 from im2rec_tools.packing.verify import verify
+from im2rec_tools.sample_images import PHOTOGRAPHS, shape_of
 from tests.support.trees import jpeg, made, snapshot, tree, wanted
 
 
