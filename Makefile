@@ -29,7 +29,7 @@ test-slow:
 	@bin=$$(tools/environment.sh) && "$$bin/bin/python" $(PYTEST) -m slow
 
 fuzz:
-	@bin=$$(tools/environment.sh) && "$$bin/bin/python" -m tests.support.fuzzing \
+	@bin=$$(tools/environment.sh) && "$$bin/bin/python" -m tests.support.fuzz.fuzzer \
 	    --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 exports:

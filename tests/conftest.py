@@ -12,8 +12,8 @@ from hypothesis import settings
 from im2rec_tools.commands.sample import sample
 from launch.practice.cluster import down, missing, up
 from launch.practice.state import Cluster
-from tests.support.jobs import MARK
-from tests.support.trees import made, wanted
+from tests.support.data.trees import made, wanted
+from tests.support.programs.jobs import MARK
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -70,7 +70,7 @@ def browser() -> Iterator["Browser"]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of two networks' points, for the browser."""
-    from tests.support.browsing import reported  # noqa: PLC0415
+    from tests.support.pages.browser import reported  # noqa: PLC0415
 
     return reported(tmp_path_factory.mktemp("run"))
 
@@ -78,7 +78,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def opened(browser: "Browser", report: Path) -> Iterator["Page"]:
     """Its page in Chromium."""
-    from tests.support.browsing import visit  # noqa: PLC0415
+    from tests.support.pages.browser import visit  # noqa: PLC0415
 
     with visit(browser, report / "index.html") as tab:
         yield tab

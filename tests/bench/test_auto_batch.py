@@ -21,7 +21,7 @@ from bench.training.options import parse
 from bench.trial import make
 from launch.auto_batch import Layout
 from launch.hosts import ROOT
-from tests.support.commands import SWEEP, refusal, sweep_file
+from tests.support.programs.commands import SWEEP, refusal, sweep_file
 
 fabfile: Any = _fabfile
 MB = 1_000_000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.notes import Note, NoteKind, as_json, merged, of_json, sentence, text_note, texts
 from results.record import emit, notes_of, parse
-from tests.support.records import record
+from tests.support.runs.records import record
 
 VALUES = st.one_of(
     st.none(),

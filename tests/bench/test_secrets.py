@@ -17,8 +17,8 @@ from launch.job.plan import command_line, plan
 from plots.page.commands import command, title
 from results import record as records
 from results.run_folder import environment_of
-from tests.support.records import record
-from tests.support.scenes import point, run
+from tests.support.runs.records import record
+from tests.support.runs.scenes import point, run
 
 S = "s3cret"
 SWEEP = """

@@ -10,8 +10,8 @@ import fabfile as _fabfile
 from bench.errors import SpecError
 from bench.sweep import SHIPPED, load_sweep, with_fault
 from bench.trial import chosen
-from tests.support.commands import SWEEP, fab, refusal, sweep_file
 from tests.support.paths import ROOT
+from tests.support.programs.commands import SWEEP, fab, refusal, sweep_file
 
 fabfile: Any = _fabfile
 STUDY = load_sweep("seed", engine="fake")

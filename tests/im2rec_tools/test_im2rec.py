@@ -13,8 +13,8 @@ import pytest
 from im2rec_tools import im2rec
 from im2rec_tools.formats.images import check
 from im2rec_tools.formats.recordio import ImageRecord, read_index, records, unpack
+from tests.support.data.trees import encoded, jpeg, pixels, tree
 from tests.support.paths import ROOT
-from tests.support.trees import encoded, jpeg, pixels, tree
 
 ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore"}
 

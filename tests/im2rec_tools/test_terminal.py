@@ -25,9 +25,9 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.terminal import Filter, echo, one_line, printable, said
 from launch.remote.errors import PreflightError
 from tests.support.paths import ROOT
-from tests.support.scenes import point
+from tests.support.runs.scenes import point
+from tests.support.runs.stores import stored
 from tests.support.sources import modules
-from tests.support.stores import stored
 
 # A title, an erased and a forged line, C1, DEL, right-to-left override, a lone surrogate.
 EVIL = "\x1b]0;PWN\x07a\x1b[2K\rb\nall 2 hosts ready\x9b31m\x7f\x08\u202eevil\u2066\ud800\u2028c"

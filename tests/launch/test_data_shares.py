@@ -26,8 +26,8 @@ from launch.job.monitor import Deadlines
 from launch.remote.errors import LaunchError, PreflightError
 from launch.transport.line import here
 from tasks.hosts import show
-from tests.support.jobs import left_over, measured, tiny
-from tests.support.trees import made, tree, wanted
+from tests.support.data.trees import made, tree, wanted
+from tests.support.programs.jobs import left_over, measured, tiny
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 

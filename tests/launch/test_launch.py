@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from launch.hosts import ROOT
-from tests.support.hostile import ARRIVES, HOSTILE, hostile_words
-from tests.support.jobs import agents, left_over, pid_of, until
-from tests.support.launching import ended
-from tests.support.launching import launching as launching_with
+from tests.support.fuzz.hostile import ARRIVES, HOSTILE, hostile_words
+from tests.support.programs.jobs import agents, left_over, pid_of, until
+from tests.support.programs.launcher import ended
+from tests.support.programs.launcher import launching as launching_with
 
 SLEEP = ("sleep", "60")
 pytestmark = pytest.mark.program
@@ -208,7 +208,7 @@ def test_a_secret_that_is_only_named_is_on_no_command_line(
 
 @pytest.mark.mxnet
 def test_a_job_of_mxnet_trains_in_step_and_ends(tmp_path: Path) -> None:
-    script = str(ROOT / "tests" / "support" / "upstream_style.py")
+    script = str(ROOT / "tests" / "support" / "training" / "upstream_style.py")
     code, lines, said = launched(tmp_path, "-n", "2", "-s", "1", sys.executable, script, "a b")
     assert (code, said) == (0, "")
     heard = {

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from launch.push import Moved, contents, in_tree
 from launch.remote.errors import LaunchError
-from tests.support.jobs import agents
-from tests.support.pushes import pushed, tree_of, written
+from tests.support.hosts.pushes import pushed, tree_of, written
+from tests.support.programs.jobs import agents
 
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)
 SURROGATES = st.binary(min_size=1, max_size=255).map(os.fsdecode)

@@ -16,8 +16,8 @@ from launch.push import push, side_by_side
 from launch.remote.errors import LaunchError
 from launch.transport.line import here
 from launch.transport.protocol import MOST_LINE
-from tests.support.jobs import agents
-from tests.support.pushes import MB, host, on_a_disk_of_its_own, pushed, tree_of, written
+from tests.support.hosts.pushes import MB, host, on_a_disk_of_its_own, pushed, tree_of, written
+from tests.support.programs.jobs import agents
 
 pytestmark = pytest.mark.program
 
@@ -137,7 +137,7 @@ import sys, launch.remote.receiver
 from launch.remote.errors import LaunchError
 from launch.transport import here
 from pathlib import Path
-from tests.support.pushes import pushed, tree_of
+from tests.support.hosts.pushes import pushed, tree_of
 try:
     print(pushed(tree_of(Path(sys.argv[1])), Path(sys.argv[2])).total)
 except LaunchError as error:

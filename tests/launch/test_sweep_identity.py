@@ -12,10 +12,10 @@ import launch.sweep
 from bench.trial import Trial
 from launch.hosts import rehearse
 from results.store import read
-from tests.support.commands import POINT, SWEEP, fab, sweep_file
-from tests.support.jobs import measured, trial
+from tests.support.data.trees import made, tree, wanted
 from tests.support.paths import ROOT
-from tests.support.trees import made, tree, wanted
+from tests.support.programs.commands import POINT, SWEEP, fab, sweep_file
+from tests.support.programs.jobs import measured, trial
 
 pytestmark = pytest.mark.program
 

@@ -9,8 +9,8 @@ import pytest
 from launch.hosts import this_machine
 from launch.sweep import Point, identity, shuffled
 from results.store import read, read_json
-from tests.support.commands import SWEEP, fab, sweep_file
-from tests.support.jobs import trial
+from tests.support.programs.commands import SWEEP, fab, sweep_file
+from tests.support.programs.jobs import trial
 
 FOUR = [trial(devices=devices) for devices in (1, 2, 4, 8)]
 POINTS = "[[points]]\nkvstore = 'dist_sync'\ndevices = [1, 2, 3, 4, 5, 6]\n"

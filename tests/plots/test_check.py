@@ -11,8 +11,8 @@ from results.integrity import digest
 from results.run import load
 from tasks.report import costs_of
 from tasks.verify import verified
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 
 @pytest.fixture

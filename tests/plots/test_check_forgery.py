@@ -25,9 +25,9 @@ from results.integrity import digest
 from results.run import load, with_baseline
 from tasks.report import costs_of
 from tasks.verify import verified
-from tests.support.commands import refusal
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.programs.commands import refusal
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 fabfile: Any = _fabfile
 Forgery = Callable[[Path], object]

@@ -16,7 +16,7 @@ from plots.format import fenced, in_cell, in_line
 from plots.markdown import document
 from plots.results_csv import cell, frame, sheet
 from results.integrity.digest import FORMAT, report_format
-from tests.support.scenes import MACHINE, point, run
+from tests.support.runs.scenes import MACHINE, point, run
 
 EVIL = (
     "<img src=x onerror=PWN()>\n\n# PWN heading\n\n~~~\n```\n[PWN](javascript:x) ![PWN](http://x/y)"

@@ -29,9 +29,9 @@ from results.scaling import scaling
 from tasks.report import costs_of
 from tasks.verify import verified
 from tests.support.goldens import assert_golden
-from tests.support.records import record
-from tests.support.scenes import point, published, run, three
-from tests.support.stores import stored
+from tests.support.runs.records import record
+from tests.support.runs.scenes import point, published, run, three
+from tests.support.runs.stores import stored
 
 HUNG: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4, "status": "hung"}
 

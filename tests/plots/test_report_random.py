@@ -23,10 +23,10 @@ from results.comparison.compare import compare, like, paired
 from results.run import Run
 from tasks.bench import bench_sweep
 from tasks.report import report_build, report_show
-from tests.support.commands import refusal, sweep_file
-from tests.support.random_runs import run_at_random
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.programs.commands import refusal, sweep_file
+from tests.support.runs.random_runs import run_at_random
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 PARTS, PICTURES = 10, 6
 

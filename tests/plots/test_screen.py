@@ -13,8 +13,8 @@ from plots.screen import SweepScreen
 from plots.workers import standings
 from results.progress import Glimpse, Standing
 from results.record import Identity, Started
-from tests.support.jobs import trial
-from tests.support.records import record
+from tests.support.programs.jobs import trial
+from tests.support.runs.records import record
 
 TWO = """\
 tiny dist_sync x2: 201 images/s

@@ -14,7 +14,7 @@ from plots.settings import common, own
 from plots.tables.scaling import header, show, table
 from results.cost.cost import NO_COSTS
 from results.run import Run
-from tests.support.scenes import point, run, three
+from tests.support.runs.scenes import point, run, three
 
 # A table's own columns and the words above it have these.
 ELSEWHERE = {"network", "num_layers", "mode", "kvstore", "device", "devices", "batch_per_device"}

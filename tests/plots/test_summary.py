@@ -8,8 +8,8 @@ from results.record import Record
 from results.run import with_baseline
 from results.scaling import scaling
 from tests.support.goldens import assert_golden
-from tests.support.records import record
-from tests.support.scenes import emulated, point, published, run, three
+from tests.support.runs.records import record
+from tests.support.runs.scenes import emulated, point, published, run, three
 
 DIST: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4}
 

@@ -8,7 +8,7 @@ from plots.tables.scaling import notes
 from results.rates import ASSUMED_DRIFT, rate, reach
 from results.record import Record
 from results.scaling import scaling
-from tests.support.records import record
+from tests.support.runs.records import record
 
 LEVELS = (1.0, 1.01, 0.99)
 

@@ -21,7 +21,7 @@ from results.run import load
 from results.scaling import scaling
 from results.store import Unread
 from tests.support.paths import ROOT
-from tests.support.records import record
+from tests.support.runs.records import record
 
 
 def several(count: int = 4) -> list[Record]:

@@ -22,8 +22,8 @@ from results.exports.windows import series
 from results.integrity.catalog import entry
 from results.repeat import measured
 from results.run import load
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 fabfile: Any = _fabfile
 

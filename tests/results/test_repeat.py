@@ -9,7 +9,7 @@ from bench.statistics.confidence import Numbers
 from results.record import Rank
 from results.repeat import Straggler, stragglers
 from results.scaling import scaling
-from tests.support.records import record
+from tests.support.runs.records import record
 
 RUNS = 2000
 

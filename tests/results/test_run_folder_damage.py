@@ -21,8 +21,8 @@ from results.integrity.catalog import INDEX, catalogue, entry
 from results.reader import reading
 from results.run_folder import hosts_of, lines_of
 from results.store import Store, read_json
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from results.rates import ASSUMED_SCATTER, rate, rate_of, ratio
 from results.scaling import scaling
 from results.windows import job_windows
-from tests.support.records import PUBLISHED, points, record
+from tests.support.runs.records import PUBLISHED, points, record
 
 
 def test_a_window_lasts_as_long_as_its_slowest_rank() -> None:

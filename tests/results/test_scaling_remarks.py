@@ -11,7 +11,7 @@ import pytest
 from bench.notes import Note, NoteKind
 from results.record import Record
 from results.scaling import scaling
-from tests.support.records import record
+from tests.support.runs.records import record
 
 # Examples or images per second as logs of others have them: their first windows are slow.
 HOROVOD_32 = [952.0, 2687.0, 22244.0, 21021.0, 21819.0]

@@ -14,9 +14,9 @@ from results.record import Record
 from results.run import load
 from results.scaling import ScalingRow, against_chosen, scaling
 from results.speedup import choice
-from tests.support.commands import fab
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.programs.commands import fab
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 
 def point(kvstore: str, devices: int, seconds: float, **fields: Any) -> Record:

@@ -14,7 +14,7 @@ from results.errors import StoreError
 from results.record import Identity, Rank, emit, parse
 from results.run import load
 from results.store import Store, read
-from tests.support.stores import RANK, record, stored
+from tests.support.runs.stores import RANK, record, stored
 
 ranks = st.builds(
     Rank,

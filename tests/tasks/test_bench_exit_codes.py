@@ -11,9 +11,9 @@ from invoke.tasks import Task
 from results.record import emit
 from tasks.bench import bench_sweep
 from tasks.report import report_build, report_show
-from tests.support.commands import POINT, SWEEP, refusal, sweep_file
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.programs.commands import POINT, SWEEP, refusal, sweep_file
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 
 @pytest.mark.program

@@ -14,9 +14,9 @@ import tasks.bench
 from im2rec_tools.cli import load
 from im2rec_tools.commands import NAMES
 from tasks import data
-from tests.support.commands import POINT, SWEEP, fab, refusal, sweep_file
+from tests.support.data.trees import made, tree
 from tests.support.paths import ROOT
-from tests.support.trees import made, tree
+from tests.support.programs.commands import POINT, SWEEP, fab, refusal, sweep_file
 
 # Invoke types a task as the function it wraps.
 fabfile: Any = _fabfile

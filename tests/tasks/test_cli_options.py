@@ -14,8 +14,8 @@ from invoke.exceptions import Exit
 
 import fabfile
 from tasks import report, results
-from tests.support.commands import fab
 from tests.support.paths import ROOT
+from tests.support.programs.commands import fab
 
 FAB = Path(sys.executable).parent / "fab"
 # Nothing that a person made is changed by these.

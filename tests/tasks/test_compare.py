@@ -9,10 +9,10 @@ from invoke.context import Context
 
 import tasks.compare
 import tasks.report
-from tests.support.commands import fab, refusal
-from tests.support.comparisons import quiet
 from tests.support.paths import ROOT
-from tests.support.stores import stored
+from tests.support.programs.commands import fab, refusal
+from tests.support.runs.comparisons import quiet
+from tests.support.runs.stores import stored
 
 # Invoke types a task as the function it wraps.
 commands: Any = tasks.compare

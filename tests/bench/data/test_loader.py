@@ -11,8 +11,8 @@ from bench.data.partition import all_of, portion
 from bench.errors import SpecError
 from bench.training.options import Options, parse
 from im2rec_tools.formats.recordio import ImageRecord, pack
-from tests.support.shards import write
-from tests.support.trees import encoded, jpeg, pixels
+from tests.support.data.shards import write
+from tests.support.data.trees import encoded, jpeg, pixels
 
 pytestmark = pytest.mark.mxnet
 

@@ -15,9 +15,9 @@ from bench.errors import SpecError
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import read_record, unpack
 from im2rec_tools.packing import manifest
+from tests.support.data.shards import write
+from tests.support.data.trees import made, tree
 from tests.support.paths import ROOT
-from tests.support.shards import write
-from tests.support.trees import made, tree
 
 
 @pytest.fixture(scope="module")

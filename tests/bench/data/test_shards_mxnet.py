@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from im2rec_tools.commands.join_index import COMMAND as JOIN
 from im2rec_tools.commands.pack import COMMAND as PACK
 from im2rec_tools.formats.recordio import headers, unpack
-from tests.support.shards import payloads_of_a_file, write
-from tests.support.trees import lines, tree
+from tests.support.data.shards import payloads_of_a_file, write
+from tests.support.data.trees import lines, tree
 
 pytestmark = [pytest.mark.mxnet, pytest.mark.pythons]
 

@@ -14,8 +14,8 @@ from bench.data.transforms import changed
 from bench.errors import SpecError
 from bench.training.options import Options, parse
 from im2rec_tools.formats.recordio import ImageRecord, pack
-from tests.support.shards import write
-from tests.support.trees import jpeg
+from tests.support.data.shards import write
+from tests.support.data.trees import jpeg
 
 _SIZE = (40, 48)
 

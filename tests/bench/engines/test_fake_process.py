@@ -13,7 +13,7 @@ import pytest
 from bench.engines import fake
 from bench.engines.fake_process import Noise, _seconds, factors, shared_factors
 from bench.trial import Trial
-from tests.support.jobs import measured, trial
+from tests.support.programs.jobs import measured, trial
 
 SOME = Noise(within=0.02, correlation=0.4, between=0.03)
 

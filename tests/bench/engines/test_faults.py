@@ -22,7 +22,16 @@ from launch.job.monitor import Watch
 from launch.job.plan import plan
 from launch.job.run import run
 from launch.remote.agent import free_port
-from tests.support.jobs import SHORT, agents, disturbed, left_over, measured, pid_of, running, trial
+from tests.support.programs.jobs import (
+    SHORT,
+    agents,
+    disturbed,
+    left_over,
+    measured,
+    pid_of,
+    running,
+    trial,
+)
 
 HERE = this_machine().name
 

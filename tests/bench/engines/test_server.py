@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from launch.hosts import ROOT
-from tests.support.workers import weights
+from tests.support.training.workers import weights
 
 pytestmark = [pytest.mark.mxnet, pytest.mark.program]
 # MXNet's own server, and workers that send it what it expects.

@@ -20,7 +20,7 @@ from launch.hosts import ROOT
 from launch.job import monitor
 from launch.job.monitor import Deadlines
 from results.record import Record
-from tests.support.intruders import (
+from tests.support.hosts.intruders import (
     OPTIMIZER,
     PROFILER,
     Payload,
@@ -30,7 +30,7 @@ from tests.support.intruders import (
     pickled,
     send,
 )
-from tests.support.jobs import disturbed, left_over, pid_of, running, tiny, trial, until
+from tests.support.programs.jobs import disturbed, left_over, pid_of, running, tiny, trial, until
 
 pytestmark = [pytest.mark.mxnet, pytest.mark.program]
 KEY = b"secret"

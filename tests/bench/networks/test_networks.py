@@ -23,7 +23,7 @@ from bench.trial import make
 from launch.remote.code_hash import code_hash
 from results.comparison.differences import unlike
 from results.record import Record
-from tests.support.comparisons import quiet, run
+from tests.support.runs.comparisons import quiet, run
 
 pytestmark = pytest.mark.mxnet
 

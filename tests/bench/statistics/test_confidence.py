@@ -12,7 +12,7 @@ from bench.statistics.stopping_rule import good_enough, looks_at
 from benchmarks.coverage import KINDS, simulate
 from results.rates import ASSUMED_SCATTER, Rate, Ratio, rate, ratio
 from results.record import Record
-from tests.support.records import record
+from tests.support.runs.records import record
 
 _MOST_WINDOWS = 60
 _LOOKS = [count for count in range(_MOST_WINDOWS) if looks_at(count)]

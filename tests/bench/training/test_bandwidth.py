@@ -19,7 +19,7 @@ from plots.results_csv import frame
 from plots.tables.scaling import cells
 from results.scaling import mb_per_second, scaling
 from tasks.verify import verified
-from tests.support.jobs import measured
+from tests.support.programs.jobs import measured
 
 fabfile: Any = _fabfile
 

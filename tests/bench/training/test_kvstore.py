@@ -11,8 +11,8 @@ from bench.errors import SpecError
 from bench.training.options import parse
 from bench.trial import make
 from launch.job.monitor import Deadlines
-from tests.support.jobs import measured
 from tests.support.paths import ROOT
+from tests.support.programs.jobs import measured
 
 WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --gc-type 2bit"
 # Each push adds 0.3 to what was left; the store, that has no optimiser, keeps what arrives.

@@ -8,7 +8,7 @@ from bench.notes import NoteKind
 from launch.job.monitor import Deadlines
 from results.record import Record
 from results.scaling import scaling
-from tests.support.jobs import measured, tiny, trial
+from tests.support.programs.jobs import measured, tiny, trial
 
 
 @pytest.mark.mxnet

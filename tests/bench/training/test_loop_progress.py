@@ -13,7 +13,7 @@ from bench.training import loop, validation
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.worker import gradients
-from tests.support.workers import SYNTHETIC, photos, trained
+from tests.support.training.workers import SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
 LINE = r"rank 0 epoch (\d+) batch (\d+): ([\d.]+) images/s on this worker"

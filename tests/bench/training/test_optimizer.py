@@ -13,8 +13,8 @@ from bench.training.optimizer import OPTIMIZERS, UNFIT, Schedule, constant, epoc
 from bench.training.options import parse
 from bench.training.worker import build, slice_of, step
 from launch.job.monitor import Deadlines
-from tests.support.jobs import measured, tiny
-from tests.support.workers import SMALL, SYNTHETIC, photos, weights
+from tests.support.programs.jobs import measured, tiny
+from tests.support.training.workers import SMALL, SYNTHETIC, photos, weights
 
 
 @pytest.mark.mxnet

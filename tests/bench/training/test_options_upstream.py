@@ -8,7 +8,7 @@ from bench.errors import SpecError
 from bench.sweep import load_sweep
 from bench.training.options import parse
 from bench.trial import Trial, make
-from tests.support.upstream import UPSTREAM
+from tests.support.training.upstream import UPSTREAM
 
 BASE = ["--data-train", "t.rec"]
 

@@ -10,7 +10,7 @@ import pytest
 from bench.errors import SpecError
 from bench.training.options import Options, parse
 from launch.job.monitor import Deadlines
-from tests.support.jobs import measured, tiny
+from tests.support.programs.jobs import measured, tiny
 
 pytestmark = pytest.mark.mxnet
 WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --image-shape 3,32,32 --wd 0.01"

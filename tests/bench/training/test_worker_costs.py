@@ -13,7 +13,7 @@ from bench.errors import SpecError
 from bench.training.options import parse
 from bench.trial import OF_FIELDS, make
 from launch.hosts import ROOT
-from tests.support.workers import SYNTHETIC, trained
+from tests.support.training.workers import SYNTHETIC, trained
 
 WORDS = [*SYNTHETIC, "--windows=2", "--steps-per-window=3"]
 COSTS = "--costs=upstream"

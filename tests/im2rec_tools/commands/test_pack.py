@@ -15,8 +15,8 @@ from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recordio import headers, read_index, records, unpack
 from im2rec_tools.packing import manifest
-from tests.support.datasets import entries_of, listed, pack
-from tests.support.trees import encoded, jpeg, lines, tree
+from tests.support.data.datasets import entries_of, listed, pack
+from tests.support.data.trees import encoded, jpeg, lines, tree
 
 pytestmark = pytest.mark.program
 

@@ -18,7 +18,7 @@ from im2rec_tools.formats.recordio import records, unpack
 from im2rec_tools.formats.tree import classes, sizes
 from im2rec_tools.packing.verify import verify
 from im2rec_tools.sample_images import PHOTOGRAPHS, shape_of
-from tests.support.trees import jpeg, made, snapshot, tree, wanted
+from tests.support.data.trees import jpeg, made, snapshot, tree, wanted
 
 
 def test_the_sample_has_ten_classes_and_700_photographs(tmp_path: Path) -> None:

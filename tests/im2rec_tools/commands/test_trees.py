@@ -15,8 +15,8 @@ from im2rec_tools.commands.val_tree import COMMAND as VAL_TREE
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import held
 from im2rec_tools.formats.tree import classes, sizes
-from tests.support.datasets import validation
-from tests.support.trees import lines, snapshot, tree
+from tests.support.data.datasets import validation
+from tests.support.data.trees import lines, snapshot, tree
 
 
 def test_the_split_is_seeded_disjoint_and_done_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from im2rec_tools.commands.join_index import COMMAND as JOIN
 from im2rec_tools.commands.pack import COMMAND as PACK
 from im2rec_tools.commands.verify import COMMAND as VERIFY
 from im2rec_tools.errors import DataError
-from tests.support.trees import lines, tree
+from tests.support.data.trees import lines, tree
 
 
 def test_every_bad_shard_is_reported_not_only_the_first(tmp_path: Path) -> None:

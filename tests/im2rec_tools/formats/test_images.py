@@ -20,7 +20,7 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.formats.images import check, encode, size_of
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.recordio import aligned_magic, in_one_part
-from tests.support.trees import jpeg, pixels
+from tests.support.data.trees import jpeg, pixels
 
 
 def test_larger_images_are_scaled_down_and_smaller_ones_kept() -> None:

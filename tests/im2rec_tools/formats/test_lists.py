@@ -12,7 +12,7 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.tree import walk
-from tests.support.trees import lines, tree
+from tests.support.data.trees import lines, tree
 
 paths = (
     st.text(st.characters(codec="utf-8", exclude_characters="\0\t\n\r"), min_size=1)

@@ -16,7 +16,7 @@ from im2rec_tools.formats.recordio import (
     records,
     unpack,
 )
-from tests.support.shards import payloads_of_a_file, write
+from tests.support.data.shards import payloads_of_a_file, write
 
 
 @given(contents=payloads_of_a_file)

@@ -18,10 +18,10 @@ from im2rec_tools.commands.pack import COMMAND as PACK
 from im2rec_tools.commands.prepare import COMMAND as PREPARE
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.tars import Member, members, read_at
-from tests.support.datasets import inner, tar_of_tars, untar
-from tests.support.jobs import until
+from tests.support.data.datasets import inner, tar_of_tars, untar
+from tests.support.data.trees import jpeg, lines, tree
 from tests.support.paths import ROOT
-from tests.support.trees import jpeg, lines, tree
+from tests.support.programs.jobs import until
 
 FORMATS = {"gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT, "ustar": tarfile.USTAR_FORMAT}
 

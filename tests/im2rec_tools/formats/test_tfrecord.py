@@ -17,7 +17,7 @@ from im2rec_tools.formats.crc32c import joined
 from im2rec_tools.formats.recordio import records, unpack
 from im2rec_tools.formats.tfrecord import Example
 from im2rec_tools.packing.verify import verify
-from tests.support.trees import jpeg, lines, made, tree
+from tests.support.data.trees import jpeg, lines, made, tree
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6))

@@ -18,10 +18,10 @@ import pytest
 
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.lists import Entry
-from tests.support.datasets import listed, pack
-from tests.support.jobs import left_over, until
+from tests.support.data.datasets import listed, pack
+from tests.support.data.trees import jpeg, tree
 from tests.support.paths import ROOT
-from tests.support.trees import jpeg, tree
+from tests.support.programs.jobs import left_over, until
 
 pytestmark = pytest.mark.program
 

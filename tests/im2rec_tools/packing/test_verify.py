@@ -19,7 +19,7 @@ from im2rec_tools.formats.tars import members
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.verify import verify
 from im2rec_tools.words import brief, number, quoted
-from tests.support.trees import jpeg, made, tree
+from tests.support.data.trees import jpeg, made, tree
 
 
 def part(kind: int, data: bytes) -> bytes:

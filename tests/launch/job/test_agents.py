@@ -12,7 +12,7 @@ import launch.job.monitor
 from launch.hosts import rehearse, this_machine
 from launch.job.monitor import Deadlines
 from results.record import Record, Started
-from tests.support.jobs import agents, disturbed, left_over, running, trial, until
+from tests.support.programs.jobs import agents, disturbed, left_over, running, trial, until
 
 HERE = this_machine().name
 pytestmark = pytest.mark.program

@@ -33,9 +33,9 @@ from launch.transport.line import FLAGS, LOADER, Start, here, sources
 from launch.transport.ssh import SshLine
 from results.record import Record
 from results.store import Store
-from tests.support.agents import Talk, printed
-from tests.support.jobs import left_over, tiny, trial
-from tests.support.liar import React, line, start_with
+from tests.support.hosts.agents import Talk, printed
+from tests.support.hosts.liar import React, line, start_with
+from tests.support.programs.jobs import left_over, tiny, trial
 
 pytestmark = pytest.mark.program
 HOSTS = rehearse(2, 1)

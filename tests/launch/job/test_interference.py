@@ -24,8 +24,8 @@ from plots.summary import paragraph
 from plots.tables.scaling import markdown
 from results.record import emit, parse
 from results.run import load
-from tests.support.agents import Talk
-from tests.support.jobs import measured, tiny, trial
+from tests.support.hosts.agents import Talk
+from tests.support.programs.jobs import measured, tiny, trial
 
 QUIET = Counted(at=100.0, machine="m", cores=4, busy=50.0, ours=20.0, clock=3.4)
 BUSY = "while True: pass"

@@ -23,9 +23,9 @@ from launch.job.run import run
 from results import run_folder
 from results.store import read
 from results.worker_log import heard, rank_of
-from tests.support.commands import refusal
-from tests.support.jobs import measured, trial
 from tests.support.paths import ROOT
+from tests.support.programs.commands import refusal
+from tests.support.programs.jobs import measured, trial
 
 fabfile: Any = _fabfile
 HERE = this_machine()

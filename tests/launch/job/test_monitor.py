@@ -7,7 +7,7 @@ from bench.notes import Note, NoteKind
 from launch.hosts import pretend
 from launch.job.monitor import Deadlines, Verdict, Watch
 from launch.job.plan import plan
-from tests.support.jobs import trial
+from tests.support.programs.jobs import trial
 
 WORKERS = ("worker-0", "worker-1")
 

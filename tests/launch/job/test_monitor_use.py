@@ -17,9 +17,9 @@ from launch.job.plan import plan
 from launch.job.progress import glimpse
 from launch.job.validity import judge
 from launch.remote.telemetry import Gpus
-from tests.support.agents import Talk
-from tests.support.host_reports import smi
-from tests.support.jobs import measured, trial
+from tests.support.hosts.agents import Talk
+from tests.support.hosts.host_reports import smi
+from tests.support.programs.jobs import measured, trial
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from launch.job.monitor import Seen
 from launch.job.plan import plan
 from launch.job.validity import _data, _doubts, judge
 from results.record import Started
-from tests.support.jobs import left_over, measured, running, trial
+from tests.support.programs.jobs import left_over, measured, running, trial
 
 pytestmark = pytest.mark.program
 

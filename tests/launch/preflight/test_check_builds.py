@@ -19,8 +19,8 @@ from launch.job.plan import plan
 from results.comparison.ab import sides
 from results.errors import StoreError
 from results.record import Identity, Rank, Record
-from tests.support.commands import fab, refusal, sweep_file
-from tests.support.jobs import measured, tiny, trial
+from tests.support.programs.commands import fab, refusal, sweep_file
+from tests.support.programs.jobs import measured, tiny, trial
 
 fabfile: Any = _fabfile
 SWEEP = """

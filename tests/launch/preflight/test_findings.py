@@ -10,7 +10,7 @@ from launch.hosts import Host
 from launch.preflight.findings import Examined, Wanted, marked, no_code, notes, problems
 from launch.preflight.table import lines, show
 from launch.transport.line import FLAGS, LOADER, sources
-from tests.support.host_reports import FIT
+from tests.support.hosts.host_reports import FIT
 
 H200 = {"index": "0", "name": "NVIDIA H200", "compute_cap": "9.0"}
 T4 = {"index": "0", "name": "Tesla T4", "compute_cap": "7.5"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from launch.transport.line import LOADER, closure, sources
-from tests.support.agents import Talk, printed
+from tests.support.hosts.agents import Talk, printed
 from tests.support.paths import ROOT
 from tests.support.sources import imports
 

@@ -16,7 +16,7 @@ from launch.remote.machine import variables
 from launch.sweep import Where, points, sweep
 from launch.transport.line import here
 from results.store import Store
-from tests.support.jobs import trial
+from tests.support.programs.jobs import trial
 
 
 def test_only_variables_that_a_job_reads_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ from launch.remote.errors import LaunchError, ProtocolError
 from launch.remote.files import entries
 from launch.remote.receiver import _SHAPES, Master, Receiver
 from launch.transport.line import FLAGS, LOADER, Start, here, sources
-from tests.support.liar import line, mutated, spoiled, start_with
-from tests.support.pushes import host, pushed, tree_of, written
+from tests.support.hosts.liar import line, mutated, spoiled, start_with
+from tests.support.hosts.pushes import host, pushed, tree_of, written
 
 pytestmark = pytest.mark.program
 NOBODY = pwd.getpwnam("nobody").pw_uid

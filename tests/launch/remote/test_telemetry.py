@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from launch.remote.telemetry import Gpus, Power, Rapl, used, watts, zones
-from tests.support.host_reports import smi
-from tests.support.jobs import measured, trial
+from tests.support.hosts.host_reports import smi
+from tests.support.programs.jobs import measured, trial
 
 # As two processors with memory tell it; psys holds all, core is a part of its package.
 NAMES = {

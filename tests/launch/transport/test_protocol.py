@@ -26,9 +26,9 @@ from launch.remote.errors import LaunchError, ProtocolError
 from launch.transport.client import Flow, Talk
 from launch.transport.line import split
 from launch.transport.protocol import ANSWERS, RECEIVER, AgentMessages, Noise, answer, decoded
-from tests.support.host_reports import FIT
-from tests.support.jobs import trial
-from tests.support.liar import line, mutated, spoiled, start_with
+from tests.support.hosts.host_reports import FIT
+from tests.support.hosts.liar import line, mutated, spoiled, start_with
+from tests.support.programs.jobs import trial
 
 TRIAL = trial(devices_per_host=1)
 HOSTS = rehearse(2, 1)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from plots.figures.axes import decimals
 from plots.figures.labels import balanced
-from tests.support.figures import panels, texts
-from tests.support.records import record
-from tests.support.scenes import point, published, run, three
+from tests.support.pages.figures import panels, texts
+from tests.support.runs.records import record
+from tests.support.runs.scenes import point, published, run, three
 
 
 def test_the_other_runs_lines_end_with_its_name() -> None:

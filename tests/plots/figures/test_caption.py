@@ -3,7 +3,7 @@
 import dataclasses
 
 from plots.figures.caption import footer
-from tests.support.scenes import point, published, run, three
+from tests.support.runs.scenes import point, published, run, three
 
 
 def test_a_footer_says_hardware_stores_batches_repeats_date_and_commit() -> None:

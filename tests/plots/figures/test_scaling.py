@@ -18,10 +18,10 @@ from plots.figures.model import crosses, lines, picture
 from plots.figures.scaling import draw, save
 from results.record import Record
 from results.scaling import scaling
-from tests.support.figures import panels, texts
 from tests.support.goldens import assert_golden
-from tests.support.records import record
-from tests.support.scenes import emulated, point, published, run, three
+from tests.support.pages.figures import panels, texts
+from tests.support.runs.records import record
+from tests.support.runs.scenes import emulated, point, published, run, three
 
 DIST: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4}
 

@@ -14,10 +14,10 @@ from plots.page.commands import command, title
 from plots.page.page import page
 from results.run import load
 from tasks.cluster import words_of
-from tests.support.commands import SWEEP, fab, sweep_file
-from tests.support.pages import details, run_of
+from tests.support.pages.pages import details, run_of
 from tests.support.paths import ROOT
-from tests.support.records import record
+from tests.support.programs.commands import SWEEP, fab, sweep_file
+from tests.support.runs.records import record
 
 # Invoke types a task as the function it wraps.
 fabfile: Any = _fabfile

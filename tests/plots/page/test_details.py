@@ -11,10 +11,10 @@ from plots.page.details import even, extremes, ranks, spread
 from plots.page.facts import facts, hosts
 from plots.page.page import page
 from results.run import Run, load
-from tests.support.pages import pace, run_of
+from tests.support.pages.pages import pace, run_of
 from tests.support.paths import ROOT
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 numbers = st.lists(st.floats(0.001, 1e3), min_size=1, max_size=300)
 

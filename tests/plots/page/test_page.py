@@ -16,10 +16,10 @@ from results.record import Identity, Record
 from results.repeat import Measured
 from results.run import Run, load
 from results.scaling import rows_of
-from tests.support.pages import HOSTILE, block, details, hostile, pace, run_of
+from tests.support.pages.pages import HOSTILE, block, details, hostile, pace, run_of
 from tests.support.paths import ROOT
-from tests.support.records import points, record
-from tests.support.stores import stored
+from tests.support.runs.records import points, record
+from tests.support.runs.stores import stored
 
 DEMO = ROOT / "docs" / "runs" / "demo"
 

@@ -24,8 +24,8 @@ from results.scaling import ScalingRow, against_chosen, scaling
 from results.speedup import choice
 from tests.support.goldens import assert_golden
 from tests.support.paths import ROOT
-from tests.support.records import PUBLISHED, points, record
-from tests.support.stores import stored
+from tests.support.runs.records import PUBLISHED, points, record
+from tests.support.runs.stores import stored
 
 CONTRACT = (
     "network,mode,kvstore,dtype,devices,hosts,devices_per_host,batch_per_device,worker_batch,"

@@ -14,7 +14,7 @@ from plots.tables.scaling import MARK, cells, markdown
 from results.record import Record
 from results.run import Run
 from results.scaling import scaling
-from tests.support.scenes import point, run
+from tests.support.runs.scenes import point, run
 
 NONE = "The records themselves give no cause for doubt."
 HOST = {"host": "vm"}

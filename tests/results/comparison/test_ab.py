@@ -13,9 +13,9 @@ from bench.engines.fake_process import Noise, factors
 from bench.errors import SpecError
 from bench.trial import changed
 from results.comparison.ab import Effect, differences, effect, noise, runs, sentence, smallest
-from tests.support.commands import fab, refusal, sweep_file
-from tests.support.jobs import trial
 from tests.support.paths import ROOT
+from tests.support.programs.commands import fab, refusal, sweep_file
+from tests.support.programs.jobs import trial
 
 fabfile: Any = _fabfile
 BLOCKS = 8

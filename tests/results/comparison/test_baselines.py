@@ -7,8 +7,8 @@ import pytest
 from results.comparison.baselines import keep, names, opened, remove, told
 from results.errors import StoreError
 from results.run import load
-from tests.support.comparisons import quiet
-from tests.support.stores import stored
+from tests.support.runs.comparisons import quiet
+from tests.support.runs.stores import stored
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from results.errors import StoreError
 from results.record import Record
 from results.run import Run
 from results.scaling import scaling
-from tests.support.comparisons import quiet, run
 from tests.support.paths import GOLDEN
-from tests.support.records import record
+from tests.support.runs.comparisons import quiet, run
+from tests.support.runs.records import record
 
 KEPT = GOLDEN / "compare.md"
 MIRRORED = {"improved": "regressed", "lost": "new"}

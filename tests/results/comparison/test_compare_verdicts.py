@@ -14,7 +14,7 @@ from results.comparison.compare import beyond, chance, compare, judged, of_chang
 from results.rates import ASSUMED_SCATTER, Rate
 from results.run import Run
 from results.scaling import ScalingRow
-from tests.support.records import record
+from tests.support.runs.records import record
 
 REPEATS = (2, 3, 5)
 NORMAL = NOISES["normal 1.5 %"]

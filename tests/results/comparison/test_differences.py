@@ -5,7 +5,7 @@ from typing import Any
 
 from results.comparison.differences import Unlike, unlike
 from results.record import Record
-from tests.support.comparisons import quiet, run
+from tests.support.runs.comparisons import quiet, run
 
 MACHINE = {"processor": "P1", "cores": 4, "memory_gib": 8, "mxnet": "1.9.1", "python": "3.11.7"}
 

@@ -11,8 +11,8 @@ from plots.figures.scaling import save
 from plots.tables.history import draw, remarks
 from results.comparison.history import history
 from results.run import Run
-from tests.support.comparisons import quiet, run
-from tests.support.records import record
+from tests.support.runs.comparisons import quiet, run
+from tests.support.runs.records import record
 
 
 def dated(name: str, day: int, factor: float = 1.0, **fields: Any) -> Run:

@@ -13,8 +13,8 @@ from plots.tables.scaling import terminal
 from results.comparison.references import differing, known, published, reference
 from results.scaling import ScalingRow
 from tasks.report import report_show as _report_show
-from tests.support.commands import refusal
 from tests.support.paths import ROOT
+from tests.support.programs.commands import refusal
 
 # Invoke types a task as the function it wraps.
 report_show: Any = _report_show

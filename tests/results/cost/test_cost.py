@@ -16,11 +16,11 @@ from results.cost.prices import Prices
 from results.record import Record, emit, parse
 from results.run import Run
 from results.scaling import scaling
-from tests.support.commands import fab
 from tests.support.paths import ROOT
-from tests.support.records import PUBLISHED, points, record
-from tests.support.runs import priced
-from tests.support.stores import stored
+from tests.support.programs.commands import fab
+from tests.support.runs.records import PUBLISHED, points, record
+from tests.support.runs.runs import priced
+from tests.support.runs.stores import stored
 
 EXAMPLE = ROOT / "docs" / "prices.example.toml"
 VIRTUAL = "no RAPL there, as on virtual machines"

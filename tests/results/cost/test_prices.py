@@ -10,9 +10,9 @@ import tasks.report
 from bench.errors import SpecError
 from results.cost.prices import Hardware, hardware_of, load_prices
 from tasks.report import prices_of
-from tests.support.commands import refusal
 from tests.support.paths import ROOT
-from tests.support.runs import priced
+from tests.support.programs.commands import refusal
+from tests.support.runs.runs import priced
 
 fabfile: Any = _fabfile
 EXAMPLE = ROOT / "docs" / "prices.example.toml"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.exporting import REHEARSED, bad, good, needed, repeat, run_of
 from tests.support.paths import ROOT
+from tests.support.runs.exports import REHEARSED, bad, good, needed, repeat, run_of
 
 NAME = "run & <b>"
 

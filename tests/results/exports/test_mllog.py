@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from results.run import load
-from tests.support.exporting import HOSTILE, good, needed, repeat, run_of
 from tests.support.paths import ROOT
+from tests.support.runs.exports import HOSTILE, good, needed, repeat, run_of
 
 mllog = needed("mllog")
 checker = pytest.importorskip(

@@ -20,9 +20,9 @@ from results.record import Record
 from results.run import load
 from results.scaling import scaling
 from tasks import results
-from tests.support.commands import refusal
-from tests.support.exporting import bad, good, repeat, run_of
 from tests.support.paths import ROOT
+from tests.support.programs.commands import refusal
+from tests.support.runs.exports import bad, good, repeat, run_of
 
 TASK: Any = results.results_export  # Invoke types a task as the function it wraps
 

@@ -10,8 +10,8 @@ import pytest
 
 from results.run import Run, load
 from results.scaling import ScalingRow
-from tests.support.exporting import HOSTILE, REHEARSED, bad, good, needed, repeat, run_of
 from tests.support.paths import ROOT
+from tests.support.runs.exports import HOSTILE, REHEARSED, bad, good, needed, repeat, run_of
 
 
 def row_of(run: Run, name: str) -> ScalingRow:

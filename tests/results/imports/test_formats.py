@@ -13,9 +13,9 @@ from results.imports.point import Asked, network
 from results.imports.record import imported
 from results.rates import rate_of
 from results.record import Record, emit, parse
-from tests.support.imported_logs import SPEED, kinds, note, read
-from tests.support.log_samples import mll
 from tests.support.paths import LOGS
+from tests.support.runs.imported_logs import SPEED, kinds, note, read
+from tests.support.runs.log_samples import mll
 
 RESNET: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_device": 10}
 

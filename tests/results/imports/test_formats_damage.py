@@ -19,8 +19,9 @@ from results.imports.point import Asked
 from results.imports.record import imported
 from results.imports.windows import discarded
 from results.rates import rate_of
-from tests.support.imported_logs import read
-from tests.support.log_samples import (
+from tests.support.paths import LOGS
+from tests.support.runs.imported_logs import read
+from tests.support.runs.log_samples import (
     horovod_job,
     mll,
     mllog,
@@ -32,7 +33,6 @@ from tests.support.log_samples import (
     timed_speedometer,
     upstream,
 )
-from tests.support.paths import LOGS
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

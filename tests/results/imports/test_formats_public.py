@@ -7,8 +7,18 @@ import pytest
 
 from bench.notes import NoteKind
 from results.rates import rate_of
-from tests.support.imported_logs import FAST, MEANS, PS, SLOW, kinds, made, note, point, refused
-from tests.support.log_samples import (
+from tests.support.runs.imported_logs import (
+    FAST,
+    MEANS,
+    PS,
+    SLOW,
+    kinds,
+    made,
+    note,
+    point,
+    refused,
+)
+from tests.support.runs.log_samples import (
     mllog,
     namespace,
     speedometer,

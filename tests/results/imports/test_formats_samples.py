@@ -8,8 +8,18 @@ import pytest
 from bench.notes import NoteKind
 from results.imports.windows import discarded
 from results.rates import rate, rate_of
-from tests.support.imported_logs import FAST, MEANS, PS, SLOW, kinds, made, note, point, refused
-from tests.support.log_samples import (
+from tests.support.runs.imported_logs import (
+    FAST,
+    MEANS,
+    PS,
+    SLOW,
+    kinds,
+    made,
+    note,
+    point,
+    refused,
+)
+from tests.support.runs.log_samples import (
     clock,
     horovod_job,
     mll,

@@ -20,8 +20,8 @@ from results.comparison.compare import compare
 from results.exports.point import standing
 from results.run import load, with_baseline
 from results.store import Store, read, read_json
-from tests.support.imported_logs import SPEED
 from tests.support.paths import LOGS, ROOT
+from tests.support.runs.imported_logs import SPEED
 
 fabfile: Any = _fabfile
 ASKED = {"network": "resnet-50", "devices": "1", "batch_per_device": "10"}

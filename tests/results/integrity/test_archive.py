@@ -17,8 +17,8 @@ from results.errors import StoreError
 from results.integrity import digest
 from results.integrity.archive import pack, unpack
 from results.store import Store
-from tests.support.commands import refusal
-from tests.support.runs import packed_run
+from tests.support.programs.commands import refusal
+from tests.support.runs.runs import packed_run
 
 fabfile: Any = _fabfile
 

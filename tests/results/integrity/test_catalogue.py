@@ -19,9 +19,9 @@ from results.integrity.catalog import Entry, catalogue
 from results.reader import fronts, points
 from results.run_folder import remove
 from results.store import Store, read
-from tests.support.commands import refusal
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.programs.commands import refusal
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 fabfile: Any = _fabfile
 

@@ -18,8 +18,8 @@ from results.run import load
 from results.store import Store, read
 from tasks.report import costs_of
 from tasks.verify import verified
-from tests.support.commands import refusal
-from tests.support.jobs import measured, trial
+from tests.support.programs.commands import refusal
+from tests.support.programs.jobs import measured, trial
 
 fabfile: Any = _fabfile
 pytestmark = pytest.mark.program

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.browsing import axis, made, visit
-from tests.support.records import points, record
+from tests.support.pages.browser import axis, made, visit
+from tests.support.runs.records import points, record
 
 pytestmark = pytest.mark.browser
 WIDE = {1: 0.65, 2: 1.25, 4: 2.4, 8: 4.6}

@@ -8,8 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from plots.page.page import page
-from tests.support import browsing
-from tests.support.browsing import (
+from tests.support.pages.browser import (
     PANELS,
     axis,
     double_click,
@@ -21,8 +20,9 @@ from tests.support.browsing import (
     traces,
     visit,
 )
-from tests.support.pages import run_of
-from tests.support.records import points, record
+from tests.support.pages.browser import points as two_networks
+from tests.support.pages.pages import run_of
+from tests.support.runs.records import points, record
 
 pytestmark = pytest.mark.browser
 
@@ -67,7 +67,7 @@ def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(opened: Page) -> N
 
 
 def test_another_run_is_drawn_behind_grey_and_dashed(browser: Browser, tmp_path: Path) -> None:
-    run = run_of(*browsing.points()[:6])
+    run = run_of(*two_networks()[:6])
     path = tmp_path / "index.html"
     path.write_text(page(run, over=dataclasses.replace(run, folder=Path("before"))))
     code = "document.getElementById('rate').data.filter(one => one.error_y).map(one => one.line)"

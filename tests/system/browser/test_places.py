@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Page
 
 from plots.page.page import page
 from results.run import load
-from tests.support.browsing import PANELS, double_click, hover, made, rows_of_csv, visit
-from tests.support.pages import HOSTILE, hostile, run_of
+from tests.support.pages.browser import PANELS, double_click, hover, made, rows_of_csv, visit
+from tests.support.pages.pages import HOSTILE, hostile, run_of
 from tests.support.paths import ROOT
-from tests.support.records import record
+from tests.support.runs.records import record
 
 pytestmark = pytest.mark.browser
 

@@ -9,7 +9,7 @@ import pytest
 
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster
-from tests.support.clusters import empty_within
+from tests.support.hosts.clusters import empty_within
 
 pytestmark = [pytest.mark.cluster, pytest.mark.mxnet]
 

@@ -10,7 +10,7 @@ import pytest
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster, inside
 from launch.preflight.findings import Examined, Wanted
-from tests.support.clusters import listed, looked_at, processes
+from tests.support.hosts.clusters import listed, looked_at, processes
 
 pytestmark = pytest.mark.cluster
 

@@ -11,7 +11,7 @@ from launch.hosts import Login
 from launch.install import own_code
 from launch.practice.cluster import Cluster, cut, inside, mend
 from launch.preflight.findings import Wanted
-from tests.support.clusters import FAKE, listed, looked_at
+from tests.support.hosts.clusters import FAKE, listed, looked_at
 
 pytestmark = pytest.mark.cluster
 

@@ -11,9 +11,9 @@ import pytest
 
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster
-from tests.support.cluster_sweeps import fab
-from tests.support.clusters import empty_within, processes
-from tests.support.jobs import until
+from tests.support.hosts.cluster_sweeps import fab
+from tests.support.hosts.clusters import empty_within, processes
+from tests.support.programs.jobs import until
 
 pytestmark = pytest.mark.cluster
 

@@ -10,8 +10,8 @@ from bench.trial import Trial
 from launch.job.monitor import Deadlines
 from launch.practice.cluster import Cluster, cut, inside, mend
 from results.record import Record
-from tests.support.clusters import empty_within, fault, pid_on, running_on
-from tests.support.jobs import disturbed, trial
+from tests.support.hosts.clusters import empty_within, fault, pid_on, running_on
+from tests.support.programs.jobs import disturbed, trial
 
 pytestmark = pytest.mark.cluster
 

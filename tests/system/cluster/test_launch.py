@@ -13,10 +13,10 @@ from launch.hosts import ROOT
 from launch.practice.cluster import cut, inside, mend
 from launch.practice.namespaces import USER
 from launch.practice.state import Cluster
-from tests.support.hostile import ARRIVES, HOSTILE, hostile_words
-from tests.support.jobs import until
-from tests.support.launching import ended
-from tests.support.launching import launching as launching_with
+from tests.support.fuzz.hostile import ARRIVES, HOSTILE, hostile_words
+from tests.support.programs.jobs import until
+from tests.support.programs.launcher import ended
+from tests.support.programs.launcher import launching as launching_with
 
 pytestmark = pytest.mark.cluster
 
@@ -72,7 +72,7 @@ def test_processes_go_round_the_hosts_and_know_their_addresses(practice: Cluster
 
 @pytest.mark.mxnet
 def test_a_job_of_mxnet_trains_in_step_on_two_hosts(practice: Cluster) -> None:
-    script = str(ROOT / "tests" / "support" / "upstream_style.py")
+    script = str(ROOT / "tests" / "support" / "training" / "upstream_style.py")
     code, lines, said = launched(practice, "-n", "2", "-s", "1", sys.executable, script, "a b")
     assert (code, said) == (0, "")
     ends = {line.partition("] ")[2] for line in lines if "argument" in line}

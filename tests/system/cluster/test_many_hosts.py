@@ -17,7 +17,7 @@ from launch.preflight.findings import Examined
 from launch.remote.errors import LaunchError
 from launch.transport.client import as_done, together
 from launch.transport.sockets import Limits
-from tests.support.clusters import FAKE, dead, listed, looked_at, ssh, with_jump
+from tests.support.hosts.clusters import FAKE, dead, listed, looked_at, ssh, with_jump
 
 FAB = str(ROOT / ".venv" / "bin" / "fab")
 
@@ -91,8 +91,8 @@ from contextlib import closing
 from pathlib import Path
 from launch.preflight.check import examine
 from launch.practice.cluster import load
-from tests.support.clusters import FAKE, listed, looked_at, ssh
-from tests.support.clusters import dead
+from tests.support.hosts.clusters import FAKE, listed, looked_at, ssh
+from tests.support.hosts.clusters import dead
 cluster = load(Path({str(practice.folder)!r}))
 with closing(ssh(cluster)) as connections:
     found = examine([*dead(cluster, 60), *listed(cluster)], connections.start, FAKE)

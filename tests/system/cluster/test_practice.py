@@ -17,7 +17,7 @@ from launch.hosts import ROOT
 from launch.practice.cluster import cut, down, inside, kill, load, mend, missing, rate, up
 from launch.practice.state import Cluster, started
 from launch.remote.errors import LaunchError
-from tests.support.jobs import until
+from tests.support.programs.jobs import until
 
 pytestmark = pytest.mark.cluster
 

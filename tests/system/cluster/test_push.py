@@ -15,8 +15,8 @@ from launch.practice.state import Cluster
 from launch.push import push, side_by_side
 from launch.remote.errors import LaunchError
 from launch.transport.ssh import Settings, Ssh
-from tests.support.jobs import until
-from tests.support.pushes import MB, tree_of, written
+from tests.support.hosts.pushes import MB, tree_of, written
+from tests.support.programs.jobs import until
 
 pytestmark = pytest.mark.cluster
 

@@ -13,8 +13,8 @@ import pytest
 
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster, down, inside, up
-from tests.support.cluster_sweeps import FAKE, fab, swept
-from tests.support.clusters import looked_at, processes
+from tests.support.hosts.cluster_sweeps import FAKE, fab, swept
+from tests.support.hosts.clusters import looked_at, processes
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ from launch.hosts import Login
 from launch.practice.cluster import Cluster, inside
 from launch.preflight.check import examine
 from launch.transport.ssh import Settings, Ssh
-from tests.support.clusters import FAKE, listed, looked_at, with_jump
+from tests.support.hosts.clusters import FAKE, listed, looked_at, with_jump
 
 pytestmark = pytest.mark.cluster
 

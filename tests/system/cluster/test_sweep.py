@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launch.practice.cluster import Cluster
-from tests.support.cluster_sweeps import FAKE, swept
+from tests.support.hosts.cluster_sweeps import FAKE, swept
 
 pytestmark = pytest.mark.cluster
 

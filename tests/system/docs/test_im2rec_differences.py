@@ -13,8 +13,8 @@ import pytest
 
 from im2rec_tools import im2rec
 from im2rec_tools.formats.recordio import records, unpack
+from tests.support.data.trees import encoded, jpeg, pixels, tree
 from tests.support.paths import ROOT
-from tests.support.trees import encoded, jpeg, pixels, tree
 
 Row = Callable[[Path], None]
 ROWS: dict[str, Row] = {}

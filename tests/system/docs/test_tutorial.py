@@ -11,7 +11,7 @@ import pytest
 
 from im2rec_tools.formats.images import check
 from im2rec_tools.formats.recordio import headers, records, unpack
-from tests.support.datasets import tar_of_tars
+from tests.support.data.datasets import tar_of_tars
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.program

@@ -20,7 +20,7 @@ from bench.training.optimizer import Schedule
 from bench.training.options import Options, parse
 from bench.training.worker import build, loss_scale
 from launch.hosts import ROOT
-from tests.support.workers import SMALL, SYNTHETIC, photos, trained
+from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
 ONE = "--windows=1"

@@ -14,8 +14,8 @@ from im2rec_tools.formats.lists import parse
 from results.imports.formats import FORMATS, of
 from results.imports.lines import line
 from results.imports.log import number
-from tests.support.imported_logs import read
-from tests.support.log_samples import tf_cnn, tf_steps
+from tests.support.runs.imported_logs import read
+from tests.support.runs.log_samples import tf_cnn, tf_steps
 
 POINT = "batch_per_device = 8\n[[points]]\nnetwork = 'tiny'\n"
 SERVERS = "kvstore = 'dist_sync'\ndevices = 2\ndevices_per_host = 1\n"

@@ -8,9 +8,9 @@ import pytest
 
 from im2rec_tools.cli import Option, load
 from im2rec_tools.commands import NAMES
-from tests.support.datasets import tar_of_tars, validation
+from tests.support.data.datasets import tar_of_tars, validation
+from tests.support.data.trees import lines, made, snapshot, tree, wanted
 from tests.support.paths import ROOT
-from tests.support.trees import lines, made, snapshot, tree, wanted
 
 pytestmark = pytest.mark.program
 FAB = Path(sys.executable).parent / "fab"

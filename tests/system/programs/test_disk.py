@@ -15,11 +15,11 @@ import fabfile as _fabfile
 from launch.remote.errors import LaunchError
 from results.run import load
 from results.store import Store, read
-from tests.support.commands import refusal, sweep_file
-from tests.support.jobs import left_over, measured, trial
+from tests.support.data.trees import jpeg, tree
+from tests.support.hosts.pushes import on_a_disk_of_its_own
 from tests.support.paths import ROOT
-from tests.support.pushes import on_a_disk_of_its_own
-from tests.support.trees import jpeg, tree
+from tests.support.programs.commands import refusal, sweep_file
+from tests.support.programs.jobs import left_over, measured, trial
 
 fabfile: Any = _fabfile
 FAB = Path(sys.executable).parent / "fab"

@@ -38,13 +38,13 @@ from results.run_folder import remove
 from results.store import Store, read
 from tasks import report
 from tasks.scratch import scratch
-from tests.support.commands import refusal, sweep_file
-from tests.support.datasets import entries_of, listed, tar_of_tars, untar
-from tests.support.datasets import pack as pack_shard
-from tests.support.jobs import measured, trial, until
-from tests.support.runs import packed_run
-from tests.support.stores import record, stored
-from tests.support.trees import tree
+from tests.support.data.datasets import entries_of, listed, tar_of_tars, untar
+from tests.support.data.datasets import pack as pack_shard
+from tests.support.data.trees import tree
+from tests.support.programs.commands import refusal, sweep_file
+from tests.support.programs.jobs import measured, trial, until
+from tests.support.runs.runs import packed_run
+from tests.support.runs.stores import record, stored
 
 fabfile: Any = _fabfile
 TORN = [20, 70, 90, 1500]

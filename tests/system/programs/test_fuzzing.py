@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fuzzing import mutated, run, tried
-from tests.support.fuzzing_parsers import Parser, parsers
+from tests.support.fuzz.fuzzer import mutated, run, tried
+from tests.support.fuzz.parsers import Parser, parsers
 from tests.support.paths import SEEDS
 
 PARSERS = {one.name: one for one in parsers()}
@@ -39,7 +39,7 @@ def test_a_failing_input_is_kept_and_told_with_the_seed(
     def fails(data: bytes, folder: Path) -> None:
         raise KeyError(len(data))
 
-    monkeypatch.setattr("tests.support.fuzzing.SEEDS", tmp_path / "seeds")
+    monkeypatch.setattr("tests.support.fuzz.fuzzer.SEEDS", tmp_path / "seeds")
     said: list[str] = []
     assert run([Parser(name="odd", samples=(b"x",), read=fails)], 0.1, 5, said.append) == 1
     assert said[0].startswith("odd: KeyError test_fuzzing.py:")

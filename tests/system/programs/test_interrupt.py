@@ -12,8 +12,8 @@ import pytest
 
 from results.record import Identity
 from results.store import read
-from tests.support.jobs import left_over, until
 from tests.support.paths import ROOT
+from tests.support.programs.jobs import left_over, until
 
 pytestmark = pytest.mark.program
 SWEEP = """

@@ -15,10 +15,10 @@ from im2rec_tools.commands import pack, to_tfrecord
 from launch.hosts import ROOT
 from results.integrity.archive import pack as pack_run
 from results.store import read
-from tests.support import kills
-from tests.support.kills import FAULTS, KILL, Commands, Done, Try, can_fail
-from tests.support.runs import packed_run
-from tests.support.trees import lines, tree
+from tests.support.data.trees import lines, tree
+from tests.support.programs import kills
+from tests.support.programs.kills import FAULTS, KILL, Commands, Done, Try, can_fail
+from tests.support.runs.runs import packed_run
 
 pytestmark = pytest.mark.program
 SWEEP = """

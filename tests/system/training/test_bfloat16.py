@@ -7,7 +7,7 @@ import pytest
 from bench.training import startup
 from bench.trial import make
 from launch.job.monitor import Deadlines
-from tests.support.jobs import measured, tiny
+from tests.support.programs.jobs import measured, tiny
 
 pytestmark = [
     pytest.mark.mxnet,

@@ -17,7 +17,7 @@ from launch.hosts import Host, this_machine
 from launch.job.monitor import Deadlines
 from launch.remote.agent import free_port
 from results.record import Record
-from tests.support.jobs import disturbed, left_over, measured, pid_of, running, tiny
+from tests.support.programs.jobs import disturbed, left_over, measured, pid_of, running, tiny
 
 pytestmark = pytest.mark.mxnet
 HERE = this_machine().name

@@ -12,8 +12,8 @@ from bench.sweep import load_sweep
 from bench.trial import make
 from im2rec_tools.formats.recordio import ImageRecord, frame, pack
 from launch.job.monitor import Deadlines
-from tests.support.jobs import left_over, measured, tiny
 from tests.support.paths import ROOT
+from tests.support.programs.jobs import left_over, measured, tiny
 
 pytestmark = pytest.mark.mxnet
 # On a machine that does other things too, and in tests that are brief.

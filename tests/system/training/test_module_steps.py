@@ -9,7 +9,7 @@ import pytest
 
 from bench.training.options import parse
 from launch.hosts import ROOT
-from tests.support.module_steps import module, ours
+from tests.support.training.module_steps import module, ours
 
 pytestmark = [
     pytest.mark.mxnet,
@@ -42,7 +42,7 @@ def test_two_workers_over_servers_train_with_decay_as_upstreams_do() -> None:
     words = "--network=tiny --image-shape=3,32,32 --batch-size=8 --lr=0.03 --wd=0.1"
     found = {}
     for way in ("ours", "module"):
-        job = [sys.executable, "-m", "tests.support.module_steps", way]
+        job = [sys.executable, "-m", "tests.support.training.module_steps", way]
         job += [*BASE.split(), *words.split(), "--kv-store=dist_sync"]
         done = subprocess.run(
             [sys.executable, "-m", "launch.launch", "-n", "2", "--launcher", "local", *job],

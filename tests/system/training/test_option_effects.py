@@ -1,4 +1,4 @@
-"""What each of upstream's options does: every name of tests.support.upstream has a check here."""
+"""What each of upstream's options does: every name of support.training.upstream is checked."""
 
 import re
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.worker import Worker, build, contexts, gradients, step
 from tests.support.paths import TESTS
-from tests.support.upstream import UPSTREAM
-from tests.support.workers import SMALL, SYNTHETIC, photos
+from tests.support.training.upstream import UPSTREAM
+from tests.support.training.workers import SMALL, SYNTHETIC, photos
 
 pytestmark = [
     pytest.mark.mxnet,

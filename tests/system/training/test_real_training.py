@@ -12,9 +12,9 @@ from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.worker import build
 from launch.job.monitor import Deadlines
-from tests.support.jobs import measured, tiny
 from tests.support.paths import ROOT
-from tests.support.workers import SMALL, SYNTHETIC, photos, trained, weights
+from tests.support.programs.jobs import measured, tiny
+from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, weights
 
 pytestmark = pytest.mark.mxnet
 

@@ -14,10 +14,10 @@ from bench.training.worker import build, digest
 from bench.training.worker import trained as trained_parameters
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from launch.job.monitor import Deadlines
-from tests.support.jobs import measured, tiny
-from tests.support.shards import write
-from tests.support.trees import jpeg
-from tests.support.workers import SYNTHETIC, photos, trained
+from tests.support.data.shards import write
+from tests.support.data.trees import jpeg
+from tests.support.programs.jobs import measured, tiny
+from tests.support.training.workers import SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
 

@@ -11,7 +11,7 @@ from results.record import Record
 from results.run import Run
 from results.scaling import ScalingRow, scaling
 from tests.support.paths import ROOT
-from tests.support.records import record
+from tests.support.runs.records import record
 
 SEED = ROOT / "bench" / "sweeps" / "seed.toml"
 MACHINE = {"processor": "AMD EPYC", "cores": 64, "memory_gib": 256, "mxnet": "1.9.1"}

@@ -11,7 +11,7 @@ from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.tree import classes
 from im2rec_tools.packing.packer import Work
-from tests.support.trees import lines
+from tests.support.data.trees import lines
 
 
 def listed(folder: Path, entries: list[Entry], name: str = "x") -> Path:

@@ -7,8 +7,8 @@ from results.cost.prices import Prices, load_prices
 from results.integrity import digest
 from results.run import load
 from tasks.report import costs_of
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 
 def packed_run(folder: Path) -> Path:

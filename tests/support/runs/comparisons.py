@@ -6,7 +6,7 @@ from typing import Any
 from results.record import Record
 from results.run import Run
 from results.scaling import scaling
-from tests.support.records import record
+from tests.support.runs.records import record
 
 # Seconds of a window, warm-up first: quiet ones, whose rates are known to 2 %.
 QUIET = (1.0, 1.0, 1.01, 0.99, 1.0, 1.01, 0.99)

@@ -15,7 +15,7 @@ from results.repeat import measured
 from results.run import Run, with_baseline
 from results.scaling import scaling
 from results.store import UNREADABLE
-from tests.support.records import record
+from tests.support.runs.records import record
 
 NETWORKS: tuple[dict[str, Any], ...] = (
     {"network": "alexnet"},

@@ -1,6 +1,6 @@
 """Fuzzer: every parser of foreign bytes, fed with samples that are changed at random.
 
-python -m tests.support.fuzzing --seconds 60 [--seed N] [--parser NAME]
+python -m tests.support.fuzz.fuzzer --seconds 60 [--seed N] [--parser NAME]
 
 Each parser may accept an input or refuse it by an error of ours. Anything else, an input that takes
 longer than SECONDS_EACH, and an error line of more than MOST_LETTERS is a failure: the input is
@@ -30,7 +30,7 @@ from bench.errors import SpecError
 from im2rec_tools.errors import DataError
 from launch.remote.errors import LaunchError
 from results.errors import StoreError
-from tests.support.fuzzing_parsers import Parser, parsers
+from tests.support.fuzz.parsers import Parser, parsers
 from tests.support.paths import SEEDS
 
 KNOWN = (SpecError, DataError, LaunchError, StoreError)

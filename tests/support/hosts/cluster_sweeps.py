@@ -7,7 +7,7 @@ from typing import Any
 
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster
-from tests.support.clusters import empty_within
+from tests.support.hosts.clusters import empty_within
 
 FAKE = """
 engine = "fake"

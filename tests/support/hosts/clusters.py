@@ -19,7 +19,7 @@ from launch.sweep import Where, points, sweep
 from launch.transport.ssh import Settings, Ssh
 from results.record import Record
 from results.store import Store
-from tests.support.jobs import SHORT, Updates, disturbed
+from tests.support.programs.jobs import SHORT, Updates, disturbed
 
 FAKE = Wanted(mxnet=False)
 

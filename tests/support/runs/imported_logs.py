@@ -14,7 +14,7 @@ from results.imports.log import Log
 from results.imports.point import Asked
 from results.imports.record import imported
 from results.record import Record
-from tests.support.log_samples import tf_cnn
+from tests.support.runs.log_samples import tf_cnn
 
 FAST = (11000.0, 11210.0, 11230.0, 11220.0, 11240.0, 11200.0)
 SLOW = (92.93, 92.71, 95.38, 93.12, 92.05, 93.33)

@@ -1,6 +1,6 @@
 """Ten steps of a network by a worker of ours or by upstream's Module: the same start and batches.
 
-`python -m tests.support.module_steps WAY WORDS...` prints the losses as JSON. A launcher
+`python -m tests.support.training.module_steps WAY WORDS...` prints the losses as JSON. A launcher
 that starts one program on every host makes it a job of several workers.
 """
 

@@ -44,10 +44,10 @@ from results.run import identities, load
 from results.run_folder import environment_of
 from results.store import read
 from results.worker_log import heard, rank_of
+from tests.support.data.trees import encoded, jpeg, pixels
 from tests.support.paths import LOGS
-from tests.support.records import record
-from tests.support.stores import stored
-from tests.support.trees import encoded, jpeg, pixels
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 Read = Callable[[bytes, Path], object]
 

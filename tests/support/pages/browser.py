@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Dialog, Page, Request, TimeoutError
 from plots.report import build
 from results.record import Record
 from results.run import load
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 PANELS = ("rate", "speedup", "efficiency", "windows")
 

@@ -1,6 +1,6 @@
 """Commands that are killed, or meet a full disk, before the Nth step by which they change a tree.
 
-A process that has loaded everything forks for each command: `python -m tests.support.kills`.
+A process that has loaded everything forks for each command: tests.support.programs.kills is it.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ class Commands:
 def commands() -> Iterator[Commands]:
     """Somewhere to run commands."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.kills"],
+        [sys.executable, "-m", "tests.support.programs.kills"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

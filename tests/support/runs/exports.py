@@ -9,8 +9,8 @@ import pytest
 
 from results.record import Record
 from results.run import Run, load
-from tests.support.records import record
-from tests.support.stores import stored
+from tests.support.runs.records import record
+from tests.support.runs.stores import stored
 
 HOSTILE = '<script>\x00]]>\n\ud800 \U0001f389 "it\'s" {a="b"} :::MLLOG \x1b[31m' + "long " * 4000
 BATCHES = {"devices_per_host": 2}

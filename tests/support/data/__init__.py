@@ -1,0 +1,1 @@
+"""Images, lists and shards."""

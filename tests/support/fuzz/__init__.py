@@ -1,0 +1,1 @@
+"""Changed samples and hostile words for every parser."""

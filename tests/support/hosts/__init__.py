@@ -1,0 +1,1 @@
+"""Hosts: agents, reports, practice clusters, and hosts that lie."""

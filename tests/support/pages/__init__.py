@@ -1,0 +1,1 @@
+"""The web page, its figures, and Chromium."""

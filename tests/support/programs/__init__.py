@@ -1,0 +1,1 @@
+"""Programs as a person starts them: tasks, launchers, jobs, and kills of them."""

@@ -1,0 +1,1 @@
+"""Workers that train, and upstream's programs to compare with."""
