@@ -22,8 +22,8 @@ from bench.trial import make
 from launch.hosts import ROOT, Host, Login, rehearse
 from launch.practice.cluster import Cluster, down, inside, up
 from launch.preflight.check import examine
-from launch.preflight.findings import Wanted
-from launch.sweep import Where, points, sweep
+from launch.preflight.findings import Requirements
+from launch.sweep import ClusterSetup, points, sweep
 from launch.transport.ssh import Settings, Ssh
 from results.store import Store
 
@@ -51,7 +51,7 @@ def looking(cluster: Cluster) -> tuple[float, list[Host]]:
     """Seconds to connect to all hosts and look at them; the hosts as they were found."""
     began = time.perf_counter()
     with closing(Ssh(Settings(config=str(cluster.ssh_config)))) as ssh:
-        found = examine(listed(cluster), ssh.start, Wanted())
+        found = examine(listed(cluster), ssh.start, Requirements())
     seconds = time.perf_counter() - began
     for one in found:
         if one.problems:
@@ -82,7 +82,9 @@ def starting(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
         for host in hosts:
             assert host.login is not None
             ssh.connection(host.login)
-        where = Where(hosts=tuple(replace(host, cores=()) for host in hosts), start=ssh.start)
+        where = ClusterSetup(
+            hosts=tuple(replace(host, cores=()) for host in hosts), start=ssh.start
+        )
         with closing(Store(folder)) as store:
             wanted = points(what, where)
             began = time.perf_counter()
@@ -99,7 +101,7 @@ def watching(agents: int, folder: Path) -> tuple[float, float]:
     layout = {"devices": agents, "devices_per_host": 1, "server_hosts": 0, "windows": 20}
     trial = make(fields | layout | {"fake_seconds": [1.0], "env": ["MXSCALE_REAL_TIME=1"]})
     what = Sweep(name="watch", description="", repeats=1, trials=(trial,), text="")
-    where = Where(hosts=rehearse(agents, 1))
+    where = ClusterSetup(hosts=rehearse(agents, 1))
     with closing(Store(folder)) as store:
         began = (0.0, 0.0)
         for update in sweep(what, points(what, where), where, store):

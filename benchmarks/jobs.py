@@ -9,16 +9,16 @@ from bench.events import Event
 from bench.sweep import Sweep
 from bench.trial import Trial
 from launch.hosts import this_machine
-from launch.sweep import Where, points, sweep
-from results.progress import Glimpse
+from launch.sweep import ClusterSetup, points, sweep
+from results.progress import JobProgress
 from results.record import Record, Started
 from results.store import Store
 
 
-def running(*trials: Trial, repeats: int = 1) -> Generator[Started | Event | Glimpse | Record]:
+def running(*trials: Trial, repeats: int = 1) -> Generator[Started | Event | JobProgress | Record]:
     """The updates of these trials, all of them once and then again."""
     what = Sweep(name="benchmark", description="", repeats=repeats, trials=trials, text="")
-    where = Where(hosts=(this_machine(),))
+    where = ClusterSetup(hosts=(this_machine(),))
     with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
         yield from sweep(what, points(what, where), where, store)
 

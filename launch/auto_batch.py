@@ -16,7 +16,7 @@ from bench.trial import Trial
 from im2rec_tools.terminal import echo
 from launch.hosts import Host
 from launch.job.plan import plan
-from launch.sweep import Where, points
+from launch.sweep import ClusterSetup, points
 from results.errors import StoreError
 from results.store import write_whole
 
@@ -60,7 +60,7 @@ def check_fitting(what: Sweep, hosts: Sequence[Host]) -> None:
             raise SpecError(f"--auto-batch: workers of {trial.name} may share GPUs (emulate)")
 
 
-def fitting(what: Sweep, where: Where, folder: Path, most: Any) -> Sweep:
+def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
     """The sweep with the largest batch for all points of a network, up to `most`; says each.
 
     What was found for a run is kept in its folder, so that it goes on with the same.
@@ -92,7 +92,7 @@ def _alike(trials: Sequence[Trial]) -> list[list[Trial]]:
     return list(groups.values())
 
 
-def _found(trials: Sequence[Trial], where: Where, most: int, name: str) -> int:
+def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -> int:
     """The largest batch that fits every one of these trials; the fullest is tried first."""
     layouts = {_layout(trial): trial for trial in trials}
     done: list[Layout] = []
@@ -123,7 +123,7 @@ def _layout(trial: Trial) -> Layout:
     )
 
 
-def _tried(trial: Trial, layout: Layout, where: Where, name: str) -> Tried:
+def _tried(trial: Trial, layout: Layout, where: ClusterSetup, name: str) -> Tried:
     alone = replace(
         trial,
         kvstore=layout.store,

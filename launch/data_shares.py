@@ -16,8 +16,8 @@ from im2rec_tools.formats.tree import recs
 from launch.hosts import ROOT, Host
 from launch.push import Moved, Piece, contents, differences, push, side_by_side, strangers
 from launch.remote.errors import LaunchError, PreflightError
-from launch.transport.client import Talk, together
-from launch.transport.line import Start
+from launch.transport.client import Talk, map_hosts
+from launch.transport.line import Starter
 
 # To read a share of a large data set may take hours; a host that is gone ends the wait at once.
 _SECONDS, _VERIFY_SECONDS = 120.0, 25 * 3600.0
@@ -25,7 +25,7 @@ _PUSH = "'fab hosts.push-data' brings them"
 _AGAIN = "'fab hosts.push-data --verify' reads all and copies again what differs"
 
 
-def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> dict[str, str]:
+def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> dict[str, str]:
     """The manifest of each trial's data, by its key, as the trial's hosts have them.
 
     Raises PreflightError where a host lacks data, has other data than the others, or holds the
@@ -39,10 +39,10 @@ def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> d
 
 
 def _asked(
-    hosts: Sequence[Host], start: Start, wanted: Sequence[str], *, verify: bool = False
+    hosts: Sequence[Host], start: Starter, wanted: Sequence[str], *, verify: bool = False
 ) -> dict[str, list[dict[str, Any]]]:
     """What each host, by name, holds of these data; PreflightError where one lacks some."""
-    found = together(lambda host: _contents(host, start, wanted, verify), hosts, len(hosts))
+    found = map_hosts(lambda host: _contents(host, start, wanted, verify), hosts, len(hosts))
     if wrong := [one for one in found if isinstance(one, str)]:
         lack = "have missing or damaged data" if verify else "lack data"
         raise PreflightError(f"{len(wrong)} hosts {lack}:", *wrong)
@@ -50,7 +50,9 @@ def _asked(
     return {n: one for n, one in zip(names, found, strict=True) if not isinstance(one, str)}
 
 
-def described(data: str, hosts: Sequence[Host], start: Start, *, verify: bool = False) -> list[str]:
+def described(
+    data: str, hosts: Sequence[Host], start: Starter, *, verify: bool = False
+) -> list[str]:
     """A line for each host: what it holds of the data. Raises PreflightError as `manifests`.
 
     With `verify` each host reads its shards whole, and one that is damaged is named.
@@ -68,7 +70,7 @@ def described(data: str, hosts: Sequence[Host], start: Start, *, verify: bool = 
 
 
 def _contents(
-    host: Host, start: Start, wanted: Sequence[str], verify: bool
+    host: Host, start: Starter, wanted: Sequence[str], verify: bool
 ) -> list[dict[str, Any]] | str:
     ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
     try:
@@ -208,7 +210,7 @@ def _each(hosts: Sequence[Host], ask: Callable[[int], list[str]]) -> Iterator[tu
 def hand_out(
     given: Sequence[Parcel],
     hosts: Sequence[Host],
-    start: Start,
+    start: Starter,
     into: str,
     *,
     verify: bool = False,
@@ -237,7 +239,12 @@ def hand_out(
 
 
 def not_seen(
-    pieces: Sequence[Piece], hosts: Sequence[Host], start: Start, into: str, *, verify: bool = False
+    pieces: Sequence[Piece],
+    hosts: Sequence[Host],
+    start: Starter,
+    into: str,
+    *,
+    verify: bool = False,
 ) -> list[str]:
     """A line for each host whose folder does not have these files; with `verify` all are read."""
     found = _each(hosts, lambda at: differences(pieces, hosts[at], start, into, whole=verify))

@@ -63,7 +63,7 @@ def gpus_per_node(environ: Mapping[str, str], nodes: int) -> int | None:
 
 
 # What N is in 'host:N': the SSH port in a file for MXNet's launcher, the devices in one for MPICH.
-DIALECTS = ("dmlc", "mpich")
+FORMATS = ("dmlc", "mpich")
 # Where Amazon's deep learning images list their hosts, unless a variable names another file.
 AMAZON = Path("/opt/deeplearning/workers")
 # In --hosts N means devices, as for Horovod, unless it is likely to be an SSH port.
@@ -83,7 +83,7 @@ _HOST = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class HostEntry:
     """A host as it was listed: what an SSH client is told, and how many devices it has.
 
     target  'node01', 'ubuntu@node01', '192.0.2.1', '2001:db8::1': no port, no brackets
@@ -96,43 +96,45 @@ class Listed:
     slots: int | None = None
 
 
-def find(hostfile: str, hosts: str, dialect: str, environ: Mapping[str, str]) -> tuple[Listed, ...]:
+def find(
+    hostfile: str, hosts: str, format: str, environ: Mapping[str, str]
+) -> tuple[HostEntry, ...]:
     """The hosts of an option, or of what the environment says; none where nothing does.
 
     In this order: --hosts or --hostfile, $DEEPLEARNING_WORKERS_PATH, the Slurm allocation that
     this runs in, the default file of Amazon's images. Raises LaunchError.
     """
-    _check_dialect(dialect)
+    _check_format(format)
     if hosts and hostfile:
         raise LaunchError("--hosts 'HOST:DEVICES,...': expected no --hostfile; leave one out")
     if hosts:
-        return inline(hosts, "--hosts", dialect)
+        return inline(hosts, "--hosts", format)
     if hostfile:
-        return read(Path(hostfile), dialect)
+        return read(Path(hostfile), format)
     if workers := environ.get("DEEPLEARNING_WORKERS_PATH"):
         where = f"$DEEPLEARNING_WORKERS_PATH: {workers}"
-        return parse(_text(Path(workers), where), where, dialect)
+        return parse(_text(Path(workers), where), where, format)
     if nodes := environ.get("SLURM_JOB_NODELIST"):
         names = nodelist(nodes)
         found = inline(",".join(names), "$SLURM_JOB_NODELIST")
         return tuple(replace(host, slots=gpus_per_node(environ, len(names))) for host in found)
-    return read(AMAZON, dialect) if os.access(AMAZON, os.R_OK) else ()
+    return read(AMAZON, format) if os.access(AMAZON, os.R_OK) else ()
 
 
-def read(path: Path, dialect: str = "") -> tuple[Listed, ...]:
+def read(path: Path, format: str = "") -> tuple[HostEntry, ...]:
     """The hosts of a file. Raises LaunchError naming the line that is wrong."""
-    return parse(_text(path, str(path)), str(path), dialect)
+    return parse(_text(path, str(path)), str(path), format)
 
 
-def parse(text: str, where: str, dialect: str = "") -> tuple[Listed, ...]:
+def parse(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
     """The hosts of a text with one a line; its lines are 'where:3' in messages.
 
     Raises LaunchError naming the line that is wrong.
     """
-    _check_dialect(dialect)
+    _check_format(format)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     contents = ((f"{where}:{n}", line.partition("#")[0]) for n, line in enumerate(lines, 1))
-    listed = [(place, _line(text, place, dialect)) for place, text in contents if text.strip(" \t")]
+    listed = [(place, _line(text, place, format)) for place, text in contents if text.strip(" \t")]
     if not listed:
         raise LaunchError(
             f"{where}: expected a host a line, as 'HOST', 'HOST slots=N' or 'HOST:N', found none"
@@ -140,14 +142,14 @@ def parse(text: str, where: str, dialect: str = "") -> tuple[Listed, ...]:
     return _distinct(listed)
 
 
-def inline(text: str, where: str, dialect: str = "") -> tuple[Listed, ...]:
+def inline(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
     """The hosts of 'h1:4,h2:4', as Horovod takes them, with their devices, or of 'h1,h2'.
 
-    A number that may be an SSH port needs a dialect, as in a file. Raises LaunchError naming the
+    A number that may be an SSH port needs a format, as in a file. Raises LaunchError naming the
     entry that is wrong.
     """
     entries = ((f"{where}, host {n}", entry) for n, entry in enumerate(text.split(","), 1))
-    return _distinct([(place, _line(entry, place, dialect or _INLINE)) for place, entry in entries])
+    return _distinct([(place, _line(entry, place, format or _INLINE)) for place, entry in entries])
 
 
 def _may_be_port(number: str) -> bool:
@@ -162,8 +164,8 @@ def _ambiguous(where: str, word: str) -> LaunchError:
 
 
 def with_devices(
-    listed: Sequence[Listed], devices_per_node: int | None
-) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
+    listed: Sequence[HostEntry], devices_per_node: int | None
+) -> tuple[tuple[HostEntry, ...], tuple[str, ...]]:
     """The hosts with as many devices each as all of them have, and notes for a person.
 
     `devices_per_node` overrides what was listed. Raises LaunchError where neither says a number.
@@ -184,8 +186,8 @@ def with_devices(
 
 
 def _overridden(
-    listed: Sequence[Listed], devices: int
-) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
+    listed: Sequence[HostEntry], devices: int
+) -> tuple[tuple[HostEntry, ...], tuple[str, ...]]:
     _whole(str(devices), MOST, "--devices-per-node: expected N")
     other = [host.target for host in listed if host.slots not in {None, devices}]
     note = f"{_several(other)}: --devices-per-node {devices} counts, not what was listed"
@@ -213,30 +215,28 @@ def _text(path: Path, where: str) -> str:
     return text
 
 
-def _check_dialect(dialect: str) -> None:
-    if dialect and dialect not in DIALECTS:
-        raise LaunchError(
-            f"--hosts-format: expected {' or '.join(DIALECTS)}, got {quoted(dialect)}"
-        )
+def _check_format(format: str) -> None:
+    if format and format not in FORMATS:
+        raise LaunchError(f"--hosts-format: expected {' or '.join(FORMATS)}, got {quoted(format)}")
 
 
-def _line(content: str, where: str, dialect: str) -> Listed:
+def _line(content: str, where: str, format: str) -> HostEntry:
     word, *words = re.findall(r"[^ \t]+", content) or [""]
     target, number = _target(word, where)
     if ":" in target or not target.strip("0123456789."):
         words = _without_names(words)
     slots = _counts(words, where)
     if number is None:
-        return Listed(target=target, slots=slots)
-    if dialect == _INLINE and _may_be_port(number):
+        return HostEntry(target=target, slots=slots)
+    if format == _INLINE and _may_be_port(number):
         raise _ambiguous(where, word)
-    if dialect in {"mpich", _INLINE} and slots is None:
-        return Listed(target=target, slots=_whole(number, MOST, f"{where}: expected devices"))
+    if format in {"mpich", _INLINE} and slots is None:
+        return HostEntry(target=target, slots=_whole(number, MOST, f"{where}: expected devices"))
     # Beside slots=N the number can only be a port.
-    if dialect == "dmlc" or (slots is not None and not dialect):
+    if format == "dmlc" or (slots is not None and not format):
         port = _whole(number, 65535, f"{where}: expected an SSH port")
-        return Listed(target=target, port=port, slots=slots)
-    if dialect:
+        return HostEntry(target=target, port=port, slots=slots)
+    if format:
         raise LaunchError(f"{where}: expected devices once, got {quoted(content.strip())}")
     raise _ambiguous(where, word)
 
@@ -294,9 +294,9 @@ def _whole(text: str, most: int, expected: str) -> int:
     raise LaunchError(f"{expected} from 1 to {most}, got {quoted(text)}")
 
 
-def _distinct(listed: Iterable[tuple[str, Listed]]) -> tuple[Listed, ...]:
+def _distinct(listed: Iterable[tuple[str, HostEntry]]) -> tuple[HostEntry, ...]:
     places: dict[tuple[str, int | None], str] = {}
-    hosts: list[Listed] = []
+    hosts: list[HostEntry] = []
     for where, host in listed:
         name = host.target.rpartition("@")[2].lower()
         name = str(ipaddress.ip_address(name)) if ":" in name else name

@@ -103,7 +103,7 @@ def rehearse(count: int, devices: int) -> tuple[Host, ...]:
     )
 
 
-def who(host: Host) -> dict[str, object] | None:
+def lease_owner(host: Host) -> dict[str, object] | None:
     """What the lease of a host says; None for this machine, which may play many hosts."""
     if host.login is None:
         return None

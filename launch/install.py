@@ -12,13 +12,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from launch.hosts import ROOT, Host, this_machine, who
+from launch.hosts import ROOT, Host, lease_owner, this_machine
 from launch.preflight.findings import no_code, taken
 from launch.push import Pushing, contents, in_tree, push
 from launch.remote.code_hash import code_hash
 from launch.remote.errors import LaunchError
-from launch.transport.client import Talk, together
-from launch.transport.line import Start
+from launch.transport.client import Talk, map_hosts
+from launch.transport.line import Starter
 
 
 @cache
@@ -55,7 +55,7 @@ class Installing:
 
 
 def install(
-    hosts: Sequence[Host], start: Start, what: Installing, say: Callable[[str], None]
+    hosts: Sequence[Host], start: Starter, what: Installing, say: Callable[[str], None]
 ) -> int:
     """Installs side by side, does nothing where all is up to date; how many hosts failed.
 
@@ -80,11 +80,11 @@ def install(
             say(f"{host.name}: {said}")
         return said is not None
 
-    facts = together(
+    facts = map_hosts(
         lambda host: tried(lambda host: _facts(host, start, what), host), hosts, len(hosts)
     )
     ready = [(host, one) for host, one in zip(hosts, facts, strict=True) if one is not None]
-    return len(hosts) - sum(together(one, ready))
+    return len(hosts) - sum(map_hosts(one, ready))
 
 
 def code_files(root: Path) -> list[str]:
@@ -143,7 +143,7 @@ def _wheels(folder: Path | None) -> list[Path]:
 
 def _installed(
     host: Host,
-    start: Start,
+    start: Starter,
     what: Installing,
     sent: tuple[list[str], list[Path]],
     facts: dict[str, Any],
@@ -169,7 +169,7 @@ def _pushed(moves: Pushing) -> int:
     return copied
 
 
-def _facts(host: Host, start: Start, what: Installing) -> dict[str, Any]:
+def _facts(host: Host, start: Starter, what: Installing) -> dict[str, Any]:
     with closing(Talk(host, start, "probe")) as talk:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
         facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS, "facts")
@@ -201,14 +201,19 @@ def _wants_gpu(facts: dict[str, Any]) -> bool:
 
 
 def _environment(
-    host: Host, start: Start, *, on_gpu: bool, wheels: bool, pushed: bool = False
+    host: Host, start: Starter, *, on_gpu: bool, wheels: bool, pushed: bool = False
 ) -> dict[str, Any]:
     """What the host says of its environment; that wheels are lacking, if they are not `pushed`."""
     env = {"MXSCALE_GPU": "1"} if on_gpu else {}
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):
         env["PYTHON"] = folder.removeprefix(".venv-")
-    ask: dict[str, Any] = {"do": "environment", "tree": host.tree, "env": env, "who": who(host)}
+    ask: dict[str, Any] = {
+        "do": "environment",
+        "tree": host.tree,
+        "env": env,
+        "who": lease_owner(host),
+    }
     ask |= {"folder": folder if folder.startswith(".venv") else ".venv", "lock": _lock()}
     ask |= {"wheels": _WHEELS if wheels else "", "pushed": pushed}
     with closing(Talk(host, start, "environment")) as talk:

@@ -23,11 +23,11 @@ from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
 from launch.job.agents import Agents, Message
 from launch.job.plan import Process
-from launch.job.run import Ending, follow_processes
+from launch.job.run import JobExit, follow_processes
 from launch.preflight.addresses import located
 from launch.push import in_tree, push
 from launch.remote.errors import LaunchError
-from launch.transport.client import together
+from launch.transport.client import map_hosts
 
 _OPTIONS = (
     ("-n --num-workers", "N", "workers, in all"),
@@ -55,7 +55,7 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LaunchOptions:
     """A job as it was asked for; `env` is for 'all', 'workers' and 'servers'."""
 
     command: tuple[str, ...]
@@ -64,7 +64,7 @@ class Asked:
     local: bool
     env: dict[str, dict[str, str]]
     hostfile: str = ""
-    dialect: str = ""
+    format: str = ""
     sync_dst_dir: str = ""
     ssh_config: str = ""
     accept_new: bool = False
@@ -76,7 +76,7 @@ class Asked:
         return self.env["all"] | self.env.get(f"{role}s", {})
 
 
-def asked(words: Sequence[str], environ: Mapping[str, str]) -> Asked:
+def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOptions:
     """What these words of a command line ask for; LaunchError where they are wrong.
 
     `environ` is this machine's: variables that are named without a value have theirs from it.
@@ -92,14 +92,14 @@ def asked(words: Sequence[str], environ: Mapping[str, str]) -> Asked:
     if not command:
         raise LaunchError("expected a program and its arguments after the options, found none")
     workers = _whole("-n", given.num_workers, _MOST)
-    return Asked(
+    return LaunchOptions(
         command=tuple(command),
         workers=workers,
         servers=workers if given.num_servers is None else _whole("-s", given.num_servers, _MOST),
         local=given.launcher == "local",
         env=_env(given, environ),
         hostfile=given.hostfile or "",
-        dialect=given.hosts_format or "",
+        format=given.hosts_format or "",
         sync_dst_dir=given.sync_dst_dir or "",
         ssh_config=given.ssh_config or "",
         accept_new=given.accept_new,
@@ -224,20 +224,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     guard()
     caught = interruptible()
     try:
-        ending = _launched(asked(sys.argv[1:] if argv is None else argv, os.environ))
+        ending = _launched(parse_options(sys.argv[1:] if argv is None else argv, os.environ))
     except LaunchError as error:
-        ending = Ending(code=2, message=str(error))
+        ending = JobExit(code=2, message=str(error))
     except BrokenPipeError:  # the reader, such as head, has seen enough
-        ending = Ending(code=128 + signal.SIGPIPE)
+        ending = JobExit(code=128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         name = signal.Signals(caught[0]).name
-        ending = Ending(code=exit_code(caught), message=f"{name}: every process was ended")
+        ending = JobExit(code=exit_code(caught), message=f"{name}: every process was ended")
     if ending.message:
         echo(f"error: {masked_text(ending.message)}", err=True)
     return ending.code
 
 
-def _launched(wanted: Asked) -> Ending:
+def _launched(wanted: LaunchOptions) -> JobExit:
     if wanted.local:
         return _run(wanted, Agents(), (replace(this_machine(), tree=str(Path.cwd())),))
     hosts = _listed(wanted)
@@ -251,15 +251,15 @@ def _launched(wanted: Asked) -> Ending:
         return _run(wanted, Agents(ssh.start), hosts)
 
 
-def _run(wanted: Asked, agents: Agents, hosts: Sequence[Host]) -> Ending:
+def _run(wanted: LaunchOptions, agents: Agents, hosts: Sequence[Host]) -> JobExit:
     with closing(agents):
         port = agents.free_port(hosts[0], wanted.port)
         return follow_processes(processes(wanted, hosts, port), agents, _show)
 
 
-def _listed(wanted: Asked) -> tuple[Host, ...]:
+def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
     """The hosts that the job needs, their addresses yet to be found."""
-    listed = find(wanted.hostfile, "", wanted.dialect, os.environ)
+    listed = find(wanted.hostfile, "", wanted.format, os.environ)
     if not listed:
         raise LaunchError(
             "-H: expected a file with a host a line, found none; "
@@ -287,7 +287,7 @@ def _sync(ssh: "Ssh", hosts: Sequence[Host]) -> None:
         for _ in push(pieces, host, ssh.start, ""):
             pass
 
-    together(copy, hosts)
+    map_hosts(copy, hosts)
 
 
 def _show(message: Message) -> None:
@@ -307,32 +307,32 @@ def _show(message: Message) -> None:
         raise LaunchError(f"stdout: cannot be written ({error.strerror})") from error
 
 
-def processes(asked: Asked, hosts: Sequence[Host], port: int) -> list[Process]:
+def processes(options: LaunchOptions, hosts: Sequence[Host], port: int) -> list[Process]:
     """A scheduler, the servers and the workers, in the order of their start.
 
     The scheduler is on the first host; server i and worker i are on host i % hosts.
     """
-    counts = {"scheduler": 1, "server": asked.servers, "worker": asked.workers}
+    counts = {"scheduler": 1, "server": options.servers, "worker": options.workers}
     return [
-        _process(asked, role, index, hosts[index % len(hosts)], (hosts[0].address, port))
+        _process(options, role, index, hosts[index % len(hosts)], (hosts[0].address, port))
         for role, count in counts.items()
         for index in range(count)
     ]
 
 
 def _process(
-    asked: Asked, role: str, index: int, host: Host, scheduler: tuple[str, int]
+    options: LaunchOptions, role: str, index: int, host: Host, scheduler: tuple[str, int]
 ) -> Process:
     env = {
         "DMLC_ROLE": role,
         "DMLC_PS_ROOT_URI": scheduler[0],
         "DMLC_PS_ROOT_PORT": str(scheduler[1]),
-        "DMLC_NUM_WORKER": str(asked.workers),
-        "DMLC_NUM_SERVER": str(asked.servers),
+        "DMLC_NUM_WORKER": str(options.workers),
+        "DMLC_NUM_SERVER": str(options.servers),
         "DMLC_NODE_HOST": host.address,
     }
     return Process(
-        host=host, role=role, index=index, argv=asked.command, env=asked.variables(role) | env
+        host=host, role=role, index=index, argv=options.command, env=options.variables(role) | env
     )
 
 

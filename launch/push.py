@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from launch.hosts import Host, who
+from launch.hosts import Host, lease_owner
 from launch.remote.errors import LaunchError
 from launch.remote.files import crc
 from launch.transport.client import Exchange
-from launch.transport.line import Start
+from launch.transport.line import Starter
 from launch.transport.protocol import clean
 
 _CHUNK = 1 << 20
@@ -89,7 +89,7 @@ def in_tree(root: Path, name: str) -> Piece:
 def push(  # noqa: PLR0913 - what, where to, and two ways
     pieces: Sequence[Piece],
     host: Host,
-    start: Start,
+    start: Starter,
     into: str,
     *,
     exact: bool = False,
@@ -106,7 +106,7 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
         folder = str(PurePosixPath(host.tree, into))
         said = {"into": folder, "exact": exact, "verify": verify, "files": listed}
-        exchange.send({"do": "take", **said, "who": who(host)})
+        exchange.send({"do": "take", **said, "who": lease_owner(host)})
         there: list[Any] = []
         for say, values in exchange.hear("has"):
             if say == "beat":
@@ -249,7 +249,7 @@ def side_by_side(pushes: Sequence[Pushing]) -> Iterator[Moved]:
 
 
 def differences(
-    pieces: Sequence[Piece], host: Host, start: Start, into: str, *, whole: bool = False
+    pieces: Sequence[Piece], host: Host, start: Starter, into: str, *, whole: bool = False
 ) -> list[str]:
     """What of these files is another one on a host, or not there: 'a.rec is not there'.
 
@@ -262,7 +262,7 @@ def differences(
     return [f"{name} {how}" for name, how in found if name in listed]
 
 
-def strangers(names: Iterable[str], host: Host, start: Start, into: str) -> list[str]:
+def strangers(names: Iterable[str], host: Host, start: Starter, into: str) -> list[str]:
     """Which of these files are in a folder of a host though no push put them there."""
     asked = list(names)
     known = set(map(clean, asked))
@@ -270,7 +270,7 @@ def strangers(names: Iterable[str], host: Host, start: Start, into: str) -> list
     return [name for name in found if name in known]
 
 
-def _seen(host: Host, start: Start, into: str, **asked: Any) -> dict[str, Any]:
+def _seen(host: Host, start: Starter, into: str, **asked: Any) -> dict[str, Any]:
     count = sum(map(len, (asked["files"], asked["others"])))
     with closing(Exchange(host, start, "receiver", count)) as exchange:
         folder = str(PurePosixPath(host.tree, into))

@@ -6,21 +6,21 @@ from contextlib import closing
 from launch.hosts import Host
 from launch.remote.errors import LaunchError
 from launch.remote.lease import listed
-from launch.transport.client import Talk, together
-from launch.transport.line import Start
+from launch.transport.client import Talk, map_hosts
+from launch.transport.line import Starter
 
 _SECONDS = 15.0
 
 
-def stop(hosts: Sequence[Host], start: Start, say: Callable[[str], None]) -> int:
+def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> int:
     """Ends on every host, side by side, what is found by its lease; how many hosts could not be."""
-    told = together(lambda host: _stopped(host, start), hosts, len(hosts))
+    told = map_hosts(lambda host: _stopped(host, start), hosts, len(hosts))
     for host, (line, _) in zip(hosts, told, strict=True):
         say(f"{host.name}: {line}")
     return sum(not done for _, done in told)
 
 
-def _stopped(host: Host, start: Start) -> tuple[str, bool]:
+def _stopped(host: Host, start: Starter) -> tuple[str, bool]:
     try:
         with closing(Talk(host, start, "stop")) as talk:
             answer = talk.ask({"do": "end"}, _SECONDS, "ended")

@@ -20,29 +20,29 @@ from launch.hosts import ROOT, Host
 from launch.install import own_code
 from launch.job import run
 from launch.job.agents import Agents
-from launch.job.interference import kept
+from launch.job.interference import span_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
-from launch.job.monitor import Deadlines, Seen, Verdict, Watch
+from launch.job.monitor import Deadlines, JobMonitor, ProcessState, Verdict
 from launch.job.plan import Process, command_line, emulated, plan
 from launch.job.validity import accuracy, judge
 from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError
-from launch.transport.line import Start, here
-from results.progress import Glimpse
+from launch.transport.line import Starter, start_local
+from results.progress import JobProgress
 from results.record import Identity, Rank, Record, Started
 from results.store import Store, remember
 from results.worker_log import Heard, rank_of
 
-Point = tuple[Trial, Identity]
+PlannedRun = tuple[Trial, Identity]
 
 
-def shuffled(points: Sequence[Point], seed: str) -> list[Point]:
+def run_order(points: Sequence[PlannedRun], seed: str) -> list[PlannedRun]:
     """The points in an order of chance within each repeat, so that none is always measured first.
 
     A point's place follows from the seed alone: what is left of a sweep keeps its order.
     """
 
-    def place(point: Point) -> tuple[int, str]:
+    def place(point: PlannedRun) -> tuple[int, str]:
         name = point[1]
         text = f"{seed} {name.repeat} {name.key}"
         return name.repeat, hashlib.sha256(text.encode()).hexdigest()
@@ -71,7 +71,7 @@ def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Ide
 # A port that is free when it is chosen may be taken before the scheduler listens on it.
 _RETRIES = 3
 # What a host was found to be that is of the moment, of its owner, or of no number.
-_PASSING = frozenset(
+TRANSIENT_FACTS = frozenset(
     {
         *("say", "time", "load", "available_mib", "free_bytes", "disk", "disk_problem", "holder"),
         *("reached", "master", "machine", "user", "tree", "shell", "login_shell", "libraries"),
@@ -81,7 +81,7 @@ _PASSING = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
+class ClusterSetup:
     """The hosts a sweep runs on, the scheduler's port (None: a free one) and its patience.
 
     start       how a program of ours is started on a host
@@ -94,14 +94,14 @@ class Where:
     hosts: tuple[Host, ...]
     port: int | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
-    start: Start = here
+    start: Starter = start_local
     scheduler: Host | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     data: dict[str, str] | None = None
     log_budget: int = BUDGET_BYTES
 
 
-def points(what: Sweep, where: Where) -> list[Point]:
+def points(what: Sweep, where: ClusterSetup) -> list[PlannedRun]:
     """What the sweep asks for, repeat by repeat, after a check that all of it can be measured here.
 
     Raises SpecError or LaunchError where data, hosts, devices or the port are not right.
@@ -109,7 +109,7 @@ def points(what: Sweep, where: Where) -> list[Point]:
     return identified([(trial, n) for n in range(what.repeats) for trial in what.trials], where)
 
 
-def identified(runs: Sequence[tuple[Trial, int]], where: Where) -> list[Point]:
+def identified(runs: Sequence[tuple[Trial, int]], where: ClusterSetup) -> list[PlannedRun]:
     """These repeats of trials, each with what a record of it depends on; checked as by `points`."""
     trials = {trial.key: trial for trial, _ in runs}
     for trial in trials.values():
@@ -122,17 +122,17 @@ def identified(runs: Sequence[tuple[Trial, int]], where: Where) -> list[Point]:
     return [(one, identity(one, n, where.hosts, data[one.key])) for one, n in runs]
 
 
-def _data(trial: Trial, where: Where) -> str:
+def _data(trial: Trial, where: ClusterSetup) -> str:
     return data_manifest(trial) if where.data is None else where.data.get(trial.key, "")
 
 
 def sweep(
     what: Sweep,
-    wanted: Sequence[Point],
-    where: Where,
+    wanted: Sequence[PlannedRun],
+    where: ClusterSetup,
     store: Store,
-    order: Sequence[Point] | None = None,
-) -> Generator[Started | Event | Glimpse | Record]:
+    order: Sequence[PlannedRun] | None = None,
+) -> Generator[Started | Event | JobProgress | Record]:
     """Runs the points that are not in the store yet, which is made to describe this sweep.
 
     `order` is the order in which they run, or those of them that do; reports keep that of `wanted`.
@@ -150,7 +150,7 @@ def sweep(
     left = [(trial, name) for trial, name in order if name not in done]
     if left:
         store.write("sweep.toml", what.text)
-        environment = _environment(what, where) | {"order": _said(order)}
+        environment = _environment(what, where) | {"order": order_names(order)}
         data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
         environment |= {"data": data} if data else {}
         environment |= {"command": list(what.command)} if what.command else {}
@@ -167,14 +167,14 @@ def sweep(
             yield from _point(trial, name, where, store, agents)
 
 
-def _environment(what: Sweep, where: Where) -> dict[str, Any]:
+def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
     master = {"description": what.description, **describe(ROOT)}
     hidden = {name for trial in what.trials for name in secrets.names(trial.env)}
     # Processes on hosts get the variables of these.
     variables = {} if where.hosts[0].login else master.pop("variables")
     master["variables"] = secrets.masked(variables, hidden)
     hosts = {
-        name: {fact: value for fact, value in found.items() if fact not in _PASSING}
+        name: {fact: value for fact, value in found.items() if fact not in TRANSIENT_FACTS}
         for name, found in where.facts.items()
     }
     for facts in hosts.values():
@@ -183,12 +183,12 @@ def _environment(what: Sweep, where: Where) -> dict[str, Any]:
     return master | ({"hosts": hosts} if hosts else {})
 
 
-def _said(order: Sequence[Point]) -> list[str]:
+def order_names(order: Sequence[PlannedRun]) -> list[str]:
     """The order of running as it is kept, for people."""
     return [f"{name.name}, repeat {name.repeat + 1}" for _, name in order]
 
 
-def check_devices(trial: Trial, where: Where) -> None:
+def check_devices(trial: Trial, where: ClusterSetup) -> None:
     """LaunchError where the hosts have no GPUs for the trial, or too few and none may be shared."""
     if trial.device == "gpu" and not all(host.gpus for host in where.hosts):
         raise LaunchError(
@@ -207,8 +207,8 @@ def check_devices(trial: Trial, where: Where) -> None:
 
 
 def _point(
-    trial: Trial, name: Identity, where: Where, store: Store, agents: Agents
-) -> Iterator[Event | Glimpse | Record]:
+    trial: Trial, name: Identity, where: ClusterSetup, store: Store, agents: Agents
+) -> Iterator[Event | JobProgress | Record]:
     logs = store.folder / "logs" / trial.key / str(name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     watch, verdict = yield from _job((trial, name), where, agents, logs, started)
@@ -226,7 +226,7 @@ def _point(
         elapsed_seconds=time.monotonic() - began,
         accuracy=accuracy(watch.workers),
         commands={process.id: command_line(process) for process in watch.processes},
-        machines={host: kept(span) for host, span in watch.machines.items()},
+        machines={host: span_values(span) for host, span in watch.machines.items()},
     )
     store.append(record)
     compress(logs)
@@ -236,16 +236,16 @@ def _point(
 
 
 def _job(
-    point: Point, where: Where, agents: Agents, logs: Path, started: str
-) -> Generator[Event | Glimpse, None, tuple[Watch, Verdict]]:
+    point: PlannedRun, where: ClusterSetup, agents: Agents, logs: Path, started: str
+) -> Generator[Event | JobProgress, None, tuple[JobMonitor, Verdict]]:
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
     trial, name = point
     windows = trial.warmup_windows + trial.windows if trial.windows else 0
     root = where.scheduler or where.hosts[0]
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)
-        processes = _told(name.repeat, plan(trial, where.hosts, port, where.scheduler))
-        watch = Watch(processes, where.deadlines, time.monotonic(), windows)
+        processes = with_repeat(name.repeat, plan(trial, where.hosts, port, where.scheduler))
+        watch = JobMonitor(processes, where.deadlines, time.monotonic(), windows)
         if why_not:
             return watch, Verdict(status="lost", message=why_not)
         verdict = yield from run.run(watch, agents, logs, where.log_budget, started)
@@ -255,7 +255,7 @@ def _job(
     return watch, Verdict(status=verdict.status, message=f"{taken}: {verdict.message}")
 
 
-def _told(repeat: int, processes: Sequence[Process]) -> list[Process]:
+def with_repeat(repeat: int, processes: Sequence[Process]) -> list[Process]:
     """The processes, told which repeat they are of: the fake engine's scatter by it."""
     told = {"MXSCALE_REPEAT": str(repeat)}
     return [replace(process, env=process.env | told) for process in processes]
@@ -269,6 +269,6 @@ def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:
         return 0, str(error)
 
 
-def _rank(worker: Seen) -> Rank:
+def _rank(worker: ProcessState) -> Rank:
     told = Heard(rank=worker.rank, facts=worker.facts, windows=worker.windows, done=worker.done)
     return rank_of(told, worker.process.host.name, worker.process.id)

@@ -13,7 +13,7 @@ from im2rec_tools.terminal import echo
 from plots.format import significant
 from plots.tables.scaling import unit
 from plots.workers import met, standings
-from results.progress import Glimpse
+from results.progress import JobProgress
 from results.rates import rate_of
 from results.record import Record, Started
 
@@ -38,7 +38,7 @@ class SweepScreen:
             console=self._console,
         )
         self._started: Started | None = None
-        self._glimpse: Glimpse | None = None
+        self._glimpse: JobProgress | None = None
         self._told: set[str] = set()
         self._epochs: dict[int, list[tuple[int, int]]] = {}
         self._refreshed = 0.0
@@ -60,11 +60,11 @@ class SweepScreen:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, update: Started | Event | Glimpse | Record) -> None:
+    def show(self, update: Started | Event | JobProgress | Record) -> None:
         """Takes what the sweep yields."""
         if isinstance(update, Started):
             self._begin(update)
-        elif isinstance(update, Glimpse):
+        elif isinstance(update, JobProgress):
             self._look(update)
         elif isinstance(update, Record):
             self._end(update)
@@ -101,7 +101,7 @@ class SweepScreen:
         task = self._bar.task_ids[0]
         self._bar.update(task, completed=done, total=self._started.total, description=name)
 
-    def _look(self, glimpse: Glimpse) -> None:
+    def _look(self, glimpse: JobProgress) -> None:
         assert self._started is not None
         self._glimpse = glimpse
         if glimpse.idle and "idle" not in self._told:

@@ -11,7 +11,7 @@ from im2rec_tools.console import cell
 from im2rec_tools.terminal import printable
 from plots.format import significant
 from plots.tables.scaling import unit
-from results.progress import Glimpse, Standing
+from results.progress import JobProgress, WorkerProgress
 
 # More rows than this are no longer looked at; of more workers, those that need a look are shown.
 MOST_ROWS = 20
@@ -20,7 +20,7 @@ _STUCK = frozenset({"quiet", "stopped", "ended"})
 _QUIET_SECONDS = 10.0
 
 
-def standings(trial: Trial, glimpse: Glimpse, rows: int = MOST_ROWS) -> RenderableType:
+def standings(trial: Trial, glimpse: JobProgress, rows: int = MOST_ROWS) -> RenderableType:
     """A row a worker; where there are more than rows, the slowest few and a line on the rest."""
     shown, rest = _divided(glimpse.workers, min(rows, MOST_ROWS))
     hosts = _short([one.host for one in glimpse.workers])
@@ -43,7 +43,7 @@ def standings(trial: Trial, glimpse: Glimpse, rows: int = MOST_ROWS) -> Renderab
     return Group(_line(title(trial, glimpse)), table, *lines)
 
 
-def title(trial: Trial, glimpse: Glimpse) -> str:
+def title(trial: Trial, glimpse: JobProgress) -> str:
     """The job in a line: its name, how fast it is now, what it waits for."""
     working = [one for one in glimpse.workers if one.state not in _STUCK]
     rates = [one.images_per_second for one in working if one.images_per_second is not None]
@@ -78,8 +78,8 @@ def _line(text: str) -> Text:
 
 
 def _divided(
-    workers: Sequence[Standing], rows: int
-) -> tuple[Sequence[Standing], Sequence[Standing]]:
+    workers: Sequence[WorkerProgress], rows: int
+) -> tuple[Sequence[WorkerProgress], Sequence[WorkerProgress]]:
     """The workers to show and the others, each in the order of their ranks."""
     ordered = sorted(workers, key=lambda one: one.worker if one.rank is None else one.rank)
     if len(ordered) <= rows:
@@ -93,13 +93,13 @@ def _divided(
     )
 
 
-def _urgency(one: Standing) -> tuple[bool, int, float, int]:
+def _urgency(one: WorkerProgress) -> tuple[bool, int, float, int]:
     """Those without progress come first, by how far they came, then the others by their speed."""
     stuck = one.state in _STUCK
     return not stuck, one.windows * stuck, one.images_per_second or 0.0, one.worker
 
 
-def _window(trial: Trial, one: Standing) -> str:
+def _window(trial: Trial, one: WorkerProgress) -> str:
     if one.rank is None and one.state != "stopped":
         return one.state
     total = f"/{trial.warmup_windows + trial.windows}" if trial.windows else ""
@@ -107,7 +107,7 @@ def _window(trial: Trial, one: Standing) -> str:
     return f"{one.windows}{total} {warm if one.state == 'trains' else one.state}".rstrip()
 
 
-def _summary(trial: Trial, rest: Sequence[Standing]) -> str:
+def _summary(trial: Trial, rest: Sequence[WorkerProgress]) -> str:
     total = f" of {trial.warmup_windows + trial.windows}" if trial.windows else ""
     parts = [f"window {_range([one.windows for one in rest], str)}{total}"]
     rates = [one.images_per_second for one in rest if one.images_per_second is not None]

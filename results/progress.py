@@ -1,10 +1,10 @@
-"""Glimpse: a running job at one moment, for whoever watches; nothing of it is kept."""
+"""Progress of a running job at one moment, for the screen; nothing stores it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class WorkerProgress:
     """Where one worker of a running job stands.
 
     state               starts, waits (for the others), trains, validates, quiet (for too long),
@@ -29,7 +29,7 @@ class Standing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glimpse:
+class JobProgress:
     """All workers of a job, `seconds` after its start.
 
     met_seconds     when all had met, or None
@@ -37,7 +37,7 @@ class Glimpse:
     idle            who does nothing while most others work, in words, or ''
     """
 
-    workers: tuple[Standing, ...]
+    workers: tuple[WorkerProgress, ...]
     seconds: float
     met_seconds: float | None
     quiet_seconds: float

@@ -19,7 +19,7 @@ from tasks.cluster import NOT_ASKED, cluster_of, hosts_task, on_hosts, on_this_m
 from tasks.report import new_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from launch.sweep import Point, Where
+    from launch.sweep import ClusterSetup, PlannedRun
     from results.record import Record
     from results.store import Store
 
@@ -71,7 +71,7 @@ def only(what: Sweep, point: str) -> Trial:
     return found[0]
 
 
-def compare(what: Sweep, run: str, where: Where, blocks: int) -> None:
+def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
     """Measures what is left of a sweep of two trials, A and B, and says what came out."""
     from launch.sweep import identified
     from plots.tables.ab import remarks, write
@@ -120,7 +120,11 @@ def sees(records: Sequence[Record], blocks: int) -> str:
 
 
 def _measure(
-    what: Sweep, wanted: Sequence[Point], where: Where, store: Store, part: Sequence[Point]
+    what: Sweep,
+    wanted: Sequence[PlannedRun],
+    where: ClusterSetup,
+    store: Store,
+    part: Sequence[PlannedRun],
 ) -> None:
     from launch.sweep import sweep
     from plots.screen import SweepScreen
@@ -130,7 +134,7 @@ def _measure(
             screen.show(update)
 
 
-def good(store: Store, wanted: Sequence[Point]) -> list[Record]:
+def good(store: Store, wanted: Sequence[PlannedRun]) -> list[Record]:
     """The good records of these runs, in their order, up to the first that has none."""
     from results.store import read
 
@@ -143,7 +147,7 @@ def good(store: Store, wanted: Sequence[Point]) -> list[Record]:
     return records
 
 
-def _broken(store: Store, part: Sequence[Point]) -> str:
+def _broken(store: Store, part: Sequence[PlannedRun]) -> str:
     from results.store import read
 
     newest = {one.identity: one for one in read(store.folder)}

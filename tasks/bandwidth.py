@@ -19,7 +19,7 @@ from tasks.cluster import NOT_ASKED, cluster_of, hosts_task, on_hosts, on_this_m
 from tasks.report import UNSTEADY, new_folder, run_folder, stamped
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from launch.sweep import Where
+    from launch.sweep import ClusterSetup
 
 
 @hosts_task(
@@ -43,7 +43,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     run="",
 ):
     """Push and pull a network's arrays, compute nothing: MB/s, and the share of raw TCP."""
-    from launch.preflight.check import raw_tcp
+    from launch.preflight.check import tcp_bandwidth
     from results.store import remember
 
     hosts = cluster_of(asked, only_named=False)
@@ -74,10 +74,10 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     folder = new_folder(run or stamped("bandwidth"))
     place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
     with place as where:
-        moved = [raw_tcp(where.hosts, where.start)]
+        moved = [tcp_bandwidth(where.hosts, where.start)]
 
         def measure_raw() -> None:
-            moved.append(raw_tcp(where.hosts, where.start))
+            moved.append(tcp_bandwidth(where.hosts, where.start))
             remember(folder, raw_tcp_mb_per_second=round(mean(moved)))
 
         unsteady = _measured(what, str(folder), where, measure_raw)
@@ -86,7 +86,9 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
         raise unsteady
 
 
-def _measured(what: Sweep, folder: str, where: Where, finish: Callable[[], None]) -> Exit | None:
+def _measured(
+    what: Sweep, folder: str, where: ClusterSetup, finish: Callable[[], None]
+) -> Exit | None:
     """How it is to end where a rate is known, but is not steady."""
     try:
         measure(what, folder, where, finish=finish)

@@ -37,7 +37,7 @@ from tasks.report import (
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.hosts import Host
-    from launch.sweep import Where
+    from launch.sweep import ClusterSetup
 
 
 def measure_here(what: Sweep, run: str) -> None:
@@ -50,7 +50,7 @@ def measure_here(what: Sweep, run: str) -> None:
 def measure(
     what: Sweep,
     run: str,
-    where: Where,
+    where: ClusterSetup,
     in_order: bool = False,
     baseline: str = "",
     finish: Callable[[], None] | None = None,
@@ -59,7 +59,7 @@ def measure(
 
     `finish` is called between the last point and the report.
     """
-    from launch.sweep import points, shuffled, sweep
+    from launch.sweep import points, run_order, sweep
     from plots.screen import SweepScreen
     from results.store import Store
 
@@ -68,7 +68,7 @@ def measure(
     store = Store(new_folder(run or what.name))
     try:
         left = {name for _, name in wanted} - store.done()
-        order = wanted if in_order else shuffled(wanted, store.folder.resolve().name)
+        order = wanted if in_order else run_order(wanted, store.folder.resolve().name)
         with SweepScreen() as screen:
             for update in sweep(what, wanted, where, store, order):
                 screen.show(update)

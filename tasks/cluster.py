@@ -34,7 +34,7 @@ _OPTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class HostOptions:
     """What a person said of the hosts, as typed.
 
     words   all that was said to the task: what is not so by default, as it can be typed again
@@ -51,7 +51,7 @@ class Asked:
     words: tuple[str, ...] = ()
 
 
-NOT_ASKED = Asked()
+NOT_ASKED = HostOptions()
 
 
 def hosts_task(
@@ -71,7 +71,7 @@ def hosts_task(
             said = signature.bind(c, *args, **given).arguments
             words = tuple(words_of(said, list(signature.parameters.values())[1:]))
             hosts = {name: given.pop(name) for name in _OPTIONS if name in given}
-            body(c, *args, asked=Asked(**hosts, words=words), **given)
+            body(c, *args, asked=HostOptions(**hosts, words=words), **given)
 
         wrapped.__name__, wrapped.__doc__ = body.__name__, body.__doc__
         wrapped.__signature__ = signature  # type: ignore[attr-defined] # Invoke reads it
@@ -104,7 +104,7 @@ def words_of(said: Mapping[str, Any], parameters: Iterable[inspect.Parameter]) -
                     yield option if single is True else f"{option}={single}"
 
 
-def listed_hosts(asked: Asked) -> tuple[Host, ...]:
+def listed_hosts(asked: HostOptions) -> tuple[Host, ...]:
     """The hosts that a person or the environment listed; none where neither did.
 
     Says what should be known of the list.
@@ -138,7 +138,7 @@ def listed_hosts(asked: Asked) -> tuple[Host, ...]:
     )
 
 
-def needed_hosts(asked: Asked) -> tuple[Host, ...]:
+def needed_hosts(asked: HostOptions) -> tuple[Host, ...]:
     """The hosts that were listed; LaunchError where none were."""
     hosts = listed_hosts(asked)
     if not hosts:
@@ -146,7 +146,7 @@ def needed_hosts(asked: Asked) -> tuple[Host, ...]:
     return hosts
 
 
-def ssh_of(asked: Asked) -> Ssh:
+def ssh_of(asked: HostOptions) -> Ssh:
     """The SSH by which those hosts are reached; nothing is connected yet."""
     from launch.transport.ssh import Settings, Ssh
 
@@ -155,56 +155,56 @@ def ssh_of(asked: Asked) -> Ssh:
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.hosts import Host
-    from launch.preflight.findings import Examined
-    from launch.sweep import Where
-    from launch.transport.line import Start
+    from launch.preflight.findings import HostReport
+    from launch.sweep import ClusterSetup
+    from launch.transport.line import Starter
 
 
 @contextmanager
-def on_this_machine(what: Sweep) -> Iterator[Where]:
+def on_this_machine(what: Sweep) -> Iterator[ClusterSetup]:
     """This machine alone, or playing all the hosts that a rehearsal needs."""
     from launch.hosts import rehearse, this_machine
-    from launch.preflight.check import check_pythons
-    from launch.sweep import Where
-    from launch.transport.line import here
+    from launch.preflight.check import check_interpreters
+    from launch.sweep import ClusterSetup
+    from launch.transport.line import start_local
 
     fake = all(trial.engine == "fake" for trial in what.trials)
     most = max(what.trials, key=lambda trial: trial.hosts)
     hosts = rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),)
-    check_pythons(what.trials, hosts, here)
-    yield Where(hosts=hosts, facts={} if fake else _found_here(hosts[0]))
+    check_interpreters(what.trials, hosts, start_local)
+    yield ClusterSetup(hosts=hosts, facts={} if fake else _found_here(hosts[0]))
 
 
 def _found_here(host: Host) -> dict[str, Any]:
     """What this machine has, told as by hosts of a cluster; nothing where it does not answer."""
-    from launch.preflight.check import look
-    from launch.transport.line import here
+    from launch.preflight.check import interpreter_facts
+    from launch.transport.line import start_local
 
     try:
-        return {host.name: look(host.python, here, host)}
+        return {host.name: interpreter_facts(host.python, start_local, host)}
     except LaunchError:
         return {}
 
 
-def _master(found: list[Examined]) -> Host:
+def _master(found: list[HostReport]) -> Host:
     """This machine by the address that the hosts see it at."""
     from launch.hosts import this_machine
     from launch.preflight.addresses import is_ipv4
 
     seen = {"".join(one.facts["master"]) for one in found}
-    here = this_machine()
+    machine = this_machine()
     if len(seen) != 1 or not is_ipv4(*seen):
         raise LaunchError(
             f"--scheduler master: hosts see this machine as {', '.join(sorted(seen))}; expected "
             f"one IPv4 address; leave the scheduler on the first host"
         )
-    return replace(here, name=f"{here.name} (master)", address=seen.pop())
+    return replace(machine, name=f"{machine.name} (master)", address=seen.pop())
 
 
 @contextmanager
 def on_hosts(
-    hosts: tuple[Host, ...], asked: Asked, what: Sweep, scheduler: str = "first"
-) -> Iterator[Where]:
+    hosts: tuple[Host, ...], asked: HostOptions, what: Sweep, scheduler: str = "first"
+) -> Iterator[ClusterSetup]:
     """The hosts of a cluster, each found fit for the sweep; PreflightError where one is not.
 
     `scheduler` is where that runs: 'first' host or 'master'. Connections are closed at the end.
@@ -214,12 +214,12 @@ def on_hosts(
 
     from launch.data_shares import manifests
     from launch.install import own_code
-    from launch.preflight.check import check_pythons
-    from launch.preflight.findings import Wanted
+    from launch.preflight.check import check_interpreters
+    from launch.preflight.findings import Requirements
     from launch.preflight.table import reported
-    from launch.sweep import Where
+    from launch.sweep import ClusterSetup
 
-    wanted = Wanted(
+    wanted = Requirements(
         tree=asked.tree,
         interface=asked.interface,
         code=own_code(),
@@ -231,26 +231,26 @@ def on_hosts(
         check(found)
         facts = {one.host.name: one.facts for one in found}
         fit = tuple(one.host for one in found)
-        check_pythons(what.trials, fit, ssh.start)
+        check_interpreters(what.trials, fit, ssh.start)
         data = manifests(what.trials, fit, ssh.start)
         at = _master(found) if scheduler == "master" else None
-        yield Where(hosts=fit, start=ssh.start, scheduler=at, facts=facts, data=data)
+        yield ClusterSetup(hosts=fit, start=ssh.start, scheduler=at, facts=facts, data=data)
 
 
 @contextmanager
-def found_hosts(asked: Asked) -> Iterator[tuple[tuple[Host, ...], Start]]:
+def found_hosts(asked: HostOptions) -> Iterator[tuple[tuple[Host, ...], Starter]]:
     """The hosts that were listed, reached and with a checkout, and how programs start there."""
-    from launch.preflight.findings import Wanted
+    from launch.preflight.findings import Requirements
     from launch.preflight.table import reported
 
     hosts = needed_hosts(asked)
     with closing(ssh_of(asked)) as ssh:
-        found = reported(hosts, ssh.start, Wanted(tree=asked.tree, mxnet=False))
+        found = reported(hosts, ssh.start, Requirements(tree=asked.tree, mxnet=False))
         check(found)
         yield tuple(one.host for one in found), ssh.start
 
 
-def check(found: list[Examined]) -> None:
+def check(found: list[HostReport]) -> None:
     """Raises PreflightError with every problem of hosts that were looked at."""
     said = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
     if said:
@@ -264,7 +264,7 @@ def addressed(host: Host) -> Host:
     return replace(host, address=host.login.host, tree="~/mxscale")
 
 
-def cluster_of(asked: Asked, *, only_named: bool) -> tuple[Host, ...]:
+def cluster_of(asked: HostOptions, *, only_named: bool) -> tuple[Host, ...]:
     """The hosts that were listed; without `only_named` also those that the environment names."""
     if only_named and not (asked.hostfile or asked.hosts):
         return ()

@@ -15,12 +15,12 @@ from bench.errors import brief, parse_int, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT, Host
 from launch.remote.errors import LaunchError
-from launch.transport.line import Start
+from launch.transport.line import Starter
 from results.errors import StoreError
 from tasks.cli import reader, task
 from tasks.cluster import (
     NOT_ASKED,
-    Asked,
+    HostOptions,
     found_hosts,
     hosts_task,
     listed_hosts,
@@ -68,7 +68,9 @@ def push_data(  # type: ignore[no-untyped-def]
         serve(Path(source), hosts, start, folder, verify=verify)
 
 
-def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
+def _compare(
+    source: Path, hosts: Sequence[Host], start: Starter, into: str, *, verify: bool
+) -> None:
     from launch.data_shares import everything, not_seen
 
     pieces = everything(source)
@@ -84,7 +86,7 @@ def _compare(source: Path, hosts: Sequence[Host], start: Start, into: str, *, ve
     echo(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
 
 
-def _copy(source: Path, hosts: Sequence[Host], start: Start, into: str, *, verify: bool) -> None:
+def _copy(source: Path, hosts: Sequence[Host], start: Starter, into: str, *, verify: bool) -> None:
     from launch.data_shares import hand_out, parcels
 
     with scratch() as labels:
@@ -200,7 +202,7 @@ _PROBLEMS = 3
 )
 def hosts_check(
     c: Any,
-    asked: Asked,
+    asked: HostOptions,
     json: bool = False,
     bandwidth: bool = False,
     gpu: bool = False,
@@ -210,13 +212,13 @@ def hosts_check(
     """Look at hosts side by side, or at this machine where none is listed; exit 3: problems."""
     from launch.hosts import this_machine
     from launch.install import own_code
-    from launch.preflight.findings import Wanted
+    from launch.preflight.findings import Requirements
     from launch.preflight.table import reported, show
-    from launch.transport.line import here
+    from launch.transport.line import start_local
 
     if verify and not data:
         raise LaunchError("--verify: expected --data DIR, found none; name the shards to read")
-    wanted = Wanted(
+    wanted = Requirements(
         tree=asked.tree,
         interface=asked.interface,
         code=own_code(),
@@ -226,7 +228,7 @@ def hosts_check(
     hosts = listed_hosts(asked)
     held: list[str] = []
     with closing(ssh_of(asked)) as ssh:
-        start = ssh.start if hosts else here
+        start = ssh.start if hosts else start_local
         found = reported(hosts or [this_machine()], start, wanted)
         if data and not any(one.problems for one in found):
             from launch.data_shares import described
@@ -244,7 +246,7 @@ def hosts_check(
 @hosts_task(
     help={"wheelhouse": "folder of wheels here, for hosts that reach no package index"},
 )
-def hosts_install(c: Any, asked: Asked, wheelhouse: str = "") -> None:
+def hosts_install(c: Any, asked: HostOptions, wheelhouse: str = "") -> None:
     """Put this checkout and its environment on every host; nothing is done where all is there."""
     from launch.install import Installing, install
 
@@ -257,15 +259,15 @@ def hosts_install(c: Any, asked: Asked, wheelhouse: str = "") -> None:
 
 
 @hosts_task()
-def hosts_stop(c: Any, asked: Asked) -> None:
+def hosts_stop(c: Any, asked: HostOptions) -> None:
     """End whatever a master of this program runs on the hosts, or on this machine."""
     from launch.hosts import this_machine
     from launch.stop import stop
-    from launch.transport.line import here
+    from launch.transport.line import start_local
 
     hosts = listed_hosts(asked)
     if not hosts:
-        failed = stop([this_machine()], here, echo)
+        failed = stop([this_machine()], start_local, echo)
     else:
         with closing(ssh_of(asked)) as ssh:
             failed = stop(hosts, ssh.start, echo)

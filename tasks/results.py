@@ -67,7 +67,7 @@ def results_import(  # type: ignore[no-untyped-def]
     """Add a point that another tool measured to a run, from its logs (docs/import.md)."""
     from bench.notes import texts
     from plots.format import significant
-    from results.imports.point import Asked
+    from results.imports.point import LogDescription
     from results.imports.record import imported
     from results.imports.windows import discarded
     from results.imports.writer import keep
@@ -75,7 +75,7 @@ def results_import(  # type: ignore[no-untyped-def]
 
     if not run:
         raise SpecError("--run: expected a name for the run that the point is added to")
-    asked = Asked(
+    asked = LogDescription(
         network=network.strip(),
         devices=_count("--devices", devices),
         hosts=_count("--hosts", hosts),

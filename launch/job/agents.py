@@ -10,12 +10,12 @@ from typing import Any
 
 from bench.engines.server_commands import SECRET_VARIABLE
 from bench.secrets import revealed
-from launch.hosts import Host, who
+from launch.hosts import Host, lease_owner
 from launch.job.plan import Process
 from launch.remote import agent
 from launch.remote.errors import LaunchError, PreflightError, ProtocolError
-from launch.transport.client import Flow, as_done, together
-from launch.transport.line import Line, Start, here
+from launch.transport.client import Flow, as_completed, map_hosts
+from launch.transport.line import Line, Starter, start_local
 from launch.transport.protocol import MOST_LINE, AgentMessages
 
 _BEAT_SECONDS = 1.0
@@ -45,13 +45,13 @@ class Message:
             self.flow.take(self.size)
 
 
-class Channel:
+class AgentChannel:
     """The agent of a host; what it says arrives in the inbox. `close` ends all that it started.
 
     An agent that breaks the protocol is lost, and nothing more is read from it.
     """
 
-    def __init__(self, host: Host, start: Start, inbox: "queue.SimpleQueue[Message]") -> None:
+    def __init__(self, host: Host, start: Starter, inbox: "queue.SimpleQueue[Message]") -> None:
         self.host = host
         self.flow = Flow()
         self.broken = False
@@ -123,10 +123,10 @@ Take = Callable[[Message], None]
 class Agents:
     """One agent a host, started when a job first needs it and replaced when it is gone."""
 
-    def __init__(self, start: Start = here) -> None:
+    def __init__(self, start: Starter = start_local) -> None:
         self._start = start
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, AgentChannel] = {}
         self._at_work: set[str] = set()
         self._gone: set[str] = set()
         self._heard: dict[str, float] = {}
@@ -143,7 +143,7 @@ class Agents:
         # Over SSH side by side; a process on this machine starts at once.
         at_once = len(missing) if any(host.login for host in missing) else 1
         made, failed = {}, []
-        for place, opened in as_done(self._tried, missing, at_once):
+        for place, opened in as_completed(self._tried, missing, at_once):
             if isinstance(opened, LaunchError):
                 failed.append(str(opened))
             else:  # at once, so that `close` ends it whatever becomes of the others
@@ -166,16 +166,16 @@ class Agents:
         if names:
             raise LaunchError(f"{', '.join(sorted(names))}: no answer from the agent there")
 
-    def _tried(self, host: Host) -> Channel | LaunchError:
+    def _tried(self, host: Host) -> AgentChannel | LaunchError:
         try:
             return self._opened(host)
         except LaunchError as error:
             return error
 
-    def _opened(self, host: Host) -> Channel:
-        channel = Channel(host, self._start, self._inbox)
+    def _opened(self, host: Host) -> AgentChannel:
+        channel = AgentChannel(host, self._start, self._inbox)
         if host.login is not None:
-            channel.send({"do": "lease", "who": who(host)})
+            channel.send({"do": "lease", "who": lease_owner(host)})
         return channel
 
     def send(self, host: Host, message: dict[str, object]) -> None:
@@ -250,7 +250,7 @@ class Agents:
             if message.say == "stopped":
                 self._at_work.discard(message.host.name)
         late = self._at_work - self._gone
-        together(self.give_up, late, len(late))
+        map_hosts(self.give_up, late, len(late))
         self._at_work = set()
         self._drop_gone(take)
 
@@ -293,5 +293,5 @@ class Agents:
         self._channels = {}
 
 
-def _close(channels: list[Channel]) -> None:
-    together(lambda channel: channel.close(), channels, len(channels))
+def _close(channels: list[AgentChannel]) -> None:
+    map_hosts(lambda channel: channel.close(), channels, len(channels))

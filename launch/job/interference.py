@@ -15,7 +15,7 @@ _LEAST_SECONDS = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
+class MachineCounters:
     """What an agent counted on its machine until `at`, a time of the host's clock.
 
     machine       which machine this is: several agents may count on one
@@ -44,10 +44,10 @@ class Counted:
 
 
 # As measuring began and ended.
-Span = tuple[Counted, Counted]
+Span = tuple[MachineCounters, MachineCounters]
 
 
-def disturbances(spans: Mapping[str, Span]) -> list[Note]:
+def interference(spans: Mapping[str, Span]) -> list[Note]:
     """What a reader of the numbers should know, by host; spans are by host too."""
     machines: dict[str, dict[str, Span]] = {}
     for host, span in spans.items():
@@ -61,7 +61,7 @@ def disturbances(spans: Mapping[str, Span]) -> list[Note]:
     return found
 
 
-def kept(span: Span) -> list[dict[str, Any]]:
+def span_values(span: Span) -> list[dict[str, Any]]:
     """A span as records keep it."""
     return [asdict(one) | {"gpu_programs": list(one.gpu_programs)} for one in span]
 

@@ -9,7 +9,7 @@ from typing import Any
 from bench.events import Event
 from bench.notes import Note, NoteKind
 from launch.job.agents import SILENCE_SECONDS
-from launch.job.interference import Counted, Span
+from launch.job.interference import MachineCounters, Span
 from launch.job.plan import Process
 
 # Agents beat once a second: a history of so many beats is longer than the ten seconds it is for.
@@ -19,7 +19,7 @@ _IDLE_BELOW, _BUSY_ABOVE = 0.05, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class Utilization:
     """What a process had used at one beat of its agent.
 
     at is a time of its host's clock, cpu_seconds is since it started, gpus the share of time that
@@ -31,7 +31,7 @@ class Use:
     gpus: tuple[float, ...] = ()
 
 
-def cpu_share(uses: Sequence[Use], cores: int) -> float | None:
+def cpu_share(uses: Sequence[Utilization], cores: int) -> float | None:
     """Share of so many cores that was used from the first beat to the last; None for under two."""
     if len(uses) < 2 or uses[-1].at <= uses[0].at:
         return None
@@ -39,14 +39,14 @@ def cpu_share(uses: Sequence[Use], cores: int) -> float | None:
     return used / (uses[-1].at - uses[0].at) / max(1, cores)
 
 
-def gpu_shares(uses: Sequence[Use]) -> tuple[float, ...]:
+def gpu_shares(uses: Sequence[Utilization]) -> tuple[float, ...]:
     """The mean of each GPU over the beats that know it; empty where the last one does not."""
     count = len(uses[-1].gpus) if uses else 0
     known = [use.gpus for use in uses if len(use.gpus) == count]
     return tuple(sum(gpus[n] for gpus in known) / len(known) for n in range(count))
 
 
-def device_shares(who: str, uses: Sequence[Use], cores: int) -> dict[str, float]:
+def device_shares(who: str, uses: Sequence[Utilization], cores: int) -> dict[str, float]:
     """How busy each device of a worker was, by its name in words; empty before ten seconds."""
     if not uses or uses[-1].at - uses[0].at < _SECONDS:
         return {}
@@ -72,7 +72,7 @@ _TAIL_LINES, TAIL_WIDTH = 3, 200
 
 
 @dataclass(kw_only=True)
-class Seen:
+class ProcessState:
     """What one process has shown so far; times are on the watcher's monotonic clock."""
 
     process: Process
@@ -89,7 +89,7 @@ class Seen:
     failure: str = ""
     exit: str = ""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
-    uses: deque[Use] = field(default_factory=lambda: deque(maxlen=BEATS))
+    uses: deque[Utilization] = field(default_factory=lambda: deque(maxlen=BEATS))
     heard: float = 0.0
 
     @property
@@ -194,7 +194,7 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and 0 < value < 10**12 else 0
 
 
-class Watch:
+class JobMonitor:
     """Takes what agents say about one job and gives a verdict as soon as there is one.
 
     `windows` is how many each worker will measure, warm-up included, unless it says that fewer
@@ -205,7 +205,7 @@ class Watch:
         self, processes: Sequence[Process], deadlines: Deadlines, now: float, windows: int = 0
     ) -> None:
         self.processes = processes
-        self.seen = {process.id: Seen(process=process, heard=now) for process in processes}
+        self.seen = {process.id: ProcessState(process=process, heard=now) for process in processes}
         self.deadlines = deadlines
         self.agents = {process.host.name: now for process in processes}
         self.resumed = dict(self.agents)
@@ -214,7 +214,9 @@ class Watch:
         self.placed = 0.0  # when the first process got its place in the job
         self.windows = windows
         self.idle: tuple[Note, ...] = ()
-        self.failed: list[Seen] = []  # in the order heard: what fails first brings others down
+        self.failed: list[
+            ProcessState
+        ] = []  # in the order heard: what fails first brings others down
         self.machines: dict[str, Span] = {}
 
     @property
@@ -224,7 +226,7 @@ class Watch:
         return (Note(NoteKind.REFUSED_COMMANDS, {"count": count}),) if count else ()
 
     @property
-    def workers(self) -> list[Seen]:
+    def workers(self) -> list[ProcessState]:
         """The workers, in the order of the plan."""
         return [one for one in self.seen.values() if one.process.role == "worker"]
 
@@ -245,12 +247,12 @@ class Watch:
             if one.process.host.name == host:
                 one.stopped = one.process.id in names
 
-    def used(self, name: str, use: Use) -> None:
+    def used(self, name: str, use: Utilization) -> None:
         """Takes what a process has used of its host."""
         if name in self.seen:
             self.seen[name].uses.append(use)
 
-    def counted(self, host: str, counted: Counted) -> None:
+    def counted(self, host: str, counted: MachineCounters) -> None:
         """Takes what a host's machine has counted; kept are the first and last while all measure.
 
         Until each worker has ended a window, and once one is done, others may have time.
@@ -290,7 +292,7 @@ class Watch:
         self._bound(one)
         self._note(one)
 
-    def _bound(self, one: Seen) -> None:
+    def _bound(self, one: ProcessState) -> None:
         """Fails a process that reports more than it can have measured."""
         most = self.windows or _MOST_WINDOWS
         if len(one.windows) > most:
@@ -311,7 +313,7 @@ class Watch:
         one.exit, one.heard = one.how(code, number), now
         self._note(one)
 
-    def _note(self, one: Seen) -> None:
+    def _note(self, one: ProcessState) -> None:
         if (one.failure or one.broken) and one not in self.failed:
             self.failed.append(one)
 
@@ -350,7 +352,7 @@ class Watch:
                 return self._displaced(now, 0.0) or Verdict(status="failed", message=message)
         return None
 
-    def _deserted(self, one: Seen, now: float) -> bool:
+    def _deserted(self, one: ProcessState, now: float) -> bool:
         """Whether a server or scheduler ended well while workers still need it."""
         if one.process.role == "worker" or one.exit != "ok":
             return False
@@ -393,7 +395,7 @@ class Watch:
             message=f"no progress for {allowed:.0f} s after window {least}: {self._blamed(behind)}",
         )
 
-    def _blamed(self, suspects: Sequence[Seen]) -> str:
+    def _blamed(self, suspects: Sequence[ProcessState]) -> str:
         """Who keeps the job waiting: those that are stopped, for the others wait for them."""
         stopped = [one for one in self.seen.values() if one.stopped and not one.exit]
         return ", ".join(one.who for one in stopped or suspects)

@@ -1,19 +1,19 @@
 """What a watched job looks like at one moment."""
 
 from bench.notes import Note, NoteKind, texts
-from launch.job.monitor import Seen, Watch, cpu_share, device_shares, gpu_shares, idle
-from results.progress import Glimpse, Standing
+from launch.job.monitor import JobMonitor, ProcessState, cpu_share, device_shares, gpu_shares, idle
+from results.progress import JobProgress, WorkerProgress
 
 _RECENT_WINDOWS = 5
 # Who has said nothing for so long, and for several windows as long as its own, makes no progress.
 _QUIET_SECONDS, _QUIET_WINDOWS = 10.0, 3
 
 
-def glimpse(watch: Watch, now: float) -> Glimpse:
+def job_progress(watch: JobMonitor, now: float) -> JobProgress:
     """The job's workers at `now`; once some worker idles while others work, the watch knows."""
     workers = watch.workers
     watch.idle = watch.idle or _idle(watch)
-    return Glimpse(
+    return JobProgress(
         workers=tuple(_standing(worker, now) for worker in workers),
         seconds=now - watch.began,
         met_seconds=watch.met - watch.began if watch.met else None,
@@ -22,7 +22,7 @@ def glimpse(watch: Watch, now: float) -> Glimpse:
     )
 
 
-def _idle(watch: Watch) -> tuple[Note, ...]:
+def _idle(watch: JobMonitor) -> tuple[Note, ...]:
     shares: dict[str, float] = {}
     for one in watch.workers if watch.met else []:
         if one.done is None and not one.exit:
@@ -30,12 +30,12 @@ def _idle(watch: Watch) -> tuple[Note, ...]:
     return tuple(Note(NoteKind.IDLE_DEVICE, {}, {"process": name}) for name in idle(shares))
 
 
-def _standing(one: Seen, now: float) -> Standing:
+def _standing(one: ProcessState, now: float) -> WorkerProgress:
     recent = one.windows[-_RECENT_WINDOWS:]
     seconds = sum(window["seconds"] for window in recent)
     uses = list(one.uses)
     gpus = gpu_shares(uses[-1:])
-    return Standing(
+    return WorkerProgress(
         worker=one.process.index,
         host=one.process.host.name,
         rank=one.rank,
@@ -48,7 +48,7 @@ def _standing(one: Seen, now: float) -> Standing:
     )
 
 
-def _state(one: Seen, now: float) -> str:
+def _state(one: ProcessState, now: float) -> str:
     if one.exit:
         return "ended"
     if one.stopped:
@@ -62,6 +62,6 @@ def _state(one: Seen, now: float) -> str:
     return "quiet" if one.windows and now - one.heard > _patience(one) else "trains"
 
 
-def _patience(one: Seen) -> float:
+def _patience(one: ProcessState) -> float:
     last: float = one.windows[-1]["seconds"]
     return max(_QUIET_SECONDS, _QUIET_WINDOWS * last)

@@ -11,13 +11,13 @@ from pathlib import Path
 from bench.event_decoder import decoded
 from bench.events import Event
 from launch.job.agents import GONE, Agents, Message, Take
-from launch.job.interference import Counted
+from launch.job.interference import MachineCounters
 from launch.job.logs import BUDGET_BYTES, Logs
-from launch.job.monitor import Use, Verdict, Watch, signal_name
+from launch.job.monitor import JobMonitor, Utilization, Verdict, signal_name
 from launch.job.plan import Process
-from launch.job.progress import glimpse
+from launch.job.progress import job_progress
 from launch.remote.errors import LaunchError
-from results.progress import Glimpse
+from results.progress import JobProgress
 
 _PROCESS_TURN_SECONDS = 0.2
 # Agents say something every second, however busy their hosts are.
@@ -29,14 +29,14 @@ _NOT_STARTED, _BY_SIGNAL = 127, 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class JobExit:
     """How a job ended: an exit code, and why where it is not 0."""
 
     code: int
     message: str = ""
 
 
-def follow_processes(job: Sequence[Process], agents: Agents, show: Take) -> Ending:
+def follow_processes(job: Sequence[Process], agents: Agents, show: Take) -> JobExit:
     """Starts the processes and follows them to the end; every message goes to `show`.
 
     Whatever happens, every process is gone when this returns or raises. Raises LaunchError where a
@@ -62,7 +62,7 @@ def _quietly(show: Take) -> Take:
     return shown
 
 
-def _follow_processes(running: "_Running", agents: Agents, show: Take) -> Ending:
+def _follow_processes(running: "_Running", agents: Agents, show: Take) -> JobExit:
     while True:
         message = agents.receive(0.0)
         if message is None:  # only when all that was said has been heard is anyone late
@@ -71,9 +71,9 @@ def _follow_processes(running: "_Running", agents: Agents, show: Take) -> Ending
                 agents.give_up(name)
             if silent:
                 why = f"its agent has said nothing for {_SILENCE_SECONDS:.0f} s"
-                return Ending(code=1, message=f"{', '.join(silent)}: {why}")
+                return JobExit(code=1, message=f"{', '.join(silent)}: {why}")
             if running.is_late(now):
-                return Ending(code=0)
+                return JobExit(code=0)
             message = agents.receive(_PROCESS_TURN_SECONDS)
         if message is not None:
             show(message)
@@ -90,20 +90,20 @@ class _Running:
         self.heard = {process.host.name: now for process in job}
         self.done = 0.0
 
-    def take(self, message: Message, now: float) -> Ending | None:
+    def take(self, message: Message, now: float) -> JobExit | None:
         """How the job has ended, by what an agent said."""
         name = message.host.name
         self.heard[name] = now
         if message.say in GONE:
             why = message.values.get("why", "its channel closed")
-            return Ending(code=1, message=f"{name}: its agent is gone ({why})")
+            return JobExit(code=1, message=f"{name}: its agent is gone ({why})")
         if message.say in {"refused", "exit"}:
             ending = _ending(self.left.pop(message.values["id"]), message)
             if ending.code:
                 return ending
             if not self.done and not any(one.role == "worker" for one in self.left.values()):
                 self.done = now
-        return None if self.left else Ending(code=0)
+        return None if self.left else JobExit(code=0)
 
     def is_late(self, now: float) -> bool:
         """Whether servers and the scheduler have had their time since the workers were done."""
@@ -114,17 +114,17 @@ class _Running:
         return [name for name, heard in self.heard.items() if now - heard > _SILENCE_SECONDS]
 
 
-def _ending(process: Process, message: Message) -> Ending:
+def _ending(process: Process, message: Message) -> JobExit:
     """How one process ended."""
     values, who = message.values, f"{process.host.name}: {process.role} {process.index}"
     if message.say == "refused":
-        return Ending(code=_NOT_STARTED, message=f"{who} could not be started: {values['why']}")
+        return JobExit(code=_NOT_STARTED, message=f"{who} could not be started: {values['why']}")
     number = values.get("signal")
     if number is None:
         code = int(values["code"])
-        return Ending(code=code, message=f"{who} exited with code {code}")
+        return JobExit(code=code, message=f"{who} exited with code {code}")
     hint = " (out of memory?)" if number == signal.SIGKILL else ""
-    return Ending(
+    return JobExit(
         code=_BY_SIGNAL + number, message=f"{who} was killed by {signal_name(number)}{hint}"
     )
 
@@ -136,8 +136,8 @@ _GLIMPSE_SECONDS = 1.0
 
 
 def run(
-    watch: Watch, agents: Agents, logs: Path, log_budget: int = BUDGET_BYTES, started: str = ""
-) -> Generator[Event | Glimpse, None, Verdict]:
+    watch: JobMonitor, agents: Agents, logs: Path, log_budget: int = BUDGET_BYTES, started: str = ""
+) -> Generator[Event | JobProgress, None, Verdict]:
     """Starts the processes of a watch, yields what they say as they say it; returns the verdict.
 
     Once a second it yields a glimpse of the job. `log_budget` is how many bytes of what each
@@ -163,12 +163,14 @@ def run(
         writer.close()
 
 
-def _follow(watch: Watch, agents: Agents, logs: Logs) -> Generator[Event | Glimpse, None, Verdict]:
+def _follow(
+    watch: JobMonitor, agents: Agents, logs: Logs
+) -> Generator[Event | JobProgress, None, Verdict]:
     looked = judged = mark = time.monotonic()
     while True:
         if time.monotonic() - looked >= _GLIMPSE_SECONDS:
             looked = time.monotonic()
-            yield glimpse(watch, looked)
+            yield job_progress(watch, looked)
         message = agents.receive(0.0)
         # Only when all that was said by some time has been taken is anyone late at that time. If
         # an agent never pauses, that is the time of the mark.
@@ -203,7 +205,7 @@ def _no_agent(message: Message) -> Verdict:
     )
 
 
-def _take(watch: Watch, message: Message, logs: Logs) -> Iterator[Event]:
+def _take(watch: JobMonitor, message: Message, logs: Logs) -> Iterator[Event]:
     name, values = message.values.get("id", ""), message.values
     if message.say == "output":
         logs.write(name, values["lines"])
@@ -226,13 +228,13 @@ def _take(watch: Watch, message: Message, logs: Logs) -> Iterator[Event]:
                 yield event
 
 
-def _beat(watch: Watch, message: Message) -> None:
+def _beat(watch: JobMonitor, message: Message) -> None:
     values = message.values
     watch.held(message.host.name, values["stopped"])
     if values["machine"]:
         told = values["machine"] | {"gpu_programs": tuple(values["machine"]["gpu_programs"])}
-        watch.counted(message.host.name, Counted(at=values["at"], **told))
+        watch.counted(message.host.name, MachineCounters(at=values["at"], **told))
     for name, seconds in values["cpu"].items():
         gpus = watch.seen[name].process.gpus if name in watch.seen else ()
         busy = tuple(values["gpu"][str(gpu)] for gpu in gpus if str(gpu) in values["gpu"])
-        watch.used(name, Use(at=values["at"], cpu_seconds=seconds, gpus=busy))
+        watch.used(name, Utilization(at=values["at"], cpu_seconds=seconds, gpus=busy))

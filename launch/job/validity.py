@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from bench.data.page_cache import notes as cache_notes
 from bench.notes import Note, NoteKind, of_json
 from bench.trial import Trial
-from launch.job.interference import Span, disturbances
-from launch.job.monitor import EARLY, Seen, Verdict
+from launch.job.interference import Span, interference
+from launch.job.monitor import EARLY, ProcessState, Verdict
 from results.worker_log import accuracy_of
 
 # On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
@@ -18,7 +18,7 @@ _LOOKS = ("--monitor", "--profile-worker-suffix", "--profile-server-suffix")
 
 def judge(
     trial: Trial,
-    workers: Sequence[Seen],
+    workers: Sequence[ProcessState],
     idle: Sequence[Note] = (),
     machines: Mapping[str, Span] | None = None,
 ) -> Verdict:
@@ -30,7 +30,7 @@ def judge(
     for doubt in _doubts(trial, workers):
         return Verdict(status="failed", message=doubt)
     # The times of a rehearsal are scripted: nobody can disturb them.
-    disturbed = disturbances(machines or {}) if trial.engine != "fake" else []
+    disturbed = interference(machines or {}) if trial.engine != "fake" else []
     own = (
         *_data(trial, workers),
         *_inspected(trial),
@@ -41,7 +41,7 @@ def judge(
     return Verdict(status="ok", notes=(*own, *idle, *disturbed))
 
 
-def _data(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
+def _data(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     if trial.mode == "synthetic":
         yield from _busy(trial, workers[0])
     elif trial.engine != "fake":
@@ -56,7 +56,7 @@ def _inspected(trial: Trial) -> Iterator[Note]:
         yield Note(NoteKind.INSPECTED, {"option": names[0]})
 
 
-def _brief(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
+def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     """If the windows that count are too short in all for what a machine does beside."""
     if trial.engine == "fake":
         return
@@ -65,7 +65,7 @@ def _brief(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
         yield Note(NoteKind.BRIEF, {"seconds": total})
 
 
-def _busy(trial: Trial, worker: Seen) -> Iterator[Note]:
+def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
     """If one core's worker, which waits for nobody, did not have its core to itself."""
     if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
         return
@@ -75,14 +75,14 @@ def _busy(trial: Trial, worker: Seen) -> Iterator[Note]:
         yield Note(NoteKind.BUSY_BASELINE, {"share": share})
 
 
-def _emitted(trial: Trial, workers: Sequence[Seen]) -> list[Note]:
+def _emitted(trial: Trial, workers: Sequence[ProcessState]) -> list[Note]:
     """The notes of the workers; of how little they compute only if there is a network."""
     told = [of_json(note) for one in workers for note in (one.done or {}).get("notes", ())]
     alone = trial.hosts < 2 and trial.mode != "real"
     return [note for note in told if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
 
 
-def _spent(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
+def _spent(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     """If the budget was spent before the rate was known as well as was asked for."""
     unit = (workers[0].done or {}).get("ended", "")
     spent = {
@@ -95,14 +95,14 @@ def _spent(trial: Trial, workers: Sequence[Seen]) -> Iterator[Note]:
         yield Note(NoteKind.BUDGET_SPENT, figures)
 
 
-def _overlap(trial: Trial, workers: Sequence[Seen]) -> float:
+def _overlap(trial: Trial, workers: Sequence[ProcessState]) -> float:
     """Seconds in which every worker was in windows after warm-up, by the hosts' clocks."""
     first = [worker.windows[trial.warmup_windows] for worker in workers]
     begin = max(window["end"] - window["seconds"] for window in first)
     return float(min(worker.windows[-1]["end"] for worker in workers) - begin)
 
 
-def accuracy(workers: Sequence[Seen]) -> float | None:
+def accuracy(workers: Sequence[ProcessState]) -> float | None:
     """Of the last validation, over all ranks' shares; None where a rank has none."""
     return accuracy_of([worker.epochs for worker in workers])
 
@@ -112,7 +112,7 @@ def _batch_of(trial: Trial, rank: int) -> int:
     return dict(enumerate(trial.worker_batches)).get(rank, 0)
 
 
-def _doubts(trial: Trial, workers: Sequence[Seen]) -> Iterator[str]:
+def _doubts(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
     """Why the windows of a job that ended well are no measurement of this trial."""
     silent = [worker.who for worker in workers if worker.rank is None]
     if silent:

@@ -13,7 +13,7 @@ from launch.hosts import ROOT
 from launch.practice import network
 from launch.practice.namespaces import USER
 from launch.practice.requirements import missing
-from launch.practice.start import Wanted, start
+from launch.practice.start import ClusterRequest, start
 from launch.practice.state import Cluster, Node, forget, read, room, runs
 from launch.remote.errors import LaunchError
 
@@ -44,7 +44,7 @@ def up(
     if why := missing():
         raise LaunchError(why)
     folder = folder.resolve()
-    wanted = Wanted(
+    wanted = ClusterRequest(
         folder=folder,
         names=tuple(f"node{number:02}" for number in range(1, hosts + 1)),
         slots=slots,

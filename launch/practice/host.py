@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from launch.practice.mounts import View, mount, take
+from launch.practice.mounts import MountPlan, mount, take
 from launch.practice.namespaces import USER, say
 
 _RUN = Path("/run/practice")
@@ -42,7 +42,7 @@ def main() -> None:
     socket.sethostname(told["name"])
     mount("proc", "/proc", "proc")
     mount("devpts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=666,mode=620,gid=5")
-    take(View(**told["view"]))
+    take(MountPlan(**told["view"]))
     os.chdir("/")
     _start_sshd(told)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away who has ended

@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class MountPlan:
     """Paths of the machine, and what a host has there.
 
     covers  folder: options of the file system in memory that hides it
@@ -42,7 +42,7 @@ class View:
         return asdict(self)
 
 
-def view(home: str) -> View:
+def mount_plan(home: str) -> MountPlan:
     """What lets a host's user run this interpreter on this checkout, wherever they are.
 
     home is the size of /home as tmpfs takes it, such as 2g. Raises LaunchError for a folder that
@@ -61,7 +61,7 @@ def view(home: str) -> View:
     covers[str(Path("/home").resolve())] += f",size={home}"
     covers = {path: covers[path] for path in _topmost(covers)}
     hidden = [str(path) for path in shown if _below(path, covers)]
-    return View(
+    return MountPlan(
         covers=covers,
         shown=_topmost([str(ROOT), *hidden]),
         links={str(link): to for link, to in links.items() if _below(link, covers)},
@@ -118,7 +118,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
         raise OSError(number, os.strerror(number), target)
 
 
-def take(seen: View) -> None:
+def take(seen: MountPlan) -> None:
     """Makes this mount namespace, which must be of this process's own, look like the view."""
     opened = {folder: os.open(folder, os.O_PATH) for folder in seen.shown}
     for folder, options in seen.covers.items():

@@ -16,7 +16,7 @@ from typing import Any
 from im2rec_tools.files import create_folder, remove
 from launch.hosts import ROOT
 from launch.practice import network
-from launch.practice.mounts import View, view
+from launch.practice.mounts import MountPlan, mount_plan
 from launch.practice.namespaces import APART
 from launch.practice.requirements import environment, program
 from launch.practice.state import KEYS, Cluster, Node, forget, runs, save, started
@@ -48,7 +48,7 @@ World = subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class ClusterRequest:
     """What a cluster is to be; owner is a pid, 0 for none, and home the size of each /home."""
 
     folder: Path
@@ -71,10 +71,10 @@ class Key:
     public: str
 
 
-def start(wanted: Wanted, check: Callable[[Cluster], None]) -> Cluster:
+def start(wanted: ClusterRequest, check: Callable[[Cluster], None]) -> Cluster:
     """Starts a cluster that passes a check, and leaves nothing of one that does not."""
     deadline = time.monotonic() + wanted.seconds
-    seen = view(wanted.home)
+    seen = mount_plan(wanted.home)
     client, *host_keys = _keys(1 + len(wanted.names), wanted.folder)
     keys = dict(zip(wanted.names, host_keys, strict=True))
     with _world(wanted) as world:
@@ -110,7 +110,7 @@ def _keys(count: int, within: Path) -> list[Key]:
 
 
 @contextmanager
-def _world(wanted: Wanted) -> Iterator[World]:
+def _world(wanted: ClusterRequest) -> Iterator[World]:
     """The world's process, detached; it ends with this context unless told to stay."""
     words = ["setsid", "--fork", *APART, sys.executable, "-S", "-m", "launch.practice.namespaces"]
     owners = _owners(wanted.owner)
@@ -141,14 +141,16 @@ def _owners(pid: int) -> list[int]:
         raise LaunchError(f"owner: process {pid} has ended") from None
 
 
-def _told(wanted: Wanted, seen: View, keys: dict[str, Key], client: Key) -> list[dict[str, Any]]:
+def _told(
+    wanted: ClusterRequest, seen: MountPlan, keys: dict[str, Key], client: Key
+) -> list[dict[str, Any]]:
     """What each host's first process is told."""
     same = {"sshd": program("sshd"), "client_key": client.public, "view": seen.as_json()}
     return [{"name": name, "host_key": keys[name].private, **same} for name in wanted.names]
 
 
 def _populate(
-    wanted: Wanted, world: World, hosts: list[dict[str, Any]], deadline: float
+    wanted: ClusterRequest, world: World, hosts: list[dict[str, Any]], deadline: float
 ) -> Cluster:
     """Has the world start its hosts, and connects them."""
     outer = _hear(wanted, world, deadline)["outer"]
@@ -180,7 +182,7 @@ def _tell(world: World, line: str) -> None:
         world.stdin.write(f"{line}\n".encode())
 
 
-def _hear(wanted: Wanted, world: World, deadline: float) -> dict[str, Any]:
+def _hear(wanted: ClusterRequest, world: World, deadline: float) -> dict[str, Any]:
     """What the world, or a host in it, says next."""
     assert world.stdout is not None
     ready, _, _ = select.select([world.stdout], [], [], max(0.0, deadline - time.monotonic()))
@@ -191,7 +193,7 @@ def _hear(wanted: Wanted, world: World, deadline: float) -> dict[str, Any]:
     return said
 
 
-def _last_words(wanted: Wanted) -> str:
+def _last_words(wanted: ClusterRequest) -> str:
     """The last line of the first log that has one."""
     for name in ("world", *wanted.names):
         log = wanted.folder / f"{name}.log"

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from launch.hosts import Host
 from launch.remote.errors import LaunchError
-from launch.transport.client import Talk, together
-from launch.transport.line import Start
+from launch.transport.client import Talk, map_hosts
+from launch.transport.line import Starter
 
 _ANSWER_SECONDS = 15.0
 # Of the machine alone: containers and virtual machines on it.
@@ -80,12 +80,12 @@ def _alike(values: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def located(start: Start, hosts: Sequence[Host], interface: str = "") -> tuple[Host, ...]:
+def located(start: Starter, hosts: Sequence[Host], interface: str = "") -> tuple[Host, ...]:
     """The hosts with their addresses, which all are asked for side by side.
 
     Raises LaunchError where hosts cannot be reached, have no such address, or share one.
     """
-    asked = together(lambda host: _asked(host, start, interface), hosts, len(hosts))
+    asked = map_hosts(lambda host: _asked(host, start, interface), hosts, len(hosts))
     wrong = [one for one in asked if isinstance(one, LaunchError)]
     if wrong:
         raise LaunchError("; ".join(map(str, wrong)))
@@ -95,7 +95,7 @@ def located(start: Start, hosts: Sequence[Host], interface: str = "") -> tuple[H
     return found
 
 
-def _asked(host: Host, start: Start, interface: str) -> Host | LaunchError:
+def _asked(host: Host, start: Starter, interface: str) -> Host | LaunchError:
     try:
         with closing(Talk(host, start, "probe")) as talk:
             said = talk.ask({"do": "where"}, _ANSWER_SECONDS, "where")

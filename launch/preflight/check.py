@@ -13,16 +13,16 @@ from bench.trial import Trial
 from launch.hosts import ROOT, Host, this_machine
 from launch.install import own_versions
 from launch.preflight.addresses import address_of, same_machine, sharing
-from launch.preflight.findings import Examined, Wanted, marked, notes, problems
+from launch.preflight.findings import HostReport, Requirements, compare_hosts, notes, problems
 from launch.remote.errors import LaunchError
-from launch.transport.client import Talk, as_done, together
-from launch.transport.line import Start
+from launch.transport.client import Talk, as_completed, map_hosts
+from launch.transport.line import Starter
 
 _TCP_SECONDS = 60.0
 _LISTENS, _MEASURES = ("listening", "failed"), ("measured", "failed")
 
 
-def raw_tcp(hosts: Sequence[Host], start: Start) -> float:
+def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
     """10^6 bytes a second from the first host to the last, which may be the same one.
 
     Raises LaunchError where one cannot listen or the other cannot connect.
@@ -48,19 +48,19 @@ def raw_tcp(hosts: Sequence[Host], start: Start) -> float:
 _INTERPRETER_SECONDS = 150.0
 
 
-def check_pythons(trials: Sequence[Trial], hosts: Sequence[Host], start: Start) -> None:
+def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> None:
     """LaunchError where the Python that a trial names cannot run it on one of its hosts."""
     named = [one for one in trials if one.python and one.engine == "mxnet"]
     kinds = {(one.python, one.device, one.hosts, one.servers > 0): one for one in named}
     for trial in kinds.values():
         job = hosts[: trial.hosts]
-        found = together(partial(look, trial.python, start), job)
+        found = map_hosts(partial(interpreter_facts, trial.python, start), job)
         for host, facts in zip(job, found, strict=True):
             if why := _why_not(trial, facts, found[0]):
                 raise LaunchError(f"python={trial.python}: on {host.name} {why}")
 
 
-def look(python: str, start: Start, host: Host) -> dict[str, Any]:
+def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]:
     """What a host has, and that Python on it; LaunchError where it does not answer."""
     ask = {"do": "look", "trees": [host.tree], "python": python, "folder": host.tree}
     ask |= {"variables": list(VARIABLES)}
@@ -83,16 +83,16 @@ def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:
 
 # To import MXNet for the first time, from a cold disk, takes long.
 _LOOK_SECONDS, _SECONDS = 150.0, 20.0
-Report = Callable[[Examined], None]
+Report = Callable[[HostReport], None]
 
 
-def unreported(one: Examined) -> None:
+def unreported(one: HostReport) -> None:
     """Nothing is done with a host before all have been examined."""
 
 
 def examine(
-    hosts: Sequence[Host], start: Start, wanted: Wanted, report: Report = unreported
-) -> list[Examined]:
+    hosts: Sequence[Host], start: Starter, wanted: Requirements, report: Report = unreported
+) -> list[HostReport]:
     """Every host as it is found, in the order given; what is wrong with one stands in it.
 
     `report` gets each host as soon as it is connected, with neither facts nor problems, and again
@@ -102,13 +102,13 @@ def examine(
     probes = [_Probe(host, start, wanted, report) for host in hosts]
     count = len(probes)
     try:
-        for place, _ in as_done(_Probe.look, probes, count):
+        for place, _ in as_completed(_Probe.look, probes, count):
             report(probes[place].examined())
         _tell_sharing(probes)
         found = [one for one in probes if one.found]
-        together(_Probe.listen, found, count)
+        map_hosts(_Probe.listen, found, count)
         targets = {one.host.name: [one.host.address, one.port] for one in found if one.port}
-        together(lambda one: one.reach(targets), found, count)
+        map_hosts(lambda one: one.reach(targets), found, count)
         if wanted.bandwidth:  # one pair after another: they would share a switch
             for one in found:
                 one.measure(targets)
@@ -116,8 +116,10 @@ def examine(
         for one in probes:
             one.abandon()
         raise
-    together(_Probe.close, probes, count)
-    return marked([one.examined() for one in probes], {**own_versions(), "code": wanted.code})
+    map_hosts(_Probe.close, probes, count)
+    return compare_hosts(
+        [one.examined() for one in probes], {**own_versions(), "code": wanted.code}
+    )
 
 
 def _tell_sharing(probes: "Sequence[_Probe]") -> None:
@@ -131,7 +133,7 @@ def _tell_sharing(probes: "Sequence[_Probe]") -> None:
 class _Probe:
     """The probe of one host, and what it found; a host that fails is not asked again."""
 
-    def __init__(self, host: Host, start: Start, wanted: Wanted, report: Report) -> None:
+    def __init__(self, host: Host, start: Starter, wanted: Requirements, report: Report) -> None:
         self.host, self.port = host, 0
         self._start, self._wanted, self._report = start, wanted, report
         self._talk: Talk | None = None
@@ -139,8 +141,8 @@ class _Probe:
         self._problems: list[str] = []
         self._reach: dict[str, dict[str, float]] = {}
 
-    def examined(self) -> Examined:
-        return Examined(
+    def examined(self) -> HostReport:
+        return HostReport(
             host=self.host,
             facts=self._facts,
             problems=tuple(self._problems),

@@ -33,7 +33,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class Requirements:
     """What the hosts are looked at for.
 
     tree       the checkout there; empty: ~/mxscale, or else where this one is
@@ -52,7 +52,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examined:
+class HostReport:
     """A host as it was found, with its own address; what its probe said; what keeps it from a job.
 
     reach   milliseconds (ms) and 10^6 bytes a second (mb_s) to other hosts, where asked for
@@ -67,7 +67,7 @@ class Examined:
     differs: tuple[str, ...] = ()
 
 
-def problems(facts: dict[str, Any], wanted: Wanted) -> list[str]:
+def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     """Why no job can run on a host that was looked at, each with what to do."""
     found = [*_of_code(facts, wanted), *_of_disk(facts)]
     if wanted.mxnet and not found:
@@ -117,7 +117,7 @@ def _mebibytes(gpu: dict[str, str]) -> int:
     return int(gpu["used"]) if is_whole(gpu["used"]) else 0
 
 
-def _of_code(facts: dict[str, Any], wanted: Wanted) -> list[str]:
+def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     if not facts["tree"]:
         return [f"has no checkout at {wanted.tree or '~/mxscale'}; {_INSTALL}"]
     if facts.get("code_problem"):
@@ -145,7 +145,7 @@ def _of_disk(facts: dict[str, Any]) -> list[str]:
     return []
 
 
-def _of_mxnet(facts: dict[str, Any], wanted: Wanted) -> list[str]:
+def _of_mxnet(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     if not facts["dist_kvstore"]:
         return [f"its MXNet {facts['mxnet']} was built without DIST_KVSTORE; {_INSTALL}"]
     if wanted.device != "gpu":
@@ -174,7 +174,7 @@ def no_code(gpu: dict[str, str]) -> str:
     )
 
 
-def value(examined: Examined, name: str) -> str:
+def value(examined: HostReport, name: str) -> str:
     """What is compared between hosts and shown, in short."""
     facts = examined.facts
     if not facts:
@@ -191,7 +191,9 @@ def value(examined: Examined, name: str) -> str:
     return str(facts[name])
 
 
-def marked(found: Sequence[Examined], own: Mapping[str, str] = NOTHING) -> list[Examined]:
+def compare_hosts(
+    found: Sequence[HostReport], own: Mapping[str, str] = NOTHING
+) -> list[HostReport]:
     """The hosts with what each has unlike the controller, or else unlike most of the others.
 
     `own` has the controller's values, an empty one if it does not matter. Its code always counts,
@@ -211,13 +213,13 @@ def marked(found: Sequence[Examined], own: Mapping[str, str] = NOTHING) -> list[
     return list(found)
 
 
-def _rest(counts: Counter[str], one: Examined, name: str) -> str:
+def _rest(counts: Counter[str], one: HostReport, name: str) -> str:
     return " or ".join(sorted(set(counts) - {value(one, name)}))
 
 
 def _compared(
-    one: Examined, name: str, expected: str, whose: Literal["controller", "most", "others"]
-) -> Examined:
+    one: HostReport, name: str, expected: str, whose: Literal["controller", "most", "others"]
+) -> HostReport:
     if value(one, name) in {"", expected}:
         return one
     differs = (*one.differs, name)

@@ -10,8 +10,8 @@ from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.terminal import echo
 from launch.hosts import Host
 from launch.preflight.check import examine
-from launch.preflight.findings import Examined, Wanted, value
-from launch.transport.line import Start
+from launch.preflight.findings import HostReport, Requirements, value
+from launch.transport.line import Starter
 
 _COLUMNS = {
     "host": "",
@@ -41,7 +41,7 @@ class Progress:
         self._timer.daemon = True
         self._timer.start()
 
-    def report(self, one: Examined) -> None:
+    def report(self, one: HostReport) -> None:
         """Takes the next host that is connected, or done with."""
         with self._lock:
             self._done += bool(one.problems or one.facts)
@@ -66,13 +66,13 @@ class Progress:
         self._held.clear()
 
 
-def reported(hosts: Sequence[Host], start: Start, wanted: Wanted) -> list[Examined]:
+def reported(hosts: Sequence[Host], start: Starter, wanted: Requirements) -> list[HostReport]:
     """The hosts as `examine` finds them, printed as they are found."""
     with closing(Progress(len(hosts))) as progress:
         return examine(hosts, start, wanted, progress.report)
 
 
-def show(found: Sequence[Examined], console: Screen | None = None) -> None:
+def show(found: Sequence[HostReport], console: Screen | None = None) -> None:
     """Prints the table, then what is wrong and what should be known, a line each."""
     console = console or Screen(highlight=False)
     table = Table(box=None, pad_edge=False)
@@ -85,7 +85,7 @@ def show(found: Sequence[Examined], console: Screen | None = None) -> None:
         console.print(line(text), soft_wrap=True)
 
 
-def _row(one: Examined) -> list[str]:
+def _row(one: HostReport) -> list[str]:
     if not one.facts:
         return [one.host.name, *["-"] * (len(_COLUMNS) - 1)]
     facts = one.facts
@@ -107,7 +107,7 @@ def _row(one: Examined) -> list[str]:
     ]
 
 
-def lines(found: Sequence[Examined]) -> list[str]:
+def lines(found: Sequence[HostReport]) -> list[str]:
     """A line a problem, a note, a pair that was measured; the last one sums up."""
     said = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
     said += [f"{one.host.name}: note: {note}" for one in found for note in one.notes]

@@ -181,7 +181,7 @@ def sync(path: bytes) -> None:
 STATE = ".mxscale-pushed"
 
 
-class Entry(NamedTuple):
+class PushedFile(NamedTuple):
     """A file as it was last seen whole.
 
     size, crc      of its contents; crc32 by zlib
@@ -197,9 +197,9 @@ class Entry(NamedTuple):
     put: bool
 
 
-def entries(content: bytes) -> dict[str, Entry]:
+def entries(content: bytes) -> dict[str, PushedFile]:
     """What a state file says of each file below its folder, its last line counting."""
-    found: dict[str, Entry] = {}
+    found: dict[str, PushedFile] = {}
     for line in content.split(b"\n"):
         try:
             name, *values = json.loads(line)
@@ -207,13 +207,13 @@ def entries(content: bytes) -> dict[str, Entry]:
                 continue
             found.pop(name, None)
             if list(map(type, values)) == [int, int, int, int, bool]:
-                found[name] = Entry(*values)
+                found[name] = PushedFile(*values)
         except (ValueError, TypeError, RecursionError):
             pass  # torn: its file is checked by its contents then
     return found
 
 
-class Pushed:
+class PushState:
     """The state file of a folder, held until this process ends."""
 
     def __init__(self, folder: bytes) -> None:
@@ -245,7 +245,7 @@ class Pushed:
         """Lets another push have the folder."""
         self._file.close()
 
-    def note(self, name: str, entry: Entry) -> None:
+    def note(self, name: str, entry: PushedFile) -> None:
         """Keeps what is known of a file."""
         if self.entries.get(name) != entry:
             self._append([name, *entry])
@@ -260,7 +260,7 @@ class Pushed:
         self._file.write(json.dumps(values).encode() + b"\n")
 
 
-def is_noted(path: bytes, entry: Entry) -> bool:
+def is_noted(path: bytes, entry: PushedFile) -> bool:
     """Whether a file or link is as it was when it was noted."""
     found = status(path)
     return found is not None and (found.st_size, found.st_mtime_ns) == (entry.size, entry.mtime_ns)

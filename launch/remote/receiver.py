@@ -35,7 +35,16 @@ from typing import Any, NamedTuple
 from launch.remote import commands, files, lease
 from launch.remote.commands import NOTHING
 from launch.remote.errors import LaunchError, ProtocolError
-from launch.remote.files import CHUNK, STATE, Entry, Pushed, encoded, entries, is_noted, shown
+from launch.remote.files import (
+    CHUNK,
+    STATE,
+    PushedFile,
+    PushState,
+    encoded,
+    entries,
+    is_noted,
+    shown,
+)
 
 _SILENCE_SECONDS = 15.0
 _BEAT_SECONDS = 1.0
@@ -43,7 +52,7 @@ _BEAT_SECONDS = 1.0
 _MOST_LINE = 1 << 30
 
 
-class Master:
+class MasterLine:
     """Stdin and stdout, with a beat every second: `done` of `total` bytes have been read back."""
 
     def __init__(self) -> None:
@@ -133,11 +142,11 @@ def _strange(folder: bytes, names: list[str]) -> list[str]:
     return found
 
 
-def _is_ours(path: bytes, entry: Entry | None) -> bool:
+def _is_ours(path: bytes, entry: PushedFile | None) -> bool:
     return entry is not None and entry.put and is_noted(path, entry)
 
 
-def _compare(master: Master, message: dict[str, Any]) -> None:
+def _compare(master: MasterLine, message: dict[str, Any]) -> None:
     """Says which of the listed files differ, and which of the others no push put there."""
     folder = files.folder(message["into"])
     try:
@@ -183,7 +192,7 @@ class File(NamedTuple):
 class Receiver:
     """Takes the files that one message lists."""
 
-    def __init__(self, master: Master, message: dict[str, Any]) -> None:
+    def __init__(self, master: MasterLine, message: dict[str, Any]) -> None:
         self.master = master
         self.files = [File(*values) for values in message["files"]]
         for file in self.files:
@@ -192,7 +201,7 @@ class Receiver:
         files.check_folder(self.into)
         os.makedirs(self.into, exist_ok=True)
         files.check_folder(self.into)  # as it was made, by the umask here
-        self.pushed = Pushed(self.into)
+        self.pushed = PushState(self.into)
         self.exact = message["exact"]
         self.verify = message["verify"]
         self.crcs: dict[int, int] = {}
@@ -372,7 +381,7 @@ class Receiver:
         _set_mode(path, file.mode)
         os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
         mtime_ns = os.stat(path).st_mtime_ns
-        self.pushed.note(file.name, Entry(file.size, mtime_ns, file.mtime_ns, crc, put))
+        self.pushed.note(file.name, PushedFile(file.size, mtime_ns, file.mtime_ns, crc, put))
 
     def _link(self, file: File, path: bytes, part: bytes) -> None:
         if os.path.islink(path) and os.readlink(path) == encoded(file.link):
@@ -382,7 +391,7 @@ class Receiver:
             os.unlink(part)
         os.symlink(encoded(file.link), part)
         made = os.lstat(part)
-        entry = Entry(made.st_size, made.st_mtime_ns, file.mtime_ns, crc=0, put=True)
+        entry = PushedFile(made.st_size, made.st_mtime_ns, file.mtime_ns, crc=0, put=True)
         self.pushed.note(file.name, entry)
         os.replace(part, path)
         self.inside.clear()  # other names may lead elsewhere now
@@ -426,7 +435,7 @@ def _why(error: Exception, into: str) -> str:
 
 def main() -> None:
     """Serves one master on this process's stdin and stdout; exits 1 where files did not come."""
-    master = Master()
+    master = MasterLine()
     message: dict[str, Any] = {"into": "."}
     try:
         message = master.message()

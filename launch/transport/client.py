@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from launch.hosts import Host
 from launch.remote.errors import LaunchError, ProtocolError
-from launch.transport.line import Line, Start
-from launch.transport.protocol import MOST_LINE, RECEIVER, Noise, answer, decoded
+from launch.transport.line import Line, Starter
+from launch.transport.protocol import MOST_LINE, RECEIVER, Noise, parse_answer, parse_message
 
 AT_ONCE = 8
 # Of threads, which all but wait: more hosts than that take turns.
@@ -20,7 +20,7 @@ One = TypeVar("One")
 Result = TypeVar("Result")
 
 
-def as_done(
+def as_completed(
     act: Callable[[One], Result], items: Iterable[One], at_once: int = AT_ONCE
 ) -> Iterator[tuple[int, Result]]:
     """The place of each item and what `act` returns for it, as they end.
@@ -57,11 +57,11 @@ def as_done(
         over.set()
 
 
-def together(
+def map_hosts(
     act: Callable[[One], Result], items: Iterable[One], at_once: int = AT_ONCE
 ) -> list[Result]:
     """What `act` returns for each item, in their order; as `as_done`."""
-    found = dict(as_done(act, items, at_once))
+    found = dict(as_completed(act, items, at_once))
     return [found[place] for place in range(len(found))]
 
 
@@ -107,7 +107,7 @@ class Exchange:
     Raises LaunchError, naming the host, where the program fails, falls silent or is gone.
     """
 
-    def __init__(self, host: Host, start: Start, program: str, files: int = 0) -> None:
+    def __init__(self, host: Host, start: Starter, program: str, files: int = 0) -> None:
         """`files` is how many the host is asked about."""
         self._host, self._most = host, MOST_LINE + _FILE_BYTES * files
         self._line: Line = start(host, program)
@@ -186,7 +186,7 @@ class Exchange:
         try:
             for line in self._line.lines(self._most):
                 self._heard = time.monotonic()
-                found = decoded(line, RECEIVER)
+                found = parse_message(line, RECEIVER)
                 if found is None:
                     noise.skip(line)
                 elif self._flow.read(len(line), self._closed):
@@ -206,7 +206,7 @@ _Answer = tuple[int, str, dict[str, Any], int]
 class Talk:
     """A program that was started to be asked; closing it ends it."""
 
-    def __init__(self, host: Host, start: Start, program: str) -> None:
+    def __init__(self, host: Host, start: Starter, program: str) -> None:
         self._host = host
         self._asked = 0
         self._line = start(host, program)
@@ -266,7 +266,7 @@ class Talk:
         try:
             for line in self._line.lines(MOST_LINE):
                 number = self._asked
-                found = answer(line, number)
+                found = parse_answer(line, number)
                 if found is None:
                     noise.skip(line)
                 elif self._flow.read(len(line), self._closed):

@@ -62,7 +62,7 @@ class Line(Protocol):
 
 
 # Starts a program of launch/remote, by the name of its module, on a host.
-Start = Callable[[Host, str], Line]
+Starter = Callable[[Host, str], Line]
 
 
 def new_mark() -> bytes:
@@ -174,6 +174,6 @@ class LocalLine:
         return ""
 
 
-def here(host: Host, program: str) -> Line:
+def start_local(host: Host, program: str) -> Line:
     """Starts a program on this machine, whatever host it plays."""
     return LocalLine(program)

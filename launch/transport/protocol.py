@@ -286,7 +286,7 @@ _ESCAPE = re.compile(
 )
 
 
-def decoded(line: bytes, kinds: Kinds) -> tuple[str, dict[str, Any]] | None:
+def parse_message(line: bytes, kinds: Kinds) -> tuple[str, dict[str, Any]] | None:
     """The kind and the fields of the message on a line; None for a line that begins as none does.
 
     ProtocolError if it is not a message of these kinds. Texts are clean, but what processes print.
@@ -360,14 +360,14 @@ class Noise:
             )
 
 
-def answer(line: bytes, number: int) -> tuple[str, dict[str, Any]] | None:
+def parse_answer(line: bytes, number: int) -> tuple[str, dict[str, Any]] | None:
     """The kind and the fields of the answer to the question of this number, as `decoded`.
 
     None for noise, and for answers to other questions.
     """
     if not line.startswith(_BEGINNING) or _number(line) != number:
         return None
-    found = decoded(line, ANSWERS)
+    found = parse_message(line, ANSWERS)
     if found is not None:
         for address in found[1].get("addresses", {}).values():
             if not _is_ipv4(address):
@@ -432,7 +432,7 @@ class AgentMessages:
 
     def read(self, line: bytes, now: float) -> tuple[str, dict[str, Any]] | None:
         """The kind and fields of the message on a line; None for noise. ProtocolError if wrong."""
-        found = decoded(line, AGENT)
+        found = parse_message(line, AGENT)
         if found is None:
             self._noise.skip(line)
             return None

@@ -21,10 +21,19 @@ from launch.hosts import Host, Login
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.transport import ssh_config
 from launch.transport.host_keys import KnownHosts
-from launch.transport.line import FLAGS, LOADER, STARTUP, Line, here, new_mark, sources, split
+from launch.transport.line import (
+    FLAGS,
+    LOADER,
+    STARTUP,
+    Line,
+    new_mark,
+    sources,
+    split,
+    start_local,
+)
 from launch.transport.protocol import clean
 from launch.transport.sockets import BANNER_SECONDS, CONNECT_SECONDS, Limits, dial, dial_through
-from launch.transport.ssh_errors import sentence
+from launch.transport.ssh_errors import explain
 
 _LINE_END_SECONDS = 1.0
 _NOISE_BYTES = 1 << 20
@@ -240,7 +249,7 @@ class Ssh:
             except Exception as error:
                 made.client.close()
                 self._limits.give()
-                raise LaunchError(f"{login.target}: {sentence(error, made)}") from error
+                raise LaunchError(f"{login.target}: {explain(error, made)}") from error
             self._open[str(login)] = made
             if self._closings > closings:  # while it was made
                 made.client.close()
@@ -250,13 +259,13 @@ class Ssh:
     def start(self, host: Host, program: str) -> Line:
         """Starts a program of ours on a host; LaunchError where it cannot be reached."""
         if host.login is None:
-            return here(host, program)
+            return start_local(host, program)
         connection = self.connection(host.login)
         try:
             line = SshLine(connection, program)
         except (SSHException, EOFError, OSError) as error:
             self._forget(host.login)
-            raise LaunchError(f"{host.name}: {sentence(error, connection)}") from error
+            raise LaunchError(f"{host.name}: {explain(error, connection)}") from error
         if why := line.begin(_BEGIN_SECONDS):
             line.close(_END_SECONDS)
             raise LaunchError(f"{host.name}: {why}")

@@ -35,7 +35,7 @@ _ERRNOS = {
 }
 
 
-def sentence(error: BaseException, to: Connection) -> str:
+def explain(error: BaseException, to: Connection) -> str:
     """What went wrong with a connection, where, and what to do."""
     where = f"{to.host} port {to.port}"
     for kind, told in _TOLD:

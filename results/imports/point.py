@@ -48,7 +48,7 @@ IMPORTED = "imported "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LogDescription:
     """What a person says of a log's point; 0 or "" where they do not.
 
     speeds_of  whose images a speed of the log counts, one of `log.SPEEDS_OF`
@@ -80,7 +80,9 @@ def network(name: str) -> tuple[str, int | None]:
         return name.strip(), None
 
 
-def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ranks: int) -> Trial:
+def trial(
+    where: str, asked: LogDescription, said: Mapping[str, Any], format_: Format, ranks: int
+) -> Trial:
     """The trial, of which `ranks` workers print speeds; `where` names the log.
 
     Raises SpecError for what neither says, what they say differently and what cannot be.
@@ -126,7 +128,7 @@ def trial(where: str, asked: Asked, said: Mapping[str, Any], format_: Format, ra
     )
 
 
-def assumed(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[str]:
+def assumed(asked: LogDescription, said: Mapping[str, Any], point: Trial) -> Iterator[str]:
     """What of the point neither the log nor the person says."""
     taken = {"mode": f"{point.mode} images", "device": point.device, "dtype": point.dtype}
     yield from (
@@ -139,7 +141,7 @@ def assumed(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[str
 @dataclass(frozen=True)
 class _Point:
     where: str
-    asked: Asked
+    asked: LogDescription
     said: Mapping[str, Any]
 
     @property

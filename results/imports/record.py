@@ -14,7 +14,7 @@ from results.imports import formats, windows
 from results.imports.arguments import HOROVOD
 from results.imports.clock import clock, images_per_step, near
 from results.imports.log import SPEEDS_OF, Format, Log
-from results.imports.point import Asked, assumed, trial
+from results.imports.point import LogDescription, assumed, trial
 from results.rates import ROUNDING, WHOLE, rate
 from results.record import Identity, Rank, Record, emit, parse
 
@@ -36,7 +36,7 @@ class Imported:
     total: float = 0.0
 
 
-def imported(paths: Sequence[Path], asked: Asked, name: str = "auto") -> Imported:
+def imported(paths: Sequence[Path], asked: LogDescription, name: str = "auto") -> Imported:
     """The record of the one job that these files are logs of, as its first repeat.
 
     Raises SpecError where they have no speed, or do not say with `asked` what point they are of.
@@ -286,7 +286,7 @@ def _speeds(format_: Format, whose: Format, point: Trial) -> Iterator[Note]:
         yield Note(NoteKind.LOG_JOB_SPEED, {"ranks": point.workers})
 
 
-def _assumed(asked: Asked, said: Mapping[str, Any], point: Trial) -> Iterator[Note]:
+def _assumed(asked: LogDescription, said: Mapping[str, Any], point: Trial) -> Iterator[Note]:
     if taken := list(assumed(asked, said, point)):
         yield Note(NoteKind.LOG_ASSUMED, {"what": taken})
 

@@ -24,7 +24,7 @@ from launch.data_shares import described, everything, hand_out, not_seen, parcel
 from launch.hosts import ROOT, Host, this_machine
 from launch.job.monitor import Deadlines
 from launch.remote.errors import LaunchError, PreflightError
-from launch.transport.line import here
+from launch.transport.line import start_local
 from tasks.hosts import show
 from tests.support.data.trees import made, tree, wanted
 from tests.support.programs.jobs import left_over, measured, tiny
@@ -48,7 +48,7 @@ def hosts(folder: Path, count: int) -> list[Host]:
 def handed_out(source: Path, to: list[Host], labels: Path) -> dict[str, Any]:
     """The last that each host's push says; they get their shares into data/t below their trees."""
     labels.mkdir(exist_ok=True)
-    return show(hand_out(parcels(source, len(to), labels), to, here, "data/t"))
+    return show(hand_out(parcels(source, len(to), labels), to, start_local, "data/t"))
 
 
 def recs(host: Host, folder: str = "train") -> list[str]:
@@ -127,12 +127,12 @@ def test_shared_folders_are_compared_and_not_changed(tmp_path: Path, packed: Pat
     to = hosts(tmp_path, 3)
     for host in to:
         shutil.copytree(packed, Path(host.tree, "data", "t"))
-    assert not_seen(everything(packed), to, here, "data/t") == []
+    assert not_seen(everything(packed), to, start_local, "data/t") == []
     made_otherwise = Path(to[1].tree, "data", "t", "train", "train_0.json")
     made_otherwise.write_text(made_otherwise.read_text().replace('"images": 4', '"images": 5'))
     Path(to[2].tree, "data", "t", "val", "val.rec").unlink()
     Path(to[2].tree, "data", "t", "val", "val.idx").write_text("cut")
-    assert not_seen(everything(packed), to, here, "data/t") == [
+    assert not_seen(everything(packed), to, start_local, "data/t") == [
         "node01: data/t/train/train_0.json has other contents",
         "node02: data/t/val/val.rec is not there (and 1 more)",
     ]
@@ -236,10 +236,10 @@ def test_a_shard_that_rots_after_a_push_is_found_and_copied_again(
     whole = rotted(bad)
     assert {moved.files for moved in handed_out(packed, to, tmp_path / "labels").values()} == {0}
     given = parcels(packed, 2, tmp_path / "labels")
-    last = show(hand_out(given, to, here, "data/t", verify=True))
+    last = show(hand_out(given, to, start_local, "data/t", verify=True))
     assert [last[host.name].other for host in to] == [(), ("train/train_3.rec",)]
     assert bad.read_bytes() == whole
-    last = show(hand_out(given, to, here, "data/t", verify=True))
+    last = show(hand_out(given, to, start_local, "data/t", verify=True))
     assert {(moved.files, moved.other) for moved in last.values()} == {(0, ())}
 
 
@@ -249,8 +249,8 @@ def test_shared_files_are_compared_byte_by_byte_if_asked(tmp_path: Path, packed:
         shutil.copytree(packed, Path(host.tree, "data", "t"))
     rotted(Path(to[1].tree, "data", "t", "val", "val.rec"))
     pieces = everything(packed)
-    assert not_seen(pieces, to, here, "data/t") == []
-    assert not_seen(pieces, to, here, "data/t", verify=True) == [
+    assert not_seen(pieces, to, start_local, "data/t") == []
+    assert not_seen(pieces, to, start_local, "data/t", verify=True) == [
         "node01: data/t/val/val.rec has other contents"
     ]
 
@@ -261,12 +261,14 @@ def test_hosts_read_their_shards_whole_and_name_the_damaged_record(
     to = [replace(host, tree=str(ROOT), python=sys.executable) for host in hosts(tmp_path, 1)]
     shutil.copytree(packed, tmp_path / "t")
     data = str(tmp_path / "t" / "train")
-    assert described(data, to, here, verify=True)[0].endswith("every record read and whole")
+    assert described(data, to, start_local, verify=True)[0].endswith("every record read and whole")
     for number in (1, 4):
         rotted(tmp_path / "t" / "train" / f"train_{number}.rec")
-    assert "5 shards" in described(data, to, here)[0]  # names, sizes and manifests are as they were
+    assert (
+        "5 shards" in described(data, to, start_local)[0]
+    )  # names, sizes and manifests are as they were
     with pytest.raises(PreflightError) as caught:
-        described(data, to, here, verify=True)
+        described(data, to, start_local, verify=True)
     said = str(caught.value)
     assert re.search(r"node00: \S+train_1.rec: record \d at byte \d+: differs from", said)
     assert re.search(r"train_4.rec: record \d at byte \d+: differs from what was packed", said)

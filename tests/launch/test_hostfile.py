@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launch.hostfile import Listed, find, inline, parse, read
+from launch.hostfile import HostEntry, find, inline, parse, read
 from launch.remote.errors import LaunchError
 from tests.support.paths import ROOT
 
 
-def host(target: str, slots: int | None = None, port: int | None = None) -> Listed:
-    return Listed(target=target, port=port, slots=slots)
+def host(target: str, slots: int | None = None, port: int | None = None) -> HostEntry:
+    return HostEntry(target=target, port=port, slots=slots)
 
 
-def emit_dmlc(listed: Listed) -> str:
+def emit_dmlc(listed: HostEntry) -> str:
     target = listed.target
     if listed.port is not None and ":" in target:
         user, at, address = target.rpartition("@")
@@ -25,11 +25,11 @@ def emit_dmlc(listed: Listed) -> str:
     return target + port + ("" if listed.slots is None else f" slots={listed.slots}")
 
 
-def emit_open_mpi(listed: Listed) -> str:
+def emit_open_mpi(listed: HostEntry) -> str:
     return f"{listed.target}\tslots={listed.slots} max_slots={listed.slots}  # rack 1"
 
 
-def emit_mpich(listed: Listed) -> str:
+def emit_mpich(listed: HostEntry) -> str:
     return emit_dmlc(host(listed.target, port=listed.slots))
 
 
@@ -41,8 +41,8 @@ slots = st.integers(1, 10_000)
 ports = st.none() | st.integers(1, 65535)
 
 
-def lists(ports: st.SearchStrategy[int | None]) -> st.SearchStrategy[list[Listed]]:
-    hosts = st.builds(Listed, target=targets, port=ports, slots=slots)
+def lists(ports: st.SearchStrategy[int | None]) -> st.SearchStrategy[list[HostEntry]]:
+    hosts = st.builds(HostEntry, target=targets, port=ports, slots=slots)
     return st.lists(
         hosts, min_size=1, max_size=9, unique_by=lambda h: h.target.rpartition("@")[2].lower()
     )
@@ -50,7 +50,7 @@ def lists(ports: st.SearchStrategy[int | None]) -> st.SearchStrategy[list[Listed
 
 @given(lists(ports), st.sampled_from(["\n", "\r\n", "\n\n# rack\n\t\n"]), st.booleans())
 def test_what_is_written_with_ports_and_slots_is_read_back(
-    listed: list[Listed], between: str, marked: bool
+    listed: list[HostEntry], between: str, marked: bool
 ) -> None:
     text = "\ufeff" * marked + between.join(map(emit_dmlc, listed))
     assert parse(text, "hosts") == tuple(listed)
@@ -58,7 +58,7 @@ def test_what_is_written_with_ports_and_slots_is_read_back(
 
 
 @given(lists(st.none()))
-def test_what_is_written_for_mpi_is_read_back(listed: list[Listed]) -> None:
+def test_what_is_written_for_mpi_is_read_back(listed: list[HostEntry]) -> None:
     assert parse("\n".join(map(emit_open_mpi, listed)), "hosts") == tuple(listed)
     assert parse("\n".join(map(emit_mpich, listed)), "hosts", "mpich") == tuple(listed)
     assert inline(",".join(map(emit_mpich, listed)), "--hosts", "mpich") == tuple(listed)
@@ -66,12 +66,12 @@ def test_what_is_written_for_mpi_is_read_back(listed: list[Listed]) -> None:
 
 @given(st.text(max_size=40), st.sampled_from(["", "dmlc", "mpich"]))
 def test_any_text_is_hosts_that_no_client_takes_for_an_option_or_one_line(
-    text: str, dialect: str
+    text: str, format: str
 ) -> None:
-    found: tuple[Listed, ...] = ()
+    found: tuple[HostEntry, ...] = ()
     said = "hosts:"
     try:
-        found = parse(text, "hosts", dialect)
+        found = parse(text, "hosts", format)
     except LaunchError as error:
         said = str(error)
     assert all(re.fullmatch(r"[A-Za-z0-9_:][\w.@:%-]*", host.target, re.ASCII) for host in found)
@@ -80,7 +80,7 @@ def test_any_text_is_hosts_that_no_client_takes_for_an_option_or_one_line(
 
 
 @pytest.mark.parametrize(
-    ("line", "dialect", "read_as"),
+    ("line", "format", "read_as"),
     [
         ("node01", "", host("node01")),
         ("node01.rack-2.example.org", "", host("node01.rack-2.example.org")),
@@ -106,8 +106,8 @@ def test_any_text_is_hosts_that_no_client_takes_for_an_option_or_one_line(
         ("cafe:4", "mpich", host("cafe", 4)),
     ],
 )
-def test_each_format_is_read(line: str, dialect: str, read_as: Listed) -> None:
-    assert parse(f"# mine\n{line}\n", "hosts", dialect) == (read_as,)
+def test_each_format_is_read(line: str, format: str, read_as: HostEntry) -> None:
+    assert parse(f"# mine\n{line}\n", "hosts", format) == (read_as,)
 
 
 HOST = "expected a host, as node01"
@@ -116,7 +116,7 @@ BOTH = "can mean an SSH port or devices; say --hosts-format dmlc .* --hosts-form
 
 
 @pytest.mark.parametrize(
-    ("line", "dialect", "said"),
+    ("line", "format", "said"),
     [
         ("node01:22", "", f"'node01:22' {BOTH}"),
         ("[2001:db8::1]:22", "", BOTH),
@@ -162,9 +162,9 @@ BOTH = "can mean an SSH port or devices; say --hosts-format dmlc .* --hosts-form
         ("me@node00", "", "node00 stands in hosts:1 already"),
     ],
 )
-def test_a_wrong_line_is_named_with_what_was_expected(line: str, dialect: str, said: str) -> None:
+def test_a_wrong_line_is_named_with_what_was_expected(line: str, format: str, said: str) -> None:
     with pytest.raises(LaunchError, match=f"^hosts:3: .*{said}"):
-        parse(f"node00\n\n{line}\nnode03\n", "hosts", dialect)
+        parse(f"node00\n\n{line}\nnode03\n", "hosts", format)
 
 
 def test_one_address_in_two_spellings_stands_there_twice() -> None:
@@ -199,7 +199,7 @@ def test_what_is_no_hosts_file_is_refused(tmp_path: Path, content: bytes | None,
         ("[2001:db8::1]:4,2001:db8::2", (host("2001:db8::1", 4), host("2001:db8::2"))),
     ],
 )
-def test_hosts_on_a_command_line_have_counts(text: str, read_as: tuple[Listed, ...]) -> None:
+def test_hosts_on_a_command_line_have_counts(text: str, read_as: tuple[HostEntry, ...]) -> None:
     assert inline(text, "--hosts") == read_as
 
 
@@ -219,7 +219,7 @@ def test_a_port_like_number_on_a_command_line_is_ambiguous(text: str) -> None:
 
 def test_a_format_says_what_a_number_on_a_command_line_means() -> None:
     text = "worker0:2222,worker1:2222"
-    ports = tuple(Listed(target=f"worker{n}", port=2222) for n in (0, 1))
+    ports = tuple(HostEntry(target=f"worker{n}", port=2222) for n in (0, 1))
     assert find("", text, "dmlc", {}) == ports
     assert find("", text, "mpich", {}) == (host("worker0", 2222), host("worker1", 2222))
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from launch import hostfile
-from launch.hostfile import Listed, find, nodelist, with_devices
+from launch.hostfile import HostEntry, find, nodelist, with_devices
 from launch.remote.errors import LaunchError
 
 
-def host(target: str, slots: int | None = None, port: int | None = None) -> Listed:
-    return Listed(target=target, port=port, slots=slots)
+def host(target: str, slots: int | None = None, port: int | None = None) -> HostEntry:
+    return HostEntry(target=target, port=port, slots=slots)
 
 
 # As `scontrol show hostnames` of Slurm 22.05 gives them.
@@ -101,7 +101,7 @@ def test_the_nearest_place_that_lists_hosts_is_used(
 
 
 @pytest.mark.parametrize(
-    ("path", "hosts", "dialect", "said"),
+    ("path", "hosts", "format", "said"),
     [
         ("f", "h1", "", "--hosts .*--hostfile"),
         ("", "h1:2222", "", "^--hosts, host 1: 'h1:2222' can mean an SSH port or devices; say"),
@@ -111,10 +111,10 @@ def test_the_nearest_place_that_lists_hosts_is_used(
     ],
 )
 def test_options_and_variables_that_name_no_hosts_are_refused(
-    path: str, hosts: str, dialect: str, said: str
+    path: str, hosts: str, format: str, said: str
 ) -> None:
     with pytest.raises(LaunchError, match=said):
-        find(path, hosts, dialect, {"DEEPLEARNING_WORKERS_PATH": "absent"})
+        find(path, hosts, format, {"DEEPLEARNING_WORKERS_PATH": "absent"})
 
 
 def test_hosts_that_differ_give_as_many_devices_as_the_smallest() -> None:

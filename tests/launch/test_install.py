@@ -17,7 +17,7 @@ from launch.practice.cluster import Cluster, down, up
 from launch.push import push
 from launch.remote.errors import LaunchError
 from launch.remote.interpreter import facts
-from launch.transport.line import here
+from launch.transport.line import start_local
 
 SCRIPT = """echo "made with ${PIP_FIND_LINKS:-an index}" >&2
 echo once >> made
@@ -41,7 +41,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def installed(tmp_path: Path, **how: Path) -> tuple[int, list[str]]:
     said: list[str] = []
     what = Installing(tree=str(tmp_path / "there"), **how)
-    return install([this_machine()], here, what, said.append), said
+    return install([this_machine()], start_local, what, said.append), said
 
 
 @pytest.mark.program
@@ -105,7 +105,7 @@ def test_wheels_serve_in_a_path_with_spaces_and_do_not_stay(
     there = tmp_path / name / "tree"
     said: list[str] = []
     what = Installing(tree=str(there), wheelhouse=tmp_path / "wheels")
-    assert install([this_machine()], here, what, said.append) == 0, said
+    assert install([this_machine()], start_local, what, said.append) == 0, said
     assert (there / ".venv" / "site" / "small.py").is_file()
     assert said[-1].endswith("ready")
     assert not (there / ".wheels").exists()

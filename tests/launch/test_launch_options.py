@@ -3,7 +3,7 @@
 import pytest
 
 from launch.hosts import this_machine
-from launch.launch import asked, processes
+from launch.launch import parse_options, processes
 from launch.remote.errors import LaunchError
 
 LOCAL = ["-n", "2", "--launcher", "local"]
@@ -16,14 +16,14 @@ def test_the_command_begins_at_the_first_word_that_is_no_option() -> None:
         [*LOCAL, "--", *command],
         ["-n2", "--launcher=local", *command],
     ):
-        found = asked(words, {})
+        found = parse_options(words, {})
         assert list(found.command) == command
         assert (found.workers, found.servers, found.local) == (2, 2, True)
         assert found.env == {"all": {}, "workers": {}, "servers": {}}
 
 
 def test_a_command_may_begin_like_an_option_after_two_dashes() -> None:
-    assert asked([*LOCAL, "--", "-n", "--"], {}).command == ("-n", "--")
+    assert parse_options([*LOCAL, "--", "-n", "--"], {}).command == ("-n", "--")
 
 
 def test_variables_are_taken_in_every_form() -> None:
@@ -39,7 +39,9 @@ def test_variables_are_taken_in_every_form() -> None:
         "--env-worker=G:1",
         "G=2",
     ]
-    found = asked([*LOCAL, *words, "--env-server", "A=9", "./x"], {"D": "\n", "E": "not this"})
+    found = parse_options(
+        [*LOCAL, *words, "--env-server", "A=9", "./x"], {"D": "\n", "E": "not this"}
+    )
     assert found.command == ("./x",)
     everyone = {"A": "1", "B": "2:3", "C": "", "D": "\n", "E": "a b", "F": "x=y"}
     assert found.variables("scheduler") == everyone
@@ -50,7 +52,7 @@ def test_variables_are_taken_in_every_form() -> None:
 def test_of_this_environment_only_what_upstream_forwards_goes_along_and_no_key() -> None:
     names = ["OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH"]
     environ = dict.fromkeys([*names, "AWS_SECRET_ACCESS_KEY", "PATH"], "1")
-    found = asked([*LOCAL, "-x", "KMP_AFFINITY=2", "./x"], environ)
+    found = parse_options([*LOCAL, "-x", "KMP_AFFINITY=2", "./x"], environ)
     assert found.env["all"] == dict.fromkeys(names, "1") | {"KMP_AFFINITY": "2"}
 
 
@@ -83,14 +85,14 @@ def test_of_this_environment_only_what_upstream_forwards_goes_along_and_no_key()
 )
 def test_a_mistake_is_one_line(words: list[str], why: str) -> None:
     with pytest.raises(LaunchError) as refused:
-        asked(words, {})
+        parse_options(words, {})
     assert str(refused.value).startswith(why)
     assert "\n" not in str(refused.value)
 
 
 def test_workers_and_servers_go_round_the_hosts_and_the_scheduler_is_on_the_first() -> None:
     hosts = [this_machine(), this_machine()]
-    job = processes(asked(["-n", "3", "-s", "1", "./x"], {}), hosts, 9000)
+    job = processes(parse_options(["-n", "3", "-s", "1", "./x"], {}), hosts, 9000)
     assert [one.id for one in job] == [
         "scheduler-0",
         "server-0",
@@ -103,7 +105,7 @@ def test_workers_and_servers_go_round_the_hosts_and_the_scheduler_is_on_the_firs
 
 def test_no_variable_of_a_person_changes_who_a_process_is() -> None:
     words = ["-x", "DMLC_ROLE=x", "DMLC_NUM_WORKER=9", "DMLC_PS_VAN_TYPE=p3"]
-    job = processes(asked([*LOCAL, *words, "./x"], {}), [this_machine()], 9000)
+    job = processes(parse_options([*LOCAL, *words, "./x"], {}), [this_machine()], 9000)
     assert [one.env["DMLC_ROLE"] for one in job] == [one.role for one in job]
     assert {one.env["DMLC_NUM_WORKER"] for one in job} == {"2"}
     assert {one.env["DMLC_PS_VAN_TYPE"] for one in job} == {"p3"}

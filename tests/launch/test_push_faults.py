@@ -14,7 +14,7 @@ import launch.transport.client
 import launch.transport.line
 from launch.push import push, side_by_side
 from launch.remote.errors import LaunchError
-from launch.transport.line import here
+from launch.transport.line import start_local
 from launch.transport.protocol import MOST_LINE
 from tests.support.hosts.pushes import MB, host, on_a_disk_of_its_own, pushed, tree_of, written
 from tests.support.programs.jobs import agents
@@ -26,7 +26,7 @@ def test_a_push_that_is_killed_in_mid_file_goes_on_at_that_byte(tmp_path: Path) 
     data = os.urandom(64 * MB)
     written(tmp_path / "src" / "a.rec", data)
     pieces = tree_of(tmp_path / "src")
-    pushing = push(pieces, host(tmp_path), here, "x")
+    pushing = push(pieces, host(tmp_path), start_local, "x")
     while next(pushing).done < 24 * MB:
         pass
     os.kill(agents()[0], signal.SIGKILL)
@@ -44,7 +44,7 @@ def test_a_push_that_is_killed_in_mid_file_goes_on_at_that_byte(tmp_path: Path) 
 def test_a_master_that_leaves_in_mid_file_loses_nothing(tmp_path: Path) -> None:
     written(tmp_path / "src" / "a", os.urandom(16 * MB))
     pieces = tree_of(tmp_path / "src")
-    pushing = push(pieces, host(tmp_path), here, "x")
+    pushing = push(pieces, host(tmp_path), start_local, "x")
     while next(pushing).done < 12 * MB:
         pass
     pushing.close()
@@ -57,7 +57,7 @@ def test_a_master_that_leaves_in_mid_file_loses_nothing(tmp_path: Path) -> None:
 def test_what_was_begun_of_another_file_is_not_gone_on_with(tmp_path: Path) -> None:
     written(tmp_path / "src" / "a", b"first" * MB)
     pieces = tree_of(tmp_path / "src")
-    pushing = push(pieces, host(tmp_path), here, "x")
+    pushing = push(pieces, host(tmp_path), start_local, "x")
     while next(pushing).done < 3 * MB:
         pass
     pushing.close()
@@ -90,7 +90,7 @@ def test_a_host_that_is_held_is_given_up_and_killed(
     monkeypatch.setattr(launch.transport.client, "_SILENCE_SECONDS", 2.5)
     monkeypatch.setattr(launch.transport.client, "_CLOSE_SECONDS", 0.5)
     written(tmp_path / "src" / "a", bytes(64 * MB))
-    pushing = push(tree_of(tmp_path / "src"), host(tmp_path), here, "x")
+    pushing = push(tree_of(tmp_path / "src"), host(tmp_path), start_local, "x")
     while next(pushing).done < 8 * MB:
         pass
     os.kill(agents()[0], signal.SIGSTOP)
@@ -109,7 +109,7 @@ def test_a_receiver_whose_master_falls_silent_ends_itself(
     incoming = (sent / "incoming.py").read_text()
     (sent / "incoming.py").write_text(incoming.replace("SECONDS = 15.0", "SECONDS = 0.5"))
     monkeypatch.setattr(launch.transport.line, "_HERE", sent)
-    line = here(host(tmp_path), "receiver")
+    line = start_local(host(tmp_path), "receiver")
     began = time.monotonic()
     said = [text for text in line.lines(MOST_LINE) if b"failed" in text]
     assert said == [b'{"say": "failed", "why": "heard nothing from the master for 0 s"}']
@@ -184,7 +184,7 @@ def test_a_disk_that_fills_up_in_mid_file_is_one_line_and_the_push_goes_on(tmp_p
 
 def test_two_pushes_do_not_work_in_one_folder(tmp_path: Path) -> None:
     written(tmp_path / "src" / "a", b"1" * MB)
-    first = push(tree_of(tmp_path / "src"), host(tmp_path), here, "x")
+    first = push(tree_of(tmp_path / "src"), host(tmp_path), start_local, "x")
     next(first)
     with pytest.raises(LaunchError, match=r"node01: .*/x: another push works there; wait"):
         pushed(tree_of(tmp_path / "src"), tmp_path)
@@ -196,7 +196,9 @@ def test_one_host_that_fails_does_not_keep_the_others(tmp_path: Path) -> None:
     written(tmp_path / "src" / "a", b"1" * MB)
     written(tmp_path / "1" / "x", b"a file where the folder would be")
     pieces = tree_of(tmp_path / "src")
-    pushes = [push(pieces, host(tmp_path / str(n), f"node{n:02}"), here, "x") for n in range(12)]
+    pushes = [
+        push(pieces, host(tmp_path / str(n), f"node{n:02}"), start_local, "x") for n in range(12)
+    ]
     with pytest.raises(LaunchError) as caught:
         list(side_by_side(pushes))
     assert str(caught.value) == f"node01: {tmp_path}/1/x: cannot be written or read (File exists)"
@@ -208,7 +210,9 @@ def test_one_host_that_fails_does_not_keep_the_others(tmp_path: Path) -> None:
 def test_an_interrupt_ends_every_push(tmp_path: Path) -> None:
     written(tmp_path / "src" / "a", bytes(64 * MB))
     pieces = tree_of(tmp_path / "src")
-    pushes = [push(pieces, host(tmp_path / str(n), f"node{n:02}"), here, "x") for n in range(3)]
+    pushes = [
+        push(pieces, host(tmp_path / str(n), f"node{n:02}"), start_local, "x") for n in range(3)
+    ]
     updates = side_by_side(pushes)
     while next(updates).done < 8 * MB:
         pass

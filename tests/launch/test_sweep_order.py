@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from launch.hosts import this_machine
-from launch.sweep import Point, identity, shuffled
+from launch.sweep import PlannedRun, identity, run_order
 from results.store import read, read_json
 from tests.support.programs.commands import SWEEP, fab, sweep_file
 from tests.support.programs.jobs import trial
@@ -16,27 +16,27 @@ FOUR = [trial(devices=devices) for devices in (1, 2, 4, 8)]
 POINTS = "[[points]]\nkvstore = 'dist_sync'\ndevices = [1, 2, 3, 4, 5, 6]\n"
 
 
-def asked(repeats: int) -> list[Point]:
+def asked(repeats: int) -> list[PlannedRun]:
     here = (this_machine(),)
     return [(one, identity(one, n, here, "")) for n in range(repeats) for one in FOUR]
 
 
 def test_each_repeat_is_whole_before_the_next_and_has_an_order_of_its_own() -> None:
     wanted = asked(20)
-    order = shuffled(wanted, "run")
+    order = run_order(wanted, "run")
     assert [name.repeat for _, name in order] == [name.repeat for _, name in wanted]
     assert sorted(name.name for _, name in order) == sorted(name.name for _, name in wanted)
     by_repeat = [tuple(one.devices for one, _ in order[at : at + 4]) for at in range(0, 80, 4)]
     assert len(set(by_repeat)) > 8
     assert {counts[0] for counts in by_repeat} == {1, 2, 4, 8}
-    assert shuffled(wanted, "other") != order
+    assert run_order(wanted, "other") != order
 
 
 def test_what_is_left_keeps_its_order() -> None:
     wanted = asked(3)
     left = [point for n, point in enumerate(wanted) if n % 3]
-    order = shuffled(wanted, "run")
-    assert shuffled(left, "run") == [point for point in order if point in left]
+    order = run_order(wanted, "run")
+    assert run_order(left, "run") == [point for point in order if point in left]
 
 
 @pytest.mark.program

@@ -11,7 +11,7 @@ from rich.console import Console
 from bench.trial import Trial
 from plots.screen import SweepScreen
 from plots.workers import standings
-from results.progress import Glimpse, Standing
+from results.progress import JobProgress, WorkerProgress
 from results.record import Identity, Started
 from tests.support.programs.jobs import trial
 from tests.support.runs.records import record
@@ -24,19 +24,19 @@ rank  host    window         images/s   CPU  last word
 """
 
 
-def worker(index: int, **fields: Any) -> Standing:
+def worker(index: int, **fields: Any) -> WorkerProgress:
     usual: dict[str, Any] = {"host": f"node{index + 1:02}.example.org", "rank": index}
     usual |= {"state": "trains", "windows": 2, "images_per_second": 100.0, "cpu": 0.98}
     usual |= {"gpu": None, "last_word": f"rank {index} window 1"}
-    return Standing(worker=index, **usual | fields)
+    return WorkerProgress(worker=index, **usual | fields)
 
 
-def glimpse(*workers: Standing, **fields: Any) -> Glimpse:
+def glimpse(*workers: WorkerProgress, **fields: Any) -> JobProgress:
     usual: dict[str, Any] = {"seconds": 7.0, "met_seconds": 3.21, "quiet_seconds": 0.0, "idle": ""}
-    return Glimpse(workers=workers, **usual | fields)
+    return JobProgress(workers=workers, **usual | fields)
 
 
-def text_of(what: Trial, seen: Glimpse, width: int = 80, rows: int = 20) -> str:
+def text_of(what: Trial, seen: JobProgress, width: int = 80, rows: int = 20) -> str:
     file = io.StringIO()
     Console(file=file, width=width).print(standings(what, seen, rows))
     text = file.getvalue()

@@ -18,7 +18,7 @@ from bench.errors import SpecError
 from bench.events import Event
 from launch.hosts import rehearse, this_machine
 from launch.job.agents import Agents
-from launch.job.monitor import Watch
+from launch.job.monitor import JobMonitor
 from launch.job.plan import plan
 from launch.job.run import run
 from launch.remote.agent import free_port
@@ -84,7 +84,7 @@ def test_every_process_is_gone_within_a_second_of_the_first_bad_exit(
     faults = (fault, "worker-0:hang@1", "worker-1:hang@2")
     processes = plan(trial(*faults), [this_machine()], free_port("127.0.0.1"))
     with closing(Agents()) as kept:
-        watch = Watch(processes, SHORT, time.monotonic())
+        watch = JobMonitor(processes, SHORT, time.monotonic())
         heard = 0.0  # the last word of anyone, before or just after the death
         for said in run(watch, kept, tmp_path):
             heard = time.monotonic() if isinstance(said, Event) else heard

@@ -13,8 +13,8 @@ from bench.training.options import parse
 from bench.trial import Trial, make
 from launch.hosts import ROOT, this_machine
 from launch.job.monitor import Deadlines
-from launch.preflight.check import raw_tcp
-from launch.transport.line import here
+from launch.preflight.check import tcp_bandwidth
+from launch.transport.line import start_local
 from plots.results_csv import frame
 from plots.tables.scaling import cells
 from results.scaling import mb_per_second, scaling
@@ -62,7 +62,7 @@ def test_a_store_without_servers_has_no_bandwidth() -> None:
 
 @pytest.mark.program
 def test_raw_tcp_is_measured_from_the_first_host_to_the_last() -> None:
-    assert raw_tcp([this_machine()], here) > 10
+    assert tcp_bandwidth([this_machine()], start_local) > 10
 
 
 @pytest.mark.mxnet

@@ -67,7 +67,7 @@ def test_a_master_that_was_held_finds_the_job_lost(
     def hold_beats() -> None:
         """What SIGSTOP does to a master, for longer than its agents wait."""
         with monkeypatch.context() as held:
-            held.setattr(launch.job.agents.Channel, "send", lambda *_: None)
+            held.setattr(launch.job.agents.AgentChannel, "send", lambda *_: None)
             time.sleep(7.0)
 
     with running(tmp_path, trial("worker:hang@1"), trial()) as updates:

@@ -20,16 +20,16 @@ from bench.notes import NoteKind
 from bench.sweep import Sweep
 from bench.trial import Trial
 from launch.hosts import rehearse, this_machine
-from launch.job.agents import Agents, Channel, Message
-from launch.job.monitor import Deadlines, Seen
+from launch.job.agents import AgentChannel, Agents, Message
+from launch.job.monitor import Deadlines, ProcessState
 from launch.job.plan import Process
 from launch.job.run import follow_processes
 from launch.job.validity import judge
 from launch.remote import agent as ports
 from launch.remote.errors import LaunchError
-from launch.sweep import Where, points, sweep
+from launch.sweep import ClusterSetup, points, sweep
 from launch.transport.client import _MOST_UNREAD
-from launch.transport.line import FLAGS, LOADER, Start, here, sources
+from launch.transport.line import FLAGS, LOADER, Starter, sources, start_local
 from launch.transport.ssh import SshLine
 from results.record import Record
 from results.store import Store
@@ -44,11 +44,11 @@ BOTH = trial(devices_per_host=1)
 ALONE = trial(devices=1, devices_per_host=1, kvstore="local")
 
 
-def measured(folder: Path, start: Start, *trials: Trial) -> list[Record]:
+def measured(folder: Path, start: Starter, *trials: Trial) -> list[Record]:
     """Records of a sweep of these trials over both hosts."""
     what = Sweep(name="t", description="", repeats=1, trials=trials, text="")
     deadlines = Deadlines(rendezvous=20.0, first_window=20.0, progress=20.0, ending=10.0)
-    where = Where(hosts=HOSTS, deadlines=deadlines, start=start)
+    where = ClusterSetup(hosts=HOSTS, deadlines=deadlines, start=start)
     store = Store(folder)
     with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
         return [one for one in updates if isinstance(one, Record)]
@@ -153,7 +153,7 @@ OUTPUT = line(say="output", id="worker-1", lines=["x" * 200] * 100).rstrip()
 def test_what_a_host_sends_without_end_is_not_kept_in_memory() -> None:
     flooding = Flooding(OUTPUT)
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    channel = Channel(HOSTS[1], lambda *_: flooding, inbox)
+    channel = AgentChannel(HOSTS[1], lambda *_: flooding, inbox)
     channel._messages.asked({"do": "start", "id": "worker-1"})
     time.sleep(1.0)
     lost = inbox.get() if channel.broken else None
@@ -167,7 +167,7 @@ def flooded(monkeypatch: pytest.MonkeyPatch) -> Agents:
     monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
 
     def start(host: Any, modules: str) -> Any:
-        return Flooding(OUTPUT) if host.name == "host02" else here(host, modules)
+        return Flooding(OUTPUT) if host.name == "host02" else start_local(host, modules)
 
     return Agents(start)
 
@@ -181,9 +181,9 @@ def process(number: int, code: str = "import time; time.sleep(600)") -> Process:
 def test_an_end_is_quick_though_a_host_never_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     agents = flooded(monkeypatch)
     monkeypatch.setattr(
-        Channel,
+        AgentChannel,
         "_take",
-        patched_take(Channel._take),  # the process is known before it floods
+        patched_take(AgentChannel._take),  # the process is known before it floods
     )
     with closing(agents):
         agents.begin_job([HOSTS[0], HOSTS[1]])
@@ -195,7 +195,7 @@ def test_an_end_is_quick_though_a_host_never_pauses(monkeypatch: pytest.MonkeyPa
 
 
 def patched_take(take: Any) -> Any:
-    def patched(self: Channel, text: bytes) -> None:
+    def patched(self: AgentChannel, text: bytes) -> None:
         self._messages._processes.setdefault("worker-1", "asked")
         take(self, text)
 
@@ -205,14 +205,14 @@ def patched_take(take: Any) -> Any:
 def test_a_host_that_never_pauses_keeps_no_job_from_its_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Channel, "_take", patched_take(Channel._take))
+    monkeypatch.setattr(AgentChannel, "_take", patched_take(AgentChannel._take))
     monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
 
     def start(host: Any, modules: str) -> Any:
-        return Flooding(OUTPUT) if host.name == "host02" else here(host, modules)
+        return Flooding(OUTPUT) if host.name == "host02" else start_local(host, modules)
 
     what = Sweep(name="t", description="", repeats=1, trials=(BOTH,), text="")
-    where = Where(hosts=HOSTS, deadlines=Deadlines(rendezvous=5.0), start=start)
+    where = ClusterSetup(hosts=HOSTS, deadlines=Deadlines(rendezvous=5.0), start=start)
     store = Store(tmp_path)
     with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
         (record,) = [one for one in updates if isinstance(one, Record)]
@@ -294,7 +294,7 @@ def test_an_agent_that_fails_ends_what_it_started() -> None:
 
 
 def test_messages_of_a_channel_that_was_given_up_count_for_nothing() -> None:
-    with closing(Agents(here)) as agents:
+    with closing(Agents(start_local)) as agents:
         agents.begin_job([this_machine()])
         (name,) = agents._channels
         old = agents._channels[name]
@@ -329,7 +329,7 @@ def test_an_address_that_is_none_has_no_port(address: str, wanted: int | None) -
 
 def test_windows_without_processor_seconds_are_judged() -> None:
     alone = tiny(kvstore="local", devices=1, windows=1, warmup_windows=0)
-    worker = Seen(process=process(0), rank=0, facts={"num_workers": 1, "worker_batch": 4})
+    worker = ProcessState(process=process(0), rank=0, facts={"num_workers": 1, "worker_batch": 4})
     worker.windows, worker.done = [{"seconds": 1.0, "end": 1.0, "images": 4}], {}
     verdict = judge(alone, [worker])
     assert (verdict.status, NoteKind.BUSY_BASELINE in {note.kind for note in verdict.notes}) == (

@@ -14,8 +14,8 @@ import pytest
 from bench.events import Event
 from bench.notes import NoteKind, texts
 from launch.hosts import pretend
-from launch.job.interference import Counted, disturbances
-from launch.job.monitor import Deadlines, Watch
+from launch.job.interference import MachineCounters, interference
+from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import plan
 from launch.job.validity import judge
 from launch.remote.telemetry import Counters, processors, swapped
@@ -27,7 +27,7 @@ from results.run import load
 from tests.support.hosts.agents import Talk
 from tests.support.programs.jobs import measured, tiny, trial
 
-QUIET = Counted(at=100.0, machine="m", cores=4, busy=50.0, ours=20.0, clock=3.4)
+QUIET = MachineCounters(at=100.0, machine="m", cores=4, busy=50.0, ours=20.0, clock=3.4)
 BUSY = "while True: pass"
 STAT = """cpu  1000 200 300 9000 50 10 40 70 30 0
 cpu0 500 100 150 4500 25 5 20 35 15 0
@@ -36,7 +36,7 @@ intr 5
 """
 
 
-def after(seconds: float = 10.0, **more: Any) -> Counted:
+def after(seconds: float = 10.0, **more: Any) -> MachineCounters:
     """Ten seconds later, with a job on two of four cores."""
     used = {"at": QUIET.at + seconds, "busy": QUIET.busy + 2 * seconds}
     return replace(QUIET, **{**used, "ours": QUIET.ours + 2 * seconds, **more})
@@ -65,31 +65,31 @@ def after(seconds: float = 10.0, **more: Any) -> Counted:
         (after(1.0, busy=99.0), []),
     ],
 )
-def test_each_kind_of_disturbance_is_a_sentence(end: Counted, said: list[str]) -> None:
+def test_each_kind_of_disturbance_is_a_sentence(end: MachineCounters, said: list[str]) -> None:
     told = [f"node03: {one} while this was measured" for one in said]
-    assert texts(disturbances({"node03": (QUIET, end)})) == told
+    assert texts(interference({"node03": (QUIET, end)})) == told
 
 
 def test_agents_that_share_a_machine_are_not_each_others_strangers() -> None:
     both = {"a": (QUIET, after(busy=90.0)), "b": (QUIET, after(busy=90.0))}
-    assert disturbances(both) == []
-    assert disturbances({"a": both["a"]}) != []
+    assert interference(both) == []
+    assert interference({"a": both["a"]}) != []
     other = tuple(replace(one, machine="n") for one in both["b"])
-    assert len(disturbances({"a": both["a"], "b": (other[0], other[1])})) == 2
+    assert len(interference({"a": both["a"], "b": (other[0], other[1])})) == 2
     loud = {name: (begin, replace(end, busy=120.0)) for name, (begin, end) in both.items()}
-    (said,) = texts(disturbances(loud))
+    (said,) = texts(interference(loud))
     assert said.startswith("a and 1 more on its machine: other programs used 3.0 of its 4 cores ")
 
 
-def measuring() -> Watch:
-    watch = Watch(plan(trial(), pretend(1, 2), 1), Deadlines(), 0.0)
+def measuring() -> JobMonitor:
+    watch = JobMonitor(plan(trial(), pretend(1, 2), 1), Deadlines(), 0.0)
     for rank in range(2):
         facts = {"num_workers": 2, "worker_batch": 4}
         watch.hear(f"worker-{rank}", Event(kind="ready", rank=rank, values=facts), 1.0)
     return watch
 
 
-def window(watch: Watch, rank: int, count: int = 1) -> None:
+def window(watch: JobMonitor, rank: int, count: int = 1) -> None:
     for _ in range(count):
         values = {"seconds": 1.0, "cpu_seconds": 1.0, "end": 1.0, "images": 4}
         watch.hear(f"worker-{rank}", Event(kind="window", rank=rank, values=values), 2.0)
@@ -129,7 +129,7 @@ def test_counters_are_read_as_the_kernel_writes_them() -> None:
     told = Counters().look(0.0, 7.0, {0})
     assert told["ours"] > 7.0
     assert told["machine"]
-    Counted(at=0.0, **told)
+    MachineCounters(at=0.0, **told)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import launch.job.logs
 from launch.hosts import rehearse, this_machine
 from launch.job.agents import Agents
 from launch.job.logs import Logs, compress, compress_again, files_of, lines_of
-from launch.job.monitor import Deadlines, Watch
+from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import Process
 from launch.job.run import run
 from results import run_folder
@@ -77,7 +77,7 @@ def test_a_line_longer_than_a_file_is_cut(tmp_path: Path) -> None:
 @pytest.mark.program
 def test_a_loud_process_fills_no_disk(tmp_path: Path) -> None:
     loud = process("for n in range(300_000): print('line', n, 'x' * 90)")
-    watch = Watch([loud], Deadlines(), time.monotonic())
+    watch = JobMonitor([loud], Deadlines(), time.monotonic())
     with closing(Agents()) as agents:
         for _ in run(watch, agents, tmp_path, 1 << 20):
             assert sum(path.stat().st_size for path in tmp_path.iterdir()) < (1 << 20) + 200

@@ -5,24 +5,24 @@ import pytest
 from bench.events import Event
 from bench.notes import Note, NoteKind
 from launch.hosts import pretend
-from launch.job.monitor import Deadlines, Verdict, Watch
+from launch.job.monitor import Deadlines, JobMonitor, Verdict
 from launch.job.plan import plan
 from tests.support.programs.jobs import trial
 
 WORKERS = ("worker-0", "worker-1")
 
 
-def watching(windows: int = 0) -> Watch:
+def watching(windows: int = 0) -> JobMonitor:
     """A job of two workers on a host each that began at 0."""
-    return Watch(plan(trial(devices_per_host=1), pretend(2, 1), 1), Deadlines(), 0.0, windows)
+    return JobMonitor(plan(trial(devices_per_host=1), pretend(2, 1), 1), Deadlines(), 0.0, windows)
 
 
-def say(watch: Watch, name: str, kind: str, now: float, **values: object) -> None:
+def say(watch: JobMonitor, name: str, kind: str, now: float, **values: object) -> None:
     rank = WORKERS.index(name) if name in WORKERS else -1
     watch.hear(name, Event(kind=kind, rank=rank, values=values), now)
 
 
-def met(watch: Watch, now: float) -> Watch:
+def met(watch: JobMonitor, now: float) -> JobMonitor:
     for name in watch.seen:
         say(watch, name, "reached", now)
     for name in WORKERS:
@@ -30,7 +30,7 @@ def met(watch: Watch, now: float) -> Watch:
     return watch
 
 
-def at(watch: Watch, now: float) -> Verdict | None:
+def at(watch: JobMonitor, now: float) -> Verdict | None:
     """The verdict while all agents are alive."""
     for host in ("host01", "host02"):
         watch.alive(host, now)
@@ -221,7 +221,7 @@ def test_who_fails_first_is_named_and_not_who_that_brings_down() -> None:
     assert verdict.message == "worker 1 (rank 1) on host02 failed: it was done after 0 of 8 windows"
 
 
-def placed(watch: Watch, now: float, *names: str) -> Watch:
+def placed(watch: JobMonitor, now: float, *names: str) -> JobMonitor:
     for name in watch.seen:
         say(watch, name, "reached", now)
     for name in names:

@@ -12,9 +12,9 @@ import pytest
 from bench.events import Event
 from bench.notes import texts
 from launch.hosts import pretend
-from launch.job.monitor import Deadlines, Use, Watch, cpu_share, gpu_shares, idle
+from launch.job.monitor import Deadlines, JobMonitor, Utilization, cpu_share, gpu_shares, idle
 from launch.job.plan import plan
-from launch.job.progress import glimpse
+from launch.job.progress import job_progress
 from launch.job.validity import judge
 from launch.remote.telemetry import Gpus
 from tests.support.hosts.agents import Talk
@@ -50,18 +50,20 @@ def test_only_a_minority_idles_while_others_work(
 
 
 def test_use_is_a_share_of_the_cores_between_two_beats() -> None:
-    uses = [Use(at=10.0, cpu_seconds=5.0), Use(at=12.0, cpu_seconds=8.0)]
+    uses = [Utilization(at=10.0, cpu_seconds=5.0), Utilization(at=12.0, cpu_seconds=8.0)]
     assert cpu_share(uses, 2) == pytest.approx(0.75)
     assert cpu_share(uses, 0) == pytest.approx(1.5)
     assert cpu_share(uses[:1], 1) is None
-    busy = [Use(at=1.0, cpu_seconds=0.0, gpus=gpus) for gpus in ((), (0.5, 0.0), (0.7, 0.0))]
+    busy = [
+        Utilization(at=1.0, cpu_seconds=0.0, gpus=gpus) for gpus in ((), (0.5, 0.0), (0.7, 0.0))
+    ]
     assert gpu_shares(busy) == pytest.approx((0.6, 0.0))
 
 
-def three(**fields: Any) -> Watch:
+def three(**fields: Any) -> JobMonitor:
     """A job of three workers on a host each that met after two seconds."""
     what = trial(devices=3, devices_per_host=1, **fields)
-    watch = Watch(plan(what, pretend(3, 1), 1), Deadlines(), 0.0)
+    watch = JobMonitor(plan(what, pretend(3, 1), 1), Deadlines(), 0.0)
     for rank in range(3):
         facts = {"num_workers": 3, "worker_batch": 4}
         watch.hear(f"worker-{rank}", Event(kind="ready", rank=rank, values=facts), 2.0)
@@ -69,30 +71,30 @@ def three(**fields: Any) -> Watch:
 
 
 def work(
-    watch: Watch, seconds: int, *shares: float, gpus: tuple[tuple[float, ...], ...] = ()
+    watch: JobMonitor, seconds: int, *shares: float, gpus: tuple[tuple[float, ...], ...] = ()
 ) -> None:
     for rank, share in enumerate(shares):
         busy = gpus[rank] if gpus else ()
         for at in range(seconds + 1):
-            use = Use(at=100.0 * rank + at, cpu_seconds=50 + share * at, gpus=busy)
+            use = Utilization(at=100.0 * rank + at, cpu_seconds=50 + share * at, gpus=busy)
             watch.used(f"worker-{rank}", use)
 
 
 def test_a_worker_that_idles_for_more_than_ten_seconds_is_named_once() -> None:
     watch = three()
     work(watch, 9, 0.9, 0.9, 0.01)
-    assert glimpse(watch, 12.0).idle == ""
+    assert job_progress(watch, 12.0).idle == ""
     work(watch, 11, 0.9, 0.9, 0.01)
     said = "worker 2 (rank 2) on host03: idle while others work"
-    assert glimpse(watch, 14.0).idle == said
+    assert job_progress(watch, 14.0).idle == said
     work(watch, 11, 0.01, 0.9, 0.9)
-    assert glimpse(watch, 26.0).idle == said
+    assert job_progress(watch, 26.0).idle == said
 
 
 def test_an_idle_worker_stands_in_the_record_of_a_job_that_ended_well() -> None:
     watch = three(windows=1)
     work(watch, 11, 0.9, 0.9, 0.01)
-    seen = glimpse(watch, 14.0)
+    seen = job_progress(watch, 14.0)
     for rank in range(3):
         for _ in range(2):
             window = {"seconds": 0.1, "end": 1.0, "images": 4}
@@ -105,16 +107,16 @@ def test_who_is_done_is_not_idle_and_start_up_is_no_work() -> None:
     watch = three()
     work(watch, 11, 0.9, 0.9, 0.01)
     watch.hear("worker-2", Event(kind="done", rank=2), 13.0)
-    assert glimpse(watch, 14.0).idle == ""
-    fresh = Watch(plan(trial(devices=3), pretend(1, 3), 1), Deadlines(), 0.0)
+    assert job_progress(watch, 14.0).idle == ""
+    fresh = JobMonitor(plan(trial(devices=3), pretend(1, 3), 1), Deadlines(), 0.0)
     work(fresh, 11, 0.9, 0.9, 0.01)
-    assert glimpse(fresh, 14.0).idle == ""
+    assert job_progress(fresh, 14.0).idle == ""
 
 
 def test_a_gpu_that_idles_is_named_by_its_number() -> None:
     watch = three()
     work(watch, 11, 0.9, 0.9, 0.9, gpus=((0.9, 0.9), (0.9, 0.01), (0.9, 0.9)))
-    seen = glimpse(watch, 14.0)
+    seen = job_progress(watch, 14.0)
     assert seen.idle == "GPU 1 of worker 1 (rank 1) on host02: idle while others work"
     assert [one.gpu for one in seen.workers] == pytest.approx([0.9, 0.455, 0.9])
 

@@ -11,7 +11,7 @@ from bench.trial import Trial, make
 from launch.hosts import Host, pretend, rehearse
 from launch.job.plan import describe, emulated, plan
 from launch.remote.errors import LaunchError
-from launch.sweep import Where, check_devices
+from launch.sweep import ClusterSetup, check_devices
 from tests.support.paths import GOLDEN
 
 TWO_CORES = Host(name="node01", address="192.0.2.1", cpus=2, gpus=0, cores=(0, 1))
@@ -133,8 +133,8 @@ def test_more_workers_than_gpus_share_them_only_where_that_is_asked_for() -> Non
     workers = [process for process in plan(trial, [host], 9091) if process.role == "worker"]
     assert [process.env["CUDA_VISIBLE_DEVICES"] for process in workers] == ["0", "1", "0", "1"]
     assert emulated(trial, [host])
-    check_devices(trial, Where(hosts=(host,)))
+    check_devices(trial, ClusterSetup(hosts=(host,)))
     with pytest.raises(LaunchError, match=r"puts 4 GPUs on a host, .* node01 has 2; with emulate"):
-        check_devices(on_gpus(4, 1), Where(hosts=(host,)))
+        check_devices(on_gpus(4, 1), ClusterSetup(hosts=(host,)))
     with pytest.raises(LaunchError, match="in workers of 4, and node01 has 2"):
-        check_devices(on_gpus(4, 4, emulate=True), Where(hosts=(host,)))
+        check_devices(on_gpus(4, 4, emulate=True), ClusterSetup(hosts=(host,)))

@@ -7,7 +7,7 @@ import pytest
 from launch.hosts import this_machine
 from launch.preflight.addresses import address_of, located, same_machine
 from launch.remote.errors import LaunchError
-from launch.transport.line import here
+from launch.transport.line import start_local
 
 FOUND = {"lo": "127.0.0.1", "eth0": "10.0.0.7", "ib0": "192.0.2.7", "docker0": "172.17.0.1"}
 
@@ -41,21 +41,21 @@ def test_where_none_fits_a_person_chooses(reached: str, interface: str, why: str
 
 @pytest.mark.program
 def test_a_host_says_where_it_is() -> None:
-    assert [one.address for one in located(here, [this_machine()], "lo")] == ["127.0.0.1"]
+    assert [one.address for one in located(start_local, [this_machine()], "lo")] == ["127.0.0.1"]
 
 
 @pytest.mark.program
 def test_every_host_without_an_address_is_told_of() -> None:
     hosts = [replace(this_machine(), name=f"node0{n}") for n in (1, 2)]
     with pytest.raises(LaunchError, match=r"node01: --interface no.*; node02: --interface no"):
-        located(here, hosts, "no")
+        located(start_local, hosts, "no")
 
 
 @pytest.mark.program
 def test_hosts_that_share_an_address_are_refused() -> None:
     hosts = [replace(this_machine(), name=f"node0{n}") for n in (1, 2)]
     with pytest.raises(LaunchError, match=r"node01: has the address 127\.0\.0\.1, as node02"):
-        located(here, hosts, "lo")
+        located(start_local, hosts, "lo")
 
 
 def test_hosts_that_are_one_machine_are_told_with_the_others() -> None:

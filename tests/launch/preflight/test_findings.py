@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from launch.hosts import Host
-from launch.preflight.findings import Examined, Wanted, marked, no_code, notes, problems
+from launch.preflight.findings import (
+    HostReport,
+    Requirements,
+    compare_hosts,
+    no_code,
+    notes,
+    problems,
+)
 from launch.preflight.table import lines, show
 from launch.transport.line import FLAGS, LOADER, sources
 from tests.support.hosts.host_reports import FIT
@@ -18,8 +25,8 @@ K80 = {"index": "1", "name": "Tesla K80", "compute_cap": "3.7"}
 
 
 def test_a_host_that_is_fit_has_no_problem() -> None:
-    assert problems(FIT, Wanted(code="c0de")) == []
-    assert problems(FIT | {"gpus": [T4]}, Wanted(code="c0de", device="gpu")) == []
+    assert problems(FIT, Requirements(code="c0de")) == []
+    assert problems(FIT | {"gpus": [T4]}, Requirements(code="c0de", device="gpu")) == []
 
 
 @pytest.mark.parametrize(
@@ -44,7 +51,7 @@ def test_a_host_that_is_fit_has_no_problem() -> None:
     ],
 )
 def test_each_problem_has_its_sentence(facts: dict[str, Any], said: str) -> None:
-    (problem,) = problems(FIT | {"gpus": [T4]} | facts, Wanted(code="c0de", device="gpu"))
+    (problem,) = problems(FIT | {"gpus": [T4]} | facts, Requirements(code="c0de", device="gpu"))
     assert said in problem
 
 
@@ -61,7 +68,7 @@ def test_what_else_a_host_does_is_noted() -> None:
 
 def test_a_rehearsal_needs_no_mxnet() -> None:
     without = {"mxnet": "", "dist_kvstore": False, "python_problem": "it has no mxnet"}
-    assert problems(FIT | without, Wanted(mxnet=False)) == []
+    assert problems(FIT | without, Requirements(mxnet=False)) == []
 
 
 @pytest.mark.parametrize(
@@ -73,12 +80,12 @@ def test_gpus_that_the_wheels_have_code_for_are_told_from_others(
     assert (no_code(gpu) == "") == has_code
 
 
-def examined(name: str, **facts: Any) -> Examined:
-    return Examined(host=Host(name=name, address="10.0.0.1", cpus=2, gpus=0), facts=FIT | facts)
+def examined(name: str, **facts: Any) -> HostReport:
+    return HostReport(host=Host(name=name, address="10.0.0.1", cpus=2, gpus=0), facts=FIT | facts)
 
 
 def test_what_differs_from_most_is_marked_and_other_versions_are_problems() -> None:
-    found = marked(
+    found = compare_hosts(
         [examined("a"), examined("b"), examined("c", mxnet="1.8.0"), examined("d", memory_mib=8000)]
     )
     assert [one.differs for one in found] == [(), (), ("mxnet",), ("memory",)]
@@ -94,21 +101,21 @@ def test_each_host_is_compared_with_the_controller() -> None:
         [examined("a", code="x"), examined("b")],
         [examined("b"), examined("a", code="x")],
     ):
-        found = {one.host.name: one for one in marked(pair, own)}
+        found = {one.host.name: one for one in compare_hosts(pair, own)}
         assert (found["b"].differs, found["b"].problems) == ((), ())
         said = ("differs from the controller: code x, the controller has c0de",)
         assert (found["a"].differs, found["a"].problems) == (("code",), said)
     most = [examined("a", mxnet="1.8.0"), examined("b", mxnet="1.8.0"), examined("c")]
-    assert [one.differs for one in marked(most, own)] == [("mxnet",), ("mxnet",), ()]
+    assert [one.differs for one in compare_hosts(most, own)] == [("mxnet",), ("mxnet",), ()]
 
 
 def test_hosts_that_are_alike_may_have_other_versions_than_the_controller() -> None:
     both = [examined("a", mxnet="1.8.0"), examined("b", mxnet="1.8.0")]
-    assert [one.differs for one in marked(both, {"mxnet": "1.9.1"})] == [(), ()]
+    assert [one.differs for one in compare_hosts(both, {"mxnet": "1.9.1"})] == [(), ()]
 
 
 def test_of_two_hosts_that_differ_none_is_called_like_most() -> None:
-    found = marked([examined("a", memory_mib=8192), examined("b", memory_mib=16384)])
+    found = compare_hosts([examined("a", memory_mib=8192), examined("b", memory_mib=16384)])
     assert [one.notes for one in found] == [
         ("memory 8 GiB, others have 16 GiB",),
         ("memory 16 GiB, others have 8 GiB",),
@@ -116,18 +123,22 @@ def test_of_two_hosts_that_differ_none_is_called_like_most() -> None:
 
 
 def test_code_is_not_compared_if_it_does_not_matter() -> None:
-    found = marked([examined("a", code="x"), examined("b")], {"code": ""})
+    found = compare_hosts([examined("a", code="x"), examined("b")], {"code": ""})
     assert [one.differs for one in found] == [(), ()]
 
 
 def test_patch_levels_of_python_may_differ() -> None:
-    found = marked([examined("a"), examined("b", python="3.11.2"), examined("c", python="3.12.1")])
+    found = compare_hosts(
+        [examined("a"), examined("b", python="3.11.2"), examined("c", python="3.12.1")]
+    )
     assert [bool(one.problems) for one in found] == [False, False, True]
 
 
 def test_the_table_has_a_row_a_host(capsys: pytest.CaptureFixture[str]) -> None:
-    unreached = Examined(host=Host(name="gone", address="", cpus=0, gpus=0), problems=("no [way]",))
-    show(marked([examined("a", mxnet="1.8.0"), examined("b"), examined("c"), unreached]))
+    unreached = HostReport(
+        host=Host(name="gone", address="", cpus=0, gpus=0), problems=("no [way]",)
+    )
+    show(compare_hosts([examined("a", mxnet="1.8.0"), examined("b"), examined("c"), unreached]))
     text = capsys.readouterr().out
     assert "1.8.0*" in text
     assert "gone: no [way]" in text

@@ -27,7 +27,7 @@ from launch.remote import stop as ending
 from launch.remote.errors import LaunchError, PreflightError
 from launch.stop import stop
 from launch.transport.client import Talk
-from launch.transport.line import FLAGS, LOADER, here, sources
+from launch.transport.line import FLAGS, LOADER, sources, start_local
 
 pytestmark = pytest.mark.program
 NOBODY = pwd.getpwnam("nobody").pw_uid
@@ -242,7 +242,7 @@ def test_stop_reports_leases_of_other_users_and_that_nothing_of_ours_runs() -> N
     host = replace(this_machine(), name="node01")
     told: list[str] = []
     with holding(f"mxscale-{os.uname().nodename}.lease.0".encode()) as pid:
-        assert stop([host], here, told.append) == 0
+        assert stop([host], start_local, told.append) == 0
     (line,) = told
     assert line.startswith("node01: ")
     assert (
@@ -255,7 +255,7 @@ def test_a_probe_reports_leases_of_other_users() -> None:
     ask = {"do": "look", "trees": ["~"], "python": "x", "folder": "/tmp", "variables": []}
     with (
         holding(f"mxscale-{os.uname().nodename}.lease.0".encode()) as pid,
-        closing(Talk(this_machine(), here, "probe")) as talk,
+        closing(Talk(this_machine(), start_local, "probe")) as talk,
     ):
         facts = talk.ask(ask, 60.0, "facts")
     assert {"user": f"nobody (uid {NOBODY})", "pid": pid} in facts["others"]
@@ -305,7 +305,7 @@ def remote() -> Host:
 
 
 def test_the_second_agent_of_a_host_is_refused_with_the_first_ones_controller() -> None:
-    with closing(Agents(here)) as first, closing(Agents(here)) as second:
+    with closing(Agents(start_local)) as first, closing(Agents(start_local)) as second:
         first.begin_job([remote()])
         with pytest.raises(PreflightError, match="node01: another master has this host: "):
             second.begin_job([remote()])

@@ -10,11 +10,11 @@ import pytest
 from bench.environment import VARIABLES
 from bench.sweep import Sweep
 from launch.hosts import ROOT, this_machine
-from launch.preflight.check import look
+from launch.preflight.check import interpreter_facts
 from launch.remote import interpreter
 from launch.remote.machine import variables
-from launch.sweep import Where, points, sweep
-from launch.transport.line import here
+from launch.sweep import ClusterSetup, points, sweep
+from launch.transport.line import start_local
 from results.store import Store
 from tests.support.programs.jobs import trial
 
@@ -32,7 +32,7 @@ def test_only_variables_that_a_job_reads_are_kept(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.mxnet
 def test_a_host_tells_its_libraries_and_their_builds() -> None:
-    found = look(this_machine().python, here, this_machine())
+    found = interpreter_facts(this_machine().python, start_local, this_machine())
     assert found["python_problem"] == ""
     assert found["processor"]
     assert found["mxnet"] == "1.9.1"
@@ -117,7 +117,7 @@ def test_environment_has_each_host_without_what_passes(tmp_path: Path) -> None:
     one = trial(devices=1, devices_per_host=1, kvstore="local")
     what = Sweep(name="t", description="", repeats=1, trials=(one,), text="")
     found = {"processor": "X", "load": 3.0, "user": "me", "features": ["BLAS_OPEN"]}
-    where = Where(hosts=(this_machine(),), facts={"node01": found, "node02": found})
+    where = ClusterSetup(hosts=(this_machine(),), facts={"node01": found, "node02": found})
     store = Store(tmp_path)
     for _ in sweep(what, points(what, where), where, store):
         pass

@@ -20,8 +20,8 @@ from launch.remote import files as paths
 from launch.remote import receiver as receive
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.remote.files import entries
-from launch.remote.receiver import _SHAPES, Master, Receiver
-from launch.transport.line import FLAGS, LOADER, Start, here, sources
+from launch.remote.receiver import _SHAPES, MasterLine, Receiver
+from launch.transport.line import FLAGS, LOADER, Starter, sources, start_local
 from tests.support.hosts.liar import line, mutated, spoiled, start_with
 from tests.support.hosts.pushes import host, pushed, tree_of, written
 
@@ -283,7 +283,7 @@ COMMANDS: list[dict[str, Any]] = [
 ]
 
 
-class Told(Master):
+class Told(MasterLine):
     """The receiver's end of a line on which only these messages come."""
 
     def __init__(self, lines: list[bytes]) -> None:
@@ -348,7 +348,7 @@ WRONG_HAS: tuple[Any, ...] = (
 )
 
 
-def _has(files: Any) -> Start:
+def _has(files: Any) -> Starter:
     def react(asks: dict[str, Any]) -> list[bytes]:
         return [line(say="has", files=files)] if asks["do"] == "take" else []
 
@@ -381,7 +381,7 @@ def test_another_message_than_was_asked_for_fails_a_push(tmp_path: Path, said: b
 
 def test_a_push_goes_to_this_machine_as_it_did(tmp_path: Path) -> None:
     piece = contents(written(tmp_path / "src", b"12345", 0o640), "a")
-    list(push([piece], host(tmp_path), here, "x"))
+    list(push([piece], host(tmp_path), start_local, "x"))
     assert (tmp_path / "x" / "a").stat().st_mode & 0o777 == 0o640
 
 

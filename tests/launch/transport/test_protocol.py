@@ -15,17 +15,24 @@ from launch.hosts import rehearse
 from launch.job import run
 from launch.job.agents import GONE, Message
 from launch.job.logs import Logs
-from launch.job.monitor import Deadlines, Watch
+from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import plan
-from launch.job.progress import glimpse
+from launch.job.progress import job_progress
 from launch.job.validity import judge
 from launch.preflight.check import examine
-from launch.preflight.findings import Examined, Wanted, marked, notes, problems
+from launch.preflight.findings import HostReport, Requirements, compare_hosts, notes, problems
 from launch.preflight.table import _row, lines
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.transport.client import Flow, Talk
 from launch.transport.line import split
-from launch.transport.protocol import ANSWERS, RECEIVER, AgentMessages, Noise, answer, decoded
+from launch.transport.protocol import (
+    ANSWERS,
+    RECEIVER,
+    AgentMessages,
+    Noise,
+    parse_answer,
+    parse_message,
+)
 from tests.support.hosts.host_reports import FIT
 from tests.support.hosts.liar import line, mutated, spoiled, start_with
 from tests.support.programs.jobs import trial
@@ -191,7 +198,7 @@ def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: P
     taken = 0
     logs = Logs(tmp_path, JOB, 10_000)
     for number in range(4000):
-        watch = Watch(JOB, Deadlines(), 0.0, 3)
+        watch = JobMonitor(JOB, Deadlines(), 0.0, 3)
         for message in chance.sample(SAID, 4):
             if "lines" in message and chance.random() < 0.7:
                 event = mutated(chance, json.loads(chance.choice(SAID[5:13])["lines"][0]))
@@ -215,12 +222,12 @@ def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: P
     assert {path.name.partition(".")[0] for path in tmp_path.iterdir()} <= {"worker-0", "hosts"}
 
 
-def _watched(watch: Watch, message: Message, logs: Logs) -> None:
+def _watched(watch: JobMonitor, message: Message, logs: Logs) -> None:
     if message.say in GONE | {"refused"}:
         assert run._no_agent(message).message
         return
     list(run._take(watch, message, logs))
-    glimpse(watch, 5.0)
+    job_progress(watch, 5.0)
     verdict = watch.ended(5.0) or watch.late(5.0) or judge(TRIAL, watch.workers, (), watch.machines)
     assert isinstance(verdict.message, str)
     texts(verdict.notes)
@@ -258,43 +265,46 @@ FACTS |= {"gpu_processes": [1], "others": [{"user": "bob (uid 2)", "pid": 9}]}
 
 def test_an_answer_is_one_of_its_kind_to_the_question_that_was_asked() -> None:
     for message in [*ANSWERED, {"say": "facts", **FACTS}]:
-        found = answer(line(**message, n=3), 3)
+        found = parse_answer(line(**message, n=3), 3)
         assert found is not None, message
         assert found[0] == message["say"]
         assert json.loads(json.dumps(found[1])).items() <= message.items()
-        assert answer(line(**message, n=2), 3) is None
-        assert answer(line(**message), 3) is None
+        assert parse_answer(line(**message, n=2), 3) is None
+        assert parse_answer(line(**message), 3) is None
 
 
 @pytest.mark.parametrize("fact", sorted({*FACTS} - {"features", "opencv"}))
 def test_facts_of_which_one_is_missing_break_the_protocol(fact: str) -> None:
     with pytest.raises(ProtocolError, match=f"facts: .*`{fact}`"):
-        answer(line(say="facts", n=1, **{k: v for k, v in FACTS.items() if k != fact}), 1)
+        parse_answer(line(say="facts", n=1, **{k: v for k, v in FACTS.items() if k != fact}), 1)
 
 
 def test_an_address_that_is_none_breaks_the_protocol() -> None:
     with pytest.raises(ProtocolError, match="expected IPv4 addresses"):
-        answer(line(say="facts", n=1, **FACTS | {"addresses": {"eth0": "999.1.1.1"}}), 1)
+        parse_answer(line(say="facts", n=1, **FACTS | {"addresses": {"eth0": "999.1.1.1"}}), 1)
 
 
 def test_facts_mutated_at_random_are_taken_or_break_the_protocol() -> None:
     """Whatever is taken can be compared with other hosts and shown."""
     chance = random.Random(18)
     taken = 0
-    good = Examined(host=HOSTS[0], facts=FACTS | {"clock_skew": 0.0})
+    good = HostReport(host=HOSTS[0], facts=FACTS | {"clock_skew": 0.0})
     for _ in range(3000):
         message = mutated(chance, {"say": "facts", "n": 1, **FACTS})
         text = json.dumps(message).encode()
         try:
-            found = answer(spoiled(chance, text) if chance.random() < 0.2 else text, 1)
+            found = parse_answer(spoiled(chance, text) if chance.random() < 0.2 else text, 1)
         except ProtocolError:
             continue
         if found is not None and found[0] == "facts":
             taken += 1
             facts = found[1] | {"clock_skew": 0.0}
-            wrong = (*problems(facts, Wanted(code="x")), *problems(facts, Wanted(device="gpu")))
-            one = Examined(host=HOSTS[1], facts=facts, problems=wrong, notes=tuple(notes(facts)))
-            both = marked([good, one])
+            wrong = (
+                *problems(facts, Requirements(code="x")),
+                *problems(facts, Requirements(device="gpu")),
+            )
+            one = HostReport(host=HOSTS[1], facts=facts, problems=wrong, notes=tuple(notes(facts)))
+            both = compare_hosts([good, one])
             assert all(text.isprintable() for text in lines(both))
             _row(both[1])
     assert taken > 300
@@ -311,7 +321,7 @@ def test_answers_mutated_at_random_are_taken_or_break_the_protocol(kinds: str) -
         text = json.dumps(message).encode()
         text = spoiled(chance, text) if chance.random() < 0.3 else text
         try:
-            found = decoded(text, ANSWERS if kinds == "answers" else RECEIVER)
+            found = parse_message(text, ANSWERS if kinds == "answers" else RECEIVER)
         except ProtocolError:
             continue
         if found is None:
@@ -357,7 +367,7 @@ ODD_HOSTS: dict[str, Any] = {
 def test_one_odd_host_hides_no_other(odd: str) -> None:
     start = start_with(ODD_HOSTS[odd], "host02")
     began = time.monotonic()
-    found = examine(HOSTS, start, Wanted(mxnet=False))
+    found = examine(HOSTS, start, Requirements(mxnet=False))
     assert time.monotonic() - began < 100
     assert found[0].facts["hostname"]
     assert "its probe broke the protocol: " in found[1].problems[0]

@@ -15,7 +15,7 @@ from bench.notes import texts
 from results.imports.formats import FORMATS
 from results.imports.lines import line
 from results.imports.log import SPEEDS_OF
-from results.imports.point import Asked
+from results.imports.point import LogDescription
 from results.imports.record import imported
 from results.imports.windows import discarded
 from results.rates import rate_of
@@ -151,7 +151,7 @@ def test_any_mixture_of_lines_is_a_record_with_a_rate_or_one_line(
         path = Path(folder) / "mixed.log"
         path.write_text("\n".join(lines))
         try:
-            record = imported([path], Asked(**asked), format_).record
+            record = imported([path], LogDescription(**asked), format_).record
         except SpecError as error:
             text = str(error)
         else:

@@ -33,7 +33,7 @@ from launch.transport import host_keys, protocol, ssh_config
 from results import run_folder
 from results.cost import prices
 from results.errors import StoreError
-from results.imports.point import Asked
+from results.imports.point import LogDescription
 from results.imports.record import imported
 from results.imports.writer import keep
 from results.integrity import digest
@@ -189,7 +189,7 @@ def _data() -> list[Parser]:
 
 
 def _import(path: Path) -> None:
-    asked = Asked(network="resnet-50", devices=4, batch_per_device=32)
+    asked = LogDescription(network="resnet-50", devices=4, batch_per_device=32)
     found = imported([path], asked)
     with tempfile.TemporaryDirectory(dir=path.parent) as own:
         keep(Path(own) / "run", found)
@@ -216,10 +216,10 @@ def _settings() -> list[Parser]:
     known = f"a,b {key.get_name()} {key.get_base64()}\n|1|{'A' * 27}=|{'A' * 27}= ssh-rsa AAAA\n"
 
     def hostfile(path: Path) -> None:
-        for dialect in ("", *hostfiles.DIALECTS):
+        for format in ("", *hostfiles.FORMATS):
             for parse in (hostfiles.parse, hostfiles.inline):
                 try:
-                    parse(path.read_text("utf-8", "replace"), "here", dialect)
+                    parse(path.read_text("utf-8", "replace"), "here", format)
                     slurm.nodelist(path.read_text("utf-8", "replace"))
                 except LaunchError as error:
                     _check(error)
@@ -396,7 +396,7 @@ def _message(data: bytes, _: Path) -> None:
     messages.asked({"do": "start", "id": "worker-0"})
     for line in data.split(b"\n"):
         try:
-            protocol.clean(protocol.answer(line, 1))
+            protocol.clean(protocol.parse_answer(line, 1))
             messages.read(line, 1.0)
         except LaunchError as error:  # ends that host
             _check(error)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from launch.hosts import Host
-from launch.job.agents import Channel, Message
-from launch.transport.line import here
+from launch.job.agents import AgentChannel, Message
+from launch.transport.line import start_local
 
 HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
 
@@ -18,7 +18,7 @@ class Talk:
 
     def __init__(self) -> None:
         self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self.channel = Channel(HOST, here, self.inbox)
+        self.channel = AgentChannel(HOST, start_local, self.inbox)
 
     def start(
         self, name: str, code: str, env: dict[str, str] | None = None, cores: Sequence[int] = ()

@@ -14,14 +14,14 @@ from launch.hosts import Host, Login
 from launch.job.monitor import Deadlines
 from launch.practice.cluster import Cluster, inside
 from launch.preflight.check import examine
-from launch.preflight.findings import Examined, Wanted
-from launch.sweep import Where, points, sweep
+from launch.preflight.findings import HostReport, Requirements
+from launch.sweep import ClusterSetup, points, sweep
 from launch.transport.ssh import Settings, Ssh
 from results.record import Record
 from results.store import Store
 from tests.support.programs.jobs import SHORT, Updates, disturbed
 
-FAKE = Wanted(mxnet=False)
+FAKE = Requirements(mxnet=False)
 
 
 def listed(cluster: Cluster) -> list[Host]:
@@ -37,10 +37,10 @@ def ssh(cluster: Cluster, config: Path | None = None) -> Ssh:
 
 def looked_at(
     cluster: Cluster,
-    wanted: Wanted = FAKE,
+    wanted: Requirements = FAKE,
     hosts: list[Host] | None = None,
     config: Path | None = None,
-) -> dict[str, Examined]:
+) -> dict[str, HostReport]:
     """What the hosts are found to be, by name."""
     with closing(ssh(cluster, config)) as connections:
         found = examine(hosts or listed(cluster), connections.start, wanted)
@@ -53,7 +53,7 @@ def running_on(
     folder: Path,
     *trials: Trial,
     deadlines: Deadlines = SHORT,
-    wanted: Wanted = FAKE,
+    wanted: Requirements = FAKE,
 ) -> Iterator[Updates]:
     """The updates of a sweep of these trials over all hosts, while it runs."""
     what = Sweep(name="t", description="", repeats=1, trials=trials, text="")
@@ -61,7 +61,7 @@ def running_on(
         found = examine(listed(cluster), connections.start, wanted)
         assert [one.problems for one in found] == [()] * len(found)
         hosts = tuple(one.host for one in found)
-        where = Where(hosts=hosts, deadlines=deadlines, start=connections.start)
+        where = ClusterSetup(hosts=hosts, deadlines=deadlines, start=connections.start)
         store = Store(folder)
         with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
             yield updates

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from launch.hosts import Host
-from launch.transport.line import Line, Start, here, split
+from launch.transport.line import Line, Starter, split, start_local
 
 React = Callable[[dict[str, Any]], Iterable[bytes]]
 
@@ -41,11 +41,11 @@ class Liar:
         return ""
 
 
-def start_with(react: React, name: str) -> Start:
+def start_with(react: React, name: str) -> Starter:
     """Starts programs here, but for the host of this name, which is a liar."""
 
     def start(host: Host, program: str) -> Line:
-        return Liar(react) if host.name == name else here(host, program)
+        return Liar(react) if host.name == name else start_local(host, program)
 
     return start
 

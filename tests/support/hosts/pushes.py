@@ -9,7 +9,7 @@ import pytest
 
 from launch.hosts import Host, this_machine
 from launch.push import Moved, Piece, in_tree, push
-from launch.transport.line import here
+from launch.transport.line import start_local
 from tests.support.paths import ROOT
 
 MB = 1 << 20
@@ -43,7 +43,7 @@ def tree_of(root: Path) -> list[Piece]:
 
 def pushed(pieces: Sequence[Piece], folder: Path, *, exact: bool = False) -> Moved:
     """The last that is said of a push into FOLDER/x."""
-    return list(push(pieces, host(folder), here, "x", exact=exact))[-1]
+    return list(push(pieces, host(folder), start_local, "x", exact=exact))[-1]
 
 
 def written(path: Path, data: bytes, mode: int = 0o644) -> Path:

@@ -12,15 +12,15 @@ from bench.sweep import Sweep
 from bench.trial import Trial, make
 from launch.hosts import Host, this_machine
 from launch.job.monitor import Deadlines
-from launch.sweep import Where, points, sweep
-from results.progress import Glimpse
+from launch.sweep import ClusterSetup, points, sweep
+from results.progress import JobProgress
 from results.record import Record, Started
 from results.store import Store
 
 # Agents tell once a second who is stopped.
 SHORT = Deadlines(rendezvous=2.0, first_window=2.0, progress=2.0, progress_factor=1.5, ending=3.0)
 MARK = "MXSCALE_TEST"
-Updates = Generator[Started | Event | Glimpse | Record]
+Updates = Generator[Started | Event | JobProgress | Record]
 
 
 def trial(*faults: str, **fields: Any) -> Trial:
@@ -55,7 +55,7 @@ def running(
 ) -> Iterator[Updates]:
     """The updates of a sweep of these trials, while it runs."""
     what = Sweep(name="t", description="", repeats=repeats, trials=trials, text="")
-    where = Where(hosts=hosts or (this_machine(),), deadlines=deadlines)
+    where = ClusterSetup(hosts=hosts or (this_machine(),), deadlines=deadlines)
     store = Store(folder)
     with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
         yield updates

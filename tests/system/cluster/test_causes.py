@@ -9,7 +9,7 @@ import pytest
 
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster, inside
-from launch.preflight.findings import Examined, Wanted
+from launch.preflight.findings import HostReport, Requirements
 from tests.support.hosts.clusters import listed, looked_at, processes
 
 pytestmark = pytest.mark.cluster
@@ -33,7 +33,7 @@ def start_up(cluster: Cluster, text: str, *more: str) -> Iterator[None]:
             inside(cluster, first, ["kill", "-9", line.partition(" ")[0]])
 
 
-def first_of(cluster: Cluster) -> tuple[Examined, float]:
+def first_of(cluster: Cluster) -> tuple[HostReport, float]:
     began = time.monotonic()
     found = looked_at(cluster, hosts=listed(cluster)[:1])
     return found[cluster.nodes[0].name], time.monotonic() - began
@@ -42,7 +42,7 @@ def first_of(cluster: Cluster) -> tuple[Examined, float]:
 def test_a_bad_pythonhome_of_a_start_up_file_is_no_missing_python(practice: Cluster) -> None:
     with start_up(practice, "export PYTHONHOME=/nowhere"):
         found, _ = first_of(practice)
-        asked = looked_at(practice, Wanted(), listed(practice)[:1])[practice.nodes[0].name]
+        asked = looked_at(practice, Requirements(), listed(practice)[:1])[practice.nodes[0].name]
     assert found.problems == ()  # our own programs do not use it
     assert "; take PYTHONHOME out of the start-up file (~/.bashrc for" in asked.problems[0]
     assert "hosts.install" not in asked.problems[0]
@@ -131,7 +131,9 @@ def test_a_file_of_the_checkout_that_cannot_be_read_is_named_at_once(
         try:
             began = time.monotonic()
             found = looked_at(
-                practice, wanted=Wanted(tree="~/tree", mxnet=False), hosts=listed(practice)[:1]
+                practice,
+                wanted=Requirements(tree="~/tree", mxnet=False),
+                hosts=listed(practice)[:1],
             )[node]
             seconds = time.monotonic() - began
         finally:

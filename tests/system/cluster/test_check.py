@@ -10,7 +10,7 @@ import pytest
 from launch.hosts import Login
 from launch.install import own_code
 from launch.practice.cluster import Cluster, cut, inside, mend
-from launch.preflight.findings import Wanted
+from launch.preflight.findings import Requirements
 from tests.support.hosts.clusters import FAKE, listed, looked_at
 
 pytestmark = pytest.mark.cluster
@@ -22,7 +22,7 @@ def only(problems: tuple[str, ...]) -> str:
 
 
 def test_hosts_that_are_fit_have_addresses_and_no_problems(practice: Cluster) -> None:
-    found = looked_at(practice, Wanted(code=own_code(), bandwidth=True))
+    found = looked_at(practice, Requirements(code=own_code(), bandwidth=True))
     assert [one.problems for one in found.values()] == [()] * 4
     assert {one.host.address for one in found.values()} == {n.address for n in practice.nodes}
     assert found["node01"].facts["mxnet"] == "1.9.1"
@@ -87,7 +87,7 @@ def test_names_and_ports_that_lead_nowhere_are_told(practice: Cluster) -> None:
 
 
 def test_a_checkout_that_is_missing_or_other_is_told(practice: Cluster) -> None:
-    found = looked_at(practice, Wanted(tree="~/nothing"), listed(practice)[:1])
+    found = looked_at(practice, Requirements(tree="~/nothing"), listed(practice)[:1])
     assert "has no checkout at ~/nothing; 'fab hosts.install'" in only(found["node01"].problems)
     found = looked_at(practice, replace(FAKE, code="0" * 12), listed(practice)[:1])
     assert "has other code" in only(found["node01"].problems)

@@ -13,9 +13,9 @@ import pytest
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster
 from launch.preflight.check import examine
-from launch.preflight.findings import Examined
+from launch.preflight.findings import HostReport
 from launch.remote.errors import LaunchError
-from launch.transport.client import as_done, together
+from launch.transport.client import as_completed, map_hosts
 from launch.transport.sockets import Limits
 from tests.support.hosts.clusters import FAKE, dead, listed, looked_at, ssh, with_jump
 
@@ -25,7 +25,7 @@ FAB = str(ROOT / ".venv" / "bin" / "fab")
 @pytest.mark.cluster
 def test_hosts_that_live_do_not_wait_for_those_that_are_dead(practice: Cluster) -> None:
     looked_at(practice)  # what importing MXNet tells is known then
-    reports: list[tuple[float, Examined]] = []
+    reports: list[tuple[float, HostReport]] = []
     began = time.monotonic()
     hosts = [*dead(practice, 120), *listed(practice)]
     with closing(ssh(practice)) as connections:
@@ -128,9 +128,9 @@ def test_results_come_as_they_are_done_and_an_exception_at_once() -> None:
         time.sleep(seconds)
         return seconds
 
-    assert [place for place, _ in as_done(act, [0.4, 0.0, 0.2], 3)] == [1, 2, 0]
-    assert together(act, [0.2, 0.0], 2) == [0.2, 0.0]
+    assert [place for place, _ in as_completed(act, [0.4, 0.0, 0.2], 3)] == [1, 2, 0]
+    assert map_hosts(act, [0.2, 0.0], 2) == [0.2, 0.0]
     began = time.monotonic()
     with pytest.raises(LaunchError, match="no"):
-        together(act, [20.0, -1.0], 2)
+        map_hosts(act, [20.0, -1.0], 2)
     assert time.monotonic() - began < 5.0
