@@ -17,7 +17,7 @@ from PIL import Image
 
 from plots.failures import Failures
 from plots.markdown import document
-from plots.results_csv import frame
+from plots.results_csv import results_frame
 from results.cost.cost import Costs
 from results.run import Run
 
@@ -25,22 +25,22 @@ _MOST_NAMED = 3
 # As results.csv writes numbers; Python reads more, such as 1_0, which other readers do not.
 _CELL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 # Another machine's mathematics may differ in the last digit.
-_ALIKE = 1e-9
+_RELATIVE_TOLERANCE = 1e-9
 # Digits of a number that was computed and not rounded.
-_DIGITS = 8
+_COMPUTED_DIGITS = 8
 # Of a coordinate in a figure; they have six decimals.
-_PIXELS = 2e-6
+_COORDINATE_TOLERANCE = 2e-6
 # Of 255: what a last digit can change in the color of a pixel.
-_SHADES = 2
+_COLOR_TOLERANCE = 2
 _NUMBER = re.compile(r"([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
 _DETAILS = re.compile(r'<script type="text/plain" id="details">([^<]*)</script>')
 _PNG = b"\x89PNG\r\n\x1a\n"
-_MOST_BYTES = 1 << 28
+_MOST_UNPACKED_BYTES = 1 << 28
 
 
-def wrong_cells(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
+def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
     """Where the text of results.csv says other than the run; `giver` is what the run is from."""
-    said, found = _rows(text), _rows(frame(run.rows, costs, run.commit).to_csv(index=False))
+    said, found = _rows(text), _rows(results_frame(run.rows, costs, run.commit).to_csv(index=False))
     header = found[0]
     if not said or said[0] != header:
         yield "results.csv line 1: is not the line of its columns' names"
@@ -53,7 +53,7 @@ def wrong_cells(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
             yield f"results.csv row {number} ({name}): {len(one)} cells, expected {len(header)}"
             continue
         for column, cell, derived in zip(header, one, other, strict=True):
-            if not _alike(cell, derived):
+            if not _same_cell(cell, derived):
                 yield (
                     f"results.csv row {number} ({name}), {column}: says {_shown(cell)}, "
                     f"{giver} give {_shown(derived)}"
@@ -67,7 +67,7 @@ def lacks_prices(costs: Costs, text: str) -> bool:
     return bool(per - {"images_per_second", "images_per_joule"}) and not costs.prices
 
 
-def wrong_lines(run: Run, costs: Costs, text: str) -> Iterator[str]:
+def line_differences(run: Run, costs: Costs, text: str) -> Iterator[str]:
     """Where the text of report.md is not what would be written now."""
     made = document(run, costs, Failures())
     if text == made:
@@ -75,12 +75,12 @@ def wrong_lines(run: Run, costs: Costs, text: str) -> Iterator[str]:
     lines = zip_longest(text.split("\n"), made.split("\n"))
     wrong = [(n, one, other) for n, (one, other) in enumerate(lines, 1) if one != other]
     for number, one, other in wrong[:_MOST_NAMED]:
-        yield f"report.md line {number}: {_differing(one or '', other or '')}"
+        yield f"report.md line {number}: {_difference(one or '', other or '')}"
     if len(wrong) > _MOST_NAMED:
         yield f"report.md: {len(wrong) - _MOST_NAMED} more lines are not what the run gives"
 
 
-def wrong_file(path: Path, made: Path) -> str:
+def file_difference(path: Path, made: Path) -> str:
     """Where a page or a figure is not the one that the run gives; '' if it is the same.
 
     It is if only the last digits of computed numbers differ, or how it is compressed.
@@ -91,9 +91,9 @@ def wrong_file(path: Path, made: Path) -> str:
     if path.suffix == ".parquet":
         return "" if _same_frames(path, made) else f"{path.name}: other rows than the run gives"
     if path.suffix == ".png":
-        return "" if _are_alike(said, found) else f"{path.name}: other pixels than the run gives"
+        return "" if _same_image(said, found) else f"{path.name}: other pixels than the run gives"
     try:
-        return _first_line(path.name, said.decode(), found.decode())
+        return _text_difference(path.name, said.decode(), found.decode())
     except UnicodeDecodeError:
         return f"{path.name}: is no text"
 
@@ -104,12 +104,12 @@ def _same_frames(path: Path, made: Path) -> bool:
         said, found = (pd.read_parquet(one, engine="pyarrow").to_csv() for one in (path, made))
     except (OSError, ValueError):  # what pyarrow raises is one of them
         return False
-    return _same(said, found)
+    return _same_text(said, found)
 
 
-def _first_line(name: str, said: str, found: str) -> str:
+def _text_difference(name: str, said: str, found: str) -> str:
     """The first line in which the texts differ."""
-    same = _same_coordinates if name.endswith(".svg") else _same
+    same = _same_coordinates if name.endswith(".svg") else _same_text
     lines = zip_longest(said.split("\n"), found.split("\n"))
     for number, (one, other) in enumerate(lines, 1):
         if one == other:
@@ -121,27 +121,27 @@ def _first_line(name: str, said: str, found: str) -> str:
             if not _same_details(one, match[1]):
                 return f"{name} line {number}: other details of points than the run gives"
         elif not same(one, other):
-            return f"{name} line {number}: {_differing(one, other)}"
+            return f"{name} line {number}: {_difference(one, other)}"
     return ""
 
 
-def _same(one: str, other: str) -> bool:
+def _same_text(one: str, other: str) -> bool:
     """Whether two texts differ in the last digits of long numbers alone."""
-    return _same_but_numbers(one, other, relative=_ALIKE)
+    return _same_to_tolerance(one, other, relative=_RELATIVE_TOLERANCE)
 
 
 def _same_coordinates(one: str, other: str) -> bool:
-    return _same_but_numbers(one, other, absolute=_PIXELS)
+    return _same_to_tolerance(one, other, absolute=_COORDINATE_TOLERANCE)
 
 
-def _same_but_numbers(one: str, other: str, relative: float = 0.0, absolute: float = 0.0) -> bool:
+def _same_to_tolerance(one: str, other: str, relative: float = 0.0, absolute: float = 0.0) -> bool:
     parts, others = _NUMBER.split(one), _NUMBER.split(other)
     if len(parts) != len(others) or parts[::2] != others[::2]:
         return False
     return all(
         a == b
         or (
-            max(len(a), len(b)) > _DIGITS
+            max(len(a), len(b)) > _COMPUTED_DIGITS
             and math.isclose(float(a), float(b), rel_tol=relative, abs_tol=absolute)
         )
         for a, b in zip(parts[1::2], others[1::2], strict=True)
@@ -152,30 +152,30 @@ def _same_details(line: str, packed: str) -> bool:
     """Whether a line of the page holds these details, however they are compressed."""
     match = _DETAILS.fullmatch(line)
     said, found = (_unpacked(text) for text in (match[1] if match else "", packed))
-    return said is not None and found is not None and _same(said, found)
+    return said is not None and found is not None and _same_text(said, found)
 
 
 def _unpacked(packed: str) -> str | None:
     try:
         unpack = zlib.decompressobj(31)
-        text = unpack.decompress(base64.b64decode(packed, validate=True), _MOST_BYTES)
+        text = unpack.decompress(base64.b64decode(packed, validate=True), _MOST_UNPACKED_BYTES)
         return text.decode() if unpack.eof and not unpack.unused_data else None
     except (binascii.Error, zlib.error, UnicodeDecodeError):
         return None
 
 
-def _are_alike(said: bytes, found: bytes) -> bool:
+def _same_image(said: bytes, found: bytes) -> bool:
     """Whether two PNG files hold the same picture, and nothing besides."""
-    if _chunks(said) != _chunks(found):
+    if _png_chunks(said) != _png_chunks(found):
         return False
     try:
         one, other = (np.asarray(Image.open(io.BytesIO(data)), int) for data in (said, found))
     except (OSError, SyntaxError, ValueError, zlib.error):
         return False
-    return one.shape == other.shape and int(abs(one - other).max()) <= _SHADES
+    return one.shape == other.shape and int(abs(one - other).max()) <= _COLOR_TOLERANCE
 
 
-def _chunks(data: bytes) -> list[bytes]:
+def _png_chunks(data: bytes) -> list[bytes]:
     """The chunks of a PNG file, those of pixels as one that is empty; what follows the last."""
     found: list[bytes] = [data[: len(_PNG)]]
     at = len(_PNG)
@@ -192,19 +192,19 @@ def _rows(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
 
 
-def _alike(cell: str, other: str) -> bool:
+def _same_cell(cell: str, other: str) -> bool:
     if cell == other:
         return True
     if not (_CELL.fullmatch(cell) and _CELL.fullmatch(other)):
         return False
-    return math.isclose(float(cell), float(other), rel_tol=_ALIKE)
+    return math.isclose(float(cell), float(other), rel_tol=_RELATIVE_TOLERANCE)
 
 
 def _shown(cell: str) -> str:
     return cell[:200] or "nothing"
 
 
-def _differing(one: str, other: str) -> str:
+def _difference(one: str, other: str) -> str:
     """The two from a little before where they part."""
     start = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
     begin = max(0, start - 20)

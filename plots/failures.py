@@ -28,22 +28,20 @@ class Failures:
             raise
         except Exception as error:  # noqa: BLE001 - whatever fails must not cost the other parts
             line = f"{part}: {type(error).__name__}: {error}".rstrip(": ")
-            self.lines.append(f"{' '.join(line.split())} ({_place(error)})")
+            self.lines.append(f"{' '.join(line.split())} ({_code_location(error)})")
             return otherwise
 
 
-def attempted(failures: Failures | None, part: str, make: Callable[[], str]) -> str:
+def attempt_text(failures: Failures | None, part: str, make: Callable[[], str]) -> str:
     """A part of a text, or a line in its place that says that it failed; without `failures` raises.
 
     A reader of the text must see that something is missing.
     """
-    return "\n".join(attempted_lines(failures, part, lambda: [make()]))
+    return "\n".join(attempt_lines(failures, part, lambda: [make()]))
 
 
-def attempted_lines(
-    failures: Failures | None, part: str, make: Callable[[], list[str]]
-) -> list[str]:
-    """As `attempted`, of a list of lines."""
+def attempt_lines(failures: Failures | None, part: str, make: Callable[[], list[str]]) -> list[str]:
+    """As `attempt_text`, of a list of lines."""
     if failures is None:
         return make()
     before = len(failures.lines)
@@ -52,7 +50,7 @@ def attempted_lines(
     return [f"NOT AVAILABLE: {one}." for one in failures.lines[before:]] or lines
 
 
-def _place(error: Exception) -> str:
+def _code_location(error: Exception) -> str:
     """The last line of ours that the error passed: 'plots/summary.py:95'."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT)]

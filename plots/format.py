@@ -21,19 +21,19 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:.{max(decimals, 0)}f}"
 
 
-def times(ratio: Ratio) -> str:
+def format_speedup(ratio: Ratio) -> str:
     """1.97, 17.4, 135.5: a speed-up is read against a whole number of devices."""
     return significant(ratio.value, 4 if ratio.value >= 100 else 3)
 
 
-def percent(ratio: Ratio) -> str:
+def format_percent(ratio: Ratio) -> str:
     """'90 ± 3 %' with its 95 % interval; '90 %' where that is nothing or unknown.
 
     '86 % [47, 156]' with both ends if its sides differ by more than a tenth; '90 % (unsure)' where
     one is larger than the value itself.
     """
     value = f"{100 * ratio.value:.0f}"
-    if unsure(ratio):
+    if is_uninformative(ratio):
         return f"{value} % (unsure)"
     low, high = _ends(ratio)
     below, above = 100 * (ratio.value - low), 100 * (high - ratio.value)
@@ -46,7 +46,7 @@ def percent(ratio: Ratio) -> str:
     return f"{value} % [{100 * low:.{decimals}f}, {100 * high:.{decimals}f}]"
 
 
-def unsure(ratio: Ratio) -> bool:
+def is_uninformative(ratio: Ratio) -> bool:
     """Whether its interval is so wide that the value says nothing: a side is larger than it."""
     return _side(ratio) > ratio.value
 
@@ -56,7 +56,7 @@ def ratio_of(rate: Rate) -> Ratio:
     return Ratio(value=rate.images_per_second, low=rate.low, high=rate.high)
 
 
-def interval(rate: Rate) -> str:
+def format_interval(rate: Rate) -> str:
     """'8.79 - 12.6' images per second; 'unknown' where an end is more than ten times away."""
     if rate.low is None or rate.high is None:
         return "one window"
@@ -65,7 +65,7 @@ def interval(rate: Rate) -> str:
     return f"{significant(rate.low)} - {significant(rate.high)}"
 
 
-def bars(rates: Iterable[Rate | None]) -> str:
+def error_bar_note(rates: Iterable[Rate | None]) -> str:
     """What error bars are; of points that ran once, what they assume."""
     assumed = any(rate is not None and rate.assumed for rate in rates)
     scatter = f" (n = 1: {100 * ASSUMED_SCATTER:g} % between processes assumed)"

@@ -7,13 +7,13 @@ from html import escape
 
 from bench.secrets import names
 from im2rec_tools.terminal import one_line
-from plots.failures import Failures, attempted
+from plots.failures import Failures, attempt_text
 from plots.figures import threads
-from plots.figures.caption import settings_line, where
+from plots.figures.caption import provenance, settings_line
 from plots.figures.model import is_drawn
 from plots.format import fenced, in_cell, in_line
-from plots.summary import paragraph
-from plots.tables.scaling import markdown, told
+from plots.summary import summary
+from plots.tables.scaling import markdown, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.integrity.digest import FORMAT
 from results.run import Run
@@ -21,7 +21,7 @@ from results.run_folder import shown
 from results.scaling import ScalingRow
 
 # What changes from one look at a host to the next, and where it is.
-_PASSING = {
+_TRANSIENT = {
     *("load", "available_mib", "free_bytes", "gpu_processes", "used", "index", "machine"),
     *("hostname", "user", "addresses", "reached", "master", "disk", "clock"),
 }
@@ -37,10 +37,10 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
         f"# {'REHEARSAL ' if run.rehearsal else ''}{in_line(run.name)}",
         f"<!-- report-format {FORMAT} -->",
         in_line(str(run.environment.get("description") or "")),
-        part("machine", lambda: in_line(where(run))),
+        part("machine", lambda: in_line(provenance(run))),
         part("settings", lambda: in_line(settings_line(run.rows))),
-        part("summary", lambda: in_line(paragraph(run))),
-        "\n".join(f"- {in_line(line)}" for line in told(run.troubles)),
+        part("summary", lambda: in_line(summary(run))),
+        "\n".join(f"- {in_line(line)}" for line in trouble_lines(run.troubles)),
         markdown(run.rows, run.missing, costs, failures).rstrip(),
         part("figures", lambda: "\n\n".join(_pictures(run.rows))),
         part("points without a number", lambda: _failed(run.rows)),
@@ -53,14 +53,14 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
 def _part(failures: Failures | None, name: str, make: Callable[[], str]) -> str:
     """A part of the text, or the line that stands for it if it fails."""
     before = len(failures.lines) if failures else 0
-    text = attempted(failures, name, make)
+    text = attempt_text(failures, name, make)
     return in_line(text) if failures and len(failures.lines) > before else text
 
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if is_drawn(rows):
         yield "![images per second, speed-up, efficiency and window times](scaling.svg)"
-    if threads.readings(rows):
+    if threads.input_rows(rows):
         yield "![images per second against decoding threads](threads.svg)"
 
 
@@ -83,7 +83,7 @@ def _environment(run: Run) -> str:
 
 def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
     """What is the same on all hosts, once; then what differs, a row for hosts that are alike."""
-    names = {name: None for facts in hosts.values() for name in facts if name not in _PASSING}
+    names = {name: None for facts in hosts.values() for name in facts if name not in _TRANSIENT}
     told = {name: [_text(facts.get(name)) for facts in hosts.values()] for name in names}
     same = {name: texts[0] for name, texts in told.items() if len(set(texts)) == 1}
     alike = [f"- {in_line(name)}: {text}" for name, text in same.items() if text != "-"]
@@ -109,7 +109,7 @@ def _listed(hosts: Sequence[str]) -> str:
 def _text(value: object) -> str:
     """A fact in short: members of a list with how often each is there."""
     if isinstance(value, Mapping):
-        kept = {name: _text(one) for name, one in value.items() if name not in _PASSING}
+        kept = {name: _text(one) for name, one in value.items() if name not in _TRANSIENT}
         return (
             ", ".join(f"{in_cell(name)} {text}" for name, text in kept.items() if text != "-")
             or "-"

@@ -8,16 +8,18 @@ from bench.trial import FIELDS, Trial
 _MOST = 8
 
 
-def apart(trials: Sequence[Trial]) -> list[str]:
+def distinguishing_fields(trials: Sequence[Trial]) -> list[str]:
     """For each trial, the fields in which it differs from those that share its label and layout.
 
     'dtype bfloat16, gc_type 2bit'; empty for a trial that shares them with none.
     """
-    return [said(trial, names) for trial, names in zip(trials, differing(trials), strict=True)]
+    return [
+        format_fields(trial, names) for trial, names in zip(trials, differing(trials), strict=True)
+    ]
 
 
 def differing(trials: Sequence[Trial]) -> list[list[str]]:
-    """As `apart`, the names of the fields."""
+    """As `distinguishing_fields`, the names of the fields."""
     alike: dict[object, list[Trial]] = {}
     for trial in trials:
         alike.setdefault(_shown(trial), []).append(trial)
@@ -34,7 +36,7 @@ def _varied(trials: Sequence[Trial]) -> list[str]:
     return [name for name in FIELDS if len({getattr(one, name) for one in trials}) > 1]
 
 
-def said(trial: Trial, names: Sequence[str]) -> str:
+def format_fields(trial: Trial, names: Sequence[str]) -> str:
     """The trial's fields of these names: 'dtype bfloat16, gc_type 2bit'."""
     return ", ".join(f"{name} {_text(getattr(trial, name))}" for name in names)
 

@@ -9,11 +9,11 @@ from plots import results_csv
 from plots.failures import Failures
 from plots.figures import scaling as figure
 from plots.figures import threads
-from plots.figures.caption import footer, where
+from plots.figures.caption import caption, provenance
 from plots.figures.model import is_drawn
 from plots.markdown import document
 from plots.page.page import page
-from plots.results_csv import frame, parquet
+from plots.results_csv import results_frame, save_parquet
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.integrity.digest import Choice
@@ -45,7 +45,7 @@ def build(
         return paths
     folder = _folder(run)
     texts: dict[str, Callable[[], str]] = {
-        "results.csv": lambda: frame(run.rows, costs, run.commit).to_csv(index=False),
+        "results.csv": lambda: results_frame(run.rows, costs, run.commit).to_csv(index=False),
         "report.md": lambda: document(run, costs, failures),
         "index.html": lambda: page(run, costs, over, failures),
     }
@@ -78,13 +78,13 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
     def scaling() -> list[Path]:
         if not is_drawn(run.rows):
             return []
-        return figure.save(figure.draw(run.rows, title, footer(run), over), folder)
+        return figure.save(figure.draw(run.rows, title, caption(run), over), folder)
 
     def reading() -> list[Path]:
-        readings = threads.readings(run.rows)
+        readings = threads.input_rows(run.rows)
         if not readings:
             return []
-        return figure.save(threads.draw(readings, title, where(run)), folder, "threads")
+        return figure.save(threads.draw(readings, title, provenance(run)), folder, "threads")
 
     none: list[Path] = []
     return [
@@ -96,7 +96,7 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
 def write_upstream(run: Run, _: Costs) -> list[Path]:
     """Writes RUN/report/upstream/: upstream's CSV, a file a network."""
     folder = _folder(run, _UPSTREAM)
-    texts = results_csv.tables(run.rows)
+    texts = results_csv.upstream_tables(run.rows)
     for name, text in texts.items():
         write_whole(folder / name, text)
     return [folder / name for name in texts]
@@ -105,7 +105,7 @@ def write_upstream(run: Run, _: Costs) -> list[Path]:
 def write_parquet(run: Run, costs: Costs) -> list[Path]:
     """Writes RUN/report/results.parquet, the rows of results.csv; StoreError without pyarrow."""
     path = _folder(run) / _PARQUET
-    parquet(run.rows, costs, run.commit, path)
+    save_parquet(run.rows, costs, run.commit, path)
     return [path]
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from bench.trial import Trial
 from im2rec_tools.terminal import printable
 from plots.figures.model import lines
-from plots.tables.scaling import columns, values
+from plots.tables.scaling import cost_columns, cost_values
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.scaling import ScalingRow
@@ -33,7 +33,7 @@ def cell(value: object) -> object:
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
-def sheet(rows: Iterable[Iterable[object]]) -> str:
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
     """The rows as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([map(cell, row) for row in rows])
@@ -43,7 +43,7 @@ def sheet(rows: Iterable[Iterable[object]]) -> str:
 _HEADER = ("num_gpus", "img_processed_per_sec")
 
 
-def tables(rows: Sequence[ScalingRow]) -> dict[str, str]:
+def upstream_tables(rows: Sequence[ScalingRow]) -> dict[str, str]:
     """CSV texts by file name: 'alexnet.csv', 'alexnet-dist_sync.csv' where stores overlap.
 
     A point without a number has no row; upstream wrote 0.0.
@@ -58,7 +58,7 @@ def _file_name(text: str) -> str:
 
 def _table(rows: Sequence[ScalingRow]) -> str:
     found = ((r.trial.devices, r.rate.images_per_second) for r in rows if r.rate)
-    return sheet([_HEADER, *found])
+    return csv_text([_HEADER, *found])
 
 
 COLUMNS = (
@@ -145,22 +145,26 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
     }
 
 
-def frame(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = "") -> pd.DataFrame:
+def results_frame(
+    rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = ""
+) -> pd.DataFrame:
     """A data frame with `COLUMNS`; rates in images per second, efficiencies as fractions.
 
     After them stand columns of `costs`, if some row has one. `commit` is that of the checkout.
     """
-    more = columns(costs)
-    found = [_cells(row, commit) | dict(zip(more, values(row, costs), strict=True)) for row in rows]
+    more = cost_columns(costs)
+    found = [
+        _cells(row, commit) | dict(zip(more, cost_values(row, costs), strict=True)) for row in rows
+    ]
     kept = [{name: cell(value) for name, value in one.items()} for one in found]
     return pd.DataFrame(kept, columns=[*COLUMNS, *more]).astype(dict.fromkeys(_WHOLE, "Int64"))
 
 
-def parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:
+def save_parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:
     """Writes the data frame as Parquet, whole; StoreError where that cannot be."""
     try:
         with whole(path) as file:
-            frame(rows, costs, commit).to_parquet(file, engine="pyarrow", index=False)
+            results_frame(rows, costs, commit).to_parquet(file, engine="pyarrow", index=False)
     except ImportError as error:
         raise StoreError(
             f"{path}: --parquet needs pyarrow, which is not installed; 'make exports' adds it"

@@ -11,8 +11,8 @@ from bench.events import Event
 from im2rec_tools.console import Screen, line
 from im2rec_tools.terminal import echo
 from plots.format import significant
-from plots.tables.scaling import unit
-from plots.workers import met, standings
+from plots.tables.scaling import rate_unit
+from plots.workers import rendezvous_text, worker_table
 from results.progress import JobProgress
 from results.rates import rate_of
 from results.record import Record, Started
@@ -84,7 +84,7 @@ class SweepScreen:
         if self._glimpse is None:
             return self._bar
         rows = self._console.height - _OTHER_LINES
-        return Group(standings(self._started.trial, self._glimpse, rows), self._bar)
+        return Group(worker_table(self._started.trial, self._glimpse, rows), self._bar)
 
     def _begin(self, started: Started) -> None:
         self._started, self._glimpse, self._told, self._epochs = started, None, set(), {}
@@ -109,7 +109,7 @@ class SweepScreen:
             self._line(glimpse.idle)
         if glimpse.met_seconds is not None and "met" not in self._told:
             self._told.add("met")
-            self._tell(met(self._started.trial, glimpse.met_seconds))
+            self._tell(rendezvous_text(self._started.trial, glimpse.met_seconds))
         if "window" not in self._told and all(one.windows for one in glimpse.workers):
             self._told.add("window")
             self._tell(f"first window after {glimpse.seconds:.0f} s")
@@ -146,5 +146,5 @@ class SweepScreen:
             self._line(f"{record.status}: {record.message}")
             return
         reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
-        name, scale = unit(record.trial)
+        name, scale = rate_unit(record.trial)
         self._line(f"{significant(rate_of(record) / scale)} {name}{reached}")

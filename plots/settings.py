@@ -9,7 +9,7 @@ from typing import Any
 from bench.errors import SpecError
 from bench.networks import NETWORKS
 from bench.trial import FIELDS, Trial, make
-from plots.point_labels import apart, differing, said
+from plots.point_labels import differing, distinguishing_fields, format_fields
 
 # What a table, its caption and its summary show of each point, whatever it is.
 _SHOWN = frozenset({"network", "num_layers", "mode", "kvstore", "device", "devices"})
@@ -17,13 +17,13 @@ _BATCH, _FULL = "batch_per_device", "devices_per_host"
 _MOST_NAMED = 3
 
 
-def common(trials: Sequence[Trial]) -> str:
+def common_settings(trials: Sequence[Trial]) -> str:
     """The settings that all points share and that are not the defaults: 'gc_type 2bit, seed 7'."""
     names = [name for name in _shared(trials) if any(name in _unusual(trial) for trial in trials)]
-    return said(trials[0], names) if names else ""
+    return format_fields(trials[0], names) if names else ""
 
 
-def own(trials: Sequence[Trial]) -> list[str]:
+def own_settings(trials: Sequence[Trial]) -> list[str]:
     """For each point, its settings that are not the defaults and that not all points share.
 
     Those that `plots.point_labels` names are left out.
@@ -32,14 +32,16 @@ def own(trials: Sequence[Trial]) -> list[str]:
     found = []
     for trial, told in zip(trials, differing(trials), strict=True):
         names = [name for name in _unusual(trial) if name not in shared and name not in told]
-        found.append(said(trial, names))
+        found.append(format_fields(trial, names))
     return found
 
 
-def varied(trials: Sequence[Trial]) -> str:
-    """The settings of `own` with the points that have them: 'gc_type 2bit (tiny dist_sync x2)'."""
+def varied_settings(trials: Sequence[Trial]) -> str:
+    """The settings of `own_settings`, each with its points: 'gc_type 2bit (tiny dist_sync x2)'."""
     points: dict[str, list[str]] = {}
-    for trial, text, more in zip(trials, own(trials), apart(trials), strict=True):
+    for trial, text, more in zip(
+        trials, own_settings(trials), distinguishing_fields(trials), strict=True
+    ):
         if text:
             points.setdefault(text, []).append(f"{trial.name} ({more})" if more else trial.name)
     return "; ".join(f"{text} ({_named(names)})" for text, names in points.items())

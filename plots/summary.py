@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from bench.kvstores import is_distributed
 from bench.notes import UNSTEADY, NoteKind, sentence
-from plots.figures.model import TRAINING, drawable, lines, network
-from plots.format import percent, ratio_of, significant, unsure
+from plots.figures.model import TRAINING, drawable, lines, network_label
+from plots.format import format_percent, is_uninformative, ratio_of, significant
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
@@ -16,7 +16,7 @@ _KINDS = {"cpu": ("CPU core", "CPU cores"), "gpu": ("GPU", "GPUs")}
 _ANY = "device", "devices"
 
 
-def unit(rows: Sequence[ScalingRow], count: int) -> str:
+def device_noun(rows: Sequence[ScalingRow], count: int) -> str:
     """'GPUs', 'CPU core': what so many devices of these points are called."""
     kinds = {row.trial.device for row in rows}
     one, more = _KINDS.get(kinds.pop(), _ANY) if len(kinds) == 1 else _ANY
@@ -28,89 +28,97 @@ def size(row: ScalingRow) -> tuple[int, float]:
     return row.trial.devices, row.rate.images_per_second if row.rate else 0.0
 
 
-def scales(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
+def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
     """The fastest point of each network on its most devices, against one device.
 
     Emulated points claim nothing, nor do those whose interval is wider than their rate.
     """
-    good = _claims(rows)
+    good = _reliable_rows(rows)
     if not good:
         # Of a rehearsal the first sentence says so.
         yield from ["No point says how fast anything is."] if rows and not scripted else []
         return
-    tops = [_top(good, name) for name in dict.fromkeys(map(network, good))]
-    yield f"{'As scripted, on' if scripted else 'On'} {_most(tops, rows)}: {_told(tops, good)}."
+    tops = [_top(good, name) for name in dict.fromkeys(map(network_label, good))]
+    where = f"{'As scripted, on' if scripted else 'On'} {_most_devices(tops, rows)}"
+    yield f"{where}: {_scaling_text(tops, good)}."
     if not any(row.shown for row in good) and len({row.trial.devices for row in good}) > 1:
         wanted = next((str(row.wanted) for row in rows if row.wanted), "")
         lacking = f"speed-up against {wanted}" if wanted else "baseline to be compared with"
         yield f"How far that scales cannot be said: no point has a {lacking}."
 
 
-def _claims(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     good = drawable([row for row in rows if not row.emulated])
-    return [row for row in good if row.rate and not unsure(ratio_of(row.rate))]
+    return [row for row in good if row.rate and not is_uninformative(ratio_of(row.rate))]
 
 
 def _top(rows: Sequence[ScalingRow], name: str) -> ScalingRow:
     """A network's fastest point on the most devices."""
-    return max((row for row in rows if network(row) == name), key=size)
+    return max((row for row in rows if network_label(row) == name), key=size)
 
 
-def _most(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
+def _most_devices(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
     """'256 GPUs', and of what these are the most where there are points on more."""
     counts = {row.trial.devices for row in tops}
     if len(counts) > 1:
-        return f"the most {unit(tops, 2)} of each network"
+        return f"the most {device_noun(tops, 2)} of each network"
     (count,) = counts
-    told = f"{'one' if count == 1 else count} {unit(tops, count)}"
+    told = f"{'one' if count == 1 else count} {device_noun(tops, count)}"
     more = [row for row in rows if row.rate and row.trial.devices > count]
     which = "not emulated" if all(row.emulated for row in more) else "known well enough"
     return f"{told}, the most that are {which}" if more else told
 
 
-def _told(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
+def _scaling_text(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
     """Each network there, or the best and the worst of many; the first with its units."""
     alike = len({row.trial.devices for row in tops}) == 1
     if len(tops) <= _MOST_NAMED_SCALES:
-        return ", ".join([_reached(row, rows, alike, row is tops[0]) for row in tops])
+        return ", ".join([_network_text(row, rows, alike, row is tops[0]) for row in tops])
     based = sorted((row for row in tops if _efficiency(row)), key=_efficiency, reverse=True)
     if not based:
-        return f"{_reached(tops[0], rows, alike, True)}, and {len(tops) - 1} other networks"
-    best, worst = (_reached(row, rows, alike, row is based[0]) for row in (based[0], based[-1]))
+        return f"{_network_text(tops[0], rows, alike, True)}, and {len(tops) - 1} other networks"
+    best, worst = (
+        _network_text(row, rows, alike, row is based[0]) for row in (based[0], based[-1])
+    )
     return f"of {len(tops)} networks the best is {best}, the worst {worst}"
 
 
 def _efficiency(row: ScalingRow) -> float:
     """As figures show it; 0 where it is not known, or so uncertain that it says nothing."""
-    return 0.0 if row.shown is None or unsure(row.shown.efficiency) else row.shown.efficiency.value
+    return (
+        0.0
+        if row.shown is None or is_uninformative(row.shown.efficiency)
+        else row.shown.efficiency.value
+    )
 
 
-def _reached(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bool) -> str:
+def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bool) -> str:
     """'alexnet 61938 images/s (53 ± 0.7 % of ideal against one GPU)', or without the units.
 
     Where networks do not end alike, each says on how many devices.
     """
     rate = row.rate.images_per_second if row.rate else 0.0
-    text = f"{network(row)}{_which(row, rows)} {significant(rate)}{' images/s' if units else ''}"
+    text = f"{network_label(row)}{_line_name(row, rows)} {significant(rate)}"
+    text += " images/s" if units else ""
     text += "" if alike else f" on {row.trial.devices}"
     shown = row.shown
     if not shown or row.trial.devices == shown.baseline.devices or not _efficiency(row):
         return text
-    against = str(row.wanted or f"one {unit([row], 1)}")
+    against = str(row.wanted or f"one {device_noun([row], 1)}")
     of = f" of ideal against {against}" if units else ""
-    return f"{text} ({percent(shown.efficiency)}{of})"
+    return f"{text} ({format_percent(shown.efficiency)}{of})"
 
 
-def _which(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
+def _line_name(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
     """' (dist_sync)': what tells its line from others of its network, where there are any."""
-    own = lines([one for one in rows if network(one) == network(row)])
+    own = lines([one for one in rows if network_label(one) == network_label(row)])
     (line,) = (one for one in own if any(row is member for member in one.rows))
     return "" if line.alone else f" ({line.what})"
 
 
-def against_others(rows: Sequence[ScalingRow]) -> Iterator[str]:
+def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """The efficiency of each network's largest point against a host and a worker, or its range."""
-    good = _claims(rows)
+    good = _reliable_rows(rows)
     host = _efficiencies(good, [row.host for row in good])
     worker = _efficiencies(good, [row.worker for row in good])
     told = [f"one full host {_spread(host)}"] if host else []
@@ -123,17 +131,17 @@ def _efficiencies(rows: Sequence[ScalingRow], bases: Sequence[Against | None]) -
     """Of each network's largest point that has such a base and is not it."""
     found: dict[str, tuple[ScalingRow, Ratio]] = {}
     for row, against in zip(rows, bases, strict=True):
-        if against is None or _is_base(row, against) or unsure(against.efficiency):
+        if against is None or _is_base(row, against) or is_uninformative(against.efficiency):
             continue
-        if network(row) not in found or size(row) > size(found[network(row)][0]):
-            found[network(row)] = row, against.efficiency
+        if network_label(row) not in found or size(row) > size(found[network_label(row)][0]):
+            found[network_label(row)] = row, against.efficiency
     return [efficiency for _, efficiency in found.values()]
 
 
 def _spread(efficiencies: Sequence[Ratio]) -> str:
     """'91 to 97 %'; of one network with its interval."""
     if len(efficiencies) == 1:
-        return percent(efficiencies[0])
+        return format_percent(efficiencies[0])
     ends = [f"{100 * end(one.value for one in efficiencies):.0f}" for end in (min, max)]
     return f"{' to '.join(dict.fromkeys(ends))} %"
 
@@ -150,22 +158,22 @@ _WIDE = 0.05
 _ABOVE = 1.01
 
 
-def doubts(run: Run) -> Iterator[str]:
+def caveats(run: Run) -> Iterator[str]:
     """Up to two sentences: what is missing, and what makes the rest uncertain."""
-    lost = list(_lost(run))
+    lost = list(_missing(run))
     if lost:
         yield f"Missing: {'; '.join(lost)}."
-    unsure = [*_marked(run.rows), *_uncertain(run.rows), *_unlike(run.rows)]
+    unsure = [*_noted_points(run.rows), *_uncertain(run.rows), *_point_caveats(run.rows)]
     if unsure:
         yield f"To doubt: {'; '.join(unsure)}."
     elif not lost and not run.rehearsal:
         yield "The records themselves give no cause for doubt."
 
 
-def _lost(run: Run) -> Iterator[str]:
+def _missing(run: Run) -> Iterator[str]:
     failed = [row for row in run.rows if row.rate is None]
     if failed:
-        named = _named([f"{row.trial.name} ({_ended(row)})" for row in failed])
+        named = _named([f"{row.trial.name} ({_failure(row)})" for row in failed])
         which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
         yield f"a number for {which}: {named}"
     if run.missing:
@@ -179,7 +187,7 @@ def _lost(run: Run) -> Iterator[str]:
         yield "one worker through the same store, to tell what servers cost"
 
 
-def _ended(row: ScalingRow) -> str:
+def _failure(row: ScalingRow) -> str:
     """'failed', or 'failed in 1 of 3 repeats' if others have a number."""
     for note in row.notes:
         if note.kind == NoteKind.FAILED_REPEATS:
@@ -189,9 +197,9 @@ def _ended(row: ScalingRow) -> str:
 
 def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Networks on several device counts of which one device has no number, though others have."""
-    names = [name for name in dict.fromkeys(map(network, rows)) if _counts(rows, name) > 1]
+    names = [name for name in dict.fromkeys(map(network_label, rows)) if _counts(rows, name) > 1]
     without = [
-        name for name in names if not any(row.device for row in rows if network(row) == name)
+        name for name in names if not any(row.device for row in rows if network_label(row) == name)
     ]
     if without and len(without) < len(names):
         yield f"a one-device speed-up baseline for {_named(without)}"
@@ -202,10 +210,10 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _counts(rows: Sequence[ScalingRow], name: str) -> int:
-    return len({row.trial.devices for row in rows if network(row) == name})
+    return len({row.trial.devices for row in rows if network_label(row) == name})
 
 
-def _marked(rows: Sequence[ScalingRow]) -> Iterator[str]:
+def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """What notes say of points with a number, interference first, with the points' names."""
     good = [row for row in rows if row.rate]
     found: dict[str, list[str]] = {}
@@ -215,10 +223,10 @@ def _marked(rows: Sequence[ScalingRow]) -> Iterator[str]:
             found.setdefault(kind.headline, []).extend(names)
     for headline, names in found.items():
         yield f"{headline}: {_named(list(dict.fromkeys(names)))}"
-    yield from _texts(good)
+    yield from _text_notes(good)
 
 
-def _texts(rows: Sequence[ScalingRow]) -> Iterator[str]:
+def _text_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """What records of an older version say as text, which has no kind."""
     found = [note for row in rows for note in row.notes if note.kind == NoteKind.TEXT]
     said = list(dict.fromkeys(map(sentence, found)))
@@ -242,37 +250,41 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
     twice = [row for row in good if row.rate and row.rate.repeats == 2]
     if twice:
         yield "two repeats say little about their spread"
-    lost = [row for row in good if row.rate and unsure(ratio_of(row.rate))]
-    based = [row.trial.name for row in good if row not in lost and _says_nothing(row)]
+    lost = [row for row in good if row.rate and is_uninformative(ratio_of(row.rate))]
+    based = [
+        row.trial.name for row in good if row not in lost and _has_uninformative_efficiency(row)
+    ]
     names = [*(row.trial.name for row in lost), *(f"{name} against its base" for name in based)]
     if names:
         yield f"so uncertain that it says nothing: {_named(names)}"
-    yield from _wide([row for row in good if row not in lost])
+    yield from _wide_intervals([row for row in good if row not in lost])
 
 
-def _says_nothing(row: ScalingRow) -> bool:
+def _has_uninformative_efficiency(row: ScalingRow) -> bool:
     """Whether it has an interval wider than itself against some base."""
     against = [one.efficiency for one in (row.device, row.host, row.worker) if one]
-    return any(map(unsure, against))
+    return any(map(is_uninformative, against))
 
 
-def _wide(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    widths = [half for row in rows if (half := _half(row)) is not None and half > _WIDE]
+def _wide_intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    widths = [
+        half for row in rows if (half := _relative_half_width(row)) is not None and half > _WIDE
+    ]
     if widths:
         which = f"{len(widths)} of {_counted(len(rows), 'interval')}"
         yield f"{which} wider than ± {100 * _WIDE:.0f} % (up to ± {100 * max(widths):.0f} %)"
-    unknown = [row.trial.name for row in rows if _half(row) is None]
+    unknown = [row.trial.name for row in rows if _relative_half_width(row) is None]
     if unknown:
         yield f"without an interval: {_named(unknown)}"
 
 
-def _half(row: ScalingRow) -> float | None:
+def _relative_half_width(row: ScalingRow) -> float | None:
     if row.rate is None or row.rate.low is None or row.rate.high is None:
         return None
     return (row.rate.high - row.rate.low) / 2 / row.rate.images_per_second
 
 
-def _unlike(rows: Sequence[ScalingRow]) -> Iterator[str]:
+def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """What is to be read of single points, and of where servers ran."""
     good = [row for row in rows if row.rate]
     unsteady = [row.trial.name for row in good if row.status == "unstable"]
@@ -299,16 +311,16 @@ def _named(names: Sequence[str]) -> str:
 _MOST_NAMED = 4
 
 
-def paragraph(run: Run) -> str:
+def summary(run: Run) -> str:
     """What a stranger reads first; some 90 words, however many points there are."""
     trained = [row for row in run.rows if row.trial.mode in TRAINING]
     sentences = [
-        *_caution(run),
-        *scales(trained, scripted=run.rehearsal),
+        *_provenance(run),
+        *scaling_sentence(trained, scripted=run.rehearsal),
         *([_trained(run, trained)] if trained else []),
-        *_besides(run.rows),
-        *against_others(trained),
-        *doubts(run),
+        *_other_modes(run.rows),
+        *baseline_sentence(trained),
+        *caveats(run),
     ]
     return " ".join(sentences)
 
@@ -320,7 +332,7 @@ def enumeration(words: Sequence[str], most: int = 99) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def _caution(run: Run) -> Iterator[str]:
+def _provenance(run: Run) -> Iterator[str]:
     """What comes before everything else: these are not measurements, or not ours."""
     if run.rehearsal:
         yield (
@@ -370,7 +382,7 @@ def _data(rows: Sequence[ScalingRow]) -> str:
 def _devices(rows: Sequence[ScalingRow]) -> str:
     counts = sorted({row.trial.devices for row in rows})
     told = enumeration([str(n) for n in counts]) if len(counts) < 3 else _range(counts)
-    return f"{told} {unit(rows, counts[-1])}"
+    return f"{told} {device_noun(rows, counts[-1])}"
 
 
 def _hosts(rows: Sequence[ScalingRow]) -> str:
@@ -393,7 +405,7 @@ def _batch(rows: Sequence[ScalingRow]) -> str:
     return f", {count} image{'' if count == 1 else 's'} a step {where}"
 
 
-def _besides(rows: Sequence[ScalingRow]) -> Iterator[str]:
+def _other_modes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """What was measured that is no training."""
     read = [row.rate.images_per_second for row in rows if row.trial.mode == "test-io" and row.rate]
     if read:

@@ -10,26 +10,26 @@ from bench.trial import Trial
 from im2rec_tools.console import cell
 from im2rec_tools.terminal import printable
 from plots.format import significant
-from plots.tables.scaling import unit
+from plots.tables.scaling import rate_unit
 from results.progress import JobProgress, WorkerProgress
 
 # More rows than this are no longer looked at; of more workers, those that need a look are shown.
 MOST_ROWS = 20
 _FEW = 8
-_STUCK = frozenset({"quiet", "stopped", "ended"})
+_STALLED_STATES = frozenset({"quiet", "stopped", "ended"})
 _QUIET_SECONDS = 10.0
 
 
-def standings(trial: Trial, glimpse: JobProgress, rows: int = MOST_ROWS) -> RenderableType:
+def worker_table(trial: Trial, glimpse: JobProgress, rows: int = MOST_ROWS) -> RenderableType:
     """A row a worker; where there are more than rows, the slowest few and a line on the rest."""
-    shown, rest = _divided(glimpse.workers, min(rows, MOST_ROWS))
+    shown, rest = _selection(glimpse.workers, min(rows, MOST_ROWS))
     hosts = _short([one.host for one in glimpse.workers])
     has_gpus = any(one.gpu is not None for one in glimpse.workers)
     table = Table(box=None, expand=True, pad_edge=False, header_style="bold")
     table.add_column("rank", no_wrap=True)
     table.add_column("host", no_wrap=True, overflow="ellipsis", max_width=20)
     table.add_column("window", no_wrap=True, min_width=len("10/10 warm-up"))
-    name_of_rate, scale = unit(trial)
+    name_of_rate, scale = rate_unit(trial)
     for name in (name_of_rate, "CPU", *["GPU"] * has_gpus):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("last word", no_wrap=True, overflow="ellipsis", ratio=1)
@@ -45,22 +45,22 @@ def standings(trial: Trial, glimpse: JobProgress, rows: int = MOST_ROWS) -> Rend
 
 def title(trial: Trial, glimpse: JobProgress) -> str:
     """The job in a line: its name, how fast it is now, what it waits for."""
-    working = [one for one in glimpse.workers if one.state not in _STUCK]
+    working = [one for one in glimpse.workers if one.state not in _STALLED_STATES]
     rates = [one.images_per_second for one in working if one.images_per_second is not None]
-    name, scale = unit(trial)
+    name, scale = rate_unit(trial)
     known = len(rates) == len(working) > 0
     parts = [f"{significant(sum(rates) / scale)} {name}"] if known else []
     if glimpse.met_seconds is None:
         arrived = sum(one.rank is not None for one in glimpse.workers)
         parts.append(f"{arrived} of {trial.workers} ready after {glimpse.seconds:.0f} s")
     elif not parts:
-        parts.append(met(trial, glimpse.met_seconds))
+        parts.append(rendezvous_text(trial, glimpse.met_seconds))
     if glimpse.quiet_seconds >= _QUIET_SECONDS:
         parts.append(f"no news for {glimpse.quiet_seconds:.0f} s")
     return f"{trial.name}: {', '.join(parts)}"
 
 
-def met(trial: Trial, seconds: float) -> str:
+def rendezvous_text(trial: Trial, seconds: float) -> str:
     """When the job's workers had met."""
     return f"{'all met' if trial.workers > 1 else 'ready'} after {seconds:.1f} s"
 
@@ -77,25 +77,25 @@ def _line(text: str) -> Text:
     return Text(printable(text), no_wrap=True, overflow="ellipsis")
 
 
-def _divided(
+def _selection(
     workers: Sequence[WorkerProgress], rows: int
 ) -> tuple[Sequence[WorkerProgress], Sequence[WorkerProgress]]:
     """The workers to show and the others, each in the order of their ranks."""
     ordered = sorted(workers, key=lambda one: one.worker if one.rank is None else one.rank)
     if len(ordered) <= rows:
         return ordered, []
-    stuck = sum(one.state in _STUCK for one in ordered)
+    stuck = sum(one.state in _STALLED_STATES for one in ordered)
     count = max(1, min(rows - 1, max(_FEW, stuck)))
-    chosen = {one.worker for one in sorted(ordered, key=_urgency)[:count]}
+    chosen = {one.worker for one in sorted(ordered, key=_priority)[:count]}
     return (
         [one for one in ordered if one.worker in chosen],
         [one for one in ordered if one.worker not in chosen],
     )
 
 
-def _urgency(one: WorkerProgress) -> tuple[bool, int, float, int]:
+def _priority(one: WorkerProgress) -> tuple[bool, int, float, int]:
     """Those without progress come first, by how far they came, then the others by their speed."""
-    stuck = one.state in _STUCK
+    stuck = one.state in _STALLED_STATES
     return not stuck, one.windows * stuck, one.images_per_second or 0.0, one.worker
 
 
@@ -112,7 +112,7 @@ def _summary(trial: Trial, rest: Sequence[WorkerProgress]) -> str:
     parts = [f"window {_range([one.windows for one in rest], str)}{total}"]
     rates = [one.images_per_second for one in rest if one.images_per_second is not None]
     if rates:
-        name, scale = unit(trial)
+        name, scale = rate_unit(trial)
         parts.append(f"{_range([rate / scale for rate in rates], significant)} {name} each")
     for name, shares in (("CPU", [one.cpu for one in rest]), ("GPU", [one.gpu for one in rest])):
         known = [share for share in shares if share is not None]

@@ -232,7 +232,7 @@ def results_list(c, in_=""):  # type: ignore[no-untyped-def]
 @reader
 def results_show(c, run):  # type: ignore[no-untyped-def]
     """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
-    from plots.figures.caption import machine
+    from plots.figures.caption import hardware
     from plots.tables.runs import describe
     from results.integrity.catalog import entry
     from results.reader import fronts, points
@@ -243,7 +243,7 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
         raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
     environment = environment_of(folder)
     found = points(folder, fronts(folder))
-    told = {"machine": machine(environment), "digest": _told_digest(folder)}
+    told = {"machine": hardware(environment), "digest": _told_digest(folder)}
     describe(folder, entry(folder), found, environment, **told)
 
 

@@ -235,7 +235,7 @@ def _report(
     again: Run, costs: Costs, folder: Path, built: Built, result: Verified
 ) -> Iterator[str]:
     """What is wrong with the report's files."""
-    from plots.check import lacks_prices, wrong_cells, wrong_lines
+    from plots.check import cell_differences, lacks_prices, line_differences
     from results.integrity.digest import REPORT
 
     giver = "the events" if result.ranks else "the records"
@@ -254,15 +254,15 @@ def _report(
         text = path.read_text(encoding="utf-8", errors="replace")
         if name == "results.csv":
             result.rows = len(again.rows)
-            yield from wrong_cells(again, costs, text, giver)
+            yield from cell_differences(again, costs, text, giver)
         else:
-            yield from wrong_lines(again, costs, text)
+            yield from line_differences(again, costs, text)
     yield from _made(again, costs, folder, built, result)
 
 
 def _made(again: Run, costs: Costs, folder: Path, built: Built, result: Verified) -> Iterator[str]:
     """Pages, figures and tables that are not those that the run gives, by making them again."""
-    from plots.check import wrong_file
+    from plots.check import file_difference
     from plots.failures import Failures
     from plots.report import EXTRA, build
     from results.integrity.digest import NAME, REPORT
@@ -284,7 +284,7 @@ def _made(again: Run, costs: Costs, folder: Path, built: Built, result: Verified
                 result.unchecked.append(f"report/{name} is not there")
             elif path.is_symlink() or not path.is_file():
                 yield f"{name}: is no file"
-            elif (said := wrong_file(path, made[name])) and built.excuse:
+            elif (said := file_difference(path, made[name])) and built.excuse:
                 result.lacking.append(f"{name}: not compared: {built.excuse}")
             elif said:
                 yield said

@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from im2rec_tools.terminal import echo, guard
-from plots.results_csv import sheet
+from plots.results_csv import csv_text
 
 _LINE = re.compile(r"^(?:rank 0 )?epoch (\d+): validation accuracy (\d\.\d+)", re.MULTILINE)
 _STYLE: Any = {"svg.hashsalt": "mxscale", "axes.grid": True, "grid.color": "#dddddd"}
@@ -39,7 +39,7 @@ def write(stem: Path, curves: dict[str, list[tuple[int, float]]]) -> None:
     """STEM.csv with a row an epoch and network, and STEM.svg."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     rows = ((name, *point) for name, points in curves.items() for point in points)
-    text = sheet([("network", "epoch", "accuracy"), *rows])
+    text = csv_text([("network", "epoch", "accuracy"), *rows])
     stem.with_suffix(".csv").write_text(text, encoding="utf-8")
     with mpl.rc_context(_STYLE):
         draw(curves).savefig(stem.with_suffix(".svg"), metadata={"Date": None})

@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from plots import settings
-from plots.figures.model import TRAINING, drawable, network
-from plots.format import bars
+from plots.figures.model import TRAINING, drawable, network_label
+from plots.format import error_bar_note
 from results.run import Run
 from results.scaling import ScalingRow
 
 _MOST_NAMED = 6
 
 
-def machine(environment: dict[str, Any]) -> str:
+def hardware(environment: dict[str, Any]) -> str:
     """Hardware and software in one line; of a cluster, its hosts instead of the master."""
     hosts = environment.get("hosts") or {}
     parts = (
@@ -27,9 +27,9 @@ def machine(environment: dict[str, Any]) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
-def where(run: Run) -> str:
+def provenance(run: Run) -> str:
     """The machine, and of a rehearsal that it measured nothing there."""
-    on = machine(run.environment)
+    on = hardware(run.environment)
     return f"rehearsed on {on}" if run.rehearsal and on else on
 
 
@@ -51,20 +51,20 @@ def _host(facts: dict[str, Any]) -> str:
 
 def settings_line(rows: Sequence[ScalingRow]) -> str:
     """The settings that all points share and that are not the defaults; empty if there are none."""
-    shared = settings.common([row.trial for row in rows])
+    shared = settings.common_settings([row.trial for row in rows])
     return f"settings: {shared}" if shared else ""
 
 
-def footer(run: Run) -> str:
+def caption(run: Run) -> str:
     """Hardware; kvstore, batch, repeats, date and commit; then what is not drawn."""
     rehearsal = ["REHEARSAL - scripted times, not measurements"] if run.rehearsal else []
     sources = dict.fromkeys(one.source for row in run.rows for one in row.repeats if one.source)
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     named = [f"not measured by mxscale: {next(iter(sources))}{more}"] if sources else []
     drawn = _drawn(run)
-    varied = settings.varied([row.trial for row in drawn])
+    varied = settings.varied_settings([row.trial for row in drawn])
     own = [f"settings that vary: {varied}"] if varied else []
-    lines = [where(run), _how(run), settings_line(drawn), *own, *_left_out(run.rows)]
+    lines = [provenance(run), _how(run), settings_line(drawn), *own, *_left_out(run.rows)]
     found = [*rehearsal, *named, *lines]
     return "\n".join(filter(None, found))
 
@@ -83,7 +83,7 @@ def _how(run: Run) -> str:
         str(run.environment.get("date", ""))[:10],
         commit and f"commit {commit}",
         f"n = {'-'.join(map(str, repeats))}" if repeats else "",
-        f"bars: {bars(row.rate for row in run.rows)}",
+        f"bars: {error_bar_note(row.rate for row in run.rows)}",
     )
     return "; ".join(part for part in parts if part)
 
@@ -99,7 +99,7 @@ def _batches(rows: Sequence[ScalingRow]) -> str:
     whole = any(row.trial.global_batch_fixed for row in rows)
     for row in rows:
         batch = row.trial.global_batch if whole else row.trial.device_batch
-        found.setdefault(network(row), []).append(batch)
+        found.setdefault(network_label(row), []).append(batch)
     texts = {name: _ends(values) for name, values in found.items()}
     where = "of the job" if whole else "on one device"
     if len(set(texts.values())) == 1:

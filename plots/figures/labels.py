@@ -19,7 +19,7 @@ _WIDTH = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class End:
+class LineEnd:
     """The last point of a line, in data of its axes, and what is written there."""
 
     text: str
@@ -28,12 +28,12 @@ class End:
     y: float
 
 
-def plain(text: str) -> str:
+def matplotlib_text(text: str) -> str:
     """Text that Matplotlib can draw and does not take for mathematics."""
     return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")
 
 
-def balanced(text: str, width: int) -> str:
+def balanced_lines(text: str, width: int) -> str:
     """The text in as few lines as `width` characters allow, none of them much the shortest."""
     count = len(wrap(text, width))
     return next(
@@ -43,7 +43,7 @@ def balanced(text: str, width: int) -> str:
     )
 
 
-def label(figure: Figure, ends: dict[Axes, list[End]]) -> None:
+def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
     """Writes the labels at the right of each of the axes, with a thin line from each point."""
     written = {axes: [_write(figure, axes, end) for end in some] for axes, some in ends.items()}
     figure.draw_without_rendering()  # heights of axes are known once they are laid out
@@ -80,11 +80,11 @@ def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
     return [float(sum(found[one])) + heights[one] / 2 for one in range(len(middles))]
 
 
-def _write(figure: Figure, axes: Axes, end: End) -> Any:
+def _write(figure: Figure, axes: Axes, end: LineEnd) -> Any:
     """The label at its point's height."""
     height = axes.transLimits.transform(axes.transScale.transform((end.x, end.y)))[1]
     return axes.annotate(
-        plain(fill(end.text, _WIDTH)),
+        matplotlib_text(fill(end.text, _WIDTH)),
         (end.x, end.y),
         xytext=(1, height),
         textcoords=axes.transAxes + ScaledTranslation(6 / 72, 0, figure.dpi_scale_trans),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from bench.trial import FIELDS
-from plots.point_labels import said
+from plots.point_labels import format_fields
 from results.imports.point import IMPORTED
 from results.run import Run
 from results.scaling import ScalingRow
@@ -48,7 +48,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cross:
+class FailedPoint:
     """A point of training that has no number, in its network's colour."""
 
     row: ScalingRow
@@ -58,7 +58,7 @@ class Cross:
 def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """The good points of training; of networks measured on one device count only if all are."""
     good = [row for row in rows if row.rate and row.trial.mode in TRAINING]
-    groups = (group for _, group in _grouped(good, network))
+    groups = (group for _, group in _grouped(good, network_label))
     several = (group for group in groups if len({one.trial.devices for one in group}) > 1)
     scaled = [row for group in several for row in group]
     return scaled or good
@@ -66,7 +66,7 @@ def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
 
 def is_drawn(rows: Sequence[ScalingRow]) -> bool:
     """Whether there is anything for a figure: a point of training, with a number or without."""
-    return bool(drawable(rows) or crosses(rows))
+    return bool(drawable(rows) or failed_points(rows))
 
 
 def lines(rows: Sequence[ScalingRow]) -> list[Line]:
@@ -77,7 +77,7 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     """
     found: list[Line] = []
     colours = _colours(rows)
-    for name, group in _grouped(drawable(rows), network):
+    for name, group in _grouped(drawable(rows), network_label):
         parts = _parts(group)
         for place, (what, members) in enumerate(parts):
             found.append(
@@ -94,14 +94,14 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     return found
 
 
-def crosses(rows: Sequence[ScalingRow]) -> list[Cross]:
+def failed_points(rows: Sequence[ScalingRow]) -> list[FailedPoint]:
     """The points of training without a number."""
     colours = _colours(rows)
     failed = [row for row in rows if row.rate is None and row.trial.mode in TRAINING]
-    return [Cross(row=row, colour=colours[network(row)]) for row in failed]
+    return [FailedPoint(row=row, colour=colours[network_label(row)]) for row in failed]
 
 
-def network(row: ScalingRow) -> str:
+def network_label(row: ScalingRow) -> str:
     """The network's name, and on what where that is real data."""
     real = " (real data)" if row.trial.mode == "real" else ""
     return row.trial.label + real
@@ -110,7 +110,7 @@ def network(row: ScalingRow) -> str:
 def _colours(rows: Sequence[ScalingRow]) -> dict[str, str]:
     """A colour a network; those without a line come last."""
     failed = [row for row in rows if row.rate is None and row.trial.mode in TRAINING]
-    names = dict.fromkeys(network(row) for row in (*drawable(rows), *failed))
+    names = dict.fromkeys(network_label(row) for row in (*drawable(rows), *failed))
     return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
 
 
@@ -141,13 +141,13 @@ def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
     found = []
     for store, members in stores:
         names = _varied(members, [name for name in FIELDS if not name.startswith("fake_")])
-        for more, some in _grouped(members, partial(_said, names)):
+        for more, some in _grouped(members, partial(_varied_text, names)):
             found.append((f"{store}, {more}" if more else store, some))
     return found
 
 
-def _said(names: Sequence[str], row: ScalingRow) -> str:
-    return said(row.trial, names)
+def _varied_text(names: Sequence[str], row: ScalingRow) -> str:
+    return format_fields(row.trial, names)
 
 
 def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
@@ -184,7 +184,7 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
+class FigureModel:
     """All that is drawn of a run.
 
     behind       lines of another run, and its name
@@ -195,7 +195,7 @@ class Picture:
     """
 
     lines: tuple[Line, ...]
-    crosses: tuple[Cross, ...]
+    crosses: tuple[FailedPoint, ...]
     behind: tuple[Line, ...] = ()
     behind_name: str = ""
     ideals: tuple[Ceiling, ...] = ()
@@ -210,19 +210,19 @@ class Picture:
         return sorted({row.trial.devices for row in (*rows, *(one.row for one in self.crosses))})
 
 
-def picture(rows: Sequence[ScalingRow], over: Run | None = None) -> Picture:
+def figure_model(rows: Sequence[ScalingRow], over: Run | None = None) -> FigureModel:
     """What is drawn of these rows, with another run behind them."""
-    drawn, failed = lines(rows), crosses(rows)
+    drawn, failed = lines(rows), failed_points(rows)
     behind = lines(over.rows) if over else []
     # Of another run, the networks that this one has; all where they share none.
     labels = {row.trial.label for line in drawn for row in line.rows}
     shared = [line for line in behind if line.rows[0].trial.label in labels]
     trained = [row for line in drawn for row in line.rows] + [one.row for one in failed]
-    return Picture(
+    return FigureModel(
         lines=tuple(drawn),
         crosses=tuple(failed),
         behind=tuple(shared or behind),
-        behind_name=called(over) if over else "",
+        behind_name=run_title(over) if over else "",
         ideals=tuple(_ideals(drawn)),
         inputs=tuple(_inputs(rows, trained)),
         second_host=_second_host(trained),
@@ -230,7 +230,7 @@ def picture(rows: Sequence[ScalingRow], over: Run | None = None) -> Picture:
     )
 
 
-def called(run: Run) -> str:
+def run_title(run: Run) -> str:
     """Its name, and that it is a rehearsal where it is one."""
     return run.name + (REHEARSAL if run.rehearsal else "")
 

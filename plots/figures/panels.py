@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from plots.figures import axes as axis
-from plots.figures.labels import End, plain
-from plots.figures.model import REHEARSAL, Line, Picture
+from plots.figures.labels import LineEnd, matplotlib_text
+from plots.figures.model import REHEARSAL, FigureModel, Line
 from plots.format import significant
 from results.rates import Ratio
 from results.scaling import ScalingRow
@@ -65,36 +65,36 @@ SPEEDUP = Panel(title="Speed-up", unit="times {baseline} (log)", value=_speedup,
 EFFICIENCY = Panel(title="Efficiency", unit="% of ideal", value=_efficiency, lacking=_NO_BASE)
 
 
-def draw(axes: Axes, shown: Picture, panel: Panel) -> list[End]:
+def draw(axes: Axes, shown: FigureModel, panel: Panel) -> list[LineEnd]:
     """The lines with their intervals, those of the other run behind; returns where they end."""
     axes.set_title(panel.title, loc="left", fontweight="bold")
     baseline = str(shown.baseline or "one device")
-    axes.set_ylabel(plain(panel.unit.format(baseline=baseline)))
+    axes.set_ylabel(matplotlib_text(panel.unit.format(baseline=baseline)))
     shift = offsets(shown)
     behind = [_behind(axes, line, panel, shown.behind_name) for line in shown.behind]
     ends = [_line(axes, line, panel, shift[line.label]) for line in shown.lines]
     if not any(ends):
         where = str(shown.baseline or "on one device")
-        lacking = plain(panel.lacking.format(baseline=where))
+        lacking = matplotlib_text(panel.lacking.format(baseline=where))
         axes.text(0.5, 0.5, lacking, transform=axes.transAxes, ha="center", color=GREY)
         axes.texts[-1].set_backgroundcolor("white")  # lines may pass there
     return [end for end in (*ends, *behind) if end]
 
 
-def values(shown: Picture, panel: Panel) -> list[float]:
+def panel_values(shown: FigureModel, panel: Panel) -> list[float]:
     """What the panel's lines show, those of the other run too."""
     rows = [row for line in (*shown.lines, *shown.behind) for row in line.rows]
     return [found.value for found in map(panel.value, rows) if found]
 
 
-def offsets(shown: Picture) -> dict[str, float]:
+def offsets(shown: FigureModel) -> dict[str, float]:
     """A small factor a line on the device axis, so that error bars do not hide each other."""
     middle = (len(shown.lines) - 1) / 2
     step = min(0.02 if len(shown.counts) < 8 else 0.01, 0.15 / max(1, len(shown.lines)))
     return {line.label: exp(step * (place - middle)) for place, line in enumerate(shown.lines)}
 
 
-def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> End | None:
+def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> LineEnd | None:
     points = [(row.trial.devices, panel.value(row)) for row in line.rows]
     places = [(devices, ratio.value) for devices, ratio in points if ratio]
     if not places:
@@ -109,10 +109,10 @@ def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> End | None:
         zorder=1.5,
     )
     text = f"{line.end} ({name.removesuffix(REHEARSAL)})"
-    return End(text=text, colour=GREY, x=places[-1][0], y=places[-1][1])
+    return LineEnd(text=text, colour=GREY, x=places[-1][0], y=places[-1][1])
 
 
-def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> End | None:
+def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> LineEnd | None:
     points = [(row, panel.value(row)) for row in line.rows]
     found = [(row, ratio) for row, ratio in points if ratio is not None]
     places = [row.trial.devices * shift for row, _ in found]
@@ -130,7 +130,7 @@ def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> End | None:
     _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.marks])
     if not found:
         return None
-    return End(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)
+    return LineEnd(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)
 
 
 def _rings(axes: Axes, points: Sequence[tuple[float, Ratio]]) -> None:
@@ -160,7 +160,7 @@ def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face:
     )
 
 
-def marks(axes: Axes, shown: Picture) -> None:
+def draw_marks(axes: Axes, shown: FigureModel) -> None:
     """Device ticks, a cross on the axis for each point without a number, where hosts begin."""
     axis.devices(axes, shown.counts)
     same: dict[int, int] = {}
@@ -198,11 +198,11 @@ def _cross(axes: Axes, devices: int, colour: str, *, above: int) -> None:
     )
 
 
-def ceilings(axes: Axes, shown: Picture) -> None:
+def draw_ceilings(axes: Axes, shown: FigureModel) -> None:
     """One-device rates times devices and what reading alone gives, as dotted lines."""
     for ideal in shown.ideals:
         axes.plot(*_curve(ideal.points), color=ideal.colour, linestyle=DOTTED, linewidth=0.9)
-    top = max(values(shown, RATE), default=0.0)
+    top = max(panel_values(shown, RATE), default=0.0)
     height = 0.97 if shown.second_host is None else 0.91  # below what stands there
     for place, one in enumerate(shown.inputs):
         least = min(one.points.values())
@@ -214,9 +214,9 @@ def ceilings(axes: Axes, shown: Picture) -> None:
             axes.text(0.02, height - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
 
 
-def ceiling_values(shown: Picture) -> list[float]:
+def ceiling_values(shown: FigureModel) -> list[float]:
     """The ceilings that are drawn."""
-    top = max(values(shown, RATE), default=0.0)
+    top = max(panel_values(shown, RATE), default=0.0)
     reading = [value for one in shown.inputs for value in one.points.values()]
     lines = [value for one in shown.ideals for value in one.points.values()]
     return [*lines, *(value for value in reading if value <= _FAR * top)]
@@ -238,7 +238,7 @@ def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
 _MANY = 5000
 
 
-def draw_windows(axes: Axes, shown: Picture) -> None:
+def draw_windows(axes: Axes, shown: FigureModel) -> None:
     """Every steady window as a dot, their median as a bar."""
     axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
     axes.set_ylabel("seconds a window")
@@ -277,30 +277,34 @@ def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
         axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)
 
 
-_MOST_NAMED = 2
+_MOST_MISSING = 2
 
 
-def absent(axes: Axes, shown: Picture, panel: Panel) -> None:
+def draw_missing_networks(axes: Axes, shown: FigureModel, panel: Panel) -> None:
     """Names the networks that the panel cannot show, for want of a base."""
     there = {line.network for line in shown.lines for row in line.rows if panel.value(row)}
     names = dict.fromkeys(line.network for line in shown.lines)
     without = [name for name in names if name not in there]
     if there and without:
-        more = [f"{len(without) - _MOST_NAMED} more"] if len(without) > _MOST_NAMED else []
-        named = [*without[:_MOST_NAMED], *more]
+        more = [f"{len(without) - _MOST_MISSING} more"] if len(without) > _MOST_MISSING else []
+        named = [*without[:_MOST_MISSING], *more]
         axes.set_title(
-            f"without {_baseline(shown)}: {plain(', '.join(named))}",
+            f"without {_baseline(shown)}: {matplotlib_text(', '.join(named))}",
             loc="right",
             fontsize=7,
             color=GREY,
         )
 
 
-def _baseline(shown: Picture) -> str:
-    return plain(f"a baseline {shown.baseline}") if shown.baseline else "a point on one device"
+def _baseline(shown: FigureModel) -> str:
+    return (
+        matplotlib_text(f"a baseline {shown.baseline}")
+        if shown.baseline
+        else "a point on one device"
+    )
 
 
-def beyond(axes: Axes, shown: Picture, panel: Panel) -> None:
+def draw_overflow_arrows(axes: Axes, shown: FigureModel, panel: Panel) -> None:
     """An arrow at the edge where an interval reaches beyond the axis."""
     low, high = axes.get_ylim()
     shift = offsets(shown)

@@ -14,8 +14,8 @@ from matplotlib.ticker import NullLocator
 
 from plots.figures import axes as axis
 from plots.figures import labels, panels
-from plots.figures.labels import balanced, plain
-from plots.figures.model import Picture, network, picture
+from plots.figures.labels import balanced_lines, matplotlib_text
+from plots.figures.model import FigureModel, figure_model, network_label
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
 from results.run import Run
 from results.scaling import ScalingRow
@@ -40,7 +40,7 @@ STYLE: Any = {
 
 def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None = None) -> Figure:
     """The four panels; `footer` says on what it was measured, `over` is drawn behind."""
-    shown = picture(rows, over)
+    shown = figure_model(rows, over)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 8), layout="constrained")
         (rate, speedup), (efficiency, windows) = figure.subplots(2, 2)
@@ -49,30 +49,30 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
             speedup: panels.draw(speedup, shown, SPEEDUP),
             efficiency: panels.draw(efficiency, shown, EFFICIENCY),
         }
-        axis.decimal(rate, [*panels.values(shown, RATE), *panels.ceiling_values(shown)])
-        panels.ceilings(rate, shown)
+        axis.decimal(rate, [*panels.panel_values(shown, RATE), *panels.ceiling_values(shown)])
+        panels.draw_ceilings(rate, shown)
         _ideal(speedup, shown)
         efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
-        axis.from_zero(efficiency, panels.values(shown, EFFICIENCY), least=110)
+        axis.from_zero(efficiency, panels.panel_values(shown, EFFICIENCY), least=110)
         panels.draw_windows(windows, shown)
         for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
-            panels.absent(axes, shown, panel)
-            panels.beyond(axes, shown, panel)
+            panels.draw_missing_networks(axes, shown, panel)
+            panels.draw_overflow_arrows(axes, shown, panel)
             if not ends[axes]:
                 axes.yaxis.set_major_locator(NullLocator())
         for axes in (rate, speedup, efficiency, windows):
-            panels.marks(axes, shown)
-        _legend(figure, shown, plain(balanced(title, _TITLE_WIDTH)))
+            panels.draw_marks(axes, shown)
+        _legend(figure, shown, matplotlib_text(balanced_lines(title, _TITLE_WIDTH)))
         folded = "\n".join(fill(line, _FOOTER_WIDTH) for line in footer.splitlines())
-        figure.supxlabel(plain(folded), fontsize=7.5, color="#444444")
+        figure.supxlabel(matplotlib_text(folded), fontsize=7.5, color="#444444")
         if len(shown.lines) <= MOST_NAMED:
-            labels.label(figure, ends)
+            labels.draw_labels(figure, ends)
         return figure
 
 
-def _ideal(axes: Axes, shown: Picture) -> None:
+def _ideal(axes: Axes, shown: FigureModel) -> None:
     """The speed-up that equals the devices."""
-    counts, found = shown.counts, panels.values(shown, SPEEDUP)
+    counts, found = shown.counts, panels.panel_values(shown, SPEEDUP)
     if len(counts) < 2 or not found:
         axis.logarithmic(axes, found)
         return
@@ -91,7 +91,7 @@ def _ideal(axes: Axes, shown: Picture) -> None:
     )
 
 
-def _legend(figure: Figure, shown: Picture, title: str) -> None:
+def _legend(figure: Figure, shown: FigureModel, title: str) -> None:
     """Lines and marks under the title: as its legend, they cannot run into it."""
     named = shown.lines if len(shown.lines) <= MOST_NAMED else shown.lines[:MOST_NAMED]
     handles = [_sample(line.colour, line.marker, line.dashes, line.label) for line in named]
@@ -110,17 +110,17 @@ def _legend(figure: Figure, shown: Picture, title: str) -> None:
     )
 
 
-def _marks(shown: Picture) -> list[Line2D]:
+def _marks(shown: FigureModel) -> list[Line2D]:
     found = []
     if any(row.emulated for line in shown.lines for row in line.rows):
         found.append(_sample(GREY, "o", "", "hollow: emulated", face="white"))
     if any(row.marks for line in shown.lines for row in line.rows):
         found.append(Line2D([], [], **RING, label="ringed: read its notes"))
-    alone = {network(one.row): one.colour for one in shown.crosses}
+    alone = {network_label(one.row): one.colour for one in shown.crosses}
     for line in shown.lines:
         alone.pop(line.network, None)
     found += [_sample(one, "x", "", f"{name}: no number") for name, one in alone.items()]
-    if len(alone) < len({network(one.row) for one in shown.crosses}):
+    if len(alone) < len({network_label(one.row) for one in shown.crosses}):
         found.append(_sample(GREY, "x", "", "on the axis: no number"))
     if shown.ideals:
         found.append(_sample(GREY, "", DOTTED, _ideal_name(shown)))
@@ -129,7 +129,7 @@ def _marks(shown: Picture) -> list[Line2D]:
     return found
 
 
-def _ideal_name(shown: Picture) -> str:
+def _ideal_name(shown: FigureModel) -> str:
     return f"ideal from {shown.baseline}" if shown.baseline else "ideal: one device x n"
 
 
@@ -140,7 +140,7 @@ def _sample(colour: str, marker: str, dashes: Any, label: str, face: str | None 
         color=colour,
         marker=marker,
         linestyle=dashes,
-        label=plain(label),
+        label=matplotlib_text(label),
         markerfacecolor=face or colour,
     )
 

@@ -7,12 +7,12 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from plots.figures.labels import plain
+from plots.figures.labels import matplotlib_text
 from plots.figures.scaling import STYLE
 from results.scaling import ScalingRow
 
 
-def readings(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
+def input_rows(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
     """The points that only read and have a number, by the state of the page cache asked for."""
     found: dict[str, list[ScalingRow]] = {}
     for row in sorted(rows, key=lambda row: row.trial.data_nthreads):
@@ -22,7 +22,7 @@ def readings(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
 
 
 def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
-    """A line for each of `readings`, with 95 % intervals."""
+    """A line for each of `input_rows`, with 95 % intervals."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
@@ -37,9 +37,9 @@ def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
         axes.set_ylim(bottom=0)
         every = [row for some in drawn.values() for row in some]
         axes.set_xticks(sorted({row.trial.data_nthreads for row in every}))
-        axes.set_title(plain(fill(title, 70)), loc="left", fontweight="bold")
+        axes.set_title(matplotlib_text(fill(title, 70)), loc="left", fontweight="bold")
         axes.legend(frameon=False)
-        figure.supxlabel(plain(footer), fontsize=7.5, color="#444444")
+        figure.supxlabel(matplotlib_text(footer), fontsize=7.5, color="#444444")
     return figure
 
 

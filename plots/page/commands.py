@@ -10,7 +10,7 @@ from results.scaling import ScalingRow
 _FAB = ("fab", "bench.sweep")
 
 
-def command(run: Run, row: ScalingRow) -> str:
+def rerun_command(run: Run, row: ScalingRow) -> str:
     """The harness's command that measures the point again; '' where the run kept no sweep.
 
     It is for the checkout, with the options that the run was measured with where it kept them; a
@@ -31,16 +31,16 @@ def _without_mask(word: str) -> str:
     return masked_word(word).removesuffix(f"={MASK}")
 
 
-def title(run: Run) -> str:
+def rerun_title(run: Run) -> str:
     """What the command is, and what has to be put into it."""
-    lacking = "" if _kept(run) else ", without the options that it was given then"
+    lacking = "" if _recorded_command(run) else ", without the options that it was given then"
     put = f"; put this run's folder for {ELSEWHERE}" if run.location == ELSEWHERE else ""
     secret = dict.fromkeys(name for row in run.rows for name in names(row.trial.env))
     values = f"; set {', '.join(secret)} first, whose values are not kept" if secret else ""
     return f"All of the point, in the checkout{lacking}{put}{values}"
 
 
-def _kept(run: Run) -> Sequence[str]:
+def _recorded_command(run: Run) -> Sequence[str]:
     """The words of the command that measured the run; none where it kept none."""
     words: Sequence[str] = run.environment.get("command", ())
     return words if tuple(words[:2]) == _FAB else ()
@@ -48,7 +48,7 @@ def _kept(run: Run) -> Sequence[str]:
 
 def _options(run: Run, row: ScalingRow) -> Iterator[str]:
     """What the run was measured with, as it is for one point of it."""
-    kept = _kept(run)
+    kept = _recorded_command(run)
     if not kept and row.trial.engine == "fake":
         # A rehearsal of a sweep that names the real engine.
         yield from ("--engine", "fake")
@@ -64,7 +64,7 @@ def _options(run: Run, row: ScalingRow) -> Iterator[str]:
             yield word
 
 
-def processes(commands: Mapping[str, str]) -> list[tuple[str, str, int]]:
+def first_processes(commands: Mapping[str, str]) -> list[tuple[str, str, int]]:
     """(process, its command line, how many more have its role), for the first of each role."""
     roles: dict[str, list[tuple[int, str]]] = {}
     for process in commands:

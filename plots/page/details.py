@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.notes import texts
-from plots.page.commands import command, processes, title
+from plots.page.commands import first_processes, rerun_command, rerun_title
 from results.repeat import Measured, Pace
 from results.run import Run
 
 
-def even(count: int, keep: int) -> list[int]:
+def evenly_spaced(count: int, keep: int) -> list[int]:
     """At most `keep` places of `count`, the first and the last among them, evenly spread."""
     if count <= keep:
         return list(range(count))
@@ -32,10 +32,10 @@ def extremes(values: Sequence[float], keep: int) -> list[int]:
     return sorted(set(found))
 
 
-def spread(values: Sequence[float], keep: int) -> list[float]:
+def thin_values(values: Sequence[float], keep: int) -> list[float]:
     """At most `keep` of the values, by size: the least, the greatest, and evenly between them."""
     ordered = sorted(values)
-    return [ordered[place] for place in even(len(ordered), keep)]
+    return [ordered[place] for place in evenly_spaced(len(ordered), keep)]
 
 
 def slowness(pace: Pace) -> float:
@@ -46,7 +46,7 @@ def slowness(pace: Pace) -> float:
     return pace.seconds if pace.own_seconds is None else pace.own_seconds
 
 
-def ranks(paces: Sequence[Pace], keep: int) -> list[Pace]:
+def thin_ranks(paces: Sequence[Pace], keep: int) -> list[Pace]:
     """At most about `keep` ranks in order: half of them the slowest, the fastest, some between."""
     if len(paces) <= keep:
         return list(paces)
@@ -54,7 +54,7 @@ def ranks(paces: Sequence[Pace], keep: int) -> list[Pace]:
     chosen = {one.rank for one in [*ordered[: max(1, keep // 2)], ordered[-1]]}
     chosen.add(max(paces, key=lambda one: one.seconds).rank)
     rest = [one for one in paces if one.rank not in chosen]
-    chosen |= {rest[place].rank for place in even(len(rest), max(0, keep - len(chosen)))}
+    chosen |= {rest[place].rank for place in evenly_spaced(len(rest), max(0, keep - len(chosen)))}
     return [one for one in paces if one.rank in chosen]
 
 
@@ -63,7 +63,7 @@ _MOST, _FEWEST = 1024, 4
 _BYTES = 4.5
 
 
-def packed(run: Run, most_bytes: int) -> tuple[str, int | None]:
+def packed_details(run: Run, most_bytes: int) -> tuple[str, int | None]:
     """All points' details, JSON in gzip in base 64, and how many values of a kind a repeat kept.
 
     None: all. As many as fit into `most_bytes`, four at least: then it may be more.
@@ -98,10 +98,10 @@ def _first(run: Run, most_bytes: int) -> int:
 
 
 def _pack(run: Run, keep: int) -> str:
-    called = title(run)
+    called = rerun_title(run)
     points = [
         {
-            "replay": {"title": called, "command": command(run, row)},
+            "replay": {"title": called, "command": rerun_command(run, row)},
             "repeats": [_repeat(one, keep) for one in row.repeats],
         }
         for row in run.rows
@@ -122,7 +122,7 @@ def _repeat(one: Measured, keep: int) -> dict[str, Any]:
         "dropped": one.dropped,
         "windows": _windows(one, keep),
         "ranks": _ranks(one.paces, keep),
-        "processes": processes(one.commands),
+        "processes": first_processes(one.commands),
     }
 
 
@@ -138,7 +138,7 @@ def _windows(one: Measured, keep: int) -> dict[str, Any]:
 
 
 def _ranks(paces: Sequence[Pace], keep: int) -> dict[str, Any]:
-    kept = ranks(paces, keep)
+    kept = thin_ranks(paces, keep)
     return {
         "of": len(paces),
         "rank": [pace.rank for pace in kept],

@@ -12,7 +12,7 @@ MOST_HOSTS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hosts:
+class HostTable:
     """What hosts were found to be.
 
     names    the hosts of `differing`, and `more` beside them that are not shown
@@ -26,12 +26,12 @@ class Hosts:
     alike: tuple[tuple[str, str], ...]
 
 
-def facts(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
+def environment_facts(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is said of the machine that led the run, fact by fact."""
     return [(name, text) for name, text in _flat(shown(environment)) if text]
 
 
-def hosts(environment: Mapping[str, Any]) -> Hosts | None:
+def host_table(environment: Mapping[str, Any]) -> HostTable | None:
     """The hosts' facts, those in which they differ apart; None where no host was looked at."""
     found = environment.get("hosts")
     if not isinstance(found, dict) or not found:
@@ -40,7 +40,7 @@ def hosts(environment: Mapping[str, Any]) -> Hosts | None:
     every = list(dict.fromkeys(fact for one in told.values() for fact in one))
     values = {fact: [one.get(fact, "") for one in told.values()] for fact in every}
     differing = [fact for fact in every if len(set(values[fact])) > 1]
-    return Hosts(
+    return HostTable(
         names=tuple(told)[:MOST_HOSTS],
         more=max(0, len(told) - MOST_HOSTS),
         differing=tuple(

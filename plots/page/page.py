@@ -10,14 +10,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from plots.failures import Failures, attempted, attempted_lines
-from plots.figures.caption import machine, settings_line
-from plots.format import bars
-from plots.page.details import packed
-from plots.page.facts import facts, hosts
-from plots.page.panels import drawing, names
-from plots.summary import paragraph
-from plots.tables.scaling import header, notes, table, told
+from plots.failures import Failures, attempt_lines, attempt_text
+from plots.figures.caption import hardware, settings_line
+from plots.format import error_bar_note
+from plots.page.details import packed_details
+from plots.page.facts import environment_facts, host_table
+from plots.page.panels import panel_data, point_names
+from plots.summary import summary
+from plots.tables.scaling import column_notes, header, table, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.integrity.digest import FORMAT
 from results.run import Run
@@ -37,7 +37,7 @@ def page(
 
     Texts that fail are named in their place and in `failures`, without which they raise.
     """
-    data = {"run": drawing(run, costs), "over": drawing(over) if over else None}
+    data = {"run": panel_data(run, costs), "over": panel_data(over) if over else None}
     template = _template()
     known = _known(run, costs, data, failures) | {
         "over": over,
@@ -45,7 +45,7 @@ def page(
     }
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
-    details, kept = packed(run, left)
+    details, kept = packed_details(run, left)
     text = template.render(**known, details=details, kept=kept)
     return text.encode("utf-8", "replace").decode()  # hosts can say what UTF-8 cannot
 
@@ -71,20 +71,20 @@ def _known(
         "run": run,
         "format": FORMAT,
         "data": data,
-        "words": attempted(failures, "summary", lambda: paragraph(run)),
-        "troubles": told(run.troubles),
-        "machine": machine(environment),
+        "words": attempt_text(failures, "summary", lambda: summary(run)),
+        "troubles": trouble_lines(run.troubles),
+        "machine": hardware(environment),
         "settings": settings_line(run.rows),
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
         "sources": _sources(run),
         **_table(run, costs),
-        "notes": attempted_lines(failures, "notes on columns", lambda: notes(run.rows, costs)),
-        "bars": bars(row.rate for row in run.rows),
-        "named": list(zip(names(run.rows), run.rows, strict=True)),
+        "notes": attempt_lines(failures, "notes on columns", lambda: column_notes(run.rows, costs)),
+        "bars": error_bar_note(row.rate for row in run.rows),
+        "named": list(zip(point_names(run.rows), run.rows, strict=True)),
         "drawable": bool(drawn["lines"] or drawn["failed"]),
-        "facts": facts(environment),
-        "hosts": hosts(environment),
+        "facts": environment_facts(environment),
+        "hosts": host_table(environment),
         "style": Markup((HERE / "page.css").read_text()),
         "plotly": Markup(_CONTROL.sub(_escaped, get_plotlyjs())),
         "script": Markup("\n".join((HERE / f"{one}.js").read_text() for one in SCRIPTS)),

@@ -4,10 +4,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from plots.figures.model import Ceiling, Cross, Line, called, network, one_device, picture
-from plots.page.details import spread
-from plots.point_labels import apart
-from plots.results_csv import frame
+from plots.figures.model import (
+    Ceiling,
+    FailedPoint,
+    Line,
+    figure_model,
+    network_label,
+    one_device,
+    run_title,
+)
+from plots.page.details import thin_values
+from plots.point_labels import distinguishing_fields
+from plots.results_csv import results_frame
 from results.cost.cost import NO_COSTS, Costs
 from results.rates import Ratio
 from results.run import Run
@@ -35,16 +43,16 @@ _MOST_DOTS = 4000
 _FEWEST_DOTS = 5
 
 
-def names(rows: Sequence[ScalingRow]) -> list[str]:
+def point_names(rows: Sequence[ScalingRow]) -> list[str]:
     """Each point in words, with what tells it from others of the same name."""
-    more = apart([row.trial for row in rows])
+    more = distinguishing_fields([row.trial for row in rows])
     return [
         f"{row.trial.name} ({extra})" if extra else row.trial.name
         for row, extra in zip(rows, more, strict=True)
     ]
 
 
-def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
+def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     """The run as its panels and its table need it.
 
     csv     results.csv, whole: what is shown of a point is read out of it
@@ -58,13 +66,13 @@ def drawing(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     """
     rows = run.rows
     places = {id(row): place for place, row in enumerate(rows)}
-    shown = picture(rows)
+    shown = figure_model(rows)
     drawn = shown.lines
     keep = max(_FEWEST_DOTS, _MOST_DOTS // max(1, len(rows)))
     return {
-        "name": called(run),
-        "csv": frame(rows, costs, run.commit).to_csv(index=False),
-        "names": names(rows),
+        "name": run_title(run),
+        "csv": results_frame(rows, costs, run.commit).to_csv(index=False),
+        "names": point_names(rows),
         "baseline": _baseline(shown.baseline),
         "lines": [_line(line, places, keep) for line in drawn],
         "failed": [_failed(one, places[id(one.row)]) for one in shown.crosses],
@@ -79,8 +87,8 @@ def _baseline(baseline: Baseline | None) -> dict[str, Any] | None:
     return {"name": str(baseline), "devices": baseline.devices} if baseline else None
 
 
-def _failed(one: Cross, place: int) -> dict[str, Any]:
-    return {"row": place, "network": network(one.row), "colour": one.colour}
+def _failed(one: FailedPoint, place: int) -> dict[str, Any]:
+    return {"row": place, "network": network_label(one.row), "colour": one.colour}
 
 
 def _ceiling(one: Ceiling) -> dict[str, Any]:
@@ -112,7 +120,7 @@ def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
     return {
         "row": place,
         "speedup": _ends(row.shown.speedup) if row.shown else None,
-        "windows": [float(f"{one:.5g}") for one in spread(row.window_seconds, keep)],
+        "windows": [float(f"{one:.5g}") for one in thin_values(row.window_seconds, keep)],
         "of": len(row.window_seconds),
         "marks": list(dict.fromkeys(kind.headline for kind in row.marks)),
     }

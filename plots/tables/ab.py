@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.notes import Note, merged, texts, whole
 from plots.format import in_line
-from plots.results_csv import sheet
+from plots.results_csv import csv_text
 from results.comparison.ab import BLOCK, differences, percent
 from results.errors import StoreError
 from results.rates import rate_of
@@ -60,7 +60,7 @@ def table(records: Sequence[Record]) -> str:
         rate, repeat = rate_of(record), record.identity.repeat
         words = "; ".join(texts(notes_of(record)))
         rows.append([number + 1, block + 1, BLOCK[place], repeat + 1, rate, words])
-    return sheet(rows)
+    return csv_text(rows)
 
 
 def write(folder: Path, lines: Sequence[str], records: Sequence[Record]) -> list[Path]:

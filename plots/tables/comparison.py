@@ -11,9 +11,9 @@ from bench.notes import Note, NoteKind, sentence
 from im2rec_tools.console import Screen, cell
 from im2rec_tools.terminal import printable
 from plots.format import in_cell, in_line, significant
-from plots.point_labels import apart
-from plots.results_csv import sheet
-from plots.tables.scaling import unit
+from plots.point_labels import distinguishing_fields
+from plots.results_csv import csv_text
+from plots.tables.scaling import rate_unit
 from results.comparison.ab import percent
 from results.comparison.compare import VERDICTS, Change, Comparison
 from results.rates import ASSUMED_SCATTER
@@ -34,7 +34,7 @@ _TENFOLD = 9.0
 _MOST_NAMED = 3
 
 
-def summary(found: Comparison) -> str:
+def verdict_counts(found: Comparison) -> str:
     """How many points have each verdict: '27 points: 1 regressed, 26 undecided'."""
     counts = [(len(found.having(verdict)), verdict) for verdict in VERDICTS]
     told = ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
@@ -42,12 +42,12 @@ def summary(found: Comparison) -> str:
     return f"{count} point{'' if count == 1 else 's'}: {told}"
 
 
-def _named(found: Comparison) -> list[tuple[str, Change]]:
+def _named_changes(found: Comparison) -> list[tuple[str, Change]]:
     """Each point with its name, and what tells it from others of that name."""
     trials = [one.trial for one in found.changes]
     return [
         (f"{one.trial.name} ({more})" if more else one.trial.name, one)
-        for one, more in zip(found.changes, apart(trials), strict=True)
+        for one, more in zip(found.changes, distinguishing_fields(trials), strict=True)
     ]
 
 
@@ -56,7 +56,7 @@ def _rate(row: ScalingRow | None) -> str:
         return "-"
     if row.rate is None:
         return row.status
-    name, size = unit(row.trial)
+    name, size = rate_unit(row.trial)
     other = "" if name == "images/s" else f" {name}"
     return f"{significant(row.rate.images_per_second / size, 4)}{other}"
 
@@ -65,7 +65,7 @@ def _repeats(row: ScalingRow | None) -> str:
     return str(row.rate.repeats) if row and row.rate else "-"
 
 
-def _visible(change: Change) -> str:
+def _detectable(change: Change) -> str:
     if change.visible is None:
         return ""
     if change.visible < _ROUNDING:
@@ -86,7 +86,7 @@ def cells(name: str, change: Change) -> tuple[str, ...]:
         f"{ratio.value:.3f}" if ratio else "",
         interval,
         f"{_repeats(change.a)} / {_repeats(change.b)}",
-        _visible(change),
+        _detectable(change),
         change.verdict,
     )
 
@@ -94,14 +94,14 @@ def cells(name: str, change: Change) -> tuple[str, ...]:
 def remarks(found: Comparison) -> list[str]:
     """What the columns stand on, what differs besides the rates, and what is said of points."""
     points = sum(one.visible is not None for one in found.changes)
-    lines = [f"A: {_said(found.a)}.", f"B: {_said(found.b)}."]
+    lines = [f"A: {_run_description(found.a)}.", f"B: {_run_description(found.b)}."]
     if found.a.rows == found.b.rows:
         lines.append("A and B are the same run: it is compared with itself, and says nothing new.")
-    lines += [*_lacking("A", found.a), *_lacking("B", found.b), *_costs(found)]
+    lines += [*_missing("A", found.a), *_missing("B", found.b), *_costs(found)]
     lines += differences(found)
     if points:
         lines += [
-            *_model(found),
+            *_noise_model(found),
             f"verdicts are made for {points} point{'s' * (points > 1)} together: the chance that "
             f"any is false is 5 % at most under this model (Holm). Each is made as if one repeat "
             f"fewer had been run.",
@@ -109,26 +109,26 @@ def remarks(found: Comparison) -> list[str]:
         ]
     if found.a.rehearsal or found.b.rehearsal:
         lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
-    return lines + _of_points(found)
+    return lines + _point_remarks(found)
 
 
 def _costs(found: Comparison) -> Iterator[str]:
     """What the speeds of one side contain and those of the other do not, if logs were imported."""
     pairs = [(one.a, one.b) for one in found.changes if one.a and one.b]
     for name, first, second in (("A", 0, 1), ("B", 1, 0)):
-        if any(_of_log(pair[first]) and not _has_costs(pair[second]) for pair in pairs):
+        if any(_is_imported(pair[first]) and not _has_costs(pair[second]) for pair in pairs):
             yield f"{name}: {sentence(Note(NoteKind.LOG_COSTS))}."
 
 
-def _of_log(row: ScalingRow) -> bool:
+def _is_imported(row: ScalingRow) -> bool:
     return any(note.kind == NoteKind.LOG_COSTS for note in row.notes)
 
 
 def _has_costs(row: ScalingRow) -> bool:
-    return _of_log(row) or row.trial.costs != "none"
+    return _is_imported(row) or row.trial.costs != "none"
 
 
-def _lacking(name: str, run: Run) -> list[str]:
+def _missing(name: str, run: Run) -> list[str]:
     """What of a run was not measured yet, or cannot be read."""
     lines = [f"{name} could not be read, left out: {trouble}." for trouble in run.troubles]
     if run.missing:
@@ -148,16 +148,16 @@ def differences(found: Comparison) -> list[str]:
     return lines
 
 
-def _of_points(found: Comparison) -> list[str]:
+def _point_remarks(found: Comparison) -> list[str]:
     """What is said of points; once where the same is said of several."""
     said: dict[str, list[str]] = {}
-    for name, change in _named(found):
-        if told := _told(change):
+    for name, change in _named_changes(found):
+        if told := _explanation(change):
             said.setdefault(told, []).append(name)
     return [f"{_listed(names)}: {told}." for told, names in said.items()]
 
 
-def _told(change: Change) -> str:
+def _explanation(change: Change) -> str:
     """Why the verdict is as it is; of one that was decided, what its runs said of the point too."""
     rows = (("A", change.a), ("B", change.b)) if change.verdict in _DECIDED else ()
     doubts = [f"{name} says: {row.remark}" for name, row in rows if row and row.remark]
@@ -170,14 +170,14 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _said(run: Run) -> str:
+def _run_description(run: Run) -> str:
     commit, date = run.environment.get("commit"), str(run.environment.get("date", ""))[:10]
     published = run.environment.get("source")
     parts = (run.name, date, commit and f"commit {commit}", published and f"published: {published}")
     return ", ".join(str(part) for part in parts if part)
 
 
-def _model(found: Comparison) -> list[str]:
+def _noise_model(found: Comparison) -> list[str]:
     """What intervals and verdicts assume of how processes scatter."""
     lines = []
     if found.scatter:
@@ -213,10 +213,10 @@ def show(found: Comparison) -> None:
     )
     for name in HEADER:
         table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
-    for name, change in _named(found):
+    for name, change in _named_changes(found):
         # Texts of people and of failed processes are shown as they are, brackets included.
         table.add_row(*map(cell, cells(name, change)), style=_STYLES.get(change.verdict, ""))
-    table.caption = Text("\n".join(map(printable, [summary(found) + ".", *remarks(found)])))
+    table.caption = Text("\n".join(map(printable, [verdict_counts(found) + ".", *remarks(found)])))
     console = Screen()
     if not console.is_terminal:
         console = Screen(width=max(140, Screen(width=1000).measure(table).maximum))
@@ -225,7 +225,9 @@ def show(found: Comparison) -> None:
 
 def markdown(found: Comparison) -> str:
     """The comparison in Markdown."""
-    rows = [[in_cell(cell) for cell in cells(name, change)] for name, change in _named(found)]
+    rows = [
+        [in_cell(cell) for cell in cells(name, change)] for name, change in _named_changes(found)
+    ]
     table: str = tabulate(
         rows,
         headers=HEADER,
@@ -235,16 +237,16 @@ def markdown(found: Comparison) -> str:
     )
     lines = "".join(f"- {in_line(line)}\n" for line in remarks(found))
     title = f"# {in_line(found.b.name)} (B) against {in_cell(found.a.name)} (A), images/s"
-    return f"{title}\n\n{summary(found)}.\n\n{table}\n\n{lines}"
+    return f"{title}\n\n{verdict_counts(found)}.\n\n{table}\n\n{lines}"
 
 
 def table(found: Comparison) -> str:
-    """A row a point under `COLUMNS`, in full digits; CSV. Rates in `unit`, visible as a part."""
-    return sheet([COLUMNS, *(_values(name, change) for name, change in _named(found))])
+    """CSV with one row per point under `COLUMNS`, in full digits; rates in `rate_unit`."""
+    return csv_text([COLUMNS, *(_values(name, change) for name, change in _named_changes(found))])
 
 
 def _values(name: str, change: Change) -> Sequence[object]:
-    word, size = unit(change.trial)
+    word, size = rate_unit(change.trial)
     rates = [row.rate if row else None for row in (change.a, change.b)]
     ratio = change.ratio
     return (

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from im2rec_tools.console import Screen, cell
 from im2rec_tools.terminal import printable
-from plots.figures.labels import plain
+from plots.figures.labels import matplotlib_text
 from plots.figures.scaling import STYLE
-from plots.format import bars, significant
-from plots.tables.scaling import unit
+from plots.format import error_bar_note, significant
+from plots.tables.scaling import rate_unit
 from results.comparison.history import Entry
 
 _BAR = 24
@@ -26,7 +26,7 @@ _MOST_LABELS, _MOST_UPRIGHT, _LABEL = 16, 4, 24
 
 
 def _scale(entries: Sequence[Entry]) -> tuple[str, float]:
-    return unit(entries[-1].row.trial)
+    return rate_unit(entries[-1].row.trial)
 
 
 def _interval(entry: Entry, size: float) -> str:
@@ -94,13 +94,13 @@ def draw(entries: Sequence[Entry]) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 3.2), layout="constrained")
         axes = figure.subplots()
-        axes.set_title(plain(entries[-1].row.trial.name), loc="left", fontweight="bold")
+        axes.set_title(matplotlib_text(entries[-1].row.trial.name), loc="left", fontweight="bold")
         axes.set_ylabel(word)
         for place, one in enumerate(entries):
             _point(axes, place, one, size)
             if one.changed:
                 axes.axvline(place - 0.5, color=_GREY, linewidth=1, linestyle="--")
-        for first, last in _stretches(entries):
+        for first, last in _segments(entries):
             rates = [(n, entries[n].row.rate) for n in range(first, last)]
             known = [(n, rate.images_per_second / size) for n, rate in rates if rate]
             axes.plot([n for n, _ in known], [y for _, y in known], color=_BLUE, linewidth=0.8)
@@ -122,7 +122,7 @@ def _point(axes: Axes, place: int, entry: Entry, size: float) -> None:
     axes.errorbar([place], [value], yerr=ends, color=_BLUE, marker="o", capsize=3)
 
 
-def _stretches(entries: Sequence[Entry]) -> list[tuple[int, int]]:
+def _segments(entries: Sequence[Entry]) -> list[tuple[int, int]]:
     """First and past the last of runs that follow each other under the same conditions."""
     edges = [0, *(n for n, one in enumerate(entries) if one.changed), len(entries)]
     return list(pairwise(edges))
@@ -132,7 +132,10 @@ def _run_axis(axes: Axes, entries: Sequence[Entry]) -> None:
     places = range(0, len(entries), -(-len(entries) // _MOST_LABELS))
     slanted = len(entries) > _MOST_UPRIGHT
     between = " " if slanted else "\n"
-    names = [plain(f"{entries[n].date[:10]}{between}{_short(entries[n].run.name)}") for n in places]
+    names = [
+        matplotlib_text(f"{entries[n].date[:10]}{between}{_short(entries[n].run.name)}")
+        for n in places
+    ]
     axes.set_xticks(list(places), names, rotation=50 if slanted else 0, rotation_mode="anchor")
     for label in axes.get_xticklabels():
         label.set_horizontalalignment("right" if slanted else "center")
@@ -148,7 +151,7 @@ def _footer(entries: Sequence[Entry], foot: float) -> str:
         "REHEARSAL, not measured" if any(map(_scripted, entries)) else "",
         "dashed: other conditions" if any(one.changed for one in entries) else "",
         "x: no number" if any(one.row.rate is None for one in entries) else "",
-        f"bars: {bars(one.row.rate for one in entries)}",
+        f"bars: {error_bar_note(one.row.rate for one in entries)}",
         "the axis does not begin at 0" if foot > 0 else "",
     )
     return "; ".join(filter(None, parts))

@@ -27,14 +27,14 @@ def show(name: str) -> None:
     console.print(_sizes(table))
     tables = {
         "images per second, as printed": lambda row: f"{_printed(table, row)!r}",
-        "speed-up and efficiency against one GPU": lambda row: _against(row.device),
+        "speed-up and efficiency against one GPU": lambda row: _speedup(row.device),
         f"speed-up and efficiency against one host of {table.devices_per_host}": lambda row: (
-            _against(row.host)
+            _speedup(row.host)
         ),
     }
     for title, cell in tables.items():
         console.print(_grid(title, table, run.rows, cell))
-    for line in [*table.notes, *_others(name)]:
+    for line in [*table.notes, *_differences(name)]:
         console.print(Text(f"- {line}"))
 
 
@@ -42,7 +42,7 @@ def _printed(table: Reference, row: ScalingRow) -> float:
     return table.images_per_second[row.trial.label][row.trial.devices]
 
 
-def _against(against: Against | None) -> str:
+def _speedup(against: Against | None) -> str:
     if against is None:
         return ""
     speedup = against.speedup.value
@@ -50,7 +50,7 @@ def _against(against: Against | None) -> str:
     return f"{times} ({100 * against.efficiency.value:.1f} %)"
 
 
-def _empty(title: str, first: str, table: Reference) -> Table:
+def _empty_table(title: str, first: str, table: Reference) -> Table:
     found = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
     for name in (first, *table.images_per_second):
         found.add_column(name, justify="right", no_wrap=True)
@@ -58,7 +58,7 @@ def _empty(title: str, first: str, table: Reference) -> Table:
 
 
 def _sizes(table: Reference) -> Table:
-    found = _empty("", "", table)
+    found = _empty_table("", "", table)
     for name, values in (
         ("batch size per GPU", table.batch_per_device),
         ("model size (MB)", table.model_megabytes),
@@ -69,7 +69,7 @@ def _sizes(table: Reference) -> Table:
 
 def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> Table:
     """GPUs down, networks across, as it was published; without lines that have nothing."""
-    found = _empty(title, "GPUs", table)
+    found = _empty_table(title, "GPUs", table)
     for devices in sorted({row.trial.devices for row in rows}):
         line = [cell(row) for row in rows if row.trial.devices == devices]
         if any(line):
@@ -77,7 +77,7 @@ def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> 
     return found
 
 
-def _others(name: str) -> list[str]:
+def _differences(name: str) -> list[str]:
     """In which cells the other published tables differ, and what that does to speed-ups."""
     own = published(name)
     found = []

@@ -48,7 +48,7 @@ def _cells(one: Entry) -> tuple[str, ...]:
         one.name,
         one.date[:16].replace("T", " "),
         one.commit,
-        "cannot be read" if one.problem and not one.unread else _counted(one),
+        "cannot be read" if one.problem and not one.unread else _point_counts(one),
         str(one.hosts or ""),
         networks,
         size(one.bytes),
@@ -61,7 +61,7 @@ def _trouble(one: Entry) -> str:
     return f"{count or 'cannot be read: ' * (not one.unread)}{one.problem}"
 
 
-def _counted(one: Entry) -> str:
+def _point_counts(one: Entry) -> str:
     """'27 ok', '25 ok, 1 failed, 1 missing'."""
     counts = (
         ("ok", one.ok),
@@ -80,7 +80,7 @@ def describe(
     `more` is what else there is to say of it, by names: machine, digest.
     """
     console = _console()
-    for text in _lines(folder, entry, environment, more):
+    for text in _fact_lines(folder, entry, environment, more):
         console.print(line(text), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD)
     for name in ("point", "status", "repeats", "logs", "why"):
@@ -95,7 +95,7 @@ def describe(
         console.print(line(text), soft_wrap=True)
 
 
-def _lines(
+def _fact_lines(
     folder: Path, entry: Entry, environment: dict[str, Any], more: dict[str, str]
 ) -> list[str]:
     marks = ["REHEARSAL: scripted times"] * entry.rehearsal
@@ -105,7 +105,7 @@ def _lines(
         "what": "; ".join([str(environment.get("description") or ""), *marks]).strip("; "),
         "date": entry.date,
         "commit": entry.commit or "unknown",
-        "points": _counted(entry),
+        "points": _point_counts(entry),
         "trouble": _trouble(entry) if entry.problem else "",
         **more,
     }

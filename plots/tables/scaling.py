@@ -13,12 +13,21 @@ from bench.trial import Trial
 from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.terminal import printable
 from plots import settings
-from plots.failures import Failures, attempted, attempted_lines
-from plots.figures.caption import settings_line, where
+from plots.failures import Failures, attempt_lines, attempt_text
+from plots.figures.caption import provenance, settings_line
 from plots.figures.model import TRAINING
-from plots.format import in_cell, in_line, interval, percent, ratio_of, significant, times, unsure
-from plots.point_labels import apart
-from plots.summary import paragraph
+from plots.format import (
+    format_interval,
+    format_percent,
+    format_speedup,
+    in_cell,
+    in_line,
+    is_uninformative,
+    ratio_of,
+    significant,
+)
+from plots.point_labels import distinguishing_fields
+from plots.summary import summary
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
 from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
@@ -30,19 +39,19 @@ _MOST_NAMED = 3
 Pair = tuple[ScalingRow, Cost]
 
 
-def headers(costs: Costs) -> tuple[str, ...]:
+def cost_headers(costs: Costs) -> tuple[str, ...]:
     """'images/J', 'images/USD': columns of a table that some point has a value for."""
     return tuple(f"images/{unit}" for unit in costs.units)
 
 
-def columns(costs: Costs) -> tuple[str, ...]:
+def cost_columns(costs: Costs) -> tuple[str, ...]:
     """The columns that results.csv has for them after its own; none where nothing is known."""
     names = ["joule" if unit == JOULE else unit for unit in costs.units]
     return (*(f"images_per_{name}" for name in names), "cost_reason") if names else ()
 
 
-def values(row: ScalingRow, costs: Costs) -> tuple[float | str | None, ...]:
-    """A point's values under `columns`, the last of them why one is missing."""
+def cost_values(row: ScalingRow, costs: Costs) -> tuple[float | str | None, ...]:
+    """A point's values under `cost_columns`, the last of them why one is missing."""
     if not costs.units:
         return ()
     found = [one.value if one else None for one in costs.found(row)]
@@ -61,7 +70,7 @@ def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
     for unit in costs.units:
         lines += [
             f"no images/{unit}: {why} ({_named(names, len(found))})."
-            for why, names in _whys(found, unit).items()
+            for why, names in _points_by_reason(found, unit).items()
         ]
     nothing = "; ".join(_nothing(found, costs))
     return [*lines, *([f"Not told: {nothing} (docs/cost.md)."] if nothing else [])]
@@ -91,7 +100,7 @@ def _money(costs: Costs) -> list[str]:
     ]
 
 
-def _whys(found: Sequence[Pair], unit: str) -> dict[str, list[str]]:
+def _points_by_reason(found: Sequence[Pair], unit: str) -> dict[str, list[str]]:
     """The points that do not know it, by the reason."""
     whys: dict[str, list[str]] = {}
     for row, cost in found:
@@ -112,7 +121,7 @@ def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
     measured = [pair for pair in found if pair[0].trial.engine != "fake"]
     asked = dict.fromkeys(unit for _, cost in found for unit in cost.why)
     for unit in asked:
-        whys = list(_whys(measured if unit == JOULE else found, unit))
+        whys = list(_points_by_reason(measured if unit == JOULE else found, unit))
         if whys and unit not in costs.units:
             more = f", and {len(whys) - 1} more" if len(whys) > 1 else ""
             yield f"images/{unit}: {whys[0]}{more}"
@@ -139,12 +148,12 @@ MARK = "!"
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
 SETTINGS, _SETTINGS_WIDTH = "settings", 40
 _TEXT = ("network", "kvstore", SETTINGS, "status")
-_MOST_TOLD = 5
+_MOST_TROUBLES = 5
 # What a narrow terminal can do without, the first of them first.
-_SPARE = ("batch", "of worker", "of host", "95 % interval", "n")
+_OPTIONAL = ("batch", "of worker", "of host", "95 % interval", "n")
 
 
-def unit(trial: Trial) -> tuple[str, float]:
+def rate_unit(trial: Trial) -> tuple[str, float]:
     """What the rates of such a trial are told in, and how many images a second (or bytes) it is."""
     return ("MB/s", 1e6) if trial.mode == "bandwidth" else ("images/s", 1.0)
 
@@ -160,14 +169,14 @@ def _amount(ratio: Ratio | None) -> str:
 
 
 def _efficiency(against: Against | None) -> str:
-    return "" if against is None else percent(against.efficiency)
+    return "" if against is None else format_percent(against.efficiency)
 
 
 def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
     """`HEADER`, with columns of a chosen baseline, what points cost, and settings that vary."""
     chosen = [f"{word} {one}" for one in _chosen(rows) for word in ("vs", "of")]
-    varied = [SETTINGS] if any(settings.own([row.trial for row in rows])) else []
-    return (*HEADER[:-1], *chosen, *headers(costs), HEADER[-1], *varied)
+    varied = [SETTINGS] if any(settings.own_settings([row.trial for row in rows])) else []
+    return (*HEADER[:-1], *chosen, *cost_headers(costs), HEADER[-1], *varied)
 
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
@@ -177,8 +186,8 @@ def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
 
 def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str, ...]]:
     """The cells of all rows under `header`, as text."""
-    own = settings.own([row.trial for row in rows])
-    found = [cells(row, more, costs) for row, more in _told_apart(rows)]
+    own = settings.own_settings([row.trial for row in rows])
+    found = [cells(row, more, costs) for row, more in _labeled_rows(rows)]
     if not any(own):
         return found
     return [(*one, text) for one, text in zip(found, own, strict=True)]
@@ -195,25 +204,25 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         devices,
         batch,
         significant(rate.images_per_second) if rate else "",
-        interval(rate) if rate else "",
+        format_interval(rate) if rate else "",
         str(rate.repeats) if rate else "",
-        times(row.device.speedup) if row.device else "",
+        format_speedup(row.device.speedup) if row.device else "",
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
-        *(_of_chosen(row) if row.wanted else ()),
+        *(_baseline_cells(row) if row.wanted else ()),
         *map(_amount, costs.found(row)),
         f"{row.status} {MARK}" if row.rate and row.marks else row.status,
     )
 
 
-def _of_chosen(row: ScalingRow) -> tuple[str, str]:
-    return times(row.baseline.speedup) if row.baseline else "", _efficiency(row.baseline)
+def _baseline_cells(row: ScalingRow) -> tuple[str, str]:
+    return format_speedup(row.baseline.speedup) if row.baseline else "", _efficiency(row.baseline)
 
 
-def _told_apart(rows: Sequence[ScalingRow]) -> list[tuple[ScalingRow, str]]:
+def _labeled_rows(rows: Sequence[ScalingRow]) -> list[tuple[ScalingRow, str]]:
     """Each row with what tells it from others that look like it."""
-    return list(zip(rows, apart([row.trial for row in rows]), strict=True))
+    return list(zip(rows, distinguishing_fields([row.trial for row in rows]), strict=True))
 
 
 def _lacks_worker(row: ScalingRow) -> bool:
@@ -229,9 +238,9 @@ def remarks(
     return _lines(rows, missing, costs, None)
 
 
-def _of_points(rows: Sequence[ScalingRow]) -> list[str]:
+def _point_remarks(rows: Sequence[ScalingRow]) -> list[str]:
     lines = []
-    for row, more in _told_apart(rows):
+    for row, more in _labeled_rows(rows):
         name = f"{row.trial.name} ({more})" if more else row.trial.name
         lines += [f"{name}: {row.remark}."] if row.remark else []
     return lines
@@ -261,7 +270,7 @@ def _intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
         )
 
 
-def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
+def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
     """What the columns of the table stand on, a line each."""
     lines = ["batch: images a step on one device / one worker / the whole job."]
     lines += _intervals(rows)
@@ -283,7 +292,7 @@ def notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
         f"vs {one}, of {one}: speed-up and efficiency against the chosen baseline."
         for one in _chosen(rows)
     ]
-    lines += _unknown(rows)
+    lines += _uninformative_note(rows)
     if any(row.worker for row in rows):
         lines.append(
             "of worker: efficiency against one worker through the same store, servers included."
@@ -311,17 +320,17 @@ def _lines(
 ) -> list[str]:
     """As `remarks`; in place of those that fail a line says so."""
     return [
-        *attempted_lines(failures, "notes on columns", lambda: notes(rows, costs)),
-        *attempted_lines(failures, "notes on points", lambda: _of_points(rows)),
+        *attempt_lines(failures, "notes on columns", lambda: column_notes(rows, costs)),
+        *attempt_lines(failures, "notes on points", lambda: _point_remarks(rows)),
         *_not_measured(missing),
     ]
 
 
-def _unknown(rows: Sequence[ScalingRow]) -> list[str]:
+def _uninformative_note(rows: Sequence[ScalingRow]) -> list[str]:
     """What is meant where an interval is too wide to be read."""
     against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
     found = [one.efficiency for one in against] + [ratio_of(row.rate) for row in rows if row.rate]
-    if not any(map(unsure, found)):
+    if not any(map(is_uninformative, found)):
         return []
     return ["unsure, unknown: too few windows or too much noise; the number says nothing."]
 
@@ -362,10 +371,10 @@ def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs:
     return grid
 
 
-def told(troubles: Sequence[str]) -> list[str]:
+def trouble_lines(troubles: Sequence[str]) -> list[str]:
     """What of a run could not be read, a line each."""
-    more = [f"and {len(troubles) - _MOST_TOLD} more"] if len(troubles) > _MOST_TOLD else []
-    return [f"COULD NOT BE READ, left out: {one}" for one in [*troubles[:_MOST_TOLD], *more]]
+    more = [f"and {len(troubles) - _MOST_TROUBLES} more"] if len(troubles) > _MOST_TROUBLES else []
+    return [f"COULD NOT BE READ, left out: {one}" for one in [*troubles[:_MOST_TROUBLES], *more]]
 
 
 def _width(table: Table) -> int:
@@ -409,15 +418,15 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     if not console.is_terminal:
         console = Screen(width=max(140, _width(grid)))
     all_ok = all(row.status == "ok" and not row.marks for row in run.rows)
-    spare = (*_SPARE, *(["status"] if all_ok else []), *headers(costs))
+    spare = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
     left_out = 0
     while console.is_terminal and left_out < len(spare) and _width(grid) > console.width:
         left_out += 1
         grid = _grid(run.rows, title, spare[:left_out], costs)
     lines = _lines(run.rows, run.missing, costs, failures)
     grid.caption = _caption(lines, spare[:left_out])
-    words = attempted(failures, "summary", lambda: paragraph(run))
-    machine = attempted(failures, "machine", lambda: where(run))
-    shared = attempted(failures, "settings", lambda: settings_line(run.rows))
+    words = attempt_text(failures, "summary", lambda: summary(run))
+    machine = attempt_text(failures, "machine", lambda: provenance(run))
+    shared = attempt_text(failures, "settings", lambda: settings_line(run.rows))
     before = [line(text) for text in (words, machine, shared) if text]
-    console.print(*before, *map(line, told(run.troubles)), grid, sep="\n")
+    console.print(*before, *map(line, trouble_lines(run.troubles)), grid, sep="\n")

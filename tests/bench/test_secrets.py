@@ -14,7 +14,7 @@ from bench.sweep import load_sweep
 from bench.trial import Trial, changed, make, shown
 from launch.hosts import this_machine
 from launch.job.plan import command_line, plan
-from plots.page.commands import command, title
+from plots.page.commands import rerun_command, rerun_title
 from results import record as records
 from results.run_folder import environment_of
 from tests.support.runs.records import record
@@ -223,7 +223,7 @@ def test_the_command_that_runs_a_point_again_names_its_secrets() -> None:
     told = {"command": ["fab", "bench.sweep", "x.toml", "-x", f"API_KEY={S}", "-x", "PASSED"]}
     env = [f"API_KEY={S}", "PASSED", f"FILE_TOKEN={S}"]
     study = dataclasses.replace(run([point(1, 10.0, env=env)], environment=told), place="runs/a")
-    text = command(study, study.rows[0])
+    text = rerun_command(study, study.rows[0])
     assert " -x API_KEY -x PASSED -x FILE_TOKEN " in text
     assert S not in text
-    assert "set API_KEY, PASSED, FILE_TOKEN first" in title(study)
+    assert "set API_KEY, PASSED, FILE_TOKEN first" in rerun_title(study)

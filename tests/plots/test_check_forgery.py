@@ -18,7 +18,7 @@ from PIL.PngImagePlugin import PngInfo
 
 import fabfile as _fabfile
 from launch.hosts import ROOT
-from plots.check import wrong_file
+from plots.check import file_difference
 from plots.report import EXTRA, build, choice
 from results.cost.cost import NO_COSTS
 from results.integrity import digest
@@ -128,7 +128,7 @@ def test_a_forged_page_or_figure_is_told_from_the_one_that_the_run_gives(
 ) -> None:
     FORGERIES[name](run / "report")
     files = ("index.html", "scaling.svg", "scaling.png")
-    wrong = [wrong_file(run / "report" / one, made / "report" / one) for one in files]
+    wrong = [file_difference(run / "report" / one, made / "report" / one) for one in files]
     assert len([one for one in wrong if one]) == 1
 
 

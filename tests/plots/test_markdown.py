@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from plots.format import fenced, in_cell, in_line
 from plots.markdown import document
-from plots.results_csv import cell, frame, sheet
+from plots.results_csv import cell, csv_text, results_frame
 from results.integrity.digest import FORMAT, report_format
 from tests.support.runs.scenes import MACHINE, point, run
 
@@ -123,7 +123,7 @@ def test_plain_words_stay_as_they_are() -> None:
 def test_a_text_is_no_formula(text: str) -> None:
     kept = text.replace("\r", " ")
     assert cell(text) == f"'{kept}"
-    assert next(csv.reader(io.StringIO(sheet([[text]]), newline=""))) == [f"'{kept}"]
+    assert next(csv.reader(io.StringIO(csv_text([[text]]), newline=""))) == [f"'{kept}"]
 
 
 @pytest.mark.parametrize("value", [-1.5, "-1.5", "+2e3", "", None, 7, "a=1", "-inf", "local x2"])
@@ -135,7 +135,7 @@ def test_numbers_and_words_are_left_alone(value: object) -> None:
 def test_results_csv_has_no_formula_and_pandas_reads_it(text: str) -> None:
     failed = dataclasses.replace(point(2, 10.0, status="failed"), message=text)
     rows = run([point(1, 10.0), failed]).rows
-    written = frame(rows, commit="=1").to_csv(index=False)
+    written = results_frame(rows, commit="=1").to_csv(index=False)
     read = pd.read_csv(io.StringIO(written, newline=""))
     assert read["images_per_second"].tolist()[0] == pytest.approx(10.0, rel=0.1)
     for row in list(csv.reader(io.StringIO(written, newline="")))[1:]:

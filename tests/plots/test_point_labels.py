@@ -1,7 +1,7 @@
 """Points that would look the same are told apart by what differs."""
 
 from bench.trial import make
-from plots.point_labels import apart
+from plots.point_labels import distinguishing_fields
 
 BASE = {"network": "tiny", "kvstore": "dist_sync", "devices": 2, "batch_per_device": 8}
 
@@ -13,7 +13,7 @@ def test_only_points_that_look_alike_are_told_apart_and_by_what_differs() -> Non
         make(BASE | {"options": ["--optimizer=nag", "--top-k=2"]}),
         make(BASE | {"devices": 4}),
     ]
-    assert apart(trials) == [
+    assert distinguishing_fields(trials) == [
         "dtype float32, options none",
         "dtype bfloat16, options none",
         "dtype float32, options --optimizer=nag --top-k=2",

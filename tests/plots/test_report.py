@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from plots.figures.caption import footer
+from plots.figures.caption import caption
 from plots.markdown import document
 from plots.page.page import page
 from plots.report import build, choice, write_parquet, write_upstream
-from plots.results_csv import frame, tables
+from plots.results_csv import results_frame, upstream_tables
 from plots.tables.comparison import remarks
 from plots.tables.scaling import terminal
 from results.comparison.compare import compare
@@ -54,9 +54,9 @@ def test_a_point_that_ran_once_says_in_every_output_that_its_variance_is_assumed
     again = run([*three(), *(dataclasses.replace(one, identity=_second(one)) for one in three())])
     for study, assumed in ((once, True), (again, False)):
         assert ("processes scatter by 1.5 %" in screen(study)) is assumed
-        assert ("1.5 % between processes assumed" in footer(study)) is assumed
+        assert ("1.5 % between processes assumed" in caption(study)) is assumed
         assert ("1.5 % between processes assumed" in page(study)) is assumed
-        kinds = frame(study.rows)["notes"]
+        kinds = results_frame(study.rows)["notes"]
         assert [("variance-assumed" in kind) for kind in kinds] == [assumed] * 3
         figures = [point.figures for point in exported(study)]
         assert [one.get("assumed_scatter") for one in figures] == [(assumed and 0.015) or None] * 3
@@ -110,7 +110,7 @@ def test_figures_of_an_earlier_report_are_gone_where_nothing_is_left_to_draw(
 
 
 def test_upstreams_csv_has_a_file_a_network_and_no_row_for_what_failed() -> None:
-    found = tables(scaling([*three(), point(8, 1, **HUNG)]))
+    found = upstream_tables(scaling([*three(), point(8, 1, **HUNG)]))
     assert list(found) == ["alexnet.csv"]
     rows = list(csv.reader(io.StringIO(found["alexnet.csv"])))
     assert rows[0] == ["num_gpus", "img_processed_per_sec"]
@@ -119,7 +119,7 @@ def test_upstreams_csv_has_a_file_a_network_and_no_row_for_what_failed() -> None
 
 
 def test_upstreams_csv_of_the_published_table_joins_stores_as_upstream_did() -> None:
-    found = tables(scaling(published()))
+    found = upstream_tables(scaling(published()))
     assert list(found) == ["alexnet.csv", "inception-v3.csv", "resnet-152.csv"]
     assert found["alexnet.csv"].splitlines()[-1].startswith("256,61938.3")
 
@@ -177,4 +177,4 @@ def test_a_report_is_drawn_over_another_run(tmp_path: Path) -> None:
 
 def test_text_that_no_file_can_hold_is_escaped_in_the_csv() -> None:
     odd = dataclasses.replace(record([[1, 2.0]], status="lost"), message="a\ud800b")
-    assert frame(scaling([odd]))["message"].tolist() == ["a\\ud800b"]
+    assert results_frame(scaling([odd]))["message"].tolist() == ["a\\ud800b"]

@@ -9,14 +9,14 @@ import pytest
 from invoke.context import Context
 
 from plots.figures import scaling, threads
-from plots.figures.caption import footer
+from plots.figures.caption import caption
 from plots.figures.model import is_drawn
 from plots.markdown import document
-from plots.page.details import packed
+from plots.page.details import packed_details
 from plots.page.page import page
-from plots.page.panels import drawing
-from plots.results_csv import frame
-from plots.summary import paragraph
+from plots.page.panels import panel_data
+from plots.results_csv import results_frame
+from plots.summary import summary
 from plots.tables.comparison import markdown as compared
 from plots.tables.scaling import terminal
 from results.comparison.compare import compare, like, paired
@@ -39,22 +39,22 @@ def runs(part: int, count: int = 50) -> list[Run]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_five_hundred_random_runs_have_words_tables_and_page_data(part: int) -> None:
     for run in runs(part):
-        assert paragraph(run)
+        assert summary(run)
         assert len(terminal(run.rows, run.name, run.missing).rows) == len(run.rows)
         assert document(run)
-        assert len(frame(run.rows)) == len(run.rows)
-        json.dumps(drawing(run))
-        assert packed(run, 10_000)
-        footer(run)
+        assert len(results_frame(run.rows)) == len(run.rows)
+        json.dumps(panel_data(run))
+        assert packed_details(run, 10_000)
+        caption(run)
 
 
 @pytest.mark.parametrize("part", range(PICTURES))
 def test_pictures_and_pages_of_random_runs_are_drawn(part: int, tmp_path: Path) -> None:
     one, other, *_ = (run for run in runs(part) if is_drawn(run.rows))
-    scaling.draw(one.rows, one.name, footer(one))
-    scaling.save(scaling.draw(other.rows, other.name, footer(other), over=one), tmp_path)
+    scaling.draw(one.rows, one.name, caption(one))
+    scaling.save(scaling.draw(other.rows, other.name, caption(other), over=one), tmp_path)
     for run in (one, other):
-        if readings := threads.readings(run.rows):
+        if readings := threads.input_rows(run.rows):
             threads.draw(readings, "", "")
     assert page(one, over=other)
 
@@ -98,8 +98,8 @@ def test_a_network_whose_other_points_are_unsure_is_reported(tmp_path: Path) -> 
 
 
 BROKEN = (
-    "plots.tables.scaling.paragraph",
-    "plots.tables.scaling.where",
+    "plots.tables.scaling.summary",
+    "plots.tables.scaling.provenance",
     "plots.tables.scaling.knees",
 )
 
@@ -118,7 +118,7 @@ def test_a_failing_text_does_not_cost_the_table(
 
 
 @pytest.mark.parametrize(
-    "part", ["plots.markdown.paragraph", "plots.page.page.drawing", "plots.figures.scaling.draw"]
+    "part", ["plots.markdown.summary", "plots.page.page.panel_data", "plots.figures.scaling.draw"]
 )
 def test_a_failing_file_of_a_report_does_not_cost_the_others(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -131,7 +131,7 @@ def test_a_failing_file_of_a_report_does_not_cost_the_others(
     assert "alexnet   local" in capsys.readouterr().out
     names = {path.name for path in (log.parent / "report").iterdir()}
     assert {"results.csv", "report.md", "digests.json"} <= names
-    assert ("index.html" in names) is ("drawing" not in part)
+    assert ("index.html" in names) is ("panel_data" not in part)
 
 
 def fails(*_: object, **__: object) -> None:

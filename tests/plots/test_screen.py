@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench.trial import Trial
 from plots.screen import SweepScreen
-from plots.workers import standings
+from plots.workers import worker_table
 from results.progress import JobProgress, WorkerProgress
 from results.record import Identity, Started
 from tests.support.programs.jobs import trial
@@ -38,7 +38,7 @@ def glimpse(*workers: WorkerProgress, **fields: Any) -> JobProgress:
 
 def text_of(what: Trial, seen: JobProgress, width: int = 80, rows: int = 20) -> str:
     file = io.StringIO()
-    Console(file=file, width=width).print(standings(what, seen, rows))
+    Console(file=file, width=width).print(worker_table(what, seen, rows))
     text = file.getvalue()
     assert all(len(line) <= width for line in text.splitlines())
     return "".join(line.rstrip() + "\n" for line in text.splitlines())

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from bench.trial import FIELDS, Trial
-from plots.figures.caption import footer, settings_line
+from plots.figures.caption import caption, settings_line
 from plots.markdown import document
 from plots.page.page import page
-from plots.settings import common, own
+from plots.settings import common_settings, own_settings
 from plots.tables.scaling import header, show, table
 from results.cost.cost import NO_COSTS
 from results.run import Run
@@ -55,7 +55,7 @@ def test_a_setting_that_all_points_share_is_in_the_header_line(name: str) -> Non
     found, text = study(name, everywhere=True)
     assert text in settings_line(found.rows)
     assert text in document(found).replace("\\", "")
-    assert text in footer(found)
+    assert text in caption(found)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -66,14 +66,14 @@ def test_a_setting_that_varies_is_in_a_column(name: str) -> None:
     assert text in second[-1]
     assert first[-1] == ""
     assert text in document(found).replace("\\", "")
-    assert text in footer(found)
+    assert text in caption(found)
 
 
 def test_a_layout_that_is_not_the_usual_one_is_shown() -> None:
     fields: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 2}
     usual, pairs = (point(4, 1.0, devices_per_worker=n, **fields).trial for n in (1, 2))
-    assert common([usual]) == "devices_per_host 2"
-    assert common([pairs]) == "devices_per_worker 2, devices_per_host 2"
+    assert common_settings([usual]) == "devices_per_host 2"
+    assert common_settings([pairs]) == "devices_per_worker 2, devices_per_host 2"
 
 
 def test_a_page_shows_settings_in_its_head_and_in_a_column(
@@ -88,12 +88,12 @@ def test_a_page_shows_settings_in_its_head_and_in_a_column(
 
 
 def test_fields_at_their_defaults_are_not_shown() -> None:
-    assert own([row.trial for row in run(three()).rows]) == [""] * 3
-    assert common([row.trial for row in run([point(1, 1.0)]).rows]) == ""
+    assert own_settings([row.trial for row in run(three()).rows]) == [""] * 3
+    assert common_settings([row.trial for row in run([point(1, 1.0)]).rows]) == ""
     assert "settings" not in header(NO_COSTS, run(three()).rows)
 
 
 def test_points_of_other_tools_are_shown_by_the_defaults_of_the_field_table() -> None:
     row = run([point(1, 1.0)]).rows[0]
     theirs = dataclasses.replace(row.trial, network="swin", engine="imported mxnet", kvstore="ring")
-    assert common([theirs]) == "engine imported mxnet"
+    assert common_settings([theirs]) == "engine imported mxnet"

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from plots.summary import doubts, paragraph
+from plots.summary import caveats, summary
 from results.record import Record
 from results.run import with_baseline
 from results.scaling import scaling
@@ -15,7 +15,7 @@ DIST: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4}
 
 
 def said(records: Any, **fields: Any) -> str:
-    return paragraph(run(records, **fields))
+    return summary(run(records, **fields))
 
 
 def test_a_run_of_three_points() -> None:
@@ -59,7 +59,7 @@ def test_points_without_a_number_are_named_with_how_they_ended() -> None:
 
 
 def test_emulated_points_are_out_of_every_claim() -> None:
-    text = paragraph(dataclasses.replace(run([]), rows=emulated(scaling(three()), 4)))
+    text = summary(dataclasses.replace(run([]), rows=emulated(scaling(three()), 4)))
     assert "On 2 CPU cores, the most that are not emulated: alexnet 18.0 images/s" in text
     assert "30.0" not in text
     assert "1 point is emulated" in text
@@ -68,7 +68,7 @@ def test_emulated_points_are_out_of_every_claim() -> None:
 def test_where_all_is_emulated_nothing_is_claimed() -> None:
     rows = [dataclasses.replace(row, emulated=True) for row in scaling(three())]
     study = dataclasses.replace(run([]), rows=rows)
-    assert "No point says how fast anything is." in paragraph(study)
+    assert "No point says how fast anything is." in summary(study)
 
 
 def test_of_a_rehearsal_without_claims_is_said_once_that_it_claims_nothing() -> None:
@@ -90,7 +90,7 @@ def test_a_run_without_its_base_says_that_scaling_cannot_be_told() -> None:
 
 
 def test_a_chosen_baseline_that_no_point_has_is_named() -> None:
-    text = paragraph(with_baseline(run(three()), "local x7"))
+    text = summary(with_baseline(run(three()), "local x7"))
     assert "cannot be said: no point has a speed-up against local x7." in text
 
 
@@ -118,12 +118,12 @@ def test_what_a_store_moves_is_told() -> None:
 
 def test_three_steady_repeats_give_no_cause_for_doubt() -> None:
     records = [point(n, 10 * n, repeat=repeat) for n in (1, 2) for repeat in range(3)]
-    assert list(doubts(run(records))) == ["The records themselves give no cause for doubt."]
+    assert list(caveats(run(records))) == ["The records themselves give no cause for doubt."]
 
 
 def test_wide_intervals_and_repeats_that_differ_are_doubted() -> None:
     records = [point(1, rate, repeat=n) for n, rate in enumerate((8.0, 10.0, 12.0))]
-    (text,) = doubts(run(records))
+    (text,) = caveats(run(records))
     assert text.startswith("To doubt: 1 of 1 interval wider than ± 5 % (up to ± ")
 
 

@@ -4,7 +4,7 @@ import pytest
 from scipy.special import stdtr, stdtrit
 
 from bench.statistics.confidence import student
-from plots.tables.scaling import notes
+from plots.tables.scaling import column_notes
 from results.rates import ASSUMED_DRIFT, rate, reach
 from results.record import Record
 from results.scaling import scaling
@@ -55,5 +55,5 @@ def test_the_interval_holds_the_truth_at_both_ends_of_the_bias(
 
 
 def test_the_table_says_that_a_slowdown_is_assumed_if_measuring_ended_early() -> None:
-    said = [" ".join(notes(scaling(repeats(20, windows=n)))) for n in (60, 20)]
+    said = [" ".join(column_notes(scaling(repeats(20, windows=n)))) for n in (60, 20)]
     assert ["up to 3 % slower over the rest of the budget" in one for one in said] == [True, False]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from plots.markdown import document
-from plots.results_csv import frame
+from plots.results_csv import results_frame
 from plots.tables.scaling import markdown, show
 from results import reader
 from results.errors import StoreError
@@ -173,7 +173,7 @@ def test_a_value_of_the_wrong_kind_anywhere_is_told_or_harmless(
     run = load(kept(tmp_path, json.dumps(changed), emit(good)))
     assert good.trial in [row.trial for row in run.rows]
     assert len(run.rows) == 2 or run.troubles
-    assert len(frame(run.rows)) == len(run.rows)
+    assert len(results_frame(run.rows)) == len(run.rows)
     assert markdown(run.rows, run.missing)
 
 

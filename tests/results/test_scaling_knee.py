@@ -12,8 +12,8 @@ import tasks.bench
 from bench.statistics.confidence import Error
 from bench.sweep import Sweep
 from bench.trial import Trial, make
-from plots.figures.threads import draw, readings
-from plots.results_csv import frame
+from plots.figures.threads import draw, input_rows
+from plots.results_csv import results_frame
 from plots.tables.scaling import cells, remarks
 from results.rates import Rate
 from results.scaling import ScalingRow, knees
@@ -60,13 +60,13 @@ def test_rates_that_are_not_known_have_no_knee() -> None:
 
 
 def test_several_counts_are_drawn_and_one_is_not() -> None:
-    drawn = readings([*rows({4: 2200, 1: 580, 2: 1116}), *rows({2: 5}, cold=True)])
+    drawn = input_rows([*rows({4: 2200, 1: 580, 2: 1116}), *rows({2: 5}, cold=True)])
     assert {name: [one.trial.data_nthreads for one in some] for name, some in drawn.items()} == {
         "as it was": [1, 2, 4]
     }
     (axes,) = draw(drawn, "title", "footer").axes
     assert list(axes.get_xticks()) == [1, 2, 4]
-    assert readings(rows({4: 2200})) == {}
+    assert input_rows(rows({4: 2200})) == {}
 
 
 def test_one_count_has_no_knee_and_failed_points_none() -> None:
@@ -88,7 +88,7 @@ def test_rows_of_thread_counts_can_be_told_apart_everywhere() -> None:
     labels = ["input, 1 thread", "input, 2 threads", "input, 2 threads, cold"]
     assert [one.trial.label for one in found] == labels
     assert [cells(one)[0] for one in found] == labels
-    table = frame(found)
+    table = results_frame(found)
     assert table["network"].tolist() == ["input"] * 3
     columns = zip(table["data_nthreads"], table["cold"], strict=True)
     assert list(columns) == [(1, False), (2, False), (2, True)]

@@ -15,7 +15,7 @@ from launch.hosts import ROOT, this_machine
 from launch.job.monitor import Deadlines
 from launch.preflight.check import tcp_bandwidth
 from launch.transport.line import start_local
-from plots.results_csv import frame
+from plots.results_csv import results_frame
 from plots.tables.scaling import cells
 from results.scaling import mb_per_second, scaling
 from tasks.verify import verified
@@ -46,7 +46,7 @@ def test_every_byte_of_the_network_goes_each_way_in_each_step(tmp_path: Path) ->
     assert "MB/s each way a worker" in row.remark
     assert (row.device, row.host, row.worker) == (None, None, None)
     assert "images" not in "".join(cells(row))
-    assert frame([row])["images_per_second"].isna().all()
+    assert results_frame([row])["images_per_second"].isna().all()
 
 
 def test_a_store_without_servers_has_no_bandwidth() -> None:

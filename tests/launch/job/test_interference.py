@@ -19,8 +19,8 @@ from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import plan
 from launch.job.validity import judge
 from launch.remote.telemetry import Counters, processors, swapped
-from plots.page.panels import drawing
-from plots.summary import paragraph
+from plots.page.panels import panel_data
+from plots.summary import summary
 from plots.tables.scaling import markdown
 from results.record import emit, parse
 from results.run import load
@@ -170,8 +170,8 @@ def test_a_busy_loop_beside_a_job_is_told_in_its_record_and_in_the_summary(tmp_p
     assert end["at"] > begin["at"]
     assert parse(emit(record)) == record
     run = load(tmp_path)
-    assert f"{NoteKind.OTHER_PROGRAMS.headline}: tiny local x1" in paragraph(run)
+    assert f"{NoteKind.OTHER_PROGRAMS.headline}: tiny local x1" in summary(run)
     # Beside busy loops it may not become steady; it is marked either way.
     assert any(f"| {status} !" in markdown(run.rows) for status in ("ok", "unstable"))
     assert "other programs used " in markdown(run.rows)
-    assert drawing(run)["ringed"]
+    assert panel_data(run)["ringed"]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plots.figures.axes import decimals
-from plots.figures.labels import balanced
+from plots.figures.labels import balanced_lines
 from tests.support.pages.figures import panels, texts
 from tests.support.runs.records import record
 from tests.support.runs.scenes import point, published, run, three
@@ -56,14 +56,14 @@ def test_an_interval_that_leaves_the_axis_has_an_arrow_at_the_edge() -> None:
 
 def test_a_long_title_is_folded_into_lines_of_one_length() -> None:
     text = "one " * 25 + "more"
-    assert [len(line) for line in balanced(text, 100).splitlines()] == [51, 52]
-    assert balanced("short", 100) == "short"
+    assert [len(line) for line in balanced_lines(text, 100).splitlines()] == [51, 52]
+    assert balanced_lines("short", 100) == "short"
 
 
 @example("aa  ", 1)
 @given(st.text("ab ", max_size=90), st.integers(1, 40))
 def test_a_folded_title_has_no_more_lines_than_it_needs(text: str, width: int) -> None:
-    lines = balanced(text, width).splitlines()
+    lines = balanced_lines(text, width).splitlines()
     assert len(lines) <= len(wrap(text, width))
     assert all(len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")

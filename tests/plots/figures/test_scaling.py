@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from matplotlib.text import Text
 
 from plots.figures.axes import readable
-from plots.figures.caption import footer
+from plots.figures.caption import caption
 from plots.figures.labels import spread
-from plots.figures.model import crosses, lines, picture
+from plots.figures.model import failed_points, figure_model, lines
 from plots.figures.scaling import draw, save
 from results.record import Record
 from results.scaling import scaling
@@ -28,32 +28,32 @@ DIST: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4}
 
 def test_the_svg_of_three_points_is_as_kept(tmp_path: Path) -> None:
     study = run(three())
-    svg, _ = save(draw(study.rows, "study: how it scales", footer(study)), tmp_path)
+    svg, _ = save(draw(study.rows, "study: how it scales", caption(study)), tmp_path)
     assert_golden("three.svg", svg.read_text(encoding="utf-8"))
 
 
 def test_the_svg_of_the_published_table_is_as_kept(tmp_path: Path) -> None:
     study = run(published())
-    svg, _ = save(draw(study.rows, "study: how it scales", footer(study)), tmp_path)
+    svg, _ = save(draw(study.rows, "study: how it scales", caption(study)), tmp_path)
     assert_golden("published.svg", svg.read_text(encoding="utf-8"))
 
 
 def test_a_dashed_line_stands_between_the_last_point_on_one_host_and_the_next() -> None:
-    shown = picture(scaling(published()))
+    shown = figure_model(scaling(published()))
     assert shown.second_host == pytest.approx((16 * 32) ** 0.5)
     for axes in panels(published()):
         (border,) = [
             line for line in axes.lines if list(line.get_xdata()) == [shown.second_host] * 2
         ]
         assert border.get_linestyle() == "--"
-    assert picture(scaling(three())).second_host is None
+    assert figure_model(scaling(three())).second_host is None
 
 
 def test_a_point_without_a_number_is_a_cross_on_the_axis_in_its_networks_colour() -> None:
     hung = point(8, 50, status="hung", **DIST)
     lost = point(8, 50, status="lost", network="vgg", num_layers=16, **DIST)
     (line,) = lines(scaling([*three(), hung, lost]))
-    first, second = crosses(scaling([*three(), hung, lost]))
+    first, second = failed_points(scaling([*three(), hung, lost]))
     assert (first.colour == line.colour, second.colour == line.colour) == (True, False)
     for axes in panels([*three(), hung, lost]):
         marks = [one for one in axes.lines if one.get_marker() == "x"]
@@ -69,7 +69,7 @@ def test_a_point_without_a_number_is_a_cross_on_the_axis_in_its_networks_colour(
 
 
 def test_the_ideal_of_a_network_is_its_one_device_rate_times_devices() -> None:
-    (ideal,) = picture(scaling(three())).ideals
+    (ideal,) = figure_model(scaling(three())).ideals
     assert ideal.points == pytest.approx({1: 10, 2: 20, 4: 40})
     rate, speedup = panels(three())[:2]
     dotted = [one for one in rate.lines if one.get_linestyle() == ":" or one.is_dashed()]
@@ -84,14 +84,14 @@ def test_reading_alone_is_a_ceiling_that_grows_with_hosts() -> None:
         for n, rate in ((1, 20.0), (4, 45.0))
     ]
     two_hosts = point(8, 60, **DIST)
-    (ceiling,) = picture(scaling([*three(), two_hosts, *reading])).inputs
+    (ceiling,) = figure_model(scaling([*three(), two_hosts, *reading])).inputs
     assert ceiling.points == pytest.approx({1: 45, 2: 45, 4: 45, 8: 90})
     assert "input pipeline x hosts" in texts(panels([*three(), two_hosts, *reading])[0])
 
 
 def test_reading_images_of_another_size_is_no_ceiling() -> None:
     reading = point(1, 20, mode="test-io", data_train="d", image_shape=(3, 299, 299))
-    assert picture(scaling([*three(), reading])).inputs == ()
+    assert figure_model(scaling([*three(), reading])).inputs == ()
 
 
 def test_a_ceiling_far_above_is_told_and_leaves_the_axis_alone() -> None:
@@ -200,7 +200,7 @@ def test_another_run_is_drawn_behind_in_grey_under_its_name() -> None:
 
 def test_another_run_shows_the_networks_that_both_have() -> None:
     other = run(published(), "published")
-    shown = picture(scaling(three()), other)
+    shown = figure_model(scaling(three()), other)
     assert [line.end for line in shown.behind] == ["alexnet"]
 
 

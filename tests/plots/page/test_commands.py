@@ -10,7 +10,7 @@ from invoke.parser import Parser
 
 import fabfile as _fabfile
 from plots.markdown import document
-from plots.page.commands import command, title
+from plots.page.commands import rerun_command, rerun_title
 from plots.page.page import page
 from results.run import load
 from tasks.cluster import words_of
@@ -48,7 +48,7 @@ def replayed(*words: str, **fields: Any) -> list[str]:
         folder=DEMO,
         environment={"command": ["fab", "bench.sweep", *words]},
     )
-    found = shlex.split(command(run, run.rows[0]))
+    found = shlex.split(rerun_command(run, run.rows[0]))
     assert found[:3] == [".venv/bin/fab", "bench.sweep", "docs/runs/demo/sweep.toml"]
     return found[3:]
 
@@ -89,14 +89,14 @@ def test_of_options_for_some_points_those_of_the_point_are_kept() -> None:
 
 def test_of_a_run_that_kept_no_command_the_box_says_what_lacks(tmp_path: Path) -> None:
     run = run_of(record([[1, 2.0, 2.1]]), folder=DEMO)
-    assert title(run) == (
+    assert rerun_title(run) == (
         "All of the point, in the checkout, without the options that it was given then"
     )
     (tmp_path / "sweep.toml").touch()
     told = {"command": ["fab", "bench.sweep", "a b", "--repeats=1"]}
     run = run_of(record([[1, 2.0, 2.1]]), folder=tmp_path, environment=told)
-    assert title(run) == "All of the point, in the checkout; put this run's folder for RUN"
-    assert details(page(run))[0]["replay"]["title"] == title(run)
+    assert rerun_title(run) == "All of the point, in the checkout; put this run's folder for RUN"
+    assert details(page(run))[0]["replay"]["title"] == rerun_title(run)
     assert "- command: fab bench.sweep 'a b' --repeats=1" in document(run)
 
 
@@ -107,7 +107,7 @@ def test_the_command_of_a_point_measures_that_point_again(tmp_path: Path) -> Non
     done = fab("bench.sweep", sweep, "--run", f"{tmp_path}/run", *words)
     assert done.returncode == 0, done.stderr
     first = load(tmp_path / "run")
-    again = command(first, first.rows[1]).replace("RUN/", f"{tmp_path}/run/")
+    again = rerun_command(first, first.rows[1]).replace("RUN/", f"{tmp_path}/run/")
     name = again.rpartition(" ")[2]
     done = fab(*shlex.split(again.replace(f"--run {name}", f"--run {tmp_path}/{name}"))[1:])
     assert done.returncode == 0, done.stderr

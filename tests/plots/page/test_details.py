@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plots.page.commands import command, processes, title
-from plots.page.details import even, extremes, ranks, spread
-from plots.page.facts import facts, hosts
+from plots.page.commands import first_processes, rerun_command, rerun_title
+from plots.page.details import evenly_spaced, extremes, thin_ranks, thin_values
+from plots.page.facts import environment_facts, host_table
 from plots.page.page import page
 from results.run import Run, load
 from tests.support.pages.pages import pace, run_of
@@ -25,7 +25,7 @@ def test_the_least_and_the_greatest_are_always_kept(values: list[float], keep: i
     assert {min(values), max(values)} <= {values[place] for place in places}
     assert len(places) <= max(keep, 2)
     assert places == sorted(set(places))
-    sample = spread(values, keep)
+    sample = thin_values(values, keep)
     assert (sample[0], sample[-1]) == (min(values), max(values))
     assert len(sample) == min(keep, len(values))
 
@@ -33,7 +33,7 @@ def test_the_least_and_the_greatest_are_always_kept(values: list[float], keep: i
 @given(numbers, st.integers(4, 50))
 def test_the_slowest_and_the_fastest_rank_are_always_kept(own: list[float], keep: int) -> None:
     paces = [pace(number, 1.0, seconds) for number, seconds in enumerate(own)]
-    kept = [one.own_seconds for one in ranks(paces, keep)]
+    kept = [one.own_seconds for one in thin_ranks(paces, keep)]
     assert {min(own), max(own)} <= set(kept)
     assert len(kept) == min(keep, len(own))
 
@@ -51,13 +51,13 @@ def test_what_is_drawn_behind_is_said_to_be_from_elsewhere() -> None:
 
 
 def test_an_even_sample_has_both_ends() -> None:
-    assert even(101, 5) == [0, 25, 50, 75, 100]
-    assert even(3, 5) == [0, 1, 2]
+    assert evenly_spaced(101, 5) == [0, 25, 50, 75, 100]
+    assert evenly_spaced(3, 5) == [0, 1, 2]
 
 
 def test_facts_in_which_hosts_differ_stand_apart() -> None:
     gpus = [{"name": "A", "memory": 1}]
-    found = hosts(
+    found = host_table(
         {
             "hosts": {
                 "a": {"python": "3.11", "gpus": gpus, "cores": [0, 1, 2, 5]},
@@ -72,19 +72,21 @@ def test_facts_in_which_hosts_differ_stand_apart() -> None:
 
 
 def test_a_fact_that_one_host_lacks_is_a_difference() -> None:
-    found = hosts({"hosts": {"a": {"mxnet": "1.9.1"}, "b": {}, "c": {"mxnet": "1.9.1"}}})
+    found = host_table({"hosts": {"a": {"mxnet": "1.9.1"}, "b": {}, "c": {"mxnet": "1.9.1"}}})
     assert found is not None
     assert found.differing == (("mxnet", ("1.9.1", "", "1.9.1"), frozenset({""})),)
 
 
 def test_facts_are_told_whatever_they_are() -> None:
-    told = facts({"a": None, "b": True, "c": {"d": [1.5, "x"], "e": {}}, "f": [], "hosts": {}})
+    told = environment_facts(
+        {"a": None, "b": True, "c": {"d": [1.5, "x"], "e": {}}, "f": [], "hosts": {}}
+    )
     assert told == [("b", "yes"), ("c d", "1.5, x")]
 
 
 def test_processes_alike_are_shown_once() -> None:
     commands = {"worker-10": "c", "worker-2": "b", "server-0": "s", "worker-0": "a"}
-    shown = {process: (text, more) for process, text, more in processes(commands)}
+    shown = {process: (text, more) for process, text, more in first_processes(commands)}
     assert shown == {"worker-0": ("a", 2), "server-0": ("s", 0)}
 
 
@@ -92,11 +94,11 @@ def test_a_point_is_run_again_from_the_sweep_that_the_run_kept(tmp_path: Path) -
     folder = tmp_path / "a b"
     stored(folder, record([[1, 2.0, 2.1]], engine="fake"))
     run = load(folder)
-    assert command(run, run.rows[0]) == ""
-    assert "folder for RUN" not in title(run)
+    assert rerun_command(run, run.rows[0]) == ""
+    assert "folder for RUN" not in rerun_title(run)
     (folder / "sweep.toml").write_text("")
-    assert "; put this run's folder for RUN" in title(run)
-    assert command(run, run.rows[0]) == (
+    assert "; put this run's folder for RUN" in rerun_title(run)
+    assert rerun_command(run, run.rows[0]) == (
         ".venv/bin/fab bench.sweep RUN/sweep.toml --point 'alexnet local x1' --engine fake "
         "--run 'a b-again'"
     )
@@ -105,5 +107,5 @@ def test_a_point_is_run_again_from_the_sweep_that_the_run_kept(tmp_path: Path) -
 def test_a_sweep_in_the_checkout_is_named_from_there() -> None:
     demo = ROOT / "docs" / "runs" / "demo"
     run: Run = run_of(record([[1, 2.0, 2.1]]), folder=demo)
-    assert " docs/runs/demo/sweep.toml " in command(run, run.rows[0])
-    assert "folder for RUN" not in title(run)
+    assert " docs/runs/demo/sweep.toml " in rerun_command(run, run.rows[0])
+    assert "folder for RUN" not in rerun_title(run)

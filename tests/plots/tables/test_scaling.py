@@ -11,9 +11,9 @@ import pytest
 
 from plots.figures.model import drawable, lines
 from plots.figures.scaling import draw, save
-from plots.format import percent, significant
+from plots.format import format_percent, significant
 from plots.report import build
-from plots.results_csv import COLUMNS, frame
+from plots.results_csv import COLUMNS, results_frame
 from plots.tables.scaling import HEADER, cells, markdown, terminal
 from results.errors import StoreError
 from results.integrity.digest import FORMAT, report_format
@@ -64,7 +64,7 @@ def text_of(rows: list[ScalingRow], width: int = 140) -> str:
 
 
 def test_the_csv_has_the_columns_that_others_rely_on() -> None:
-    text = frame(small()).to_csv(index=False)
+    text = results_frame(small()).to_csv(index=False)
     assert text.splitlines()[0] == CONTRACT
     assert ",".join(COLUMNS) == CONTRACT
 
@@ -88,7 +88,9 @@ def test_the_csv_has_what_the_table_and_the_records_have() -> None:
         )
         for one in made
     ]
-    (told,) = csv.DictReader(io.StringIO(frame(scaling(made), commit="abc").to_csv(index=False)))
+    (told,) = csv.DictReader(
+        io.StringIO(results_frame(scaling(made), commit="abc").to_csv(index=False))
+    )
     expected = {
         "network": "resnet-152",
         "engine": "mxnet",
@@ -111,7 +113,7 @@ def test_the_csv_has_what_the_table_and_the_records_have() -> None:
 
 def test_efficiencies_have_their_intervals_in_the_csv() -> None:
     rows = small()
-    for row, told in zip(rows, frame(rows).to_dict("records"), strict=True):
+    for row, told in zip(rows, results_frame(rows).to_dict("records"), strict=True):
         for name in ("device", "host", "worker"):
             against = row.all_against.get(name)
             found = [told[f"efficiency_{name}{end}"] for end in ("", "_low", "_high")]
@@ -124,14 +126,14 @@ def test_efficiencies_have_their_intervals_in_the_csv() -> None:
 
 def test_reading_alone_has_one_name_in_table_and_csv() -> None:
     (row,) = scaling([record([[1, 2.0, 2.1]], mode="test-io", data_train="x", cold=True)])
-    (found,) = frame([row]).to_dict("records")
+    (found,) = results_frame([row]).to_dict("records")
     assert (found["network"], found["data_nthreads"], found["cold"]) == ("input", 4, True)
     assert found["kvstore"] == cells(row)[1] == "test-io"
 
 
 def test_what_moves_bytes_has_bytes_per_second_and_no_images() -> None:
     fields = {"mode": "bandwidth", "kvstore": "dist_sync"}
-    (found,) = frame(scaling([record([[1, 2.0, 2.0]], **fields)])).to_dict("records")
+    (found,) = results_frame(scaling([record([[1, 2.0, 2.0]], **fields)])).to_dict("records")
     assert found["bytes_per_second"] == 4.0
     assert found["images_per_second"] is None
 
@@ -139,10 +141,10 @@ def test_what_moves_bytes_has_bytes_per_second_and_no_images() -> None:
 def test_the_csv_says_why_a_cell_is_empty() -> None:
     failed = record([[1]], status="failed")
     two = [record([[1, 2.0]], devices=n, devices_per_host=4) for n in (2, 4)]
-    found = frame(scaling([failed, *two])).to_dict("records")
+    found = results_frame(scaling([failed, *two])).to_dict("records")
     assert [one["notes"] for one in found] == ["", "baseline-failed", "baseline-failed"]
     chosen = against_chosen(scaling(two), choice("local x2"))
-    found = frame(chosen).to_dict("records")
+    found = results_frame(chosen).to_dict("records")
     assert [(one["baseline"], one["speedup_baseline"]) for one in found] == [
         ("local x2", 1.0),
         ("local x2", 2.0),
@@ -150,7 +152,7 @@ def test_the_csv_says_why_a_cell_is_empty() -> None:
 
 
 def test_the_csv_has_a_row_for_each_point() -> None:
-    text = frame(small()).to_csv(index=False)
+    text = results_frame(small()).to_csv(index=False)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 5
     last = rows[3]
@@ -244,9 +246,9 @@ def test_a_report_has_its_files(tmp_path: Path) -> None:
 def test_a_rehearsal_says_so_everywhere() -> None:
     rows = scaling([record([[1, 2.0, 2.0]], engine="fake")])
     assert "REHEARSAL" in markdown(rows)
-    from plots.figures.caption import footer  # noqa: PLC0415
+    from plots.figures.caption import caption  # noqa: PLC0415
 
-    assert "REHEARSAL" in footer(Run(folder=Path(), rows=rows, environment={}))
+    assert "REHEARSAL" in caption(Run(folder=Path(), rows=rows, environment={}))
 
 
 def test_a_run_without_records_is_refused(tmp_path: Path) -> None:
@@ -269,7 +271,7 @@ def test_the_committed_run_gives_the_committed_table() -> None:
     kept = (folder / "report" / "results.csv").read_text()
     if report_format(folder, None) != FORMAT:
         pytest.skip("its report is of another format")
-    assert frame(run.rows, commit=run.commit).to_csv(index=False) == kept
+    assert results_frame(run.rows, commit=run.commit).to_csv(index=False) == kept
     assert not any(row.emulated for row in run.rows)
 
 
@@ -323,19 +325,19 @@ def test_an_interval_wider_than_its_value_is_no_result_in_the_table() -> None:
     assert "| unknown |" in text.replace("  ", "")
     assert "100 % (unsure)" in text
     assert "unsure, unknown: too few windows" in text
-    assert percent(Ratio(value=0.96, low=0.01, high=90)) == "96 % (unsure)"
-    assert percent(Ratio(value=0.96, low=0.5, high=1.9)) == "96 % [50, 190]"
+    assert format_percent(Ratio(value=0.96, low=0.01, high=90)) == "96 % (unsure)"
+    assert format_percent(Ratio(value=0.96, low=0.5, high=1.9)) == "96 % [50, 190]"
 
 
 def test_an_interval_with_unequal_sides_is_told_by_both_ends() -> None:
-    assert percent(Ratio(value=0.86, low=0.47, high=1.56)) == "86 % [47, 156]"
-    assert percent(Ratio(value=0.9, low=0.87, high=0.93)) == "90 ± 3 %"
-    assert percent(Ratio(value=0.9, low=0.8, high=1.0)) == "90 ± 10 %"
-    assert percent(Ratio(value=0.9, low=0.8, high=1.02)) == "90 % [80, 102]"
-    assert percent(Ratio(value=0.529, low=0.5221, high=0.5361)) == "53 ± 0.7 %"
-    assert percent(Ratio(value=0.529, low=0.5281, high=0.5361)) == "53 % [52.8, 53.6]"
-    assert percent(Ratio(value=1, low=1, high=1)) == "100 %"
-    assert percent(Ratio(value=1, low=None, high=None)) == "100 %"
+    assert format_percent(Ratio(value=0.86, low=0.47, high=1.56)) == "86 % [47, 156]"
+    assert format_percent(Ratio(value=0.9, low=0.87, high=0.93)) == "90 ± 3 %"
+    assert format_percent(Ratio(value=0.9, low=0.8, high=1.0)) == "90 ± 10 %"
+    assert format_percent(Ratio(value=0.9, low=0.8, high=1.02)) == "90 % [80, 102]"
+    assert format_percent(Ratio(value=0.529, low=0.5221, high=0.5361)) == "53 ± 0.7 %"
+    assert format_percent(Ratio(value=0.529, low=0.5281, high=0.5361)) == "53 % [52.8, 53.6]"
+    assert format_percent(Ratio(value=1, low=1, high=1)) == "100 %"
+    assert format_percent(Ratio(value=1, low=None, high=None)) == "100 %"
 
 
 def test_without_a_number_on_one_device_the_table_says_why_it_has_no_speedup() -> None:

@@ -8,8 +8,8 @@ import pytest
 from bench.notes import Note, NoteKind
 from plots.figures import scaling as figure
 from plots.page.page import page
-from plots.page.panels import drawing
-from plots.summary import paragraph
+from plots.page.panels import panel_data
+from plots.summary import summary
 from plots.tables.scaling import MARK, cells, markdown
 from results.record import Record
 from results.run import Run
@@ -30,23 +30,23 @@ def repeats(devices: int, *notes: Note, **fields: str) -> list[Record]:
 
 def test_three_tight_repeats_beside_other_programs_are_not_headed_as_good() -> None:
     study = run([*repeats(1, OTHERS, THROTTLED), *repeats(2)])
-    text = paragraph(study)
+    text = summary(study)
     assert NONE not in text
     assert "To doubt: other programs used the processors meanwhile: alexnet local x1; " in text
     assert "processors were slowed for heat: alexnet local x1" in text
-    assert NONE in paragraph(run([*repeats(1), *repeats(2)]))
+    assert NONE in summary(run([*repeats(1), *repeats(2)]))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in NoteKind if kind.headline])
 def test_each_kind_with_a_headline_is_in_summary_table_figure_and_page(kind: NoteKind) -> None:
     note = Note(kind, {"text": "so it was"}, HOST)
     study = run([*repeats(1, note), *repeats(2)])
-    assert kind.headline in paragraph(study)
+    assert kind.headline in summary(study)
     first, second = study.rows
     assert cells(first)[-1] == f"{first.status} {MARK}"
     assert cells(second)[-1] == "ok"
     assert f"- {MARK} read what is said" in markdown(study.rows)
-    one, other = drawing(study)["lines"][0]["points"]
+    one, other = panel_data(study)["lines"][0]["points"]
     assert (one["marks"], other["marks"]) == ([kind.headline], [])
     assert "Points ringed in red" in page(study)
 
@@ -62,7 +62,7 @@ def test_points_with_caveats_are_ringed_in_figures() -> None:
 
 def test_a_repeat_that_failed_is_counted_in_the_summary() -> None:
     failed = dataclasses.replace(repeats(2)[2], status="failed", message="broken", ranks=())
-    text = paragraph(run([*repeats(1), *repeats(2)[:2], failed]))
+    text = summary(run([*repeats(1), *repeats(2)[:2], failed]))
     assert "a number for 1 of 2 points: alexnet local x2 (failed in 1 of 3 repeats)" in text
 
 
@@ -74,13 +74,13 @@ def test_more_than_a_third_of_the_windows_dropped_is_in_the_summary() -> None:
     (row,) = scaling([dataclasses.replace(one, ranks=ranks)])
     assert {*row.marks} & {NoteKind.MANY_WINDOWS_DROPPED, NoteKind.NOT_STEADY}
     study = run([dataclasses.replace(one, ranks=ranks)])
-    assert f"To doubt: {row.marks[0].headline}: alexnet local x1" in paragraph(study)
+    assert f"To doubt: {row.marks[0].headline}: alexnet local x1" in summary(study)
 
 
 def test_a_message_of_an_older_record_is_in_the_summary() -> None:
     said = "vm: other programs used 1.0 of its 2 cores while this was measured"
     old = [dataclasses.replace(one, message=said, schema=2) for one in repeats(1)]
-    text = paragraph(run(old))
+    text = summary(run(old))
     assert f"remarks of an older version: {said}" in text
     assert NONE not in text
 

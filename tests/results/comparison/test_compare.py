@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.notes import Note, NoteKind
-from plots.tables.comparison import COLUMNS, markdown, remarks, summary, table
+from plots.tables.comparison import COLUMNS, markdown, remarks, table, verdict_counts
 from results.comparison.compare import Change, Comparison, blind, compare, like, worse
 from results.comparison.references import reference
 from results.errors import StoreError
@@ -90,7 +90,7 @@ def test_a_change_beyond_doubt_has_its_verdict() -> None:
     a = run("a", *quiet(), *quiet(devices=2))
     b = run("b", *quiet(1.05), *quiet(0.95, devices=2))
     assert verdicts(compare(a, b)) == ["regressed", "improved"]
-    assert summary(compare(a, b)) == "2 points: 1 regressed, 1 improved"
+    assert verdict_counts(compare(a, b)) == "2 points: 1 regressed, 1 improved"
 
 
 def test_an_undecided_point_says_which_change_could_have_been_seen() -> None:

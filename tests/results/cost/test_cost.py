@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from plots.results_csv import COLUMNS, frame
-from plots.tables.scaling import columns, cost_remarks, header, markdown, show
+from plots.results_csv import COLUMNS, results_frame
+from plots.tables.scaling import cost_columns, cost_remarks, header, markdown, show
 from results.cost.cost import NO_COSTS, Costs, costs
 from results.cost.prices import Prices
 from results.record import Record, emit, parse
@@ -99,7 +99,7 @@ def test_each_way_not_to_know_joules_has_its_reason(machines: Any, why: str) -> 
             one["machine"] = host
     rows, found = of(point(hosts=("a", "b"), machines=machines))
     assert found.of(rows[0]).why == {"J": why}
-    assert (found.units, columns(found)) == ((), ())
+    assert (found.units, cost_columns(found)) == ((), ())
 
 
 def test_points_on_gpus_need_the_joules_of_gpus() -> None:
@@ -137,11 +137,11 @@ def test_money_is_what_all_hosts_of_the_point_cost(tmp_path: Path) -> None:
 def test_columns_stand_only_where_a_point_knows_a_value(tmp_path: Path) -> None:
     one = [point(), point(devices=2, status="failed")]
     rows, nothing = of(*one)
-    assert tuple(frame(rows, nothing).columns) == COLUMNS
+    assert tuple(results_frame(rows, nothing).columns) == COLUMNS
     assert header(nothing) == header(NO_COSTS)
     prices = priced(tmp_path, "[[price]]\nhost='h'\nper_hour=2\ncurrency='USD'")
     rows, found = of(point(400.0), point(kvstore="dist_sync", hosts=("x",)), one[1], prices=prices)
-    table = list(csv.DictReader(io.StringIO(frame(rows, found).to_csv(index=False))))
+    table = list(csv.DictReader(io.StringIO(results_frame(rows, found).to_csv(index=False))))
     assert tuple(table[0])[-3:] == ("images_per_joule", "images_per_USD", "cost_reason")
     told = [tuple(line.values())[-3:] for line in table]
     assert float(told[0][0]) == pytest.approx(0.2)

@@ -13,7 +13,7 @@ from invoke.exceptions import Exit
 
 import fabfile as _fabfile
 from bench.notes import NoteKind
-from plots.summary import paragraph
+from plots.summary import summary
 from plots.tables.comparison import remarks
 from plots.tables.scaling import markdown
 from results.comparison.compare import compare
@@ -304,7 +304,7 @@ def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(
     text = "\n".join(SPEED.format(20 * n, speed) for n, speed in enumerate(speeds, 1))
     bring(log(tmp_path, f"{text}\nEpoch[0] Time cost=120.5"), tmp_path / "r", **ASKED)
     assert ". To doubt: imported speeds that the log's own times contradict: resnet-50" in (
-        paragraph(load(tmp_path / "r"))
+        summary(load(tmp_path / "r"))
     )
     (row,) = load(tmp_path / "r").rows
     assert standing(row).startswith("imported, doubtful")
