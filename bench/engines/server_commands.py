@@ -71,7 +71,7 @@ def _classes(registered: Mapping[str, type]) -> dict[tuple[str, str], type]:
         Epochs,
         Schedule,
     )
-    from bench.training.worker import Sgd  # noqa: PLC0415
+    from bench.training.sgd import Sgd  # noqa: PLC0415
 
     known = [Sgd, Schedule, Epochs, *(registered[name] for name in OPTIMIZERS)]
     return {(one.__module__, one.__name__): one for one in known}

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from mxnet.ndarray import sgd_mom_update
-from mxnet.optimizer import SGD
 
 from bench.data import loader
 from bench.data.partition import portion
@@ -23,6 +21,7 @@ from bench.training.kvstore import open_kvstore
 from bench.training.mxnet_shim import mx
 from bench.training.optimizer import Schedule, constant
 from bench.training.options import Options
+from bench.training.sgd import Sgd
 from bench.training.validation import Accuracy
 
 
@@ -188,31 +187,6 @@ def epoch_steps(options: Options, whole: int, workers: int) -> int:
     """
     share = epoch_images(options, workers) // workers
     return max(1, -(-share * workers // whole))
-
-
-class Sgd(SGD):  # type: ignore[misc]
-    """MXNet's SGD but for its kernel: the one that takes several arrays at once is slow on CPU."""
-
-    def _update_impl(
-        self, indices: Any, weights: Any, grads: Any, states: Any, multi_precision: bool = False
-    ) -> None:
-        plain = isinstance(weights, list | tuple) and self.momentum and not multi_precision
-        if not plain or weights[0].context.device_type != "cpu":
-            super()._update_impl(indices, weights, grads, states, multi_precision)
-            return
-        self._update_count(indices)
-        rates, decays = self._get_lrs(indices), self._get_wds(indices)
-        for weight, grad, state, lr, wd in zip(weights, grads, states, rates, decays, strict=True):
-            sgd_mom_update(
-                weight,
-                grad,
-                state,
-                out=weight,
-                lr=lr,
-                wd=wd,
-                momentum=self.momentum,
-                rescale_grad=self.rescale_grad,
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

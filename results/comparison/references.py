@@ -13,7 +13,7 @@ from results.repeat import measured
 from results.run import Run
 from results.scaling import rows_of
 
-FOLDER = Path(__file__).parent / "reference"
+FOLDER = Path(__file__).parent.parent / "reference"
 
 
 @dataclass(frozen=True, kw_only=True)
