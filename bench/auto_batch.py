@@ -30,7 +30,7 @@ from bench.errors import SmallShareError, SpecError
 from bench.kvstores import is_distributed
 from bench.training.memory import oom_kills, told
 from bench.training.options import MOST_BATCH, Options, empty, parse
-from im2rec_tools.terminal import echo, echo_error, guard
+from im2rec_tools.terminal import echo, echo_error, install_filter
 
 _SECONDS = 600.0
 _LIBC = ctypes.CDLL(None)
@@ -383,7 +383,7 @@ def main() -> None:
     """Prints the largest batch a device; exits 2 where none fits or the options are wrong."""
     taker = empty("auto_batch", "Finds the largest batch a device; takes train_imagenet's options.")
     taker.add_argument("--workers", type=int, default=1, help="that share a machine's memory")
-    guard()
+    install_filter()
     try:
         typed, argv = taker.parse_known_args(sys.argv[1:])
         data = () if any(word.startswith("--data-train") for word in argv) else ("--benchmark=1",)

@@ -15,7 +15,7 @@ if not __package__:
 
 from bench.errors import SpecError, is_whole, quoted
 from bench.training.options import empty, parse
-from im2rec_tools.terminal import echo, echo_error, guard
+from im2rec_tools.terminal import echo, echo_error, install_filter
 
 _READ = ("rgb_mean", "rgb_std", "image_shape", "data_nthreads", "gpus")
 
@@ -100,7 +100,7 @@ def _value(any_one: Any, sums: dict[int, Any], k: int) -> float:
 
 def main() -> None:
     """Prints a line a metric; exits 2 where the options, the model or the data are wrong."""
-    guard()
+    install_filter()
     try:
         found = score(sys.argv[1:])
     except (SpecError, ValueError, FloatingPointError) as error:

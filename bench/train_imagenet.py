@@ -30,7 +30,7 @@ from bench.statistics.stopping_rule import alike, precision_of
 from bench.training.memory import advice, ran_out
 from bench.training.options import Options, parse
 from bench.training.startup import announce, prepare
-from im2rec_tools.terminal import echo, echo_error, guard
+from im2rec_tools.terminal import echo, echo_error, install_filter
 
 if TYPE_CHECKING:
     from bench.training.loop import Summary
@@ -138,7 +138,7 @@ def _explain(error: Exception, options: Options) -> NoReturn:
 
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
     """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
-    guard()
+    install_filter()
     try:
         options = read(sys.argv[1:])
         if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():

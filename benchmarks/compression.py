@@ -20,9 +20,9 @@ from bench.events import Event
 from bench.networks.catalog import named
 from bench.trial import Trial, make
 from benchmarks.jobs import records, running
-from im2rec_tools.commands.prepare import Wanted, prepare, shards_root
+from im2rec_tools.commands.prepare import PrepareOptions, prepare, shards_root
 from im2rec_tools.commands.sample import sample
-from im2rec_tools.commands.split import Split
+from im2rec_tools.commands.split import SplitOptions
 from im2rec_tools.formats.recipe import Recipe
 from launch.hosts import ROOT
 from results.record import Record
@@ -85,7 +85,9 @@ def photographs() -> Iterator[Path]:
     """Shards of the sample for a while: 24 photographs of each class to train on, 6 to validate."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "s"
-        wanted = Wanted(split=Split(images=6), train_shards=2, recipe=Recipe(short_edge=256))
+        wanted = PrepareOptions(
+            split=SplitOptions(images=6), train_shards=2, recipe=Recipe(short_edge=256)
+        )
         for _ in (*sample(root, images_per_class=30), *prepare(root, wanted)):
             pass
         yield shards_root(root)

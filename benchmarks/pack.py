@@ -24,7 +24,7 @@ from tabulate import tabulate
 from im2rec_tools.commands.list import COMMAND as LIST
 from im2rec_tools.commands.sample import sample
 from im2rec_tools.formats import lists
-from im2rec_tools.formats.images import decoded, encoded, resized, size_of
+from im2rec_tools.formats.images import decode, encode_pixels, resize, size_of
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.recordio import records, unpack
 from im2rec_tools.packing.verify import verify
@@ -110,12 +110,12 @@ def steps(files: list[Path], recipe: Recipe, out: Path) -> dict[str, float]:
             clock = [time.perf_counter()]
             data = file.read_bytes()
             clock.append(time.perf_counter())
-            pixels = decoded(data, recipe)
+            pixels = decode(data, recipe)
             clock.append(time.perf_counter())
             height, width, *_ = simplejpeg.decode_jpeg_header(data)
-            small = resized(pixels, size_of(height, width, recipe), recipe)
+            small = resize(pixels, size_of(height, width, recipe), recipe)
             clock.append(time.perf_counter())
-            jpeg = encoded(small, recipe)
+            jpeg = encode_pixels(small, recipe)
             clock.append(time.perf_counter())
             target.write(jpeg)
             clock.append(time.perf_counter())

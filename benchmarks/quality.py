@@ -16,7 +16,7 @@ from skimage.metrics import structural_similarity
 from tabulate import tabulate
 
 from im2rec_tools.commands.sample import sample
-from im2rec_tools.formats.images import decoded, resized, size_of
+from im2rec_tools.formats.images import decode, resize, size_of
 from im2rec_tools.formats.recipe import Recipe
 
 
@@ -27,7 +27,7 @@ def similarities(data: bytes, recipe: Recipe) -> tuple[float, float] | None:
         return None
     height, width = whole.shape[:2]
     size = size_of(height, width, recipe)
-    ours = resized(decoded(data, recipe), size, recipe)
+    ours = resize(decode(data, recipe), size, recipe)
     best = cv2.resize(whole, size, interpolation=cv2.INTER_AREA)
     theirs = cv2.resize(whole, size)
     ssim: Any = structural_similarity

@@ -7,7 +7,7 @@ if not __package__:
     print("run `python -m im2rec_tools NAME ...` in this checkout", file=sys.stderr)
     raise SystemExit(2)
 
-from im2rec_tools.cli import load, run
+from im2rec_tools.cli import load, run_command
 from im2rec_tools.commands import NAMES
 from im2rec_tools.terminal import echo
 from im2rec_tools.words import quoted
@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
             err=True,
         )
         return 2
-    return run(load(name), argv[1:])
+    return run_command(load(name), argv[1:])
 
 
 if __name__ == "__main__":

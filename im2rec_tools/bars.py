@@ -32,7 +32,7 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
         self._said: dict[str, float] = {}
         self._begun: set[str] = set()
-        self._paces: dict[str, Pace] = {}
+        self._paces: dict[str, RemainingTime] = {}
 
     def __enter__(self) -> "Bars":
         self._progress.start()
@@ -63,7 +63,7 @@ class Bars:
 
     def follow(self, progress: Progress) -> None:
         """Moves the bar of a step and notes its images per second, what is left and what is bad."""
-        pace = self._paces.setdefault(progress.step, Pace(progress.done))
+        pace = self._paces.setdefault(progress.step, RemainingTime(progress.done))
         self.show(progress.step, progress.done, progress.total, pace.note(progress))
 
     def _plain(self, name: str, line: str, done: int, total: int) -> None:
@@ -91,7 +91,7 @@ class Bars:
             echo(text)
 
 
-class Pace:
+class RemainingTime:
     """Images per second of a step since it began, and how long the rest will take at that."""
 
     def __init__(self, first: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from im2rec_tools.errors import DataError
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.signals import exit_code, interruptible
-from im2rec_tools.terminal import echo, echo_error, guard
+from im2rec_tools.terminal import echo, echo_error, install_filter
 from im2rec_tools.words import quoted
 
 Parse = Callable[[str, str], Any]
@@ -37,7 +37,7 @@ class Option:
         return self.name.replace("-", "_")
 
     @property
-    def told(self) -> str:
+    def help_text(self) -> str:
         """The help, with the default where there is one."""
         return f"{self.help} [{self.default}]" if self.default else self.help
 
@@ -71,17 +71,17 @@ class Command:
         )
 
 
-def follow(make: Callable[[], Plan], *, dry_run: bool) -> None:
+def run_plan(make: Callable[[], Plan], *, dry_run: bool) -> None:
     """Does a plan, or says what it would do; what the system refuses is a DataError too."""
     try:
-        _follow(make(), dry_run)
+        _execute(make(), dry_run)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise DataError(f"{error.filename or 'a file'}: {error.strerror or error}") from error
 
 
-def _follow(plan: Plan, dry_run: bool) -> None:
+def _execute(plan: Plan, dry_run: bool) -> None:
     if dry_run:
         echo(*plan.says)
         return
@@ -101,7 +101,7 @@ def load(name: str) -> Command:
     return command
 
 
-def run(command: Command, argv: Sequence[str]) -> int:
+def run_command(command: Command, argv: Sequence[str]) -> int:
     """Runs a command as a program; the exit code is 0, 2 for bad input, 128 + n for signal n."""
     parser = argparse.ArgumentParser(
         prog=f"python -m im2rec_tools {command.name}",
@@ -114,15 +114,15 @@ def run(command: Command, argv: Sequence[str]) -> int:
         elif option.flag:
             parser.add_argument(f"--{option.name}", action="store_true", help=option.help)
         else:
-            parser.add_argument(f"--{option.name}", default=option.default, help=option.told)
+            parser.add_argument(f"--{option.name}", default=option.default, help=option.help_text)
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
     given = vars(parser.parse_args(argv))
-    return ended(lambda: follow(lambda: command.planned(given), dry_run=given["dry_run"]))
+    return run_program(lambda: run_plan(lambda: command.planned(given), dry_run=given["dry_run"]))
 
 
-def ended(work: Callable[[], None]) -> int:
+def run_program(work: Callable[[], None]) -> int:
     """Does the work of a program; says in a line what a person has to mend."""
-    guard()
+    install_filter()
     if sys.stdout is None:
         echo("error: standard output is closed: expected a place to print to", err=True)
         return 2
@@ -142,7 +142,7 @@ def ended(work: Callable[[], None]) -> int:
     return 0
 
 
-def whole(least: int, most: int = 2**53) -> Parse:
+def integer(least: int, most: int = 2**53) -> Parse:
     """A whole number from least to most."""
 
     def parse(called: str, text: str) -> int:
@@ -184,7 +184,7 @@ def path_or_none(called: str, text: str) -> Path | None:
     return path(called, text) if text else None
 
 
-def percent(called: str, text: str) -> float:
+def percentage(called: str, text: str) -> float:
     """A share from 0 to 1, typed in percent."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%?", text)
     if not match or float(match[1]) > 100:
@@ -192,7 +192,7 @@ def percent(called: str, text: str) -> float:
     return float(match[1]) / 100
 
 
-def one_of(*words: str) -> Parse:
+def choice(*words: str) -> Parse:
     """One of these words."""
 
     def parse(called: str, text: str) -> str:

@@ -7,14 +7,14 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from im2rec_tools.terminal import one_line, printable, raw
+from im2rec_tools.terminal import one_line, printable, unfiltered
 
 
 class Screen(Console):
     """Rich's console, whose own escape sequences are the only ones that it prints."""
 
     def __init__(self, *, err: bool = False, **settings: Any) -> None:
-        super().__init__(**{"file": raw(err), "stderr": err, **settings})
+        super().__init__(**{"file": unfiltered(err), "stderr": err, **settings})
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

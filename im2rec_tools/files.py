@@ -65,7 +65,7 @@ def _flush_disk(folder: Path) -> None:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, that takes its name when the block ends well and vanishes otherwise.
 
     It is on disk then. A device or a pipe, such as /dev/stdout, is written to and not replaced.
@@ -87,7 +87,7 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path) -> Iterator[Path]:
     """An empty folder, that takes the name `path` when the block ends well and vanishes otherwise.
 
     It is on disk then, with all that is in it.
@@ -118,14 +118,14 @@ def copy(source: Path, target: Path) -> None:
         flush(file)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Writes a text file whole."""
-    with whole(path) as file:
+    with atomic_file(path) as file:
         file.write(text.encode(errors="backslashreplace"))
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def lock(folder: Path) -> Iterator[None]:
     """Keeps other runs out of a folder; DataError where one works there already.
 
     A folder that was not there is made, and goes again where nothing came into it.
@@ -148,7 +148,7 @@ def held(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def existing(path: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """The nearest folder above a path that is there."""
     absolute = path.absolute()
     return next(folder for folder in (absolute, *absolute.parents) if folder.is_dir())
@@ -156,14 +156,15 @@ def existing(path: Path) -> Path:
 
 def check_space(folder: Path, needed: int, instead: str) -> None:
     """Raises DataError where a folder's disk has less free space than `needed` bytes."""
-    free = shutil.disk_usage(existing(folder)).free
+    free = shutil.disk_usage(nearest_existing(folder)).free
     if free < needed:
         raise DataError(
-            f"{folder}: needs about {size(needed)}, its disk has {size(free)} free; {instead}"
+            f"{folder}: needs about {format_size(needed)}, its disk has {format_size(free)} free; "
+            f"{instead}"
         )
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Bytes with a unit, in steps of a thousand."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if count < 1000:
@@ -175,6 +176,6 @@ def size(count: float) -> str:
 _ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
 
 
-def row(*cells: object) -> str:
+def tsv_line(*cells: object) -> str:
     """A line of a .tsv; tabs and line ends in a cell are escaped."""
     return "\t".join(str(cell).translate(_ESCAPES) for cell in cells) + "\n"

@@ -15,15 +15,15 @@ if not __package__:
     print("run `python -m im2rec_tools.im2rec ...` in this checkout", file=sys.stderr)
     raise SystemExit(2)
 
-from im2rec_tools.cli import ended, follow, percent
-from im2rec_tools.commands.pack import checked, pack_lists
+from im2rec_tools.cli import percentage, run_plan, run_program
+from im2rec_tools.commands.pack import count_listed, pack_lists
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import whole
+from im2rec_tools.files import atomic_file
 from im2rec_tools.formats import lists as listing
 from im2rec_tools.formats.lists import Images
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.tree import walk
-from im2rec_tools.packing.packer import Work
+from im2rec_tools.packing.packer import PackJob
 from im2rec_tools.progress import Plan, Update
 from im2rec_tools.terminal import echo
 
@@ -36,7 +36,7 @@ _COLORS: dict[int, Literal["color", "grey", "unchanged"]] = {
 }
 
 
-def plain(argv: Sequence[str]) -> list[str]:
+def without_switch_values(argv: Sequence[str]) -> list[str]:
     """The arguments without the True or False that older releases want after a switch."""
     found: list[str] = []
     for word in argv:
@@ -92,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _checked(given: argparse.Namespace) -> None:
+def _check_options(given: argparse.Namespace) -> None:
     longest = _LONGEST_EDGE if given.encoding == ".jpg" else 2**31 - 1
     for name, least, most in (
         ("chunks", 1, 10**6),
@@ -109,7 +109,7 @@ def _checked(given: argparse.Namespace) -> None:
         raise DataError("--train-ratio and --test-ratio: expected 1 or less together")
 
 
-def _labelled(root: Path, given: argparse.Namespace) -> Images:
+def _labeled_images(root: Path, given: argparse.Namespace) -> Images:
     images = Images()
     endings = [end.lower() for end in given.exts]
     for label, (name, files) in enumerate(walk(root, endings)):
@@ -123,17 +123,17 @@ def _labelled(root: Path, given: argparse.Namespace) -> Images:
 
 
 def _write_list(path: Path, images: Images, indices: Sequence[int]) -> None:
-    with whole(path) as file:
+    with atomic_file(path) as file:
         for index in indices:
             file.write(f"{listing.emit(images.entry(index))}\n".encode())
 
 
 def _make_lists(prefix: Path, root: Path, given: argparse.Namespace) -> Iterator[Update]:
     """Lists whose lengths are upstream's: the last is short where they do not come out even."""
-    images = _labelled(root, given)
+    images = _labeled_images(root, given)
     if not len(images):
         raise DataError(f"{root}: expected images ({' '.join(given.exts)}), found none")
-    indices = listing.order(len(images)) if given.shuffle else range(len(images))
+    indices = listing.shuffled_order(len(images)) if given.shuffle else range(len(images))
     size = -(-len(images) // given.chunks)
     test = int(size * given.test_ratio)
     train = test + int(size * given.train_ratio)
@@ -175,7 +175,7 @@ def _recipe(given: argparse.Namespace) -> Recipe:
 
 
 def _plan(given: argparse.Namespace) -> Plan:
-    _checked(given)
+    _check_options(given)
     prefix, root = Path(given.prefix).absolute(), Path(given.root).absolute()
     if not root.is_dir():
         raise DataError(f"{root}: no such folder; expected one of images")
@@ -187,31 +187,31 @@ def _plan(given: argparse.Namespace) -> Plan:
     lists = [path for path in _lists(prefix) if any(True for _ in listing.read(path))]
     if not lists:
         raise DataError(f"{prefix}: expected lists with this prefix, found none; make them: --list")
-    work = Work(
+    work = PackJob(
         lists=lists,
         source=root,
         folder=lists[0].parent,
         recipe=_recipe(given),
         processes=min(given.num_thread, os.cpu_count() or 1),
     )
-    allowed = percent("--max-bad", given.max_bad)
+    allowed = percentage("--max-bad", given.max_bad)
     return Plan(
-        says=_says(lists),
+        says=_plan_lines(lists),
         work=lambda: pack_lists(work, allowed),
     )
 
 
-def _says(lists: Sequence[Path]) -> Iterator[str]:
+def _plan_lines(lists: Sequence[Path]) -> Iterator[str]:
     for path in lists:
-        count, notes = checked(path)
+        count, notes = count_listed(path)
         yield from notes
         yield f"would pack {count} images of {path} into {path.with_suffix('.rec')}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the stand-in; exit codes as those of every command."""
-    given = parser().parse_args(plain(sys.argv[1:] if argv is None else argv))
-    return ended(lambda: follow(lambda: _plan(given), dry_run=given.dry_run))
+    given = parser().parse_args(without_switch_values(sys.argv[1:] if argv is None else argv))
+    return run_program(lambda: run_plan(lambda: _plan(given), dry_run=given.dry_run))
 
 
 if __name__ == "__main__":

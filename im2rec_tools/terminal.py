@@ -33,20 +33,20 @@ def echo(*lines: object, err: bool = False) -> None:
     print("".join(f"{printable(line)}\n" for line in lines), end="", file=_stream(err), flush=True)
 
 
-def short(text: str) -> str:
+def shorten(text: str) -> str:
     """A line of an error, of which a word or a line of thousands of letters is cut."""
     text = _LONG_WORD.sub(lambda found: f"{found[0][:200]}...{found[0][-60:]}", text)
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
 
 
-def said(error: Exception) -> str:
+def error_lines(error: Exception) -> str:
     """What an error says, in one line, or in its `lines` if it has several, the rest indented."""
-    return "\n  ".join(short(printable(line)) for line in getattr(error, "lines", [error]))
+    return "\n  ".join(shorten(printable(line)) for line in getattr(error, "lines", [error]))
 
 
 def echo_error(error: Exception) -> None:
     """Print an error to standard error."""
-    echo(*f"error: {said(error)}".split("\n"), err=True)
+    echo(*f"error: {error_lines(error)}".split("\n"), err=True)
 
 
 class Filter:
@@ -70,7 +70,7 @@ class Filter:
         return getattr(self.stream, name)
 
 
-def guard() -> None:
+def install_filter() -> None:
     """Filter what this program prints from now on."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -81,7 +81,7 @@ def guard() -> None:
         setattr(sys, name, Filter(stream))
 
 
-def raw(err: bool) -> TextIO:
+def unfiltered(err: bool) -> TextIO:
     """Standard output or error without the filter, for what composes escape sequences itself."""
     stream = _stream(err)
     stream = getattr(stream, "rich_proxied_file", stream)  # while a live display redirects it

@@ -11,8 +11,8 @@ from typing import Any
 from bench.data.partition import FILE, Share, manifest, text
 from bench.data.shards import count_images
 from bench.trial import Trial
-from im2rec_tools.commands.shard import share
-from im2rec_tools.formats.tree import recs
+from im2rec_tools.commands.shard import worker_shards
+from im2rec_tools.formats.tree import record_files
 from launch.hosts import ROOT, Host
 from launch.push import Moved, Piece, contents, differences, push, side_by_side, strangers
 from launch.remote.errors import LaunchError, PreflightError
@@ -162,7 +162,7 @@ def _files(recs: Sequence[Path], source: Path) -> list[Piece]:
 def everything(source: Path) -> list[Piece]:
     """All shards of a data set, with what lies beside them."""
     train, whole = _folders(source)
-    return [piece for folder in (train, *whole) for piece in _files(recs(folder), source)]
+    return [piece for folder in (train, *whole) for piece in _files(record_files(folder), source)]
 
 
 def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
@@ -171,16 +171,16 @@ def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
     Raises LaunchError where there are fewer shards than hosts.
     """
     train, whole = _folders(source)
-    shards = recs(train)
+    shards = record_files(train)
     if len(shards) < hosts:
         raise LaunchError(
             f"{train}: {len(shards)} shard(s) cannot feed {hosts} hosts; pack with --train-shards "
             f"{hosts} or more, or give --shared where the hosts see one file system"
         )
-    cut = [share(shards, hosts, index) for index in range(hosts)]
+    cut = [worker_shards(shards, hosts, index) for index in range(hosts)]
     images = tuple({rec.name: count_images((rec,)) for rec in mine} for mine in cut)
     newest = max(rec.stat().st_mtime_ns for rec in shards)
-    all_get = [piece for one in whole for piece in _files(recs(one), source)]
+    all_get = [piece for one in whole for piece in _files(record_files(one), source)]
     found = []
     for index, mine in enumerate(cut):
         said = folder / f"{index}.json"

@@ -18,7 +18,7 @@ if not __package__:
 from bench.errors import is_whole, quoted
 from bench.secrets import MASK, is_secret, masked_text
 from im2rec_tools.signals import exit_code, interruptible
-from im2rec_tools.terminal import echo, guard, printable
+from im2rec_tools.terminal import echo, install_filter, printable
 from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
 from launch.job.agents import Agents, Message
@@ -221,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     1 for a host that was lost, 2 for what cannot be done as asked, 128 + n for signal n.
     """
-    guard()
+    install_filter()
     caught = interruptible()
     try:
         ending = _launched(parse_options(sys.argv[1:] if argv is None else argv, os.environ))

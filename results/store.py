@@ -62,7 +62,7 @@ class Unread:
 def whole(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, of which a reader sees the old one or the new; StoreError where not."""
     try:
-        with files.whole(path) as file:
+        with files.atomic_file(path) as file:
             yield file
     except DataError as error:
         raise StoreError(

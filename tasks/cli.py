@@ -22,7 +22,7 @@ from bench.errors import SpecError
 from bench.secrets import masked_text, masked_word
 from im2rec_tools.errors import DataError
 from im2rec_tools.signals import exit_code, interruptible
-from im2rec_tools.terminal import guard, printable, said, short
+from im2rec_tools.terminal import error_lines, install_filter, printable, shorten
 from launch.hosts import ROOT
 from launch.remote.errors import LaunchError, PreflightError, StoppedError
 from results.errors import StoreError
@@ -40,7 +40,7 @@ class Program(Fab):
 
         Invoke would take them for the value of an argument that has none yet.
         """
-        guard()
+        install_filter()
         words: list[str] = self.core.unparsed
         own = words[: words.index("--")] if "--" in words else words[:]
         if _DRY & set(own):
@@ -156,14 +156,14 @@ def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
             sys.stdout.flush()
         except Exit as error:
             raise Exit(
-                error.message and short(printable(error.message)), code=error.code
+                error.message and shorten(printable(error.message)), code=error.code
             ) from error
         except StoppedError as error:
-            raise Exit(said(error), code=130) from error
+            raise Exit(error_lines(error), code=130) from error
         except PreflightError as error:
-            raise Exit(f"error: {masked_text(said(error))}", code=3) from error
+            raise Exit(f"error: {masked_text(error_lines(error))}", code=3) from error
         except (SpecError, DataError, LaunchError, StoreError) as error:
-            raise Exit(f"error: {masked_text(said(error))}", code=2) from error
+            raise Exit(f"error: {masked_text(error_lines(error))}", code=2) from error
         except BrokenPipeError:
             # The reader, such as head, has seen enough; nothing is left to say it to.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -6,7 +6,7 @@ from typing import Any
 from invoke.context import Context
 from invoke.tasks import Task
 
-from im2rec_tools.cli import Command, Option, follow, load
+from im2rec_tools.cli import Command, Option, load, run_plan
 from tasks.cli import door, task
 
 
@@ -15,7 +15,7 @@ def task_of(command: Command) -> "Task[Any]":
 
     @door
     def body(c: Context, dry_run: bool = False, **given: Any) -> None:
-        follow(lambda: command.planned(given), dry_run=dry_run)
+        run_plan(lambda: command.planned(given), dry_run=dry_run)
 
     body.__name__ = command.name.replace("-", "_")
     body.__doc__ = command.help
@@ -24,7 +24,7 @@ def task_of(command: Command) -> "Task[Any]":
     body.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # what Invoke reads
         sorted(arguments, key=lambda one: one.default is not inspect.Parameter.empty)
     )
-    told = {option.key: option.told for option in command.options}
+    told = {option.key: option.help_text for option in command.options}
     made: Task[Any] = task(help={**told, "dry_run": "say what would be done, no more"})(body)
     return made
 
@@ -39,4 +39,4 @@ def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Par
 
 def run(name: str, **given: Any) -> None:
     """Runs a command from another task."""
-    follow(lambda: load(name).planned(given), dry_run=False)
+    run_plan(lambda: load(name).planned(given), dry_run=False)

@@ -267,7 +267,7 @@ def _told_digest(folder: Path) -> str:
 @door
 def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-def]
     """Remove runs with their logs and reports."""
-    from im2rec_tools.files import size
+    from im2rec_tools.files import format_size
     from results.integrity.catalog import size_of
     from results.run_folder import check_removable, remove
     from results.store import writer
@@ -276,7 +276,7 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
     for folder in folders:
         check_removable(folder)
     for folder in folders:
-        told = f"{folder} ({size(size_of(folder))})"
+        told = f"{folder} ({format_size(size_of(folder))})"
         if yes and not dry_run:
             remove(folder)
             echo(f"removed {told}")
@@ -292,7 +292,7 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
 @door
 def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     """Pack a run with its logs and report into one .zip, to be moved and reported elsewhere."""
-    from im2rec_tools.files import size
+    from im2rec_tools.files import format_size
     from results.integrity.archive import SUFFIX, pack
 
     folder = _named(run)
@@ -300,7 +300,7 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     if target.suffix != SUFFIX:
         raise SpecError(f"--to: expected a name that ends in {SUFFIX}, got {quoted(to)}")
     count = pack(folder, target)
-    echo(f"{target}: {count} files, {size(target.stat().st_size)}")
+    echo(f"{target}: {count} files, {format_size(target.stat().st_size)}")
 
 
 @task(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, tree_root, whole
+from im2rec_tools.cli import Command, Option, integer, tree_root
 from im2rec_tools.commands.split import validation_root
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.tree import sizes
@@ -71,7 +71,7 @@ COMMAND = Command(
             name="min-images",
             help="classes with this many images or more stay, as the tutorial's text has it",
             default="500",
-            parse=whole(1),
+            parse=integer(1),
         ),
         Option(
             name="more-than",

@@ -8,10 +8,10 @@ from google_crc32c import extend
 from im2rec_tools.cli import Command, Option, path
 from im2rec_tools.commands.to_tfrecord import OFFSET
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space, held, size, whole, write_whole
+from im2rec_tools.files import atomic_file, check_space, format_size, lock, write_text
 from im2rec_tools.formats import tfrecord
-from im2rec_tools.formats.recordio import ImageRecord, framed
-from im2rec_tools.formats.tree import sets
+from im2rec_tools.formats.recordio import ImageRecord, frame_record
+from im2rec_tools.formats.tree import shard_sets
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.manifest import Manifest
 from im2rec_tools.progress import Plan, Progress, Update
@@ -22,7 +22,7 @@ _SAY_EVERY = 500
 def _sources(path: Path, name: str) -> list[Path]:
     if path.is_file():
         return [path]
-    found = {key: files for key, files in sets(path).items() if files[0].suffix != ".rec"}
+    found = {key: files for key, files in shard_sets(path).items() if files[0].suffix != ".rec"}
     if name not in found:
         names = ", ".join(found) or "none"
         raise DataError(f"{path}: expected TFRecord files {name}-*-of-*, found {names}")
@@ -54,9 +54,9 @@ def _convert(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
     index: list[str] = []
     crcs: list[str] = []
     crc, at = 0, 0
-    with whole(rec) as file:
+    with atomic_file(rec) as file:
         for record in _records(source, first, offset):
-            data = framed(record)
+            data = frame_record(record)
             file.write(data)
             crc = extend(crc, data)
             crcs.append(f"{extend(0, data):08x}")
@@ -76,8 +76,8 @@ def _convert(source: Path, rec: Path, first: int, offset: int) -> Iterator[int]:
             crc32c=f"{crc:08x}",
             records_crc32c="".join(crcs),
         )
-        write_whole(rec.with_suffix(".idx"), "".join(index))
-        write_whole(rec.with_suffix(".json"), manifest.text(made))
+        write_text(rec.with_suffix(".idx"), "".join(index))
+        write_text(rec.with_suffix(".json"), manifest.text(made))
 
 
 def _plan(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
@@ -86,7 +86,7 @@ def _plan(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
     targets = [out / name for name in names]
 
     def work() -> Iterator[Update]:
-        with held(out):
+        with lock(out):
             yield from converting()
 
     def converting() -> Iterator[Update]:
@@ -109,7 +109,7 @@ def _plan(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
                 if count % _SAY_EVERY == 0:
                     yield Progress(step="converting", done=done + count)
             done += count
-        total = size(sum(rec.stat().st_size for rec in targets))
+        total = format_size(sum(rec.stat().st_size for rec in targets))
         yield f"{done} images in {len(targets)} shards, {total}: {out}"
 
     says = (

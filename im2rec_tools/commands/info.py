@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import median
 
 from im2rec_tools.cli import Command, Option, path
-from im2rec_tools.files import size
-from im2rec_tools.formats.recipe import told
+from im2rec_tools.files import format_size
+from im2rec_tools.formats.recipe import describe
 from im2rec_tools.formats.recordio import headers
-from im2rec_tools.formats.tree import recs
+from im2rec_tools.formats.tree import record_files
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.verify import check_counts
 from im2rec_tools.progress import Plan, Progress, Update
@@ -41,7 +41,7 @@ def _recipe(rec: Path) -> str:
     if made is None:
         return "no manifest: not packed by this program, or its .json is missing"
     by = ", ".join(f"{name} {value}" for name, value in made.versions.items())
-    return f"{told(made.recipe)}; {by}"
+    return f"{describe(made.recipe)}; {by}"
 
 
 def _bad(rec: Path) -> str:
@@ -50,7 +50,7 @@ def _bad(rec: Path) -> str:
 
 
 def _plan(path: Path) -> Plan:
-    shards = recs(path)
+    shards = record_files(path)
 
     def work() -> Iterator[Update]:
         labels: Counter[tuple[float, ...]] = Counter()
@@ -63,14 +63,14 @@ def _plan(path: Path) -> Plan:
             recipes[_recipe(rec)] = None
             yield (
                 f"{rec.name}: {len(one.sizes)} images of {len(one.labels)} labels, "
-                f"{size(rec.stat().st_size)}{_bad(rec)}"
+                f"{format_size(rec.stat().st_size)}{_bad(rec)}"
             )
             yield Progress(step="reading headers", done=len(sizes))
         yield from (f"recipe: {recipe}" for recipe in recipes)
         yield from _spread(labels, sizes)
         yield (
             f"{len(sizes)} images of {len(labels)} labels in {len(shards)} shards, "
-            f"{size(sum(rec.stat().st_size for rec in shards))}"
+            f"{format_size(sum(rec.stat().st_size for rec in shards))}"
         )
 
     return Plan(says=(f"would read the headers of {rec}" for rec in shards), work=work)

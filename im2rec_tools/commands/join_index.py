@@ -5,15 +5,15 @@ from pathlib import Path
 
 from im2rec_tools.cli import Command, Option, path
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import whole
+from im2rec_tools.files import atomic_file
 from im2rec_tools.formats.recordio import offsets_of, read_index
-from im2rec_tools.formats.tree import recs
+from im2rec_tools.formats.tree import record_files
 from im2rec_tools.progress import Plan, Update
 from im2rec_tools.words import quoted
 
 
 def _plan(path: Path, index: Path) -> Plan:
-    shards = recs(path)
+    shards = record_files(path)
     if index.suffix != ".idx":
         raise DataError(f"INDEX: expected a name that ends in .idx, got {quoted(str(index))}")
 
@@ -21,7 +21,7 @@ def _plan(path: Path, index: Path) -> Plan:
         found = list(_lines(shards))
         text = b"".join(line for line, _ in found)
         if not index.exists():
-            with whole(index) as file:
+            with atomic_file(index) as file:
                 file.write(text)
         elif not index.is_file() or index.read_bytes() != text:
             raise DataError(f"{index}: is there already; move it away, or choose another name")

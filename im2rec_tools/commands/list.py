@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, path, path_or_none, tree_root, whole
+from im2rec_tools.cli import Command, Option, integer, path, path_or_none, tree_root
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images, Parts, gather, labels_of, write_lists
@@ -32,9 +32,9 @@ def _plan(
     def work() -> Iterator[Update]:
         images = Images()
         yield from gather(walk(root, exts), known, images, grow=labels is None)
-        older = lists.digests(prefix)
+        older = lists.list_digests(prefix)
         made = write_lists(prefix, images, known, parts, shuffle=not no_shuffle)
-        now = lists.digests(prefix)
+        now = lists.list_digests(prefix)
         replaced = [path for path in made if older.get(path, now[path]) != now[path]]
         if replaced:
             yield (
@@ -52,12 +52,12 @@ def _plan(
     )
 
 
-CHUNKS = Option(name="chunks", help="number of lists, one a shard", default="1", parse=whole(1))
+CHUNKS = Option(name="chunks", help="number of lists, one a shard", default="1", parse=integer(1))
 PER_SHARD = Option(
     name="images-per-shard",
     help="as many lists as hold this many images each at most",
     default="0",
-    parse=whole(0),
+    parse=integer(0),
 )
 COMMAND = Command(
     name="list",

@@ -6,39 +6,46 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from im2rec_tools.cli import Command, Option, path, path_or_none, percent, tree_root, whole
+from im2rec_tools.cli import Command, Option, integer, path, path_or_none, percentage, tree_root
 from im2rec_tools.commands.list import CHUNKS, PER_SHARD
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import held, row, size, write_whole
+from im2rec_tools.files import format_size, lock, tsv_line, write_text
 from im2rec_tools.formats import lists as listing
 from im2rec_tools.formats.lists import Images, Parts, gather, write_lists
-from im2rec_tools.formats.recipe import Recipe, told
+from im2rec_tools.formats.recipe import Recipe, describe
 from im2rec_tools.formats.tars import TarImages
 from im2rec_tools.formats.tree import SUFFIXES, walk
 from im2rec_tools.packing import manifest
-from im2rec_tools.packing.packer import Work, bad_of, packed, refused_of, shard_of, unfinished
+from im2rec_tools.packing.packer import (
+    PackJob,
+    bad_images_path,
+    missing_shards,
+    pack_shards,
+    refused_path,
+    shard_of,
+)
 from im2rec_tools.progress import Plan, Progress, Update
 
 
-def pack_lists(work: Work, max_bad: float) -> Iterator[Update]:
+def pack_lists(work: PackJob, max_bad: float) -> Iterator[Update]:
     """Packs the lists whose shards are not there; a line of totals comes last.
 
     Raises DataError, after all is packed, where more than this share of the images is bad.
     """
     totals: dict[Path, int] = {}
     for lst in work.lists:  # all of them before anything is written
-        totals[lst], note = checked(lst)
+        totals[lst], note = count_listed(lst)
         yield from note
-    with held(work.folder):
-        left = unfinished(work)
+    with lock(work.folder):
+        left = missing_shards(work)
         if len(left) < len(totals):
             yield f"{len(totals) - len(left)} of {len(totals)} shards are there already"
         if left:
-            yield from packed(work, left, totals)
+            yield from pack_shards(work, left, totals)
     yield from _totals(work, sum(totals.values()), max_bad)
 
 
-def checked(lst: Path) -> tuple[int, list[str]]:
+def count_listed(lst: Path) -> tuple[int, list[str]]:
     """How many images a list has, and what to know of it; DataError unless all lines are entries.
 
     One without any is refused too.
@@ -54,25 +61,23 @@ def checked(lst: Path) -> tuple[int, list[str]]:
     ]
 
 
-def _totals(work: Work, total: int, max_bad: float) -> Iterator[str]:
+def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
     shards = [shard_of(lst, work.folder) for lst in work.lists]
     made = [one for one in map(manifest.read, shards) if one is not None]
     bad = sum(one.bad for one in made)
-    listed = [bad_of(rec) for rec in shards if bad_of(rec).exists()]
+    listed = [bad_images_path(rec) for rec in shards if bad_images_path(rec).exists()]
     if bad:
         more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
         yield f"{bad} bad images are left out: {listed[0]}{more}"
     if work.refused:
-        place = refused_of(work)
-        write_whole(place, "".join(row(name, why) for name, why in work.refused.items()))
+        place = refused_path(work)
+        write_text(place, "".join(tsv_line(name, why) for name, why in work.refused.items()))
         yield f"{len(work.refused)} members of {work.source} are refused: {place}"
         total, bad = total + len(work.refused), bad + len(work.refused)
     elif work.place:
-        refused_of(work).unlink(missing_ok=True)
-    text = (
-        f"{total - bad} images in {len(shards)} shards, {size(sum(one.bytes for one in made))}, "
-        f"{bad} bad: {work.folder}"
-    )
+        refused_path(work).unlink(missing_ok=True)
+    size = format_size(sum(one.bytes for one in made))
+    text = f"{total - bad} images in {len(shards)} shards, {size}, {bad} bad: {work.folder}"
     if bad > total * max_bad:
         raise DataError(
             f"{text}: more are bad than --max-bad {max_bad * 100:g} % allows; mend them and pack "
@@ -82,7 +87,7 @@ def _totals(work: Work, total: int, max_bad: float) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoding:
+class RecipeOptions:
     """The options of a recipe, as they are typed."""
 
     short_edge: int
@@ -118,23 +123,23 @@ def _plan(
     max_bad: float,
     **encoding: bool,
 ) -> Plan:
-    recipe = Encoding(**encoding).recipe()
+    recipe = RecipeOptions(**encoding).recipe()
     parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
     if from_tar and not root.is_file():
         raise DataError(f"{root}: no such file; expected a tar of class tars")
     if not from_tar and not root.is_dir():
         also = "; --from-tar packs from a tar" if root.is_file() else ""
         raise DataError(f"{root}: no such folder; expected the images' folder{also}")
-    lists = listing.found(prefix)
+    lists = listing.find_lists(prefix)
     if lists and (chunks > 1 and chunks != len(lists)):
         raise DataError(f"{lists[0]}: expected {chunks} lists (--chunks), found {len(lists)}")
     folder = out or prefix.parent
 
     def work() -> Iterator[Update]:
         tar = TarImages(root) if from_tar else None
-        yield from _listed(prefix, root, tar, parts)
-        work = Work(
-            lists=listing.found(prefix),
+        yield from _ensure_lists(prefix, root, tar, parts)
+        work = PackJob(
+            lists=listing.find_lists(prefix),
             source=root,
             folder=folder,
             recipe=recipe,
@@ -145,24 +150,26 @@ def _plan(
         yield from pack_lists(work, max_bad)
 
     def says() -> Iterator[str]:
-        known = Work(lists=lists, source=root, folder=folder, recipe=recipe)
-        left = unfinished(known)
-        found = [checked(lst) for lst in left]
+        known = PackJob(lists=lists, source=root, folder=folder, recipe=recipe)
+        left = missing_shards(known)
+        found = [count_listed(lst) for lst in left]
         count = sum(images for images, _ in found)
         yield from (note for _, notes in found for note in notes)
-        there = f"{len(lists) - len(left)} are there already; {told(recipe)}"
+        there = f"{len(lists) - len(left)} are there already; {describe(recipe)}"
         if lists:
             yield f"would pack {count} images of {root}: {len(left)} shards in {folder}; {there}"
         else:
             yield f"would list the images of {root} in {parts}"
-            yield f"and pack them in {folder}; {told(recipe)}"
+            yield f"and pack them in {folder}; {describe(recipe)}"
 
     return Plan(says=says(), work=work)
 
 
-def _listed(prefix: Path, root: Path, tar: TarImages | None, parts: Parts) -> Iterator[Progress]:
+def _ensure_lists(
+    prefix: Path, root: Path, tar: TarImages | None, parts: Parts
+) -> Iterator[Progress]:
     """Makes the lists where there are none; a tar's index is read in any case."""
-    there = listing.found(prefix)
+    there = listing.find_lists(prefix)
     if there and not tar:
         return
     images, known = Images(), dict[str, int]()
@@ -176,9 +183,9 @@ ENCODING = (
         name="short-edge",
         help="pixels of the short edge; 0: no change",
         default="256",
-        parse=whole(0, 65_500),
+        parse=integer(0, 65_500),
     ),
-    Option(name="quality", help="of JPEG", default="90", parse=whole(0, 100)),
+    Option(name="quality", help="of JPEG", default="90", parse=integer(0, 100)),
     Option(name="enlarge-small", help="enlarge images below the short edge", default=False),
     Option(
         name="pass-through-small",
@@ -188,12 +195,12 @@ ENCODING = (
     Option(name="raw-pixels", help="keep decoded pixels: more disk, less CPU", default=False),
 )
 PACKING = (
-    Option(name="processes", help="0: one a core", default="0", parse=whole(0, 4096)),
+    Option(name="processes", help="0: one a core", default="0", parse=integer(0, 4096)),
     Option(
         name="max-bad",
         help="more bad images, in percent, are a failure",
         default="0.1",
-        parse=percent,
+        parse=percentage,
     ),
 )
 COMMAND = Command(

@@ -5,29 +5,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, tree_root, whole
+from im2rec_tools.cli import Command, Option, integer, tree_root
 from im2rec_tools.commands.filter import filter_tree, filtered_root
-from im2rec_tools.commands.pack import ENCODING, PACKING, Encoding, pack_lists
-from im2rec_tools.commands.split import SMALL, Small, Split, split, validation_root
+from im2rec_tools.commands.pack import ENCODING, PACKING, RecipeOptions, pack_lists
+from im2rec_tools.commands.split import SMALL, Small, SplitOptions, split, validation_root
 from im2rec_tools.commands.untar import untar
 from im2rec_tools.commands.verify import verify_all
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import held, size
+from im2rec_tools.files import format_size, lock
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images, gather
-from im2rec_tools.formats.recipe import Recipe, told
+from im2rec_tools.formats.recipe import Recipe, describe
 from im2rec_tools.formats.tree import sizes, walk
-from im2rec_tools.packing.packer import Work, shard_of, unfinished
-from im2rec_tools.packing.verify import Contents
+from im2rec_tools.packing.packer import PackJob, missing_shards, shard_of
+from im2rec_tools.packing.verify import ShardContents
 from im2rec_tools.progress import Plan, Progress, Update
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class PrepareOptions:
     """What to make of a tree: which classes, validation images, numbers of shards, encoding."""
 
     min_images: int = 0
-    split: Split = field(default_factory=Split)
+    split: SplitOptions = field(default_factory=SplitOptions)
     train_shards: int = 8
     val_shards: int = 1
     recipe: Recipe = field(default_factory=Recipe)
@@ -40,22 +40,22 @@ def shards_root(root: Path) -> Path:
     return root.with_name(f"{root.name}_rec")
 
 
-def prepare(root: Path, wanted: Wanted) -> Iterator[Update | Contents]:
+def prepare(root: Path, wanted: PrepareOptions) -> Iterator[Update | ShardContents]:
     """Makes ROOT_rec/train and ROOT_rec/val of a tree; yields each shard that was read back.
 
     Run again, it goes on where it was and repeats nothing but the reading back. Raises DataError,
     before anything changes, where shards are there that are not of these images and settings.
     """
-    with held(shards_root(root)):
+    with lock(shards_root(root)):
         yield from _prepare(root, shards_root(root), wanted)
 
 
-def _prepare(root: Path, out: Path, wanted: Wanted) -> Iterator[Update | Contents]:
+def _prepare(root: Path, out: Path, wanted: PrepareOptions) -> Iterator[Update | ShardContents]:
     has_shards = any(out.glob("*/*.rec"))
     if wanted.min_images:
-        yield from _moving(filter_tree(root, least=wanted.min_images), out, has_shards)
+        yield from _tree_changes(filter_tree(root, least=wanted.min_images), out, has_shards)
     if wanted.split.images:
-        yield from _moving(split(root, wanted.split), out, has_shards)
+        yield from _tree_changes(split(root, wanted.split), out, has_shards)
     sets = _sets(root, wanted)
     labels = _labels(root, wanted)
     works = []
@@ -63,9 +63,9 @@ def _prepare(root: Path, out: Path, wanted: Wanted) -> Iterator[Update | Content
         images = Images()
         yield from gather(walk(tree), dict(labels), images, grow=False)
         works.append(
-            _listed(
-                Work(
-                    lists=lists.paths(out / "lists" / name, count),
+            _write_lists(
+                PackJob(
+                    lists=lists.list_paths(out / "lists" / name, count),
                     source=tree,
                     folder=out / name,
                     recipe=wanted.recipe,
@@ -79,13 +79,13 @@ def _prepare(root: Path, out: Path, wanted: Wanted) -> Iterator[Update | Content
         yield f"{validation_root(root)} is not there: no shards for validation"
     for work in works:
         for update in pack_lists(work, wanted.max_bad):
-            yield _named(update, work.folder.name)
+            yield _prefixed(update, work.folder.name)
     yield from _read_back(
         [shard_of(lst, work.folder) for work in works for lst in work.lists], wanted.processes
     )
 
 
-def _moving(plan: Plan, out: Path, has_shards: bool) -> Iterator[Update]:
+def _tree_changes(plan: Plan, out: Path, has_shards: bool) -> Iterator[Update]:
     if plan.moves and has_shards:
         raise DataError(
             f"{out}: holds shards, and {plan.moves} images or classes would move now: it was made "
@@ -94,12 +94,12 @@ def _moving(plan: Plan, out: Path, has_shards: bool) -> Iterator[Update]:
     yield from plan.work()
 
 
-def _sets(root: Path, wanted: Wanted) -> list[tuple[str, Path, int]]:
+def _sets(root: Path, wanted: PrepareOptions) -> list[tuple[str, Path, int]]:
     sets = [("train", root, wanted.train_shards), ("val", validation_root(root), wanted.val_shards)]
     return [one for one in sets if one[1].is_dir()]
 
 
-def _labels(root: Path, wanted: Wanted) -> dict[str, int]:
+def _labels(root: Path, wanted: PrepareOptions) -> dict[str, int]:
     """Class to label. A class may have all its images in validation only by our own split."""
     names = set(sizes(root))
     val = sizes(validation_root(root)) if validation_root(root).is_dir() else {}
@@ -110,31 +110,31 @@ def _labels(root: Path, wanted: Wanted) -> dict[str, int]:
     return {name: label for label, name in enumerate(sorted(names | set(val)))}
 
 
-def _listed(work: Work, images: Images) -> Work:
+def _write_lists(work: PackJob, images: Images) -> PackJob:
     """Writes the lists of a set; DataError where its shards were packed from others."""
     prefix = work.lists[0].parent / work.folder.name
-    indices = lists.order(len(images))
+    indices = lists.shuffled_order(len(images))
     there = sorted(work.folder.glob("*.rec"))
-    known = lists.found(prefix)
-    if there and (known != list(work.lists) or not lists.same(known, images, indices)):
+    known = lists.find_lists(prefix)
+    if there and (known != list(work.lists) or not lists.holds_images(known, images, indices)):
         raise DataError(
             f"{there[0]}: was packed with other settings, or the images of {work.source} have "
             f"changed since; move {work.folder.parent} away, or run as before"
         )
     if known:
-        unfinished(work)
+        missing_shards(work)
     lists.write(prefix, images, indices, len(work.lists))
     return work
 
 
-def _read_back(shards: list[Path], processes: int) -> Iterator[Progress | Contents]:
+def _read_back(shards: list[Path], processes: int) -> Iterator[Progress | ShardContents]:
     for update in verify_all(shards, processes):
-        if isinstance(update, Contents) and update.missing:
+        if isinstance(update, ShardContents) and update.missing:
             raise DataError(f"{update.path}: has no {update.missing[0]}; move it away, pack again")
         yield update
 
 
-def _named(update: Update, name: str) -> Update:
+def _prefixed(update: Update, name: str) -> Update:
     if isinstance(update, str):
         return f"{name}: {update}"
     return Progress(
@@ -156,12 +156,12 @@ def _plan(
     max_bad: float,
     **encoding: bool,
 ) -> Plan:
-    wanted = Wanted(
+    wanted = PrepareOptions(
         min_images=min_images,
-        split=Split(images=val_per_class, seed=seed, small=small),
+        split=SplitOptions(images=val_per_class, seed=seed, small=small),
         train_shards=train_shards,
         val_shards=val_shards,
-        recipe=Encoding(**encoding).recipe(),
+        recipe=RecipeOptions(**encoding).recipe(),
         processes=processes or len(os.sched_getaffinity(0)),
         max_bad=max_bad,
     )
@@ -183,7 +183,7 @@ def _plan(
     def work() -> Iterator[Update]:
         if first:
             yield from first.work()
-        yield from _told(tree, prepare(tree, wanted))
+        yield from _dry_run_lines(tree, prepare(tree, wanted))
 
     def says() -> Iterator[str]:
         if first:
@@ -197,25 +197,26 @@ def _plan(
             yield from split(tree, wanted.split).says
         yield (
             f"would list and pack {tree} into {train_shards} shards for training and {val_shards} "
-            f"for validation in {shards_root(tree)}, and read them back; {told(wanted.recipe)}"
+            f"for validation in {shards_root(tree)}, and read them back; {describe(wanted.recipe)}"
         )
 
     return Plan(says=says(), work=work)
 
 
-def _told(tree: Path, updates: Iterator[Update | Contents]) -> Iterator[Update]:
+def _dry_run_lines(tree: Path, updates: Iterator[Update | ShardContents]) -> Iterator[Update]:
     images = shards = total = 0
     for update in updates:
-        if isinstance(update, Contents):
+        if isinstance(update, ShardContents):
             bytes_ = update.path.stat().st_size
             images, shards, total = images + update.images, shards + 1, total + bytes_
             yield (
                 f"{update.path}: {update.images} images of {len(update.labels)} classes, "
-                f"{size(bytes_)}, read back"
+                f"{format_size(bytes_)}, read back"
             )
         else:
             yield update
-    yield f"{images} images in {shards} shards, {size(total)}, read back: {shards_root(tree)}"
+    size = format_size(total)
+    yield f"{images} images in {shards} shards, {size}, read back: {shards_root(tree)}"
 
 
 COMMAND = Command(
@@ -236,18 +237,18 @@ COMMAND = Command(
             name="min-images",
             help="classes with fewer move to DIR_filtered; 0: none",
             default="0",
-            parse=whole(0),
+            parse=integer(0),
         ),
         Option(
             name="val-per-class",
             help="images of each class that MOVE to DIR_val; 0: use what is there",
             default="50",
-            parse=whole(0),
+            parse=integer(0),
         ),
-        Option(name="seed", help="of the validation images", default="0", parse=whole(0)),
+        Option(name="seed", help="of the validation images", default="0", parse=integer(0)),
         SMALL,
-        Option(name="train-shards", help="number of shards", default="8", parse=whole(1)),
-        Option(name="val-shards", help="number of shards", default="1", parse=whole(1)),
+        Option(name="train-shards", help="number of shards", default="8", parse=integer(1)),
+        Option(name="val-shards", help="number of shards", default="1", parse=integer(1)),
         *ENCODING,
         *PACKING,
     ),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from im2rec_tools.cli import Command, Option, one_of, percent, tree_root, whole
+from im2rec_tools.cli import Command, Option, choice, integer, percentage, tree_root
 from im2rec_tools.commands.split import validation_root
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, create_folder, part_of, remove
@@ -55,7 +55,7 @@ def sample(
     total = sum(sum(counts.values()) for counts in trees.values())
     says = f"{total} images of {len(wanted.train)} classes in {' and '.join(map(str, trees))}"
     work = part_of(root)
-    if _is_there(root, trees):
+    if _is_complete(root, trees):
         remove(work)
         yield Progress(step="drawing", done=total, total=total)
         yield says
@@ -81,7 +81,7 @@ def sample(
     yield says
 
 
-def _is_there(root: Path, trees: dict[Path, dict[str, int]]) -> bool:
+def _is_complete(root: Path, trees: dict[Path, dict[str, int]]) -> bool:
     if root.exists() and not root.is_dir():
         raise DataError(f"{root}: is a file; expected an empty or new folder")
     if not root.exists() or not any(root.iterdir()):
@@ -128,20 +128,20 @@ COMMAND = Command(
     help="Makes a small labelled tree of real photographs, or one shaped like a known data set.",
     options=(
         Option(name="root", help="the folder to make", parse=tree_root),
-        Option(name="shape", help=" ".join(SHAPES), default="photographs", parse=one_of(*SHAPES)),
+        Option(name="shape", help=" ".join(SHAPES), default="photographs", parse=choice(*SHAPES)),
         Option(
             name="images-per-class",
             help="0: as the data set has (photographs: 70)",
             default="0",
-            parse=whole(0),
+            parse=integer(0),
         ),
         Option(
             name="percent",
             help="of the data set's own counts; 0: all, of imagenet 1",
             default="0",
-            parse=percent,
+            parse=percentage,
         ),
-        Option(name="seed", help="of what is drawn", default="0", parse=whole(0)),
+        Option(name="seed", help="of what is drawn", default="0", parse=integer(0)),
     ),
     plan=_plan,
 )

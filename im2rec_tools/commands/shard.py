@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, path, whole
+from im2rec_tools.cli import Command, Option, integer, path
 from im2rec_tools.errors import DataError
-from im2rec_tools.formats.lists import even
-from im2rec_tools.formats.tree import sets
+from im2rec_tools.formats.lists import even_runs
+from im2rec_tools.formats.tree import shard_sets
 from im2rec_tools.progress import Plan, Progress, Update
 
 _BESIDE = (".rec", ".idx", ".json", ".bad.tsv")
 
 
-def share(shards: list[Path], total: int, index: int) -> list[Path]:
+def worker_shards(shards: list[Path], total: int, index: int) -> list[Path]:
     """The run of shards that belongs to worker `index` of `total`; runs differ by one at most."""
-    return [shards[at] for at in even(len(shards), total)[index]]
+    return [shards[at] for at in even_runs(len(shards), total)[index]]
 
 
 def _shards(folder: Path, name: str) -> list[Path]:
-    found = sets(folder)
+    found = shard_sets(folder)
     chosen = name or ("train" if "train" in found or len(found) != 1 else next(iter(found)))
     if chosen not in found:
         names = ", ".join(found) or "none"
@@ -34,7 +34,7 @@ def _plan(dir: Path, total: int, index: int, *, set: str) -> Plan:
     shards = _shards(dir, set)
     if len(shards) < total:
         raise DataError(f"{dir}: {len(shards)} shards cannot feed {total} workers")
-    mine = share(shards, total, index)
+    mine = worker_shards(shards, total, index)
     files = [
         beside
         for shard in mine
@@ -46,7 +46,7 @@ def _plan(dir: Path, total: int, index: int, *, set: str) -> Plan:
     folder = (dir / f"worker_{index}_of_{total}").absolute()
     links = {folder / file.name: file.absolute() for file in files}
     strange = sorted(
-        one for one in _there(folder) if one not in links or not _leads(one, links[one])
+        one for one in _present(folder) if one not in links or not _leads(one, links[one])
     )
     if strange:
         raise DataError(f"{strange[0]}: is not of this share; move it away")
@@ -65,7 +65,7 @@ def _plan(dir: Path, total: int, index: int, *, set: str) -> Plan:
     return Plan(says=(f"would link {link} -> {file}" for link, file in links.items()), work=work)
 
 
-def _there(folder: Path) -> list[Path]:
+def _present(folder: Path) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() else []
 
 
@@ -78,8 +78,8 @@ COMMAND = Command(
     help="Links worker INDEX's share of DIR's shards into DIR/worker_INDEX_of_TOTAL.",
     options=(
         Option(name="dir", help="folder of shards: .rec, or NAME-00000-of-01024", parse=path),
-        Option(name="total", help="number of workers", parse=whole(1)),
-        Option(name="index", help="of the worker, from 0", parse=whole(0)),
+        Option(name="total", help="number of workers", parse=integer(1)),
+        Option(name="index", help="of the worker, from 0", parse=integer(0)),
         Option(name="set", help="name of the shards, where there are several: train", default=""),
     ),
     plan=_plan,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from im2rec_tools.cli import Command, Option, one_of, tree_root, whole
+from im2rec_tools.cli import Command, Option, choice, integer, tree_root
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import held
-from im2rec_tools.formats.tree import classes, listable, walk
+from im2rec_tools.files import lock
+from im2rec_tools.formats.tree import classes, listable_path, walk
 from im2rec_tools.progress import Plan, Progress, Update
 
 Small = Literal["stay", "move", "refuse"]
@@ -23,7 +23,7 @@ def validation_root(root: Path) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class SplitOptions:
     """How many images of each class go, which, and what becomes of classes with no more of them."""
 
     images: int = 50
@@ -31,7 +31,7 @@ class Split:
     small: Small = "stay"
 
 
-def split(root: Path, wanted: Split) -> Plan:
+def split(root: Path, wanted: SplitOptions) -> Plan:
     """Moves random images of each class to `validation_root(root)`.
 
     The choice depends on the seed and the names alone, so that an interrupted run goes on where
@@ -52,7 +52,7 @@ def split(root: Path, wanted: Split) -> Plan:
         if both:
             raise DataError(f"{root / name / min(both)}: is in {target} too; move one away")
         everything = sorted({*train.get(name, ()), *moved})
-        chosen = _chosen(name, everything, wanted)
+        chosen = _validation_choice(name, everything, wanted)
         if moved - chosen:
             raise DataError(
                 f"{target / name}: holds images that this split does not choose: they come from "
@@ -61,7 +61,7 @@ def split(root: Path, wanted: Split) -> Plan:
             )
         if len(everything) <= wanted.images:
             small.append(f"{name} ({len(everything)})")
-        moves += [listable(f"{name}/{file}") for file in sorted(chosen - moved)]
+        moves += [listable_path(f"{name}/{file}") for file in sorted(chosen - moved)]
     notes = _notes(root, small, wanted)
     if len(small) == len(names) and wanted.small == "stay":
         raise DataError(f"{root}: no class has more than {wanted.images} images; ask for fewer")
@@ -69,7 +69,7 @@ def split(root: Path, wanted: Split) -> Plan:
     last = f"{total} validation images of {len(names)} classes in {target}"
     return Plan(
         says=[*notes, f"would move {len(moves)} images from {root} to {target}"],
-        work=lambda: _moved(root, (root, target), moves, [*notes, last]),
+        work=lambda: _move_with_progress(root, (root, target), moves, [*notes, last]),
         moves=len(moves),
     )
 
@@ -90,13 +90,13 @@ def _remove_empty(root: Path) -> None:
         root.rmdir()
 
 
-def _chosen(name: str, everything: list[str], wanted: Split) -> set[str]:
+def _validation_choice(name: str, everything: list[str], wanted: SplitOptions) -> set[str]:
     if len(everything) <= wanted.images:
         return set(everything) if wanted.small == "move" else set()
     return set(random.Random(f"{wanted.seed} {name}").sample(everything, wanted.images))
 
 
-def _notes(root: Path, small: list[str], wanted: Split) -> list[str]:
+def _notes(root: Path, small: list[str], wanted: SplitOptions) -> list[str]:
     if not small:
         return []
     named = ", ".join(small[:_NAMED]) + (", ..." if len(small) > _NAMED else "")
@@ -121,18 +121,18 @@ def unsplit(root: Path) -> Plan:
     last = f"{len(moves)} images are back in {root}"
     return Plan(
         says=[f"would move {len(moves)} images from {source} back to {root}"],
-        work=lambda: _moved(root, (source, root), moves, [last]),
+        work=lambda: _move_with_progress(root, (source, root), moves, [last]),
     )
 
 
-def _moved(
+def _move_with_progress(
     root: Path, places: tuple[Path, Path], moves: list[str], says: list[str]
 ) -> Iterator[Update]:
     """Moves from one place to the other; `says` ends with what is true then."""
     *notes, last = says
     source, target = places
     yield from notes
-    with held(root):
+    with lock(root):
         yield from _move_all(source, target, moves)
         _remove_empty(validation_root(root))
     yield last
@@ -152,22 +152,24 @@ def _move_all(source: Path, target: Path, moves: list[str]) -> Iterator[Progress
 
 
 def _plan(root: Path, *, images: int, seed: int, small: Small, undo: bool) -> Plan:
-    return unsplit(root) if undo else split(root, Split(images=images, seed=seed, small=small))
+    return (
+        unsplit(root) if undo else split(root, SplitOptions(images=images, seed=seed, small=small))
+    )
 
 
 SMALL = Option(
     name="small",
     help="classes with no more images than move: they stay, all their images move, or refuse",
     default="stay",
-    parse=one_of("stay", "move", "refuse"),
+    parse=choice("stay", "move", "refuse"),
 )
 COMMAND = Command(
     name="split",
     help="Moves random images of each class to ROOT_val, the same for the same seed.",
     options=(
         Option(name="root", help="labelled tree: a folder of images a class", parse=tree_root),
-        Option(name="images", help="of each class that move", default="50", parse=whole(1)),
-        Option(name="seed", help="of the choice", default="0", parse=whole(0)),
+        Option(name="images", help="of each class that move", default="50", parse=integer(1)),
+        Option(name="seed", help="of the choice", default="0", parse=integer(0)),
         SMALL,
         Option(name="undo", help="move all images of ROOT_val back", default=False),
     ),

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from im2rec_tools.cli import Command, Option, path, path_or_none, whole
+from im2rec_tools.cli import Command, Option, integer, path, path_or_none
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space, held, size, write_whole
-from im2rec_tools.files import whole as whole_file
+from im2rec_tools.files import atomic_file as whole_file
+from im2rec_tools.files import check_space, format_size, lock, write_text
 from im2rec_tools.formats import lists, tfrecord
 from im2rec_tools.formats.recordio import count_records, frame, records, unpack
-from im2rec_tools.formats.tree import recs
+from im2rec_tools.formats.tree import record_files
 from im2rec_tools.packing import manifest
 from im2rec_tools.progress import Plan, Progress, Update
 
@@ -73,17 +73,17 @@ def _check_settings(
     there = [target for target in targets if target.exists()]
     if there and not (path.is_file() and path.read_text(encoding="utf-8") == text):
         raise DataError(f"{there[0]}: was made of other shards or with other options; move it away")
-    write_whole(path, text)
+    write_text(path, text)
 
 
 def _plan(path: Path, out: Path, *, set: str, labels: Path | None, label_offset: int) -> Plan:
-    shards = recs(path)
+    shards = record_files(path)
     found = lists.read_labels(labels) if labels else {}
     names = {label: name for name, label in found.items()}
     targets = [out / f"{set}-{n:05}-of-{len(shards):05}" for n in range(len(shards))]
 
     def work() -> Iterator[Update]:
-        with held(out):
+        with lock(out):
             _check_settings(out / f"to_tfrecord_{set}.json", shards, targets, [names, label_offset])
             left = [pair for pair in zip(shards, targets, strict=True) if not pair[1].exists()]
             total = sum(count_records(rec) for rec, _ in left)
@@ -97,7 +97,7 @@ def _plan(path: Path, out: Path, *, set: str, labels: Path | None, label_offset:
         yield (
             f"{done} images in {len(left)} TFRecord files, {len(targets) - len(left)} were there: "
             f"{out}/{set}-*-of-{len(shards):05}, "
-            f"{size(sum(target.stat().st_size for target in targets))}"
+            f"{format_size(sum(target.stat().st_size for target in targets))}"
         )
 
     says = (f"would write {target} from {rec}" for rec, target in zip(shards, targets, strict=True))
@@ -108,7 +108,7 @@ OFFSET = Option(
     name="label-offset",
     help="added to labels on the way to TFRecord, where 0 is the background",
     default="1",
-    parse=whole(0, 1),
+    parse=integer(0, 1),
 )
 COMMAND = Command(
     name="to-tfrecord",

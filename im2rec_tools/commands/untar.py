@@ -6,17 +6,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from im2rec_tools.cli import Command, Option, path, path_or_none, percent
+from im2rec_tools.cli import Command, Option, path, path_or_none, percentage
 from im2rec_tools.errors import DamagedTarError, DataError
-from im2rec_tools.files import check_space, create, existing, held, remove, row, size, write_whole
-from im2rec_tools.formats.tars import TWICE, Member, Refused, distinct, members, read_at
+from im2rec_tools.files import (
+    check_space,
+    create,
+    format_size,
+    lock,
+    nearest_existing,
+    remove,
+    tsv_line,
+    write_text,
+)
+from im2rec_tools.formats.tars import (
+    DUPLICATE,
+    Member,
+    UnreadableMember,
+    distinct,
+    members,
+    read_at,
+)
 from im2rec_tools.progress import Plan, Progress, Update
 
 _SAY_EVERY = 200
 
 
 @dataclass(kw_only=True)
-class _Count:
+class _Totals:
     """What has been unpacked so far, and what has not and why."""
 
     tar: Path
@@ -58,35 +74,37 @@ def untar(
         check_space(root, needed, instead)
         if left and _device(scratch) != _device(root):
             check_space(scratch, max(one.size for one in left), "name another --scratch")
-        count = _Count(tar=tar, bytes=sum(one.size for one in found) - needed)
-        count.bad = _known(root) | {one.name: one.why for one in outer if isinstance(one, Refused)}
+        count = _Totals(tar=tar, bytes=sum(one.size for one in found) - needed)
+        count.bad = _refused_before(root) | {
+            one.name: one.why for one in outer if isinstance(one, UnreadableMember)
+        }
         if len(left) < len(found):
             yield f"{len(found) - len(left)} of {len(found)} are there already"
         yield count.progress
-        with held(root):
+        with lock(root):
             for member in left:
                 yield from _unpack(member, root, scratch, count)
             count.bad |= twice
-            yield from _totals(root, count, max_bad)
+            yield from _total_lines(root, count, max_bad)
 
     return Plan(
         says=[
             f"would unpack {len(left)} of {len(found)} classes or files of {tar} to {root}: "
-            f"{size(needed)}"
+            f"{format_size(needed)}"
         ],
         work=work,
     )
 
 
 def _device(folder: Path) -> int:
-    return existing(folder).stat().st_dev
+    return nearest_existing(folder).stat().st_dev
 
 
 def _target(root: Path, member: Member) -> Path:
     return root / (member.class_name if member.is_class else member.name)
 
 
-def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterator[Progress]:
+def _unpack(member: Member, root: Path, scratch: Path, count: _Totals) -> Iterator[Progress]:
     target = _target(root, member)
     work = scratch / f".{root.name}-{target.name}.part"
     try:
@@ -106,7 +124,7 @@ def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterato
                 count.bytes += member.size
         if len(count.bad) > before:
             _write_bad(root, count)
-        _settle(work, target)
+        _publish(work, target)
         count.bad.pop(member.name, None)  # what an earlier run found damaged
     except DamagedTarError as error:  # the other classes may be whole
         count.damaged += 1
@@ -120,16 +138,16 @@ def _unpack(member: Member, root: Path, scratch: Path, count: _Count) -> Iterato
 
 
 def _unpack_class(
-    descriptor: int, outer: Member, folder: Path, count: _Count
+    descriptor: int, outer: Member, folder: Path, count: _Totals
 ) -> Iterator[Progress]:
     for member in members(count.tar, outer):
-        if isinstance(member, Refused):
+        if isinstance(member, UnreadableMember):
             count.bad[f"{outer.name}/{member.name}"] = member.why
             continue
         file = folder / member.name
         above = [folder / part for part in PurePosixPath(member.name).parents]
         if file.exists() or any(part.is_file() for part in above):
-            count.bad[f"{outer.name}/{member.name}"] = TWICE
+            count.bad[f"{outer.name}/{member.name}"] = DUPLICATE
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(read_at(descriptor, member.offset, member.size))
@@ -139,7 +157,7 @@ def _unpack_class(
             yield count.progress
 
 
-def _settle(work: Path, target: Path) -> None:
+def _publish(work: Path, target: Path) -> None:
     """Gives what is whole its name; a scratch on another disk is copied first."""
     if work.stat().st_dev == target.parent.stat().st_dev:
         work.rename(target)
@@ -150,7 +168,7 @@ def _settle(work: Path, target: Path) -> None:
     near.rename(target)
 
 
-def _known(root: Path) -> dict[str, str]:
+def _refused_before(root: Path) -> dict[str, str]:
     """What earlier runs refused."""
     if not bad_of(root).is_file():
         return {}
@@ -158,11 +176,11 @@ def _known(root: Path) -> dict[str, str]:
     return {cells[0]: cells[-1] for cells in rows if len(cells) == 2}
 
 
-def _write_bad(root: Path, count: _Count) -> None:
-    write_whole(bad_of(root), "".join(row(name, why) for name, why in count.bad.items()))
+def _write_bad(root: Path, count: _Totals) -> None:
+    write_text(bad_of(root), "".join(tsv_line(name, why) for name, why in count.bad.items()))
 
 
-def _totals(root: Path, count: _Count, max_bad: float) -> Iterator[str]:
+def _total_lines(root: Path, count: _Totals, max_bad: float) -> Iterator[str]:
     text = f"{count.files} files, {count.classes} classes unpacked to {root}"
     if not count.bad:
         bad_of(root).unlink(missing_ok=True)
@@ -198,7 +216,7 @@ COMMAND = Command(
             name="max-bad",
             help="more refused files, in percent, are a failure",
             default="0.1",
-            parse=percent,
+            parse=percentage,
         ),
     ),
     plan=_plan,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, path, path_or_none, whole
+from im2rec_tools.cli import Command, Option, integer, path, path_or_none
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.tree import classes, is_image, walk
 from im2rec_tools.progress import Plan, Progress, Update
@@ -34,13 +34,13 @@ def read_synsets(file: Path) -> list[tuple[str, str]]:
     return pairs
 
 
-def _wanted(root: Path, synsets: Path) -> dict[str, str]:
+def _class_of_images(root: Path, synsets: Path) -> dict[str, str]:
     """Image to class. Lines without an image's name are for the images in the order of names."""
     pairs = read_synsets(synsets)
     if pairs[0][0]:
         return dict(pairs)
     there = [file.name for file in root.iterdir() if file.is_file() and is_image(file.name)]
-    placed = [name for files in _placed(root).values() for name in files]
+    placed = [name for files in _images_in_place(root).values() for name in files]
     names = sorted([*there, *placed])
     if len(names) != len(pairs):
         raise DataError(
@@ -50,7 +50,7 @@ def _wanted(root: Path, synsets: Path) -> dict[str, str]:
     return {name: synset for name, (_, synset) in zip(names, pairs, strict=True)}
 
 
-def _placed(root: Path) -> dict[str, list[str]]:
+def _images_in_place(root: Path) -> dict[str, list[str]]:
     return {name: files for name, files in walk(root) if name != "."}
 
 
@@ -61,7 +61,7 @@ def val_tree(root: Path, synsets: Path, *, expected: int, train: Path | None) ->
     """
     if not root.is_dir():
         raise DataError(f"{root}: no such folder; expected one of validation images")
-    wanted = _wanted(root, synsets)
+    wanted = _class_of_images(root, synsets)
     names = sorted(set(wanted.values()))
     if expected and len(names) != expected:
         raise DataError(f"{synsets}: expected {expected} classes, found {len(names)} (--classes)")
@@ -115,7 +115,7 @@ COMMAND = Command(
             name="classes",
             help="classes to be expected; 0: any number",
             default="1000",
-            parse=whole(0),
+            parse=integer(0),
         ),
         Option(
             name="train",

@@ -4,19 +4,19 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, path, whole
+from im2rec_tools.cli import Command, Option, integer, path
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import size
+from im2rec_tools.files import format_size
 from im2rec_tools.formats.recordio import count_records
-from im2rec_tools.formats.tree import recs
+from im2rec_tools.formats.tree import record_files
 from im2rec_tools.packing.pool import Pool
-from im2rec_tools.packing.verify import Check, Contents
+from im2rec_tools.packing.verify import ShardContents, VerifyTask
 from im2rec_tools.progress import Plan, Progress, Update
 
 _WAIT_SECONDS = 0.2
 
 
-def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Contents]:
+def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | ShardContents]:
     """Checks shards, several at a time; DataError, after all of them, that names each wrong one."""
     counts, wrong = [0] * len(shards), dict[int, str]()
     for number, rec in enumerate(shards):
@@ -31,7 +31,7 @@ def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Co
         left = len(whole)
         while left:
             while given < len(whole) and pool.has_room:
-                pool.give(Check(number=whole[given], rec=shards[whole[given]]))
+                pool.give(VerifyTask(number=whole[given], rec=shards[whole[given]]))
                 given += 1
             for checked in pool.answers(_WAIT_SECONDS):
                 left -= 1
@@ -50,7 +50,7 @@ def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | Co
 
 
 def _plan(path: Path, *, processes: int) -> Plan:
-    shards = recs(path)
+    shards = record_files(path)
 
     def work() -> Iterator[Update]:
         found = []
@@ -67,10 +67,10 @@ def _plan(path: Path, *, processes: int) -> Plan:
             compared = "all whole; nothing to compare some of them with"
         yield (
             f"{sum(one.images for one in found)} images of {len(labels)} labels in {len(found)} "
-            f"shards, {size(sum(rec.stat().st_size for rec in shards))}: {compared}"
+            f"shards, {format_size(sum(rec.stat().st_size for rec in shards))}: {compared}"
         )
 
-    says = (f"would read back {rec}, {size(rec.stat().st_size)}" for rec in shards)
+    says = (f"would read back {rec}, {format_size(rec.stat().st_size)}" for rec in shards)
     return Plan(says=says, work=work)
 
 
@@ -79,7 +79,7 @@ COMMAND = Command(
     help="Reads shards back: framing, index, counts, every image decoded, labels, checksums.",
     options=(
         Option(name="path", help="a .rec, or a folder of them", parse=path),
-        Option(name="processes", help="0: one a core", default="0", parse=whole(0, 4096)),
+        Option(name="processes", help="0: one a core", default="0", parse=integer(0, 4096)),
     ),
     plan=_plan,
 )

@@ -9,7 +9,7 @@ _POLYNOMIAL = 0x82F63B78  # reflected
 _ONE = 1 << 31
 
 
-def joined(first: int, second: int, second_length: int) -> int:
+def join(first: int, second: int, second_length: int) -> int:
     """The CRC of two pieces in a row from the CRC of each and the length of the second in bytes.
 
     Appending n bytes multiplies a CRC, read as a polynomial over GF(2), by x to the power 8n.

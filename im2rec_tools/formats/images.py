@@ -42,7 +42,7 @@ def encode(data: bytes, recipe: Recipe) -> bytes:
         if pixels is None:
             raise DataError("not an image that OpenCV can decode")
         height, width = pixels.shape[:2]
-        return encoded(resized(pixels, size_of(height, width, recipe), recipe), recipe)
+        return encode_pixels(resize(pixels, size_of(height, width, recipe), recipe), recipe)
     except _PROBLEMS as error:
         raise DataError(f"cannot be decoded or encoded: {_line(error)}") from error
 
@@ -77,13 +77,13 @@ def _from_jpeg(data: bytes, recipe: Recipe) -> bytes:
     if recipe.keep_bytes == "small" and turn == 1 and is_small and color in {"YCbCr", "Gray"}:
         check(data)
         return data
-    found, size = decoded(data, recipe), size_of(height, width, recipe)
+    found, size = decode(data, recipe), size_of(height, width, recipe)
     if recipe.center_crop:  # the middle of an odd length is another once it is turned
-        return encoded(resized(_turned(found, turn), size, recipe), recipe)
-    return encoded(_turned(resized(found, size, recipe), turn), recipe)
+        return encode_pixels(resize(_rotated(found, turn), size, recipe), recipe)
+    return encode_pixels(_rotated(resize(found, size, recipe), turn), recipe)
 
 
-def decoded(data: bytes, recipe: Recipe) -> Any:
+def decode(data: bytes, recipe: Recipe) -> Any:
     """Pixels (H, W, 3 or 1) of a JPEG, BGR or grey, uint8; large ones may come scaled down."""
     height, width, color, _ = simplejpeg.decode_jpeg_header(data)
     # The decoder halves as a box does; its other scales are slow and blurred.
@@ -118,7 +118,7 @@ def _orientation(data: bytes) -> int:
     return found if found in _FLIPS else 1
 
 
-def _turned(pixels: Any, orientation: int) -> Any:
+def _rotated(pixels: Any, orientation: int) -> Any:
     if orientation == 1:
         return pixels
     if orientation >= 5:
@@ -140,7 +140,7 @@ def size_of(height: int, width: int, recipe: Recipe) -> tuple[int, int]:
     return size
 
 
-def resized(pixels: Any, size: tuple[int, int], recipe: Recipe) -> Any:
+def resize(pixels: Any, size: tuple[int, int], recipe: Recipe) -> Any:
     """The pixels, cut to a square where the recipe says so, at this width and height."""
     if recipe.center_crop:
         edge = min(pixels.shape[:2])
@@ -156,7 +156,7 @@ def resized(pixels: Any, size: tuple[int, int], recipe: Recipe) -> Any:
     return cv2.resize(cv2.resize(pixels, twice), size, interpolation=cv2.INTER_AREA)
 
 
-def encoded(pixels: Any, recipe: Recipe) -> bytes:
+def encode_pixels(pixels: Any, recipe: Recipe) -> bytes:
     """The pixels in the recipe's format."""
     if pixels.ndim == 2:
         pixels = pixels[:, :, np.newaxis]

@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import whole, write_whole
-from im2rec_tools.formats.tree import listable
+from im2rec_tools.files import atomic_file, write_text
+from im2rec_tools.formats.tree import listable_path
 from im2rec_tools.progress import Progress
 from im2rec_tools.words import plain, quoted
 
@@ -92,7 +92,7 @@ def _no_utf8(error: UnicodeDecodeError) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class ListContents:
     """A list that has been read whole: its entries, and how many of their ids came before.
 
     twice       ids that occur again; a shard's index finds one of their records
@@ -104,13 +104,13 @@ class Checked:
     first: int = 0
 
 
-def check(path: Path) -> Checked:
+def check(path: Path) -> ListContents:
     """What a .lst file holds; DataError for the first line that is no entry."""
     ids = array("Q", (entry.index for entry in read(path)))
     again = [one for one, other in pairwise(sorted(ids)) if one == other]
     if not again:
-        return Checked(entries=len(ids))
-    return Checked(entries=len(ids), twice=len(again), first=again[0])
+        return ListContents(entries=len(ids))
+    return ListContents(entries=len(ids), twice=len(again), first=again[0])
 
 
 class Images:
@@ -126,7 +126,7 @@ class Images:
 
     def add(self, label: float, path: str) -> None:
         """Appends an image."""
-        self._paths += listable(path).encode()
+        self._paths += listable_path(path).encode()
         self._ends.append(len(self._paths))
         self._labels.append(label)
 
@@ -137,7 +137,7 @@ class Images:
         return Entry(index=index, labels=(self._labels[index],), path=path)
 
 
-def order(length: int, seed: int | None = _SHUFFLE_SEED) -> Sequence[int]:
+def shuffled_order(length: int, seed: int | None = _SHUFFLE_SEED) -> Sequence[int]:
     """The indices 0 … length - 1, shuffled as upstream does; in order where there is no seed."""
     indices = array("q", range(length))
     if seed is not None:
@@ -145,33 +145,33 @@ def order(length: int, seed: int | None = _SHUFFLE_SEED) -> Sequence[int]:
     return indices
 
 
-def even(length: int, count: int) -> list[range]:
+def even_runs(length: int, count: int) -> list[range]:
     """Runs of 0 … length - 1 whose lengths differ by one at most."""
     ends = [length * n // count for n in range(count + 1)]
     return [range(a, b) for a, b in pairwise(ends)]
 
 
-def paths(prefix: Path, count: int) -> list[Path]:
+def list_paths(prefix: Path, count: int) -> list[Path]:
     """PREFIX_0.lst ... (PREFIX.lst where count is 1)."""
     names = [prefix.name if count == 1 else f"{prefix.name}_{number}" for number in range(count)]
     return [prefix.with_name(f"{name}.lst") for name in names]
 
 
-def found(prefix: Path) -> list[Path]:
+def find_lists(prefix: Path) -> list[Path]:
     """The lists of a prefix that are there, in the order of their numbers.
 
     None where the first is missing: it is written last, so that making them was interrupted.
     Raises DataError where there is one list of all images beside those of parts.
     """
     lists = _numbered(prefix)
-    if not lists or lists[0] not in {paths(prefix, 1)[0], paths(prefix, 2)[0]}:
+    if not lists or lists[0] not in {list_paths(prefix, 1)[0], list_paths(prefix, 2)[0]}:
         return []
     if len(lists) > 1 and lists[0].stem == prefix.name:
         raise DataError(f"{lists[0]}: stands beside {lists[1]}; move away what is not meant")
     return lists
 
 
-def digests(prefix: Path) -> dict[Path, str]:
+def list_digests(prefix: Path) -> dict[Path, str]:
     """The lists of a prefix that are there, each with a digest of what it holds."""
     found = {}
     for path in _numbered(prefix):
@@ -194,25 +194,25 @@ def write(prefix: Path, images: Images, indices: Sequence[int], count: int) -> l
     """
     if len(images) < count:
         raise DataError(f"{prefix}: {len(images)} images cannot fill {count} shards")
-    wanted = paths(prefix, count)
+    wanted = list_paths(prefix, count)
     for path in sorted(set(_numbered(prefix)) - set(wanted)):
         raise DataError(
             f"{path}: was made with other settings and would be packed beside the new lists; move "
             f"it away and run the same command again"
         )
-    parts = list(zip(wanted, even(len(images), count), strict=True))
-    for path, run in reversed(parts):  # the first list last: `found` relies on it
-        with whole(path) as file:
-            for line in lines(images, indices, run):
+    parts = list(zip(wanted, even_runs(len(images), count), strict=True))
+    for path, run in reversed(parts):  # the first list last: `find_lists` relies on it
+        with atomic_file(path) as file:
+            for line in list_lines(images, indices, run):
                 file.write(line)
     return wanted
 
 
-def same(there: Sequence[Path], images: Images, indices: Sequence[int]) -> bool:
+def holds_images(there: Sequence[Path], images: Images, indices: Sequence[int]) -> bool:
     """Whether these lists hold just these images in this order."""
-    for path, run in zip(there, even(len(images), len(there)), strict=True):
+    for path, run in zip(there, even_runs(len(images), len(there)), strict=True):
         digest = hashlib.sha256()
-        for line in lines(images, indices, run):
+        for line in list_lines(images, indices, run):
             digest.update(line)
         with path.open("rb") as file:
             if digest.digest() != hashlib.file_digest(file, "sha256").digest():
@@ -220,14 +220,14 @@ def same(there: Sequence[Path], images: Images, indices: Sequence[int]) -> bool:
     return True
 
 
-def lines(images: Images, indices: Sequence[int], run: range) -> Iterator[bytes]:
+def list_lines(images: Images, indices: Sequence[int], run: range) -> Iterator[bytes]:
     """The lines of the list that holds this run of the order."""
     return (f"{emit(images.entry(indices[at]))}\n".encode() for at in run)
 
 
 def write_labels(path: Path, names: Iterable[str]) -> None:
     """Writes the labels file: label, tab, class."""
-    write_whole(path, "".join(f"{label}\t{name}\n" for label, name in enumerate(names)))
+    write_text(path, "".join(f"{label}\t{name}\n" for label, name in enumerate(names)))
 
 
 def read_labels(path: Path) -> dict[str, int]:
@@ -304,7 +304,7 @@ def write_lists(
     """Writes the lists and the labels file of a prefix; DataError where there is no image."""
     if not len(images):
         raise DataError(f"{prefix}: expected images to list, found none")
-    indices = order(len(images)) if shuffle else range(len(images))
+    indices = shuffled_order(len(images)) if shuffle else range(len(images))
     # First: where there are lists, a run that goes on writes neither.
     write_labels(labels_of(prefix), known)
     return write(prefix, images, indices, parts.of(len(images)))

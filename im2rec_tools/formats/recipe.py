@@ -25,7 +25,7 @@ class Recipe:
     labels: Literal["all", "first"] = "all"
 
 
-def told(recipe: Recipe | Mapping[str, Any]) -> str:
+def describe(recipe: Recipe | Mapping[str, Any]) -> str:
     """The recipe as people read it, also one that a manifest holds."""
     fields = asdict(recipe) if isinstance(recipe, Recipe) else recipe
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in fields.items())

@@ -68,7 +68,7 @@ def _head_bytes(payload: bytes | bytearray) -> int:
     return _IMAGE_HEADER.size + 4 * min(int(count), _MOST_LABELS + 1)
 
 
-def _parts(payload: bytes) -> list[bytes]:
+def _split_at_magic(payload: bytes) -> list[bytes]:
     """The payload, cut where it holds the magic at a multiple of 4 bytes."""
     parts, start, found = [], 0, payload.find(MAGIC_BYTES)
     while found >= 0:
@@ -85,7 +85,7 @@ def frame(payload: bytes) -> bytes:
     """The bytes of one record in the file, padding included."""
     if MAGIC_BYTES not in payload:
         return _part(_WHOLE, payload)
-    parts = _parts(payload)
+    parts = _split_at_magic(payload)
     if len(parts) == 1:
         return _part(_WHOLE, payload)
     middle = (_part(_MIDDLE, part) for part in parts[1:-1])
@@ -104,7 +104,7 @@ def _part(kind: int, data: bytes) -> bytes:
     return b"".join((head, data, bytes(-len(data) % 4)))
 
 
-class _Parts:
+class _PartReader:
     """Reads parts of records one after another and says where a file is damaged."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
@@ -143,7 +143,7 @@ class _Span:
     ends: bool
 
 
-def _walk(parts: _Parts, offset: int = 0) -> Iterator[_Span]:
+def _walk(parts: _PartReader, offset: int = 0) -> Iterator[_Span]:
     """The parts of all records from this offset on, the file standing at the data of each.
 
     All that read a file walk here, so that they take and refuse the same files. DataError where
@@ -172,7 +172,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
     """Offset and payload of every record; DataError where the file is damaged."""
     with path.open("rb") as file:
         payload = bytearray()
-        for span in _walk(_Parts(file, path)):
+        for span in _walk(_PartReader(file, path)):
             if span.begins:
                 payload = bytearray()
             else:
@@ -188,7 +188,7 @@ def headers(path: Path) -> Iterator[tuple[ImageRecord, int]]:
         raise _no_file(path)
     with path.open("rb") as file:
         head, size = bytearray(), 0
-        for span in _walk(_Parts(file, path)):
+        for span in _walk(_PartReader(file, path)):
             if span.begins:
                 head, size = bytearray(), 0
             else:
@@ -238,7 +238,7 @@ def offsets_of(path: Path) -> list[int]:
     index = path.with_suffix(".idx")
     offsets = sorted(offset for _, offset in read_index(index)) if index.is_file() else []
     with path.open("rb") as file:
-        parts = _Parts(file, path)
+        parts = _PartReader(file, path)
         if not offsets:
             return [span.record for span in _walk(parts) if span.begins]
         if offsets[0] != 0 or offsets[-1] >= parts.size or len(set(offsets)) < len(offsets):
@@ -295,7 +295,7 @@ def aligned_magic(image: bytes) -> bool:
     return False
 
 
-def framed(record: ImageRecord) -> bytes:
+def frame_record(record: ImageRecord) -> bytes:
     """The bytes of a record in the file: in one part, where the image's format allows it."""
     whole = frame(pack(record))
     if is_whole(whole):

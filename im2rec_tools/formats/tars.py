@@ -16,7 +16,7 @@ from im2rec_tools.words import brief
 _BLOCK = 512
 _DEEPEST = 100  # folders
 _NO_NAMES = {"", ".", ".."}
-TWICE = "is in it twice"
+DUPLICATE = "is in it twice"
 # Of a header with a long name or attributes, which tarfile reads at once.
 _MOST_HEADER = 1 << 16
 # tarfile's pattern for such a header takes the square of the time for a run of digits.
@@ -53,14 +53,14 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class UnreadableMember:
     """Something in a tar that must not be unpacked."""
 
     name: str
     why: str
 
 
-def members(tar: Path, within: Member | None = None) -> Iterator[Member | Refused]:
+def members(tar: Path, within: Member | None = None) -> Iterator[Member | UnreadableMember]:
     """What is in a tar, or in the tar `within` it; folders are passed over.
 
     Raises DataError where it is no tar, or is cut off.
@@ -108,7 +108,7 @@ def _size(tar: Path) -> int:
         raise DataError(f"{tar}: cannot be read ({error.strerror}); expected a tar") from error
 
 
-def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member | Refused]:
+def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member | UnreadableMember]:
     for member in archive:
         archive.members.clear()  # type: ignore[attr-defined] # it would keep all of them
         if member.offset >= end:
@@ -117,11 +117,11 @@ def _members(archive: tarfile.TarFile, end: int, where: str) -> Iterator[Member 
             continue
         if member.size < 0:
             archive.offset = member.offset_data  # where the next one begins, if it has no bytes
-            yield Refused(name=member.name, why=f"its size is {member.size}")
+            yield UnreadableMember(name=member.name, why=f"its size is {member.size}")
         elif not member.isreg() or member.issparse():
-            yield Refused(name=member.name, why="a link, a device or a sparse file")
+            yield UnreadableMember(name=member.name, why="a link, a device or a sparse file")
         elif not _is_safe(member.name) or PurePosixPath(member.name).stem in _NO_NAMES:
-            yield Refused(name=member.name, why="its name leads out of the folder")
+            yield UnreadableMember(name=member.name, why="its name leads out of the folder")
         elif member.offset_data + member.size > end:
             raise DamagedTarError(f"{where}: is cut off in {member.name}; get it again")
         else:
@@ -149,7 +149,7 @@ class TarImages:
         """Classes and the names of their images, sorted as in the unpacked tree."""
         found = list(members(self.tar))
         outer = [one for one in found if isinstance(one, Member)]
-        self.refused = {one.name: one.why for one in found if isinstance(one, Refused)}
+        self.refused = {one.name: one.why for one in found if isinstance(one, UnreadableMember)}
         outer, twice = distinct(outer)
         self.refused |= twice
         loose = [one.name for one in outer if not one.is_class]
@@ -166,14 +166,14 @@ class TarImages:
     def _classes(self, outer: Member, endings: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
         found: dict[tuple[str, ...], list[str]] = {}
         for image in members(self.tar, outer):
-            if isinstance(image, Refused):
+            if isinstance(image, UnreadableMember):
                 self.refused[f"{outer.name}/{image.name}"] = image.why
                 continue
             if not _is_listed(image.name, endings):
                 continue
             path = f"{outer.class_name}/{image.name}"
             if path in self._places:
-                self.refused[f"{outer.name}/{image.name}"] = TWICE
+                self.refused[f"{outer.name}/{image.name}"] = DUPLICATE
                 continue
             self._places[path] = len(self._offsets)
             self._offsets.append(image.offset)
@@ -203,7 +203,7 @@ def distinct(found: list[Member]) -> tuple[list[Member], dict[str, str]]:
         if one.is_class and name == ".tar":
             refused[one.name] = "it names no class"
         elif name in places:
-            refused[one.name] = TWICE
+            refused[one.name] = DUPLICATE
         elif name in folders or above & places.keys():
             refused[one.name] = "stands where another is, as a file or class and as a folder"
         else:

@@ -33,7 +33,7 @@ class Example:
     channels: int = 3
 
 
-def masked(data: bytes) -> int:
+def masked_crc(data: bytes) -> int:
     """The CRC-32C of the data, masked as TFRecord does."""
     crc: int = value(data)
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
@@ -42,8 +42,8 @@ def masked(data: bytes) -> int:
 def frame(data: bytes) -> bytes:
     """A record: length, its masked CRC, the data, their masked CRC; all little endian."""
     length = struct.pack("<Q", len(data))
-    head = length + struct.pack("<I", masked(length))
-    return head + data + struct.pack("<I", masked(data))
+    head = length + struct.pack("<I", masked_crc(length))
+    return head + data + struct.pack("<I", masked_crc(data))
 
 
 def records(path: Path) -> Iterator[bytes]:
@@ -56,12 +56,12 @@ def records(path: Path) -> Iterator[bytes]:
             if len(head) < 12:
                 raise DataError(f"{where}: is cut off")
             length, crc = struct.unpack("<QI", head)
-            if crc != masked(head[:8]):
+            if crc != masked_crc(head[:8]):
                 raise DataError(f"{where}: the checksum of its length is wrong")
             if length + 16 > size - offset:
                 raise DataError(f"{where}: is cut off")
             data = file.read(length)
-            if struct.unpack("<I", file.read(4))[0] != masked(data):
+            if struct.unpack("<I", file.read(4))[0] != masked_crc(data):
                 raise DataError(f"{where}: its checksum is wrong")
             yield data
             offset, number = offset + length + 16, number + 1

@@ -17,7 +17,7 @@ def numbers_last(path: Path) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdecimal() else (1, part) for part in parts if part]
 
 
-def recs(path: Path) -> list[Path]:
+def record_files(path: Path) -> list[Path]:
     """The .rec itself, or those of a folder; DataError where there is none."""
     if path.is_dir():
         found = sorted(path.glob("*.rec"), key=numbers_last)
@@ -29,7 +29,7 @@ def recs(path: Path) -> list[Path]:
     return [path]
 
 
-def sets(folder: Path) -> dict[str, list[Path]]:
+def shard_sets(folder: Path) -> dict[str, list[Path]]:
     """Shards by the set they belong to: .rec files by the name before _NUMBER, TFRecords too."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one of shards")
@@ -63,7 +63,7 @@ def is_image(name: str, endings: Collection[str] = SUFFIXES) -> bool:
     return os.path.splitext(name)[1].lower() in endings and not name.startswith(".")  # noqa: PTH122
 
 
-def listable(path: str) -> str:
+def listable_path(path: str) -> str:
     """The path, which a line of a list can hold; DataError where none can."""
     if not _LISTABLE.fullmatch(path) or path != path.strip():
         raise DataError(

@@ -17,7 +17,7 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.formats.images import encode
 from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recipe import Recipe
-from im2rec_tools.formats.recordio import ImageRecord, framed
+from im2rec_tools.formats.recordio import ImageRecord, frame_record
 from im2rec_tools.formats.tars import read_at
 from im2rec_tools.packing.messages import Answer, Block, Done, Encoded, Message, Write
 
@@ -56,7 +56,7 @@ class Encoder:
                 data = self._read(entry.path, block.places[at] if block.places else None)
                 image = encode(data, self._recipe)
                 labels = entry.labels if self._recipe.labels == "all" else entry.labels[:1]
-                data = framed(ImageRecord(index=entry.index, labels=labels, image=image))
+                data = frame_record(ImageRecord(index=entry.index, labels=labels, image=image))
             except DataError as error:
                 bad.append((entry, str(error)))
             except OSError as error:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO
 
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space, create, flush_folder, part_of, row, write_whole
+from im2rec_tools.files import check_space, create, flush_folder, part_of, tsv_line, write_text
 from im2rec_tools.formats import lists as listing
-from im2rec_tools.formats.crc32c import joined
+from im2rec_tools.formats.crc32c import join
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.manifest import Manifest
@@ -22,7 +22,7 @@ from im2rec_tools.words import quoted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class PackJob:
     """Lists to pack: where their images are (a folder or a tar), into which folder, and how.
 
     `place` gives offset and size in the tar of an image's path; `refused` has the members of the
@@ -43,17 +43,17 @@ def shard_of(lst: Path, folder: Path) -> Path:
     return folder / f"{lst.stem}.rec"
 
 
-def bad_of(rec: Path) -> Path:
+def bad_images_path(rec: Path) -> Path:
     """Where the images that a shard leaves out are listed."""
     return rec.with_suffix(".bad.tsv")
 
 
-def refused_of(work: Work) -> Path:
+def refused_path(work: PackJob) -> Path:
     """Where the members of a tar that are not packed are listed."""
     return work.folder / f"{work.source.name}.bad.tsv"
 
 
-def unfinished(work: Work) -> list[Path]:
+def missing_shards(work: PackJob) -> list[Path]:
     """The lists whose shards are not there yet.
 
     Raises DataError for a shard that is there and was made of another list or by another recipe.
@@ -61,7 +61,7 @@ def unfinished(work: Work) -> list[Path]:
     return [lst for lst in work.lists if not _is_packed(lst, work)]
 
 
-def _is_packed(lst: Path, work: Work) -> bool:
+def _is_packed(lst: Path, work: PackJob) -> bool:
     rec = shard_of(lst, work.folder)
     made = manifest.read(rec)
     if not rec.exists():
@@ -116,11 +116,13 @@ class _Shard:
     @property
     def parts(self) -> dict[Path, Path]:
         """Where its files are now, and what they will be called; the .rec comes last."""
-        names = (self.rec.with_suffix(".idx"), bad_of(self.rec), self.rec)
+        names = (self.rec.with_suffix(".idx"), bad_images_path(self.rec), self.rec)
         return {part_of(name): name for name in names}
 
 
-def packed(work: Work, lists: Sequence[Path], totals: dict[Path, int]) -> Iterator[Progress]:
+def pack_shards(
+    work: PackJob, lists: Sequence[Path], totals: dict[Path, int]
+) -> Iterator[Progress]:
     """Packs these lists, of so many images each, into NAME.rec, .idx, .json and NAME.bad.tsv.
 
     Images that cannot be read are left out and listed. Raises DataError where a shard has none
@@ -128,7 +130,7 @@ def packed(work: Work, lists: Sequence[Path], totals: dict[Path, int]) -> Iterat
     """
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(Pool(work.processes, _MODULE, work.source, work.recipe))
-        line = _Line(work, pool, sum(totals[lst] for lst in lists))
+        line = _Pipeline(work, pool, sum(totals[lst] for lst in lists))
         stack.callback(line.forget)
         feed = _blocks(work, lists)
         waiting = next(feed, None)
@@ -143,7 +145,7 @@ def packed(work: Work, lists: Sequence[Path], totals: dict[Path, int]) -> Iterat
         line.check_end()
 
 
-def _blocks(work: Work, lists: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
+def _blocks(work: PackJob, lists: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
     size = _PIXELS_A_BLOCK if work.recipe.encoding == "raw" else _IMAGES_A_BLOCK
     number = 0
     for lst in lists:
@@ -154,10 +156,10 @@ def _blocks(work: Work, lists: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
             number += 1
 
 
-class _Line:
+class _Pipeline:
     """Blocks on their way: given, encoded in any order, written in theirs."""
 
-    def __init__(self, work: Work, pool: Pool, total: int) -> None:
+    def __init__(self, work: PackJob, pool: Pool, total: int) -> None:
         self._work, self._pool, self._total = work, pool, total
         self._shards: list[_Shard] = []
         self._owners: dict[int, tuple[_Shard, int]] = {}
@@ -189,10 +191,10 @@ class _Line:
 
     def _begun(self, lst: Path, total: int) -> _Shard:
         rec = shard_of(lst, self._work.folder)
-        with _writing(rec), contextlib.ExitStack() as undone:
+        with _as_data_error(rec), contextlib.ExitStack() as undone:
             rec.parent.mkdir(parents=True, exist_ok=True)
             files = []
-            for name in (rec, rec.with_suffix(".idx"), bad_of(rec)):
+            for name in (rec, rec.with_suffix(".idx"), bad_images_path(rec)):
                 files.append(create(part_of(name)))
                 undone.callback(part_of(name).unlink)
                 undone.callback(files[-1].close)
@@ -220,12 +222,14 @@ class _Line:
         self._pool.give_same(block.number, place)
         lines = (f"{key}\t{shard.offset + offset}\n" for key, offset in block.index)
         shard.records += (f"{crc:08x}" for crc in block.records_crc32c)
-        with _writing(shard.rec):
+        with _as_data_error(shard.rec):
             shard.index.write("".join(lines).encode())
             for entry, why in block.bad:
-                shard.bad_list.write(row(entry.index, entry.path, why).encode(errors="replace"))
+                shard.bad_list.write(
+                    tsv_line(entry.index, entry.path, why).encode(errors="replace")
+                )
                 shard.first_bad = shard.first_bad or f"{entry.path}: {why}"
-        shard.crc32c = joined(shard.crc32c, block.crc32c, block.length)
+        shard.crc32c = join(shard.crc32c, block.crc32c, block.length)
         shard.offset += block.length
         shard.images += len(block.index)
         shard.seen += count
@@ -270,17 +274,17 @@ class _Line:
             crc32c=f"{shard.crc32c:08x}",
             records_crc32c="".join(shard.records),
         )
-        write_whole(shard.rec.with_suffix(".json"), manifest.text(made))
-        with _writing(shard.rec):
+        write_text(shard.rec.with_suffix(".json"), manifest.text(made))
+        with _as_data_error(shard.rec):
             for file in (shard.index, shard.bad_list):
                 file.flush()
                 os.fsync(file.fileno())
                 file.close()
             if not bad:  # one of an attempt before names images that are in this shard
-                part_of(bad_of(shard.rec)).unlink()
-                bad_of(shard.rec).unlink(missing_ok=True)
+                part_of(bad_images_path(shard.rec)).unlink()
+                bad_images_path(shard.rec).unlink(missing_ok=True)
             for part, name in shard.parts.items():
-                if bad or name != bad_of(shard.rec):
+                if bad or name != bad_images_path(shard.rec):
                     part.replace(name)
             flush_folder(shard.rec.parent)
 
@@ -300,7 +304,7 @@ class _Line:
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _as_data_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

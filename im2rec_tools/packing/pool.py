@@ -47,7 +47,7 @@ class _Worker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Unloaded:
+class _LoadFailure:
     """The answer of a process that cannot load what it works with."""
 
     why: str
@@ -142,7 +142,7 @@ class Pool:
                 answer = connection.recv()
             except (EOFError, ConnectionError) as error:
                 raise self._death(worker) from error
-            if isinstance(answer, _Unloaded):
+            if isinstance(answer, _LoadFailure):
                 raise DataError(
                     f"a process cannot load its codecs ({answer.why}). Free memory (ulimit -v), or "
                     f"make the environment again"
@@ -188,7 +188,7 @@ def _serve(connection: Any, position: Any, module: str, *args: Any) -> None:
         answer = importlib.import_module(module).server(position, *args)
     except (ImportError, OSError, MemoryError) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
-        answer = functools.partial(_refuse, _Unloaded(why=why))
+        answer = functools.partial(_refuse, _LoadFailure(why=why))
     try:
         while True:
             connection.send(answer(connection.recv()))
@@ -196,5 +196,5 @@ def _serve(connection: Any, position: Any, module: str, *args: Any) -> None:
         return  # the process that this one works for has ended, or has closed the connection
 
 
-def _refuse(reason: _Unloaded, _message: Any) -> _Unloaded:
+def _refuse(reason: _LoadFailure, _message: Any) -> _LoadFailure:
     return reason

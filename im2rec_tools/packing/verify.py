@@ -14,7 +14,7 @@ from im2rec_tools.packing import manifest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class VerifyTask:
     """Check this shard."""
 
     number: int
@@ -26,7 +26,7 @@ class Check:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contents:
+class ShardContents:
     """What a shard holds: images of each label or labels; what was missing to compare it with."""
 
     path: Path
@@ -35,7 +35,7 @@ class Contents:
     missing: tuple[str, ...] = ()
 
 
-def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> Contents:
+def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> ShardContents:
     """Checks one shard: framing, index, count, every image decoded, labels, checksum.
 
     Calls `at` with the number of each record before it is looked at. What is not there, index or
@@ -71,7 +71,7 @@ def verify(rec: Path, at: Callable[[int], None] = lambda _: None) -> Contents:
     missing = check_counts(rec, number + 1, made)
     if made and f"{crc:08x}" != made.crc32c:
         raise DataError(f"{rec}: differs from what was packed (checksum); pack it again")
-    return Contents(path=rec, images=number + 1, labels=dict(labels), missing=missing)
+    return ShardContents(path=rec, images=number + 1, labels=dict(labels), missing=missing)
 
 
 def check_counts(rec: Path, records: int, made: manifest.Manifest | None) -> tuple[str, ...]:
@@ -88,25 +88,25 @@ def check_counts(rec: Path, records: int, made: manifest.Manifest | None) -> tup
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class VerifyResult:
     """What a shard holds, or what is wrong with it."""
 
     number: int
-    contents: Contents | None = None
+    contents: ShardContents | None = None
     problem: str = ""
 
 
-def server(position: Any) -> Callable[[Check], Checked]:
+def server(position: Any) -> Callable[[VerifyTask], VerifyResult]:
     """What a process that reads back does with each message."""
     import im2rec_tools.formats.images  # noqa: PLC0415, F401 - loaded now, or it cannot be
 
-    def answer(check: Check) -> Checked:
+    def answer(check: VerifyTask) -> VerifyResult:
         def at(number: int) -> None:
             position[:] = (check.number, number)
 
         try:
-            return Checked(number=check.number, contents=verify(check.rec, at))
+            return VerifyResult(number=check.number, contents=verify(check.rec, at))
         except (DataError, OSError) as error:
-            return Checked(number=check.number, problem=str(error))
+            return VerifyResult(number=check.number, problem=str(error))
 
     return answer

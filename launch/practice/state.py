@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import create, remove, write_whole
+from im2rec_tools.files import create, remove, write_text
 from launch.remote.errors import LaunchError
 
 _STATE, _HOSTFILE, _CONFIG, _KNOWN, _KEY = (
@@ -126,7 +126,7 @@ def save(cluster: Cluster, slots: int, host_keys: dict[str, str], client_key: st
     """Writes everything that is needed to use a cluster; keys are text as ssh-keygen writes it."""
     folder = cluster.folder
     state = json.dumps(asdict(cluster) | {"folder": str(folder)}, indent=1)
-    write_whole(folder / _STATE, state)
+    write_text(folder / _STATE, state)
     with create(folder / _KEY, 0o600) as file:
         file.write(client_key.encode())
     known = [f"{node.name},{node.address} {host_keys[node.name]}" for node in cluster.nodes]

@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from im2rec_tools.terminal import echo, guard
+from im2rec_tools.terminal import echo, install_filter
 from plots.results_csv import csv_text
 
 _LINE = re.compile(r"^(?:rank 0 )?epoch (\d+): validation accuracy (\d\.\d+)", re.MULTILINE)
@@ -47,7 +47,7 @@ def write(stem: Path, curves: dict[str, list[tuple[int, float]]]) -> None:
 
 def main() -> None:
     """Writes what the command line names; exits 2 where a log has no accuracy."""
-    guard()
+    install_filter()
     stem, *named = sys.argv[1:] or ("",)
     curves = {}
     for word in named:

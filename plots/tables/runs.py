@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from im2rec_tools.console import Screen, cell, line
-from im2rec_tools.files import size
+from im2rec_tools.files import format_size
 from results.comparison.differences import facts
 from results.integrity.catalog import Entry, size_of
 from results.reader import Point
@@ -51,7 +51,7 @@ def _cells(one: Entry) -> tuple[str, ...]:
         "cannot be read" if one.problem and not one.unread else _point_counts(one),
         str(one.hosts or ""),
         networks,
-        size(one.bytes),
+        format_size(one.bytes),
         ", ".join(marks),
     )
 
@@ -117,9 +117,11 @@ def _files(folder: Path) -> list[str]:
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
             count = sum(one.is_file() for one in path.rglob("*"))
-            lines.append(f"  {path.name + '/':<20} {size(size_of(path)):>10}  in {count} files")
+            lines.append(
+                f"  {path.name + '/':<20} {format_size(size_of(path)):>10}  in {count} files"
+            )
         elif not path.name.startswith("."):
-            lines.append(f"  {path.name:<20} {size(path.lstat().st_size):>10}")
+            lines.append(f"  {path.name:<20} {format_size(path.lstat().st_size):>10}")
     return lines
 
 

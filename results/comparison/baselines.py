@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.errors import quoted, unknown
-from im2rec_tools.files import copy, whole_folder
+from im2rec_tools.files import atomic_folder, copy
 from results.comparison.references import known as references
 from results.comparison.references import reference
 from results.errors import StoreError
@@ -42,7 +42,7 @@ def keep(name: str, run: Run, folder: Path) -> Path:
     origin = {"run": run.name, "kept": datetime.now(UTC).isoformat(timespec="seconds")}
     try:
         # Whole or not at all: a name that is there can be compared with.
-        with whole_folder(target) as made:
+        with atomic_folder(target) as made:
             for file in KEPT:
                 if (run.folder / file).exists():
                     copy(run.folder / file, made / file)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from bench.errors import SpecError
-from im2rec_tools.files import size
+from im2rec_tools.files import format_size
 
 _HEAD = 1 << 16
 # Of a line; what is longer comes in pieces, so that no file needs more memory than this.
@@ -67,7 +67,9 @@ def lines(path: Path) -> Iterator[Line]:
                 for number, one in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
                     read += len(one)
                     if read > _MOST:
-                        raise SpecError(f"{path}: holds more than {size(_MOST)}, which no log does")
+                        raise SpecError(
+                            f"{path}: holds more than {format_size(_MOST)}, which no log does"
+                        )
                     yield line(number, one)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise SpecError(f"{path}: expected a whole gzip file, it is damaged ({error})") from error

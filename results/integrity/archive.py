@@ -12,7 +12,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile,
 
 from bench.errors import quoted
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import check_space, size, whole, whole_folder
+from im2rec_tools.files import atomic_file, atomic_folder, check_space, format_size
 from im2rec_tools.words import brief
 from results.errors import StoreError
 from results.run_folder import is_run
@@ -45,7 +45,10 @@ def pack(folder: Path, to: Path) -> int:
         raise StoreError(f"{to}: is there already; choose another with --to FILE.zip")
     count = 0
     try:
-        with whole(to) as file, ZipFile(file, "w", ZIP_DEFLATED, strict_timestamps=False) as packed:
+        with (
+            atomic_file(to) as file,
+            ZipFile(file, "w", ZIP_DEFLATED, strict_timestamps=False) as packed,
+        ):
             for count, path in enumerate(_files(folder), 1):  # noqa: B007 - the last is their count
                 name = f"{folder.resolve().name}/{path.relative_to(folder).as_posix()}"
                 kind = ZIP_STORED if path.suffix in {".gz", ".png"} else ZIP_DEFLATED
@@ -79,7 +82,7 @@ def unpack(archive: Path, into: Path, name: str = "", without: str = "") -> Path
         if run.exists():
             raise StoreError(f"{run}: is there already; unpack it by another name with --run NAME")
         check_space(into, sum(one.file_size for one in files), "unpack it on another disk")
-        with whole_folder(run) as part:
+        with atomic_folder(run) as part:
             for one in files:
                 _extract(packed, one, part / PurePosixPath(one.filename).relative_to(inside))
     return run
@@ -145,10 +148,13 @@ def _check_size(archive: Path, files: Sequence[ZipInfo]) -> None:
     total, packed = sum(one.file_size for one in files), sum(one.compress_size for one in files)
     if len(files) > _MOST_FILES or total > MOST_BYTES:
         raise StoreError(
-            f"{archive}: would unpack to {size(total)} in {len(files)} files; no run is as large"
+            f"{archive}: would unpack to {format_size(total)} in {len(files)} files; no run is as "
+            f"large"
         )
     if total > _RATIO_BYTES and total > _MOST_RATIO * packed:
-        raise StoreError(f"{archive}: {size(packed)} would unpack to {size(total)}; no run does")
+        raise StoreError(
+            f"{archive}: {format_size(packed)} would unpack to {format_size(total)}; no run does"
+        )
     names = [one.filename for one in files]
     if len(set(names)) < len(names):
         raise StoreError(f"{archive}: has files of the same name; nothing was unpacked")

@@ -22,7 +22,7 @@ from rich.table import Table
 from im2rec_tools import terminal
 from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.errors import DataError
-from im2rec_tools.terminal import Filter, echo, one_line, printable, said
+from im2rec_tools.terminal import Filter, echo, error_lines, one_line, printable
 from launch.remote.errors import PreflightError
 from tests.support.paths import ROOT
 from tests.support.runs.scenes import point
@@ -73,14 +73,14 @@ def test_a_value_with_ends_of_lines_forges_no_line(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("kind", [PreflightError, DataError])
 def test_an_error_of_several_lines_has_no_more_than_it_was_given(kind: type[Exception]) -> None:
     error = kind("1 of 2 hosts are not ready:", f"node01: {EVIL}\n  node02: ready")
-    assert len(said(error).split("\n")) == 2
-    assert is_safe(said(error))
+    assert len(error_lines(error).split("\n")) == 2
+    assert is_safe(error_lines(error))
 
 
 def test_a_word_of_thousands_of_letters_is_cut_in_an_error() -> None:
-    text = said(DataError(f"list.lst:1: expected a number, got {'9' * 70_000!r}"))
+    text = error_lines(DataError(f"list.lst:1: expected a number, got {'9' * 70_000!r}"))
     assert len(text) < 500
-    assert len(said(DataError("word " * 20_000))) < 5000
+    assert len(error_lines(DataError("word " * 20_000))) < 5000
 
 
 def test_the_filter_holds_what_is_printed_past_our_own_functions() -> None:
@@ -130,7 +130,7 @@ def test_a_screen_writes_to_the_terminal_itself_and_not_to_the_filter(
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", Filter(stream))
     assert Screen(err=True).file is stream
-    assert terminal.raw(err=True) is stream
+    assert terminal.unfiltered(err=True) is stream
 
 
 def prints(source: str) -> list[int]:

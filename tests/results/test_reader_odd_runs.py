@@ -12,7 +12,7 @@ import pytest
 from invoke.context import Context
 
 import fabfile as _fabfile
-from im2rec_tools.files import write_whole
+from im2rec_tools.files import write_text
 from launch.hosts import ROOT
 from plots.markdown import document
 from plots.tables.comparison import markdown, remarks
@@ -106,7 +106,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
     reader.start()
-    write_whole(pipe, "a table")
+    write_text(pipe, "a table")
     reader.join(10)
     assert got == ["a table"]
     assert pipe.is_fifo()

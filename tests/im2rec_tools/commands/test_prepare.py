@@ -10,7 +10,7 @@ import cv2
 import pytest
 
 from im2rec_tools.commands.sample import sample
-from im2rec_tools.commands.split import Split
+from im2rec_tools.commands.split import SplitOptions
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import recordio
 from im2rec_tools.formats.images import check
@@ -130,7 +130,7 @@ def test_a_validation_tree_of_its_own_is_packed_with_the_labels_of_training(
 
 def test_a_class_that_went_to_validation_whole_keeps_its_label(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"ant": 2, "cat": 6})
-    asked = replace(wanted(), split=Split(images=2, small="move"))
+    asked = replace(wanted(), split=SplitOptions(images=2, small="move"))
     assert [one.labels for one in made(root, asked)] == [
         {(1.0,): 2},
         {(1.0,): 2},

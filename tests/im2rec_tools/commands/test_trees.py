@@ -10,10 +10,10 @@ import pytest
 from im2rec_tools.commands.filter import COMMAND as FILTER
 from im2rec_tools.commands.shard import COMMAND as SHARD
 from im2rec_tools.commands.split import COMMAND as SPLIT
-from im2rec_tools.commands.split import Split, split
+from im2rec_tools.commands.split import SplitOptions, split
 from im2rec_tools.commands.val_tree import COMMAND as VAL_TREE
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import held
+from im2rec_tools.files import lock
 from im2rec_tools.formats.tree import classes, sizes
 from tests.support.data.datasets import validation
 from tests.support.data.trees import lines, snapshot, tree
@@ -21,7 +21,7 @@ from tests.support.data.trees import lines, snapshot, tree
 
 def test_the_split_is_seeded_disjoint_and_done_once(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"cat": 9, "dog": 7})
-    wanted = Split(images=2, seed=1)
+    wanted = SplitOptions(images=2, seed=1)
     last = f"4 validation images of 2 classes in {tmp_path / 't_val'}"
     assert lines(split(root, wanted)) == [last]
     train, val = classes(root), classes(tmp_path / "t_val")
@@ -33,11 +33,11 @@ def test_the_split_is_seeded_disjoint_and_done_once(tmp_path: Path) -> None:
 
 def test_an_interrupted_split_goes_on_where_it_was(tmp_path: Path) -> None:
     root, same = (tree(tmp_path / name, {"cat": 9}) for name in ("t", "u"))
-    lines(split(same, Split(images=3)))
+    lines(split(same, SplitOptions(images=3)))
     chosen = classes(tmp_path / "u_val")["cat"]
     (tmp_path / "t_val" / "cat").mkdir(parents=True)
     (root / "cat" / chosen[0]).rename(tmp_path / "t_val" / "cat" / chosen[0])
-    lines(split(root, Split(images=3)))
+    lines(split(root, SplitOptions(images=3)))
     assert classes(tmp_path / "t_val")["cat"] == chosen
 
 
@@ -56,23 +56,23 @@ def test_a_split_of_other_settings_is_refused_and_undone(tmp_path: Path) -> None
 def test_an_interrupted_undo_goes_on(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"cat": 30, "dog": 7})
     before = snapshot(root)
-    lines(split(root, Split(images=5)))
+    lines(split(root, SplitOptions(images=5)))
     for path in (tmp_path / "t_val" / "cat").iterdir():
         path.rename(root / "cat" / path.name)
     lines(SPLIT.planned({"root": str(root), "undo": True}))
     assert snapshot(root) == before
     assert not (tmp_path / "t_val").exists()
     (tmp_path / "t_val" / "cat").mkdir(parents=True)
-    lines(split(root, Split(images=5)))
+    lines(split(root, SplitOptions(images=5)))
     assert sizes(tmp_path / "t_val") == {"cat": 5, "dog": 5}
 
 
 def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"cat": 30, "dog": 7})
-    with held(root), pytest.raises(DataError, match="t: another run works there"):
-        lines(split(root, Split(images=5)))
+    with lock(root), pytest.raises(DataError, match="t: another run works there"):
+        lines(split(root, SplitOptions(images=5)))
     assert sizes(root) == {"cat": 30, "dog": 7}
-    lines(split(root, Split(images=5)))
+    lines(split(root, SplitOptions(images=5)))
 
 
 def test_what_happens_to_small_classes_is_said_first(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_filtering_never_empties_a_tree_or_covers_something(tmp_path: Path) -> N
 
 def test_what_split_took_counts_when_classes_are_filtered_again(tmp_path: Path) -> None:
     root = tree(tmp_path / "t", {"ant": 4, "dog": 6})
-    lines(split(root, Split(images=2)))
+    lines(split(root, SplitOptions(images=2)))
     assert lines(FILTER.planned({"root": str(root), "min_images": "4"}))[-1].startswith("0 ")
     with pytest.raises(DataError, match=r"t_val/ant: put it back first"):
         FILTER.planned({"root": str(root), "min_images": "5"})

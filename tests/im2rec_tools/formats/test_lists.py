@@ -56,7 +56,7 @@ def test_a_line_that_is_no_entry_is_refused_with_its_place(tmp_path: Path, line:
 
 @given(st.integers(1, 200), st.integers(1, 16))
 def test_chunks_are_whole_and_even(count: int, parts: int) -> None:
-    found = lists.even(count, parts)
+    found = lists.even_runs(count, parts)
     assert [at for run in found for at in run] == list(range(count))
     assert len(found) == parts
     assert max(map(len, found)) - min(map(len, found)) <= 1
@@ -88,7 +88,7 @@ def test_lists_come_by_number_or_by_size_with_their_labels(tmp_path: Path) -> No
             }
         )
     )
-    assert [path.name for path in lists.found(tmp_path / "b")] == [
+    assert [path.name for path in lists.find_lists(tmp_path / "b")] == [
         "b_0.lst",
         "b_1.lst",
         "b_2.lst",
@@ -105,14 +105,14 @@ def test_lists_that_were_interrupted_are_made_again(tmp_path: Path) -> None:
     lines(LIST.planned({**given, "chunks": "3"}))
     whole = (tmp_path / "a_0.lst").read_bytes()
     (tmp_path / "a_0.lst").unlink()
-    assert lists.found(tmp_path / "a") == []
+    assert lists.find_lists(tmp_path / "a") == []
     with pytest.raises(DataError, match=r"a_1\.lst: was made with other settings"):
         lines(LIST.planned(given))
     lines(LIST.planned({**given, "chunks": "3"}))
     assert (tmp_path / "a_0.lst").read_bytes() == whole
     (tmp_path / "a.lst").write_bytes(whole)
     with pytest.raises(DataError, match=r"a\.lst: stands beside .*a_0\.lst"):
-        lists.found(tmp_path / "a")
+        lists.find_lists(tmp_path / "a")
 
 
 def test_a_list_that_is_replaced_by_another_is_noted(tmp_path: Path) -> None:

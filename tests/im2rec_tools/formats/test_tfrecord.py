@@ -13,7 +13,7 @@ from im2rec_tools.commands.pack import COMMAND as PACK
 from im2rec_tools.commands.to_tfrecord import COMMAND as TO
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import tfrecord
-from im2rec_tools.formats.crc32c import joined
+from im2rec_tools.formats.crc32c import join
 from im2rec_tools.formats.recordio import records, unpack
 from im2rec_tools.formats.tfrecord import Example
 from im2rec_tools.packing.verify import verify
@@ -24,7 +24,7 @@ from tests.support.data.trees import jpeg, lines, made, tree
 def test_the_checksum_of_pieces_is_that_of_the_whole(pieces: list[bytes]) -> None:
     crc = 0
     for piece in pieces:
-        crc = joined(crc, value(piece), len(piece))
+        crc = join(crc, value(piece), len(piece))
     assert crc == value(b"".join(pieces)) == extend(0, b"".join(pieces))
 
 

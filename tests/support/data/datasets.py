@@ -10,7 +10,7 @@ from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.tree import classes
-from im2rec_tools.packing.packer import Work
+from im2rec_tools.packing.packer import PackJob
 from tests.support.data.trees import lines
 
 
@@ -22,7 +22,7 @@ def listed(folder: Path, entries: list[Entry], name: str = "x") -> Path:
 
 
 def pack(lst: Path, root: Path, out: Path, max_bad: float = 1, **recipe: object) -> Path:
-    work = Work(lists=[lst], source=root, folder=out, recipe=Recipe(**recipe), processes=2)  # type: ignore[arg-type]
+    work = PackJob(lists=[lst], source=root, folder=out, recipe=Recipe(**recipe), processes=2)  # type: ignore[arg-type]
     list(pack_lists(work, max_bad))
     return out / f"{lst.stem}.rec"
 

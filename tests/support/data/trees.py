@@ -6,16 +6,18 @@ from typing import Any
 import cv2
 import numpy as np
 
-from im2rec_tools.commands.prepare import Wanted, prepare
-from im2rec_tools.commands.split import Split
+from im2rec_tools.commands.prepare import PrepareOptions, prepare
+from im2rec_tools.commands.split import SplitOptions
 from im2rec_tools.formats.recipe import Recipe
-from im2rec_tools.packing.verify import Contents
+from im2rec_tools.packing.verify import ShardContents
 from im2rec_tools.progress import Plan
 
 
-def wanted(val: int = 2, train_shards: int = 2, short_edge: int = 64, max_bad: float = 0) -> Wanted:
-    return Wanted(
-        split=Split(images=val),
+def wanted(
+    val: int = 2, train_shards: int = 2, short_edge: int = 64, max_bad: float = 0
+) -> PrepareOptions:
+    return PrepareOptions(
+        split=SplitOptions(images=val),
         train_shards=train_shards,
         recipe=Recipe(short_edge=short_edge),
         max_bad=max_bad,
@@ -45,10 +47,10 @@ def tree(root: Path, counts: dict[str, int]) -> Path:
     return root
 
 
-def made(root: Path, asked: Wanted | None = None) -> list[Contents]:
+def made(root: Path, asked: PrepareOptions | None = None) -> list[ShardContents]:
     """The shards that are read back at the end, those for training first."""
     updates = prepare(root, asked or wanted())
-    found = [update for update in updates if isinstance(update, Contents)]
+    found = [update for update in updates if isinstance(update, ShardContents)]
     return sorted(found, key=lambda contents: str(contents.path))
 
 

@@ -21,7 +21,7 @@ import im2rec_tools.files
 import im2rec_tools.packing.packer
 import launch.sweep
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import part_of, whole, write_whole
+from im2rec_tools.files import atomic_file, part_of, write_text
 from launch.hosts import ROOT
 from launch.practice import state
 from launch.practice.state import Cluster, room, save
@@ -133,7 +133,7 @@ def test_a_link_in_place_of_a_part_is_not_followed(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.write_text("mine")
     for name, write in (
-        ("text.md", lambda path: write_whole(path, "new")),
+        ("text.md", lambda path: write_text(path, "new")),
         ("run.zip", lambda path: pack(packed_run(tmp_path / "a"), path)),
     ):
         part_of(tmp_path / name).symlink_to(kept)
@@ -167,7 +167,7 @@ def test_a_part_of_another_user_in_a_shared_folder_is_one_line(tmp_path: Path) -
         os.setgid(12345)
         os.setuid(12345)
         try:
-            write_whole(shared / "x.md", "new")
+            write_text(shared / "x.md", "new")
         except DataError as error:
             os._exit(0 if "x.md: cannot be written" in str(error) else 1)
         os._exit(2)
@@ -537,7 +537,7 @@ def test_a_full_disk_leaves_neither_a_part_nor_half_a_file(tmp_path: Path) -> No
     path.write_text("old")
 
     def write() -> None:
-        with whole(path) as file:
+        with atomic_file(path) as file:
             file.write(b"new")
             full()
 
