@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.statistics.confidence import Numbers
-from results.comparison.compare import Pair, judged
-from results.rates import Parts, Rate, together
+from results.comparison.compare import Pair, significances
+from results.rates import Rate, RateSamples, pool_repeats
 
 POINTS, WINDOWS = 27, 10
 REPEATS = (1, 2, 3, 5)
@@ -97,8 +97,12 @@ def run(draw: np.random.Generator, noise: Noise, repeats: int, factors: Numbers)
 def _rate(repeats: Sequence[Sequence[float]]) -> Rate:
     """The rate of a point; of several repeats only the whole time of each counts."""
     if len(repeats) == 1:
-        return together([Parts(each=tuple((one, 1.0) for one in repeats[0]), windows=WINDOWS)])
-    return together([Parts(each=((sum(one), WINDOWS),), windows=WINDOWS) for one in repeats])
+        return pool_repeats(
+            [RateSamples(each=tuple((one, 1.0) for one in repeats[0]), windows=WINDOWS)]
+        )
+    return pool_repeats(
+        [RateSamples(each=((sum(one), WINDOWS),), windows=WINDOWS) for one in repeats]
+    )
 
 
 def comparisons(
@@ -110,7 +114,7 @@ def comparisons(
         a = run(draw, noise, repeats[0], np.ones(len(factors)))
         b = run(draw, noise, repeats[1], factors)
         pairs: list[Pair] = list(zip(a, b, strict=True))
-        found.append([one is not None and one.real for one in judged(pairs)])
+        found.append([one is not None and one.significant for one in significances(pairs)])
     return found
 
 

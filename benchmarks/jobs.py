@@ -11,11 +11,13 @@ from bench.trial import Trial
 from launch.hosts import this_machine
 from launch.sweep import ClusterSetup, points, sweep
 from results.progress import JobProgress
-from results.record import Record, Started
+from results.record import Record, RepeatStart
 from results.store import Store
 
 
-def running(*trials: Trial, repeats: int = 1) -> Generator[Started | Event | JobProgress | Record]:
+def running(
+    *trials: Trial, repeats: int = 1
+) -> Generator[RepeatStart | Event | JobProgress | Record]:
     """The updates of these trials, all of them once and then again."""
     what = Sweep(name="benchmark", description="", repeats=repeats, trials=trials, text="")
     where = ClusterSetup(hosts=(this_machine(),))

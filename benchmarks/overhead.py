@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from launch.hosts import ROOT
-from results.store import read
+from results.store import read_records
 
 _SWEEP = """
 repeats = 1
@@ -89,7 +89,7 @@ def measured(sweep: str, folder: Path) -> tuple[float, float]:
     fab = str(Path(sys.executable).parent / "fab")
     run = folder / "run"
     samples = sampled([fab, "bench.sweep", str(folder / "point.toml"), "--run", str(run)], 0.25)
-    (record,) = read(run)
+    (record,) = read_records(run)
     if record.status != "ok":
         raise SystemExit(record.message)
     begin = max(rank.ends[0] for rank in record.ranks)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.train import Turns
 from launch.hosts import ROOT
-from results.store import read
+from results.store import read_records
 
 _BATCHES = 31
 # Exit code of a sweep whose point was not known to 2 % within its budget.
@@ -40,7 +40,7 @@ def ours(network: str, batch: int) -> tuple[float, int, bool]:
         seconds = time.perf_counter() - began
         if done.returncode not in (0, _UNSTABLE):
             raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
-        (record,) = read(Path(folder) / "run")
+        (record,) = read_records(Path(folder) / "run")
         rank = record.ranks[0]
         return seconds, len(rank.seconds), rank.facts["ended"] == "precision"
 

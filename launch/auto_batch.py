@@ -18,7 +18,7 @@ from launch.hosts import Host
 from launch.job.plan import plan
 from launch.sweep import ClusterSetup, points
 from results.errors import StoreError
-from results.store import write_whole
+from results.store import write_text
 
 # Points that are alike in these have one batch, so that they can be compared.
 _ALIKE = (
@@ -159,4 +159,4 @@ def _keep(folder: Path, kept: dict[str, int]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be made ({error.strerror})") from error
-    write_whole(folder / _KEPT, json.dumps(kept, indent=1) + "\n")
+    write_text(folder / _KEPT, json.dumps(kept, indent=1) + "\n")

@@ -29,8 +29,8 @@ from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError
 from launch.transport.line import Starter, start_local
 from results.progress import JobProgress
-from results.record import Identity, Rank, Record, Started
-from results.store import Store, remember
+from results.record import Identity, Rank, Record, RepeatStart
+from results.store import Store, set_environment
 from results.worker_log import Heard, rank_of
 
 PlannedRun = tuple[Trial, Identity]
@@ -132,7 +132,7 @@ def sweep(
     where: ClusterSetup,
     store: Store,
     order: Sequence[PlannedRun] | None = None,
-) -> Generator[Started | Event | JobProgress | Record]:
+) -> Generator[RepeatStart | Event | JobProgress | Record]:
     """Runs the points that are not in the store yet, which is made to describe this sweep.
 
     `order` is the order in which they run, or those of them that do; reports keep that of `wanted`.
@@ -156,14 +156,14 @@ def sweep(
         environment |= {"command": list(what.command)} if what.command else {}
         store.write("environment.json", json.dumps(environment, indent=1) + "\n")
     elif what.command:
-        remember(store.folder, command=list(what.command))
+        set_environment(store.folder, command=list(what.command))
     with closing(Agents(where.start)) as agents:
         if left:
             agents.begin_job(host for host in where.hosts if host.login is not None)
             if where.port:
                 agents.free_port(where.scheduler or where.hosts[0], where.port)
         for number, (trial, name) in enumerate(left, before + 1):
-            yield Started(trial=trial, identity=name, number=number, total=len(wanted))
+            yield RepeatStart(trial=trial, identity=name, number=number, total=len(wanted))
             yield from _point(trial, name, where, store, agents)
 
 

@@ -17,7 +17,7 @@ from plots.tables.scaling import markdown, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.integrity.digest import FORMAT
 from results.run import Run
-from results.run_folder import shown
+from results.run_folder import shown_environment
 from results.scaling import ScalingRow
 
 # What changes from one look at a host to the next, and where it is.
@@ -75,7 +75,7 @@ def _failed(rows: Sequence[ScalingRow]) -> str:
 
 
 def _environment(run: Run) -> str:
-    kept = shown(run.environment).items()
+    kept = shown_environment(run.environment).items()
     facts = [f"- {in_line(name)}: {_text(value)}" for name, value in kept if value]
     found = [one for one in ("\n".join(facts), _hosts(run.environment.get("hosts") or {})) if one]
     return "\n\n".join(["## Environment", *found]) if found else ""

@@ -16,9 +16,9 @@ from plots.page.page import page
 from plots.results_csv import results_frame, save_parquet
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
-from results.integrity.digest import Choice
+from results.integrity.digest import ReportSettings
 from results.run import Run
-from results.store import write_whole
+from results.store import write_text
 
 # Those that draw: with other versions pages and figures differ.
 _PICTURES = ("scaling.svg", "scaling.png", "threads.svg", "threads.png")
@@ -53,7 +53,7 @@ def build(
     try:
         for name, make in texts.items():
             if text := failures.attempt(name, make, ""):
-                write_whole(folder / name, text)
+                write_text(folder / name, text)
                 written.append(folder / name)
         written += _images(run, over, folder, failures)
         for path in (*(folder / name for name in (*texts, *_PICTURES)), *_extra(folder)):
@@ -98,7 +98,7 @@ def write_upstream(run: Run, _: Costs) -> list[Path]:
     folder = _folder(run, _UPSTREAM)
     texts = results_csv.upstream_tables(run.rows)
     for name, text in texts.items():
-        write_whole(folder / name, text)
+        write_text(folder / name, text)
     return [folder / name for name in texts]
 
 
@@ -109,9 +109,9 @@ def write_parquet(run: Run, costs: Costs) -> list[Path]:
     return [path]
 
 
-def choice(run: Run, baseline: str = "", over: str = "") -> Choice:
+def choice(run: Run, baseline: str = "", over: str = "") -> ReportSettings:
     """What a report of this run is built with, as report/digests.json keeps it."""
-    return Choice(baseline=baseline, over=over, place=run.location, libraries=libraries())
+    return ReportSettings(baseline=baseline, over=over, place=run.location, libraries=libraries())
 
 
 def libraries() -> dict[str, str]:

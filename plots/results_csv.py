@@ -16,7 +16,7 @@ from plots.tables.scaling import cost_columns, cost_values
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.scaling import ScalingRow
-from results.store import whole
+from results.store import atomic_file
 
 _FORMULA = re.compile(r"[\s\ufeff\u200b]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(
@@ -120,7 +120,7 @@ def _rates(row: ScalingRow) -> dict[str, object]:
 
 def _ratios(row: ScalingRow) -> dict[str, object]:
     found: dict[str, object] = {}
-    for name, against in row.all_against.items():
+    for name, against in row.scalings.items():
         found[f"speedup_{name}"] = against.speedup.value
         for end, efficiency in vars(against.efficiency).items():
             found[f"efficiency_{name}{'' if end == 'value' else f'_{end}'}"] = efficiency
@@ -134,7 +134,7 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
         **_ratios(row),
         "emulated": row.emulated,
         "status": row.status,
-        "message": row.remark,
+        "message": row.note_text,
         "baseline": str(row.baseline.baseline) if row.baseline else None,
         "accuracy": row.accuracy,
         "elapsed_seconds": row.elapsed_seconds,
@@ -163,7 +163,7 @@ def results_frame(
 def save_parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:
     """Writes the data frame as Parquet, whole; StoreError where that cannot be."""
     try:
-        with whole(path) as file:
+        with atomic_file(path) as file:
             results_frame(rows, costs, commit).to_parquet(file, engine="pyarrow", index=False)
     except ImportError as error:
         raise StoreError(

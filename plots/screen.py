@@ -15,7 +15,7 @@ from plots.tables.scaling import rate_unit
 from plots.workers import rendezvous_text, worker_table
 from results.progress import JobProgress
 from results.rates import rate_of
-from results.record import Record, Started
+from results.record import Record, RepeatStart
 
 _REFRESH_SECONDS = 0.25
 # The title, the header, the line on other workers, the sweep's bar, and where the cursor is.
@@ -37,7 +37,7 @@ class SweepScreen:
             TimeElapsedColumn(),
             console=self._console,
         )
-        self._started: Started | None = None
+        self._started: RepeatStart | None = None
         self._glimpse: JobProgress | None = None
         self._told: set[str] = set()
         self._epochs: dict[int, list[tuple[int, int]]] = {}
@@ -60,9 +60,9 @@ class SweepScreen:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, update: Started | Event | JobProgress | Record) -> None:
+    def show(self, update: RepeatStart | Event | JobProgress | Record) -> None:
         """Takes what the sweep yields."""
-        if isinstance(update, Started):
+        if isinstance(update, RepeatStart):
             self._begin(update)
         elif isinstance(update, JobProgress):
             self._look(update)
@@ -86,7 +86,7 @@ class SweepScreen:
         rows = self._console.height - _OTHER_LINES
         return Group(worker_table(self._started.trial, self._glimpse, rows), self._bar)
 
-    def _begin(self, started: Started) -> None:
+    def _begin(self, started: RepeatStart) -> None:
         self._started, self._glimpse, self._told, self._epochs = started, None, set(), {}
         trial = started.trial
         if not self._bar.tasks:

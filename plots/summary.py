@@ -9,7 +9,7 @@ from plots.format import format_percent, is_uninformative, ratio_of, significant
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
-from results.speedup import Against, Baseline
+from results.speedup import Baseline, Scaling
 
 _MOST_NAMED_SCALES = 4
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "gpu": ("GPU", "GPUs")}
@@ -41,8 +41,8 @@ def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[
     tops = [_top(good, name) for name in dict.fromkeys(map(network_label, good))]
     where = f"{'As scripted, on' if scripted else 'On'} {_most_devices(tops, rows)}"
     yield f"{where}: {_scaling_text(tops, good)}."
-    if not any(row.shown for row in good) and len({row.trial.devices for row in good}) > 1:
-        wanted = next((str(row.wanted) for row in rows if row.wanted), "")
+    if not any(row.shown_scaling for row in good) and len({row.trial.devices for row in good}) > 1:
+        wanted = next((str(row.chosen_baseline) for row in rows if row.chosen_baseline), "")
         lacking = f"speed-up against {wanted}" if wanted else "baseline to be compared with"
         yield f"How far that scales cannot be said: no point has a {lacking}."
 
@@ -87,8 +87,8 @@ def _efficiency(row: ScalingRow) -> float:
     """As figures show it; 0 where it is not known, or so uncertain that it says nothing."""
     return (
         0.0
-        if row.shown is None or is_uninformative(row.shown.efficiency)
-        else row.shown.efficiency.value
+        if row.shown_scaling is None or is_uninformative(row.shown_scaling.efficiency)
+        else row.shown_scaling.efficiency.value
     )
 
 
@@ -101,10 +101,10 @@ def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, unit
     text = f"{network_label(row)}{_line_name(row, rows)} {significant(rate)}"
     text += " images/s" if units else ""
     text += "" if alike else f" on {row.trial.devices}"
-    shown = row.shown
+    shown = row.shown_scaling
     if not shown or row.trial.devices == shown.baseline.devices or not _efficiency(row):
         return text
-    against = str(row.wanted or f"one {device_noun([row], 1)}")
+    against = str(row.chosen_baseline or f"one {device_noun([row], 1)}")
     of = f" of ideal against {against}" if units else ""
     return f"{text} ({format_percent(shown.efficiency)}{of})"
 
@@ -127,7 +127,7 @@ def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
         yield f"Against {'; against '.join(told)} of ideal."
 
 
-def _efficiencies(rows: Sequence[ScalingRow], bases: Sequence[Against | None]) -> list[Ratio]:
+def _efficiencies(rows: Sequence[ScalingRow], bases: Sequence[Scaling | None]) -> list[Ratio]:
     """Of each network's largest point that has such a base and is not it."""
     found: dict[str, tuple[ScalingRow, Ratio]] = {}
     for row, against in zip(rows, bases, strict=True):
@@ -146,7 +146,7 @@ def _spread(efficiencies: Sequence[Ratio]) -> str:
     return f"{' to '.join(dict.fromkeys(ends))} %"
 
 
-def _is_base(row: ScalingRow, against: Against) -> bool:
+def _is_base(row: ScalingRow, against: Scaling) -> bool:
     trial = row.trial
     return against.baseline == Baseline(kvstore=trial.kvstore, devices=trial.devices)
 
@@ -218,7 +218,9 @@ def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
     good = [row for row in rows if row.rate]
     found: dict[str, list[str]] = {}
     for kind in NoteKind:
-        names = [row.trial.name for row in good if kind in row.marks and kind != NoteKind.TEXT]
+        names = [
+            row.trial.name for row in good if kind in row.headline_kinds and kind != NoteKind.TEXT
+        ]
         if names:
             found.setdefault(kind.headline, []).extend(names)
     for headline, names in found.items():
@@ -288,7 +290,7 @@ def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """What is to be read of single points, and of where servers ran."""
     good = [row for row in rows if row.rate]
     unsteady = [row.trial.name for row in good if row.status == "unstable"]
-    if unsteady and not any(kind in UNSTEADY for row in good for kind in row.marks):
+    if unsteady and not any(kind in UNSTEADY for row in good for kind in row.headline_kinds):
         yield f"{NoteKind.NOT_STEADY.headline}: {_named(unsteady)}"
     above = [row.trial.name for row in good if _above_ideal(row)]
     if above:
@@ -413,4 +415,4 @@ def _other_modes(rows: Sequence[ScalingRow]) -> Iterator[str]:
     moved = [row for row in rows if row.trial.mode == "bandwidth" and row.rate]
     if moved:
         most = max(moved, key=size)
-        yield f"Of the bytes that a store moves, {most.trial.name}: {most.remark}."
+        yield f"Of the bytes that a store moves, {most.trial.name}: {most.note_text}."

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from bench.statistics.confidence import CONFIDENCE, Error, error_of_mean, error_of_sum, student
 from bench.trial import Trial
-from results.record import BareRank, BareRecord, Record
+from results.record import RateRank, RateRecord, Record
 from results.windows import JobWindows, common_slices, job_windows
 
 # By how much windows may become slower from the first to the last of a point's budget, as a
@@ -17,7 +17,7 @@ ASSUMED_DRIFT = 0.03
 _HALVINGS = 40
 
 
-def hidden(trial: Trial, job: JobWindows) -> float:
+def undetected_drift(trial: Trial, job: JobWindows) -> float:
     """By how much the mean window of the whole budget may be slower than those that count.
 
     As a fraction, for windows that drift by `ASSUMED_DRIFT` along a straight line. 0 if all windows
@@ -32,7 +32,7 @@ def hidden(trial: Trial, job: JobWindows) -> float:
 
 
 @lru_cache(maxsize=4096)
-def reach(freedom: float, bound: float) -> float:
+def interval_reach(freedom: float, bound: float) -> float:
     """How many standard errors the interval reaches beyond both ends of a bias of 0 to `bound`.
 
     Whichever of these two the bias is, a Student's t of so many degrees of freedom is within the
@@ -52,9 +52,9 @@ def reach(freedom: float, bound: float) -> float:
     return high
 
 
-def ends(size: float, freedom: float, slowdown: float) -> tuple[float, float]:
+def interval_factors(size: float, freedom: float, slowdown: float) -> tuple[float, float]:
     """The interval of a throughput, as factors: its error on the logarithmic scale, and a bias."""
-    further = reach(freedom, slowdown / size) * size if size else 0.0
+    further = interval_reach(freedom, slowdown / size) * size if size else 0.0
     return math.exp(-further - slowdown), math.exp(further)
 
 
@@ -68,7 +68,7 @@ _CAUTION = 1.0
 # Among a rank's facts, of imported speeds: half a unit of the last printed digit, as a fraction.
 ROUNDING = "rounding"
 # Among a rank's facts: its one window is a whole job of many steps, not a sample of them.
-WHOLE = "whole_job"
+WHOLE_JOB = "whole_job"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +107,12 @@ class Rate:
     def _end(self, which: int) -> float | None:
         if self.error is None:
             return None
-        factors = ends(self.error.size, self.error.freedom, self.slowdown)
+        factors = interval_factors(self.error.size, self.error.freedom, self.slowdown)
         return self.images_per_second * factors[which]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parts:
+class RateSamples:
     """What one repeat's rate is made from: (seconds, images) each, of `windows` windows.
 
     rounding    by how much the rate can be off because speeds were printed rounded, as a fraction
@@ -132,37 +132,37 @@ class Parts:
         return sum(images for _, images in self.each) / sum(seconds for seconds, _ in self.each)
 
 
-def parts(record: BareRecord, job: JobWindows) -> Parts:
+def rate_samples(record: RateRecord, job: JobWindows) -> RateSamples:
     """The parts of a good record: its steady windows, or slices where ranks have own clocks."""
     each: tuple[tuple[float, float], ...] = job.counting
     if record.trial.asynchronous and isinstance(record, Record):
         each = tuple(common_slices(record))
     rounding = max((_rounding(rank) for rank in record.ranks), default=0.0)
-    return Parts(
+    return RateSamples(
         each=each,
         windows=len(job.counting),
         rounding=rounding,
-        slowdown=hidden(record.trial, job),
-        whole=any(rank.facts.get(WHOLE) is True for rank in record.ranks),
+        slowdown=undetected_drift(record.trial, job),
+        whole=any(rank.facts.get(WHOLE_JOB) is True for rank in record.ranks),
     )
 
 
-def _rounding(rank: BareRank) -> float:
+def _rounding(rank: RateRank) -> float:
     value = rank.facts.get(ROUNDING, 0.0)
     return float(value) if isinstance(value, int | float) and 0 <= value < 1 else 0.0
 
 
 def rate_of(record: Record) -> float:
     """Images of all steady windows of all ranks over the seconds of those windows."""
-    return parts(record, job_windows(record)).pooled
+    return rate_samples(record, job_windows(record)).pooled
 
 
 def rate(records: Sequence[Record]) -> Rate:
     """The rate of one trial's good repeats."""
-    return together([parts(record, job_windows(record)) for record in records])
+    return pool_repeats([rate_samples(record, job_windows(record)) for record in records])
 
 
-def together(repeats: Sequence[Parts]) -> Rate:
+def pool_repeats(repeats: Sequence[RateSamples]) -> Rate:
     """The rate of repeats.
 
     Each repeat counts alike, however many windows it took: their mean seconds an image are
@@ -198,7 +198,7 @@ def _between(rates: Sequence[float]) -> Error:
     return Error(size=math.sqrt(squares / (count - 1) / count), freedom=count - 1)
 
 
-def _of_one(parts: Parts) -> Error | None:
+def _of_one(parts: RateSamples) -> Error | None:
     """The windows of one process do not show how processes differ: that is assumed.
 
     Of few windows whose spread is hardly known, the sum would seem to be known better than they.
@@ -211,7 +211,7 @@ def _of_one(parts: Parts) -> Error | None:
     )
 
 
-def _within(parts: Parts) -> Error | None:
+def _within(parts: RateSamples) -> Error | None:
     """Of all images over all seconds: that of a ratio of sums (Cochran 1977, chapter 6)."""
     mean = math.fsum(seconds for seconds, _ in parts.each) / len(parts.each)
     pooled = parts.pooled
@@ -240,11 +240,11 @@ def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
         return Ratio(value=value, low=value, high=value)
     if point.error is None or base.error is None:
         return Ratio(value=value, low=None, high=None)
-    half = of_difference(point.error, base.error).half_width
+    half = standard_error_of_difference(point.error, base.error).half_width
     return Ratio(value=value, low=value * math.exp(-half), high=value * math.exp(half))
 
 
-def of_difference(one: Error, other: Error) -> Error:
+def standard_error_of_difference(one: Error, other: Error) -> Error:
     """The error of a difference of independent means.
 
     Its freedom is Satterthwaite's (1946), with one degree more on each side and one less at the

@@ -15,10 +15,10 @@ from pathlib import Path
 from bench.errors import quoted
 from bench.networks import describe
 from results.errors import StoreError
-from results.record import SCHEMA, STATUSES, Identity, identity_of, parse_bare
-from results.repeat import Measured, measured
-from results.run_folder import wanted
-from results.store import UNREADABLE, Unread, is_there, lines_of, log_of
+from results.record import SCHEMA, STATUSES, Identity, identity_of, parse_rate_record
+from results.repeat import RepeatSummary, summarize
+from results.run_folder import asked_identities
+from results.store import UNREADABLE, UnreadableLine, is_present, parsed_lines, record_log
 
 _RANKS = re.compile(rb',\s*"ranks":\s*\[')
 _SOURCE = re.compile(rb'"source":\s*("(?:[^"\\]|\\.)*")')
@@ -26,7 +26,7 @@ _TAIL_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Front:
+class RecordHeader:
     """What stands before the ranks of a record, and where it comes from."""
 
     identity: Identity
@@ -38,7 +38,7 @@ class Front:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class PointStatus:
     """A point of a run: how many of the repeats that were asked for are good, and what is not.
 
     status  ok, missing where some were not measured yet, or that of a repeat which is not ok
@@ -52,11 +52,13 @@ class Point:
     repeats: int
 
 
-def points(folder: Path, found: Iterable[Front | Unread]) -> list[Point]:
+def point_statuses(
+    folder: Path, found: Iterable[RecordHeader | UnreadableLine]
+) -> list[PointStatus]:
     """The points that were last asked for, in that order; all there are where none were."""
-    newest = {one.identity: one for one in found if isinstance(one, Front)}
+    newest = {one.identity: one for one in found if isinstance(one, RecordHeader)}
     groups: dict[str, list[Identity]] = {}
-    for name in wanted(folder) or list(newest):
+    for name in asked_identities(folder) or list(newest):
         groups.setdefault(name.key, []).append(name)
     return [
         _point(group, [newest[name] for name in group if name in newest])
@@ -64,10 +66,10 @@ def points(folder: Path, found: Iterable[Front | Unread]) -> list[Point]:
     ]
 
 
-def _point(asked: Sequence[Identity], found: Sequence[Front]) -> Point:
+def _point(asked: Sequence[Identity], found: Sequence[RecordHeader]) -> PointStatus:
     bad = next((one for one in found if one.status != "ok"), None)
     lacks = "" if len(found) == len(asked) else "missing"
-    return Point(
+    return PointStatus(
         name=asked[0].name,
         key=asked[0].key,
         status=bad.status if bad else lacks or "ok",
@@ -77,10 +79,10 @@ def _point(asked: Sequence[Identity], found: Sequence[Front]) -> Point:
     )
 
 
-def fronts(folder: Path) -> Iterator[Front | Unread]:
+def record_headers(folder: Path) -> Iterator[RecordHeader | UnreadableLine]:
     """The front of each record, oldest first, without torn lines, and which lines hold none."""
     log = folder / "records.jsonl"
-    if not is_there(log):
+    if not is_present(log):
         return
     try:
         with log.open("rb") as file:
@@ -88,7 +90,7 @@ def fronts(folder: Path) -> Iterator[Front | Unread]:
                 try:
                     front = _front(line)
                 except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-                    yield Unread(log=log, line=number, reason=str(error))
+                    yield UnreadableLine(log=log, line=number, reason=str(error))
                     continue
                 if front is not None:
                     yield front
@@ -96,7 +98,7 @@ def fronts(folder: Path) -> Iterator[Front | Unread]:
         raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
 
 
-def _front(line: bytes) -> Front | None:
+def _front(line: bytes) -> RecordHeader | None:
     """None where the line is torn."""
     ranks = _RANKS.search(line)
     text = line[: ranks.start()] + b"}" if ranks and line.endswith(b"}\n") else line
@@ -113,7 +115,7 @@ def _front(line: bytes) -> Front | None:
     if data["status"] not in STATUSES or not isinstance(data["message"], str):
         raise ValueError(f"status {quoted(data['status'])}, message {quoted(data['message'])}")
     sources = _SOURCE.findall(line[-_TAIL_BYTES:])
-    return Front(
+    return RecordHeader(
         identity=identity_of(data["identity"]),
         status=data["status"],
         message=data["message"],
@@ -128,12 +130,12 @@ _LARGE = 64 << 20
 _PART = 16 << 20
 
 
-def reading(folder: Path) -> Iterator[Measured | Unread]:
+def read_summaries(folder: Path) -> Iterator[RepeatSummary | UnreadableLine]:
     """What each record says, oldest first, and which lines hold none that can be used.
 
     StoreError where there is no such folder or its log cannot be read.
     """
-    log = log_of(folder)
+    log = record_log(folder)
     size = log.stat().st_size if log.exists() else 0
     if size < _LARGE:
         yield from _part(log, 0, size)
@@ -141,17 +143,17 @@ def reading(folder: Path) -> Iterator[Measured | Unread]:
         yield from _side_by_side(log, size)
 
 
-def _part(log: Path, begin: int, end: int) -> list[Measured | Unread]:
-    found: list[Measured | Unread] = []
-    for number, one in lines_of(log, parse_bare, begin, end):
+def _part(log: Path, begin: int, end: int) -> list[RepeatSummary | UnreadableLine]:
+    found: list[RepeatSummary | UnreadableLine] = []
+    for number, one in parsed_lines(log, parse_rate_record, begin, end):
         try:
-            found.append(one if isinstance(one, Unread) else measured(one))
+            found.append(one if isinstance(one, UnreadableLine) else summarize(one))
         except UNREADABLE as error:  # its fields are of the right kind, but mean nothing together
-            found.append(Unread(log=log, line=number, reason=str(error)))
+            found.append(UnreadableLine(log=log, line=number, reason=str(error)))
     return found
 
 
-def _side_by_side(log: Path, size: int) -> Iterator[Measured | Unread]:
+def _side_by_side(log: Path, size: int) -> Iterator[RepeatSummary | UnreadableLine]:
     begins = _begins(log, size)
     cores = len(os.sched_getaffinity(0))
     context = get_context("forkserver")
@@ -183,9 +185,9 @@ def _begins(log: Path, size: int) -> list[int]:
     return [begin for begin in found if begin < size]
 
 
-def _placed(one: Measured | Unread, begin: int) -> Measured | Unread:
+def _placed(one: RepeatSummary | UnreadableLine, begin: int) -> RepeatSummary | UnreadableLine:
     """With its line counted from the first of the log."""
-    if begin == 0 or not isinstance(one, Unread):
+    if begin == 0 or not isinstance(one, UnreadableLine):
         return one
     with one.log.open("rb") as file:
         return replace(one, line=one.line + file.read(begin).count(b"\n"))

@@ -28,7 +28,7 @@ STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BareRank:
+class RateRank:
     """What a rate is made from of one worker's raw windows, warm-up included.
 
     seconds and cpu_seconds of each window, images that this rank trained in it; of equal length.
@@ -48,7 +48,7 @@ class BareRank:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rank(BareRank):
+class Rank(RateRank):
     """Also each window's end by the host's clock (seconds since 1970), and the loss at its end."""
 
     ends: tuple[float, ...] = ()
@@ -71,7 +71,7 @@ class Identity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
+class RepeatStart:
     """A trial that is about to run: number `number` of `total` in this sweep."""
 
     trial: Trial
@@ -81,7 +81,7 @@ class Started:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BareRecord:
+class RateRecord:
     """A trial that has run, as a rate needs it.
 
     message    why it is not ok; of a good record of schema 2 or 1, its notes as text
@@ -97,7 +97,7 @@ class BareRecord:
     trial: Trial
     status: str
     message: str
-    ranks: tuple[BareRank, ...]
+    ranks: tuple[RateRank, ...]
     emulated: bool
     started: str
     elapsed_seconds: float
@@ -109,19 +109,19 @@ class BareRecord:
     notes: tuple[Note, ...] = ()
 
 
-def notes_of(record: BareRecord) -> tuple[Note, ...]:
+def notes_of(record: RateRecord) -> tuple[Note, ...]:
     """Its notes; of a good record that was made before there were any, its message."""
     return record.notes or (text_note(record.message) if record.status == "ok" else ())
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record(BareRecord):
+class Record(RateRecord):
     """A trial that has run, with all that its ranks said of their windows."""
 
     ranks: tuple[Rank, ...]
 
 
-Kind = TypeVar("Kind", bound=BareRecord)
+Kind = TypeVar("Kind", bound=RateRecord)
 
 
 def emit(record: Record) -> str:
@@ -130,7 +130,7 @@ def emit(record: Record) -> str:
 
 
 _DECODER = msgspec.json.Decoder(Record)
-_BARE_DECODER = msgspec.json.Decoder(BareRecord)
+_BARE_DECODER = msgspec.json.Decoder(RateRecord)
 
 
 def parse(line: str | bytes) -> Record | None:
@@ -141,7 +141,7 @@ def parse(line: str | bytes) -> Record | None:
     return _checked(_decoded(_DECODER, line))
 
 
-def parse_bare(line: str | bytes) -> BareRecord | None:
+def parse_rate_record(line: str | bytes) -> RateRecord | None:
     """As `parse`, in about half of the time; a Record where ranks ran on their own clocks."""
     record = _checked(_decoded(_BARE_DECODER, line))
     return parse(line) if record and record.trial.asynchronous else record
@@ -215,7 +215,7 @@ def _check_layout(trial: Trial) -> None:
         raise ValueError("trial: devices_per_host and steps_per_window have to be above 0")
 
 
-def _check(record: BareRecord) -> None:
+def _check(record: RateRecord) -> None:
     """Raises ValueError where a good record has no windows to make a rate from."""
     if not record.ranks:
         raise ValueError("a good record without ranks")
@@ -232,7 +232,7 @@ def _check(record: BareRecord) -> None:
         raise ValueError(f"rank {first}: windows have to last 1e-9 to 1e9 s and to have images")
 
 
-def _are_sound(ranks: Sequence[BareRank]) -> bool:
+def _are_sound(ranks: Sequence[RateRank]) -> bool:
     """Whether all their windows and probes last as long as any can, and have images."""
     each = chain.from_iterable((*rank.seconds, *rank.own_seconds) for rank in ranks)
     seconds = np.fromiter(each, float)
@@ -241,7 +241,7 @@ def _are_sound(ranks: Sequence[BareRank]) -> bool:
     return bool(lasts.all()) and all(min(one, default=1) > 0 for one in images)
 
 
-def conditions(record: BareRecord) -> dict[str, str]:
+def conditions(record: RateRecord) -> dict[str, str]:
     """What the first rank said of them, by name."""
     facts = record.ranks[0].facts if record.ranks else {}
     variables = facts.get("variables")
@@ -251,7 +251,7 @@ def conditions(record: BareRecord) -> dict[str, str]:
     return {name: str(value) for name, value in told.items()}
 
 
-def differences(found: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+def differing_values(found: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     """The values of what was not the same for all, by name."""
     names = sorted({name for one in found for name in one})
     values = {name: list(dict.fromkeys(one.get(name, "unset") for one in found)) for name in names}

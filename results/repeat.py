@@ -1,4 +1,4 @@
-"""Measured: what one record says, without the raw windows of its ranks."""
+"""Summary of one record without the raw windows of its ranks; stragglers."""
 
 import math
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from bench.notes import Note, NoteKind
 from bench.secrets import masked_text
 from bench.statistics.confidence import Numbers
 from bench.trial import Trial
-from results.rates import Parts, parts
-from results.record import BareRank, BareRecord, Identity, conditions, notes_of
-from results.windows import JobWindows, job_windows, left_out, unsteadiness
+from results.rates import RateSamples, rate_samples
+from results.record import Identity, RateRank, RateRecord, conditions, notes_of
+from results.windows import JobWindows, dropped_notes, job_windows, steady_state_notes
 
 # A rank this much slower matters to a job that waits for it.
 _LEAST_EXCESS = 0.05
@@ -31,7 +31,7 @@ class Straggler:
     excess: float
 
 
-def stragglers(ranks: Sequence[BareRank]) -> list[Straggler]:
+def stragglers(ranks: Sequence[RateRank]) -> list[Straggler]:
     """The ranks that are slower than the others by 5 % or more, beyond noise; the slowest first.
 
     Only ranks that train as many images a step are compared: time does not grow in proportion.
@@ -42,14 +42,14 @@ def stragglers(ranks: Sequence[BareRank]) -> list[Straggler]:
     false alarm (Bonferroni over the ranks). Noise is the rank's own spread over the probes, or the
     median of all ranks' spreads where that is larger.
     """
-    alike: dict[tuple[int, ...], list[BareRank]] = {}
+    alike: dict[tuple[int, ...], list[RateRank]] = {}
     for rank in ranks:
         alike.setdefault(rank.images, []).append(rank)
     named = [slow for group in alike.values() for slow in _slow(group, len(ranks))]
     return sorted(named, key=lambda one: -one.excess)
 
 
-def _slow(ranks: Sequence[BareRank], looked_at: int) -> list[Straggler]:
+def _slow(ranks: Sequence[RateRank], looked_at: int) -> list[Straggler]:
     probes = min((len(rank.own_seconds) for rank in ranks), default=0)
     if len(ranks) < 2 or probes < _LEAST_PROBES:
         return []
@@ -78,7 +78,7 @@ def _median_of_others(logs: Numbers) -> Numbers:
     return np.asarray(middle.mean(axis=0))
 
 
-def slow_ranks(record: BareRecord) -> list[Note]:
+def slow_ranks(record: RateRecord) -> list[Note]:
     """A note for each straggler, the slowest first."""
     return [
         Note(NoteKind.SLOW_RANK, {"excess": one.excess}, {"rank": one.rank, "host": one.host})
@@ -86,7 +86,7 @@ def slow_ranks(record: BareRecord) -> list[Note]:
     ]
 
 
-class Pace(NamedTuple):
+class RankSpeed(NamedTuple):
     """How fast one rank went in the windows that count.
 
     seconds      median of its windows
@@ -103,13 +103,13 @@ class Pace(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """A record as tables and pages need it; one that is not ok has no windows, parts or paces.
+class RepeatSummary:
+    """A record as tables and pages need it; without samples and rank speeds if it is not ok.
 
     source      "" for what mxscale measured, else where the figures come from
     windows     (seconds, images) of each window of the whole job, warm-up included
     dropped     how many of them, from the first, do not count
-    parts       what its rate is made from
+    samples     what its rate is computed from
     notes       what a reader must know of its number
     conditions  variables and instructions it ran with
     commands    its processes' command lines, by process
@@ -129,13 +129,13 @@ class Measured:
     source: str = ""
     windows: tuple[tuple[float, int], ...] = ()
     dropped: int = 0
-    parts: Parts | None = None
+    samples: RateSamples | None = None
     notes: tuple[Note, ...] = ()
     conditions: dict[str, str] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     machines: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    paces: tuple[Pace, ...] = ()
+    rank_speeds: tuple[RankSpeed, ...] = ()
     peak_memory_bytes: int | None = None
 
     @property
@@ -155,7 +155,7 @@ class Measured:
         return self.windows[self.dropped :]
 
 
-def measured(record: BareRecord) -> Measured:
+def summarize(record: RateRecord) -> RepeatSummary:
     """What the record says."""
     common: dict[str, Any] = {
         "trial": record.trial,
@@ -174,30 +174,30 @@ def measured(record: BareRecord) -> Measured:
         "peak_memory_bytes": _peak_memory(record.ranks),
     }
     if record.status != "ok":
-        return Measured(**common)
+        return RepeatSummary(**common)
     job = job_windows(record)
-    return Measured(
+    return RepeatSummary(
         **common,
         windows=job.each,
         dropped=job.found.dropped,
-        parts=parts(record, job),
+        samples=rate_samples(record, job),
         notes=(
             *([Note(NoteKind.NOT_OURS, {"source": record.source})] if record.source else []),
             *notes_of(record),
             *slow_ranks(record),
-            *left_out(record.trial, job),
-            *unsteadiness(record.trial, job),
+            *dropped_notes(record.trial, job),
+            *steady_state_notes(record.trial, job),
         ),
-        paces=paces(record.ranks, job),
+        rank_speeds=rank_speeds(record.ranks, job),
     )
 
 
-def _peak_memory(ranks: Sequence[BareRank]) -> int | None:
+def _peak_memory(ranks: Sequence[RateRank]) -> int | None:
     said = (rank.facts.get("peak_memory_bytes") for rank in ranks)
     return max((one for one in said if isinstance(one, int)), default=None)
 
 
-def paces(ranks: Sequence[BareRank], job: JobWindows) -> tuple[Pace, ...]:
+def rank_speeds(ranks: Sequence[RateRank], job: JobWindows) -> tuple[RankSpeed, ...]:
     """The pace of each rank in the job's windows that count, in the order of their ranks."""
     seconds = job.seconds[:, job.found.dropped :]
     middles, sums = np.median(seconds, axis=1).tolist(), seconds.sum(axis=1).tolist()
@@ -205,9 +205,9 @@ def paces(ranks: Sequence[BareRank], job: JobWindows) -> tuple[Pace, ...]:
     return tuple(sorted(found, key=lambda one: one.rank))
 
 
-def _pace(rank: BareRank, middle: float, seconds: float, job: JobWindows) -> Pace:
+def _pace(rank: RateRank, middle: float, seconds: float, job: JobWindows) -> RankSpeed:
     cpu = rank.cpu_seconds[job.found.dropped : len(job.each)]
-    return Pace(
+    return RankSpeed(
         rank=rank.rank,
         host=rank.host,
         process=rank.process,

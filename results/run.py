@@ -7,13 +7,13 @@ from typing import Any
 
 from bench.trial import Trial
 from results.errors import StoreError
-from results.reader import reading
+from results.reader import read_summaries
 from results.record import Identity
-from results.repeat import Measured
-from results.run_folder import environment_of, wanted, wanted_trials
-from results.scaling import ScalingRow, against_chosen, rows_of
-from results.speedup import choice
-from results.store import Unread, read
+from results.repeat import RepeatSummary
+from results.run_folder import asked_identities, asked_trials, read_environment
+from results.scaling import ScalingRow, rows_of, with_chosen_baseline
+from results.speedup import parse_baseline
+from results.store import UnreadableLine, read_records
 
 # What stands for the folder of a run outside the checkout.
 ELSEWHERE = "RUN"
@@ -78,15 +78,15 @@ def load(folder: Path) -> Run:
     What cannot be read is left out and told. Raises StoreError where there is no run or it has no
     record that can be read.
     """
-    return run_of(folder, reading(folder))
+    return build_run(folder, read_summaries(folder))
 
 
-def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
+def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> Run:
     """The run of what these records say, oldest first; see `load`."""
-    found: dict[Identity, Measured] = {}
+    found: dict[Identity, RepeatSummary] = {}
     unread = []
     for one in said:
-        if isinstance(one, Unread):
+        if isinstance(one, UnreadableLine):
             unread.append(one)
         else:
             found[one.identity] = one
@@ -95,13 +95,13 @@ def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
     trials: list[Trial] = []
     troubles = []
     try:
-        asked, trials = wanted(folder), wanted_trials(folder)
+        asked, trials = asked_identities(folder), asked_trials(folder)
     except StoreError as error:
         troubles.append(f"{error}; every record counts")
     troubles = [*(str(one) for one in unread if _matters(one, found, asked)), *troubles]
     asked = asked or list(found)
     try:
-        environment = environment_of(folder)
+        environment = read_environment(folder)
     except StoreError as error:
         troubles.append(str(error))
     records = [found[name] for name in asked if name in found]
@@ -126,7 +126,7 @@ def run_of(folder: Path, said: Iterable[Measured | Unread]) -> Run:
     )
 
 
-def _matters(one: Unread, found: Iterable[Identity], asked: Sequence[Identity]) -> bool:
+def _matters(one: UnreadableLine, found: Iterable[Identity], asked: Sequence[Identity]) -> bool:
     """Whether a line that cannot be read may have held what the run lacks.
 
     Not where it is the beginning of a record that was made again, or that nobody asks for, nor
@@ -156,12 +156,14 @@ def with_baseline(run: Run, text: str) -> Run:
     """The run with what its points are against this baseline, 'KVSTORE xN'; as it is for ''."""
     if not text:
         return run
-    return replace(run, rows=against_chosen(run.rows, choice(text), run.unmeasured))
+    return replace(run, rows=with_chosen_baseline(run.rows, parse_baseline(text), run.unmeasured))
 
 
-def identities(folder: Path) -> list[Identity]:
+def known_identities(folder: Path) -> list[Identity]:
     """All that a run folder knows of: what was last asked for, and what it has records of."""
-    return list(dict.fromkeys([*wanted(folder), *(one.identity for one in read(folder))]))
+    return list(
+        dict.fromkeys([*asked_identities(folder), *(one.identity for one in read_records(folder))])
+    )
 
 
 def _named(name: Identity, asked: list[Identity]) -> str:

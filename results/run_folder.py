@@ -20,7 +20,7 @@ from bench.trial import Trial
 from im2rec_tools import files
 from results.errors import StoreError
 from results.record import Identity, identity_of
-from results.store import TORN, check_name, held, read_json
+from results.store import TORN, check_name, lock, read_json
 
 _FOLDERS = {"logs", "report"}
 _FILES = {".lock"}
@@ -70,7 +70,7 @@ def remove(folder: Path) -> None:
     """
     check_removable(folder)
     try:
-        with closing(held(folder / ".lock")):
+        with closing(lock(folder / ".lock")):
             rest = [path for path in folder.iterdir() if path.name not in _LAST]
             for path in (*rest, *(folder / name for name in _LAST)):
                 files.remove(path)
@@ -84,7 +84,7 @@ _TEXTS = ("description", "date", "commit", "system", "processor", "source", "imp
 _HIDDEN = frozenset({"description", "points", "repeats", "hosts", "order"})
 
 
-def environment_of(folder: Path) -> dict[str, Any]:
+def read_environment(folder: Path) -> dict[str, Any]:
     """What environment.json says, nothing where there is none.
 
     Raises StoreError naming the fact where it is not what is written there.
@@ -116,7 +116,7 @@ def _mask(facts: dict[str, Any]) -> None:
         facts["variables"] = masked(variables)
 
 
-def shown(environment: Mapping[str, Any]) -> dict[str, Any]:
+def shown_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
     """What a report shows of it besides the hosts; the command as one line."""
     found = {name: value for name, value in environment.items() if name not in _HIDDEN}
     return found | ({"command": command_line(found["command"])} if found.get("command") else {})
@@ -170,7 +170,7 @@ _MOST_NAMES = 16 << 20
 _PROCESS = re.compile(r"(?:worker|server|scheduler)(?:-[0-9]{1,9})?", re.ASCII)
 
 
-def chunks(path: Path) -> Iterator[bytes]:
+def read_chunks(path: Path) -> Iterator[bytes]:
     """The bytes of a file of a run, some at a time, unpacked where it is a .gz.
 
     OSError where it unpacks to more than any log of a run, gzip.BadGzipFile where it is damaged.
@@ -193,13 +193,13 @@ def _chunk(file: IO[bytes] | gzip.GzipFile | FileIO) -> bytes:
         raise gzip.BadGzipFile(str(error)) from error
 
 
-def lines_of(path: Path) -> Iterator[str]:
+def read_lines(path: Path) -> Iterator[str]:
     """Its lines, unpacked where it is a .gz.
 
     As `chunks`, and OSError for a line that is longer than a process's output or event can be.
     """
     parts, length = list[bytes](), 0
-    for piece in chain.from_iterable(map(BytesIO, chunks(path))):
+    for piece in chain.from_iterable(map(BytesIO, read_chunks(path))):
         parts.append(piece)
         length += len(piece)
         if length > _MOST_LINE:
@@ -215,18 +215,18 @@ def _text(parts: list[bytes]) -> str:
     return b"".join(parts).decode("utf-8", "replace").rstrip("\n")
 
 
-def recorded(folder: Path) -> str:
+def recorded_start(folder: Path) -> str:
     """When the record began whose attempt left this folder; empty where that one left none."""
     return _read(folder / RECORDED).get("started", "")
 
 
-def said(folder: Path) -> dict[str, Path]:
+def event_files(folder: Path) -> dict[str, Path]:
     """The events of each process in the folder of an attempt, by the process's name."""
     files = [*folder.glob(f"*{EVENTS}"), *folder.glob(f"*{EVENTS}.gz")]
     return {path.name.partition(EVENTS)[0]: path for path in sorted(files)}
 
 
-def hosts_of(folder: Path) -> dict[str, str]:
+def process_hosts(folder: Path) -> dict[str, str]:
     """The host of each process of the job whose logs the folder has, by the process's name.
 
     Names that are no process's are left out: files are found by them.
@@ -254,7 +254,7 @@ def is_run(folder: Path) -> bool:
     return False
 
 
-def wanted(folder: Path) -> list[Identity]:
+def asked_identities(folder: Path) -> list[Identity]:
     """What the last sweep in this folder asked for; empty where it did not leave that."""
     try:
         asked: list[Any] = read_json(folder, "asked.json", [])
@@ -263,7 +263,7 @@ def wanted(folder: Path) -> list[Identity]:
         raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error
 
 
-def wanted_trials(folder: Path) -> list[Trial]:
+def asked_trials(folder: Path) -> list[Trial]:
     """The trials of what the last sweep asked for; earlier versions did not leave them."""
     asked: list[Any] = read_json(folder, "asked.json", [])
     try:

@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 
 from bench.notes import Note, NoteKind, merged, texts
 from bench.trial import Trial
-from results.rates import ASSUMED_SCATTER, Rate, together
-from results.record import Record, differences
-from results.repeat import Measured, measured
+from results.rates import ASSUMED_SCATTER, Rate, pool_repeats
+from results.record import Record, differing_values
+from results.repeat import RepeatSummary, summarize
 from results.speedup import (
     UNMEASURED,
-    Against,
     Baseline,
-    Chosen,
-    against,
-    baselines,
-    chosen_baseline,
-    named,
+    BaselineChoice,
+    Scaling,
+    apply_baseline,
+    baseline_of,
+    choose_baselines,
+    scaling_over,
 )
 
 
@@ -26,7 +26,7 @@ def mb_per_second(trial: Trial, rate: Rate) -> float:
     return rate.images_per_second / trial.workers / 1e6
 
 
-def moved(trial: Trial, rate: Rate) -> Note:
+def bandwidth_note(trial: Trial, rate: Rate) -> Note:
     """What a point of bandwidth has come to; without ends if its spread is not known."""
     value = mb_per_second(trial, rate)
     if rate.low is None or rate.high is None:
@@ -44,7 +44,7 @@ class ScalingRow:
     device      against one device (without servers where that was measured)
     host        against one full host; None for points smaller than that
     worker      against one worker through the same distributed store
-    baseline    against `wanted`, the baseline that the report was asked for, if it was for one
+    baseline    against `chosen_baseline`, the baseline that the report was asked for, if any
     message     why it is not ok
     notes       what a reader must know of it, of all repeats
     repeats     what each repeat's record says
@@ -55,21 +55,21 @@ class ScalingRow:
     message: str
     rate: Rate | None
     emulated: bool
-    repeats: tuple[Measured, ...] = ()
-    device: Against | None = None
-    host: Against | None = None
-    worker: Against | None = None
-    baseline: Against | None = None
-    wanted: Baseline | None = None
+    repeats: tuple[RepeatSummary, ...] = ()
+    device: Scaling | None = None
+    host: Scaling | None = None
+    worker: Scaling | None = None
+    baseline: Scaling | None = None
+    chosen_baseline: Baseline | None = None
     notes: tuple[Note, ...] = ()
 
     @property
-    def shown(self) -> Against | None:
+    def shown_scaling(self) -> Scaling | None:
         """What figures show: against the baseline asked for, else against one device."""
-        return self.baseline if self.wanted else self.device
+        return self.baseline if self.chosen_baseline else self.device
 
     @property
-    def all_against(self) -> dict[str, Against]:
+    def scalings(self) -> dict[str, Scaling]:
         """What it stands against, by the ends of the columns' names in results.csv."""
         found = {
             "device": self.device,
@@ -122,12 +122,12 @@ class ScalingRow:
         return (*self.notes, assumed) if self.rate and self.rate.assumed else self.notes
 
     @property
-    def remark(self) -> str:
+    def note_text(self) -> str:
         """Why the point has no number, and what a reader must know of it, in words."""
         return "; ".join(filter(None, (self.message, *texts(self.notes))))
 
     @property
-    def marks(self) -> tuple[NoteKind, ...]:
+    def headline_kinds(self) -> tuple[NoteKind, ...]:
         """The kinds of its notes that the summary names, each once; none: it needs no mark."""
         return tuple(dict.fromkeys(note.kind for note in self.notes if note.kind.headline))
 
@@ -140,7 +140,7 @@ class _Point:
     rate: Rate | None
     status: str
     emulated: bool
-    repeats: tuple[Measured, ...] = ()
+    repeats: tuple[RepeatSummary, ...] = ()
 
     @property
     def conditions(self) -> list[dict[str, str]]:
@@ -149,43 +149,43 @@ class _Point:
 
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
     """One row per trial, in the order of the records given; repeats are taken together."""
-    return rows_of([measured(record) for record in records])
+    return rows_of([summarize(record) for record in records])
 
 
-def rows_of(found: Sequence[Measured], unmeasured: Sequence[Trial] = ()) -> list[ScalingRow]:
+def rows_of(found: Sequence[RepeatSummary], unmeasured: Sequence[Trial] = ()) -> list[ScalingRow]:
     """One row per trial, in the order given; repeats are taken together.
 
     A repeat that is not ok makes its point not ok: a rate is never taken over what is left.
     Trials that were asked for and are not measured yet have no row; nothing stands in for them
     as a baseline.
     """
-    groups: dict[str, list[Measured]] = {}
+    groups: dict[str, list[RepeatSummary]] = {}
     for one in found:
         groups.setdefault(one.identity.key, []).append(one)
     points = [_point(group) for group in groups.values()]
     points += _unmeasured(unmeasured)
-    chosen = baselines(points)[: len(groups)]
+    chosen = choose_baselines(points)[: len(groups)]
     return [_row(point, one.points, one.notes) for point, one in zip(points, chosen, strict=False)]
 
 
-def against_chosen(
+def with_chosen_baseline(
     rows: Sequence[ScalingRow], wanted: Baseline, unmeasured: Sequence[Trial] = ()
 ) -> list[ScalingRow]:
     """The rows with what each is against this baseline, and why if it is nothing."""
     points: list[ScalingRow | _Point] = [*rows, *_unmeasured(unmeasured)]
-    chosen = chosen_baseline(points, wanted)
+    chosen = apply_baseline(points, wanted)
     return [
         replace(
             row,
-            wanted=wanted,
-            baseline=against(row, base) if (base := one.points.get("baseline")) else None,
+            chosen_baseline=wanted,
+            baseline=scaling_over(row, base) if (base := one.points.get("baseline")) else None,
             notes=(*row.notes, *one.notes, *_by_total(row, one)) if row.rate else row.notes,
         )
         for row, one in zip(rows, chosen, strict=False)
     ]
 
 
-def _by_total(row: ScalingRow, chosen: Chosen[ScalingRow | _Point]) -> Iterator[Note]:
+def _by_total(row: ScalingRow, chosen: BaselineChoice[ScalingRow | _Point]) -> Iterator[Note]:
     """What logs of whole jobs come to against the baseline's, if both say how long they took."""
     base = chosen.points.get("baseline")
     if not isinstance(base, ScalingRow) or base.trial.key == row.trial.key:
@@ -195,7 +195,7 @@ def _by_total(row: ScalingRow, chosen: Chosen[ScalingRow | _Point]) -> Iterator[
         speedup = other[1] / own[1]
         figures = {
             "epochs": own[0],
-            "baseline": str(named(base.trial)),
+            "baseline": str(baseline_of(base.trial)),
             "speedup": speedup,
             "efficiency": speedup * base.trial.devices / row.trial.devices,
         }
@@ -213,13 +213,13 @@ def _total(row: ScalingRow) -> tuple[int, float] | None:
     return None
 
 
-def _point(group: Sequence[Measured]) -> _Point:
-    bad = next((one for one in group if one.parts is None), None)
+def _point(group: Sequence[RepeatSummary]) -> _Point:
+    bad = next((one for one in group if one.samples is None), None)
     newest = bad or group[-1]
     settled = "ok" if _settled(group) else "unstable"
     return _Point(
         trial=newest.trial,
-        rate=None if bad else together([one.parts for one in group if one.parts]),
+        rate=None if bad else pool_repeats([one.samples for one in group if one.samples]),
         status=bad.status if bad else settled,
         emulated=newest.emulated,
         repeats=tuple(group),
@@ -240,16 +240,16 @@ def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[Note]) -> S
         repeats=point.repeats,
     )
     if point.rate is None:
-        bad = next(one for one in point.repeats if one.parts is None)
+        bad = next(one for one in point.repeats if one.samples is None)
         return replace(row, message=bad.message, notes=tuple(_failed(point)))
     notes = [
         *_reached(point),
-        *([moved(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []),
+        *([bandwidth_note(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []),
         *merged([one.notes for one in point.repeats]),
         *_unlike(point, bases),
         *empty,
     ]
-    found = {name: against(point, base) for name, base in bases.items()}
+    found = {name: scaling_over(point, base) for name, base in bases.items()}
     return replace(
         row,
         notes=tuple(notes),
@@ -259,19 +259,19 @@ def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[Note]) -> S
     )
 
 
-def _settled(group: Sequence[Measured]) -> bool:
+def _settled(group: Sequence[RepeatSummary]) -> bool:
     """Whether at least half of the repeats became steady."""
     return 2 * sum(one.unsteady for one in group) <= len(group)
 
 
 def _unlike(point: _Point, bases: Mapping[str, _Point]) -> Iterator[Note]:
     """In what a point ran with other variables or instructions than itself or a base, once."""
-    if differing := differences(point.conditions):
+    if differing := differing_values(point.conditions):
         for name, values in differing.items():
             yield Note(NoteKind.CONDITIONS_DIFFER, {"name": name, "values": values})
         return
     for base in bases.values():
-        if differing := differences([*point.conditions, *base.conditions]):
+        if differing := differing_values([*point.conditions, *base.conditions]):
             for name, values in differing.items():
                 figures = {"base": base.trial.name, "name": name, "values": values}
                 yield Note(NoteKind.BASE_CONDITIONS_DIFFER, figures)
@@ -280,7 +280,7 @@ def _unlike(point: _Point, bases: Mapping[str, _Point]) -> Iterator[Note]:
 
 def _failed(point: _Point) -> Iterator[Note]:
     """How many of its repeats have no number, if others have one."""
-    failed = sum(one.parts is None for one in point.repeats)
+    failed = sum(one.samples is None for one in point.repeats)
     if 0 < failed < len(point.repeats):
         yield Note(NoteKind.FAILED_REPEATS, {"failed": failed, "of": len(point.repeats)})
 

@@ -52,7 +52,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Against:
+class Scaling:
     """A point against one baseline."""
 
     baseline: Baseline
@@ -83,14 +83,14 @@ Kind = TypeVar("Kind", bound=_Point)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen(Generic[Kind]):
+class BaselineChoice(Generic[Kind]):
     """The baselines of one point by column, and which cells are empty and why."""
 
     points: Mapping[str, Kind]
     notes: tuple[Note, ...] = ()
 
 
-def choice(text: str) -> Baseline:
+def parse_baseline(text: str) -> Baseline:
     """The baseline that --speedup-baseline names; SpecError if it names none."""
     found = _CHOICE.fullmatch(text)
     if not found or not int(found[2]):
@@ -100,19 +100,19 @@ def choice(text: str) -> Baseline:
     return Baseline(kvstore=found[1], devices=int(found[2]))
 
 
-def against(point: _Point, base: _Point) -> Against | None:
+def scaling_over(point: _Point, base: _Point) -> Scaling | None:
     """The point against a baseline; None unless both have a rate."""
     if point.rate is None or base.rate is None:
         return None
     devices = base.trial.devices / point.trial.devices
-    return Against(
-        baseline=named(base.trial),
+    return Scaling(
+        baseline=baseline_of(base.trial),
         speedup=ratio(point.rate, base.rate),
         efficiency=ratio(point.rate, base.rate, devices),
     )
 
 
-def baselines(points: Sequence[Kind]) -> list[Chosen[Kind]]:
+def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
     """What each point stands against in `COLUMNS`.
 
     A baseline is chosen among all that was asked for: one that failed leaves cells empty, and no
@@ -136,7 +136,7 @@ def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
     return column, fitting[0].trial.devices
 
 
-def chosen_baseline(points: Sequence[Kind], wanted: Baseline) -> list[Chosen[Kind]]:
+def apply_baseline(points: Sequence[Kind], wanted: Baseline) -> list[BaselineChoice[Kind]]:
     """What each point stands against if this baseline is chosen, in the column 'baseline'."""
     families = _families(points)
     return [_wanted(point, families[_family(point.trial)], wanted) for point in points]
@@ -189,10 +189,11 @@ def _fitting(point: Kind, family: Sequence[Kind]) -> dict[str, list[Kind]]:
     trial = point.trial
     peers = _peers(point, family)
     found = {name: [p for p in peers if fit(p.trial)] for name, fit in _fits(trial).items()}
-    if all(named(p.trial) == named(trial) for p in peers if p.rate):
+    if all(baseline_of(p.trial) == baseline_of(trial) for p in peers if p.rate):
         # Nothing else was measured: it would stand against itself alone.
         found = {
-            n: [p for p in some if named(p.trial) != named(trial)] for n, some in found.items()
+            n: [p for p in some if baseline_of(p.trial) != baseline_of(trial)]
+            for n, some in found.items()
         }
     return {name: some for name, some in found.items() if some}
 
@@ -201,7 +202,7 @@ def _chosen(
     point: Kind,
     fitting: Mapping[str, Sequence[Kind]],
     stores: Mapping[tuple[str, int], Iterable[str]],
-) -> Chosen[Kind]:
+) -> BaselineChoice[Kind]:
     """Its baselines; `stores` has those of all points, in the order in which they are preferred."""
     points: dict[str, Kind] = {}
     notes = []
@@ -213,15 +214,17 @@ def _chosen(
             key=lambda p: (_has_servers(p), order.index(p.trial.kvstore), p.rate is None),
         )
         if name != "worker" and _has_servers(best) and not all(map(is_distributed, order)):
-            notes.append(_empty(name, named(best.trial), NoteKind.BASELINE_OTHER_KIND))
+            notes.append(_empty(name, baseline_of(best.trial), NoteKind.BASELINE_OTHER_KIND))
         elif best.rate is None:
-            notes.append(_empty(name, named(best.trial), _lacking(best), best.status))
+            notes.append(_empty(name, baseline_of(best.trial), _lacking(best), best.status))
         else:
             points[name] = best
-    return Chosen(points=points, notes=tuple(notes))
+    return BaselineChoice(points=points, notes=tuple(notes))
 
 
-def _with_absent(point: Kind, chosen: Chosen[Kind], filled: Collection[str]) -> Chosen[Kind]:
+def _with_absent(
+    point: Kind, chosen: BaselineChoice[Kind], filled: Collection[str]
+) -> BaselineChoice[Kind]:
     """With notes on the columns that are `filled` for other points, and that nothing fills here."""
     explained = {*chosen.points, *(note.figures["column"] for note in chosen.notes)}
     notes = [
@@ -239,12 +242,14 @@ def _with_absent(point: Kind, chosen: Chosen[Kind], filled: Collection[str]) -> 
     return replace(chosen, notes=(*chosen.notes, *notes))
 
 
-def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> Chosen[Kind]:
+def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> BaselineChoice[Kind]:
     if point.trial.mode in _NOT_TRAINED:
-        return Chosen(points={})
-    fitting = [p for p in _peers(point, family) if named(p.trial) == wanted]
+        return BaselineChoice(points={})
+    fitting = [p for p in _peers(point, family) if baseline_of(p.trial) == wanted]
     if not fitting:
-        return Chosen(points={}, notes=(_empty("baseline", wanted, NoteKind.BASELINE_ABSENT),))
+        return BaselineChoice(
+            points={}, notes=(_empty("baseline", wanted, NoteKind.BASELINE_ABSENT),)
+        )
     best = min(fitting, key=lambda p: (p.rate is None, p.status == "unstable", p.emulated))
     for kind, applies in {
         _lacking(best): best.rate is None,
@@ -252,8 +257,8 @@ def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> Chosen[Kin
         NoteKind.BASELINE_OVERSUBSCRIBED: best.emulated,
     }.items():
         if applies:
-            return Chosen(points={}, notes=(_empty("baseline", wanted, kind, best.status),))
-    return Chosen(points={"baseline": best})
+            return BaselineChoice(points={}, notes=(_empty("baseline", wanted, kind, best.status),))
+    return BaselineChoice(points={"baseline": best})
 
 
 def _has_servers(point: _Point) -> bool:
@@ -271,6 +276,6 @@ def _empty(column: str, baseline: Baseline, kind: NoteKind, status: str = "") ->
     return Note(kind, figures | ({"status": status} if status else {}))
 
 
-def named(trial: Trial) -> Baseline:
+def baseline_of(trial: Trial) -> Baseline:
     """The trial's point as a baseline."""
     return Baseline(kvstore=trial.kvstore, devices=trial.devices)

@@ -40,7 +40,7 @@ _MEND = "make room or choose another folder with --run PATH. Nothing recorded be
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unread:
+class UnreadableLine:
     """A line of a log that holds no record that this version reads, or not all of one (torn).
 
     began    key and repeat of the record that a torn line begins with, None where it has none
@@ -59,7 +59,7 @@ class Unread:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, of which a reader sees the old one or the new; StoreError where not."""
     try:
         with files.atomic_file(path) as file:
@@ -70,19 +70,19 @@ def whole(path: Path) -> Iterator[IO[bytes]]:
         ) from error
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Writes a text file whole; see `whole`."""
-    with whole(path) as file:
+    with atomic_file(path) as file:
         file.write(text.encode(errors="backslashreplace"))
 
 
-def remember(folder: Path, **facts: object) -> None:
+def set_environment(folder: Path, **facts: object) -> None:
     """Puts facts into the environment of a run, all or none of them."""
     try:
         known: dict[str, Any] = read_json(folder, "environment.json", {})
     except StoreError as error:
         raise StoreError(f"{error}; move it elsewhere and run the same command again") from error
-    write_whole(folder / "environment.json", json.dumps(known | facts, indent=1) + "\n")
+    write_text(folder / "environment.json", json.dumps(known | facts, indent=1) + "\n")
 
 
 class Store:
@@ -95,7 +95,7 @@ class Store:
         self._log = folder / "records.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = held(folder / ".lock")
+            self._lock = lock(folder / ".lock")
         except OSError as error:
             raise self._unwritable(error) from error
         try:
@@ -132,7 +132,7 @@ class Store:
 
     def write(self, name: str, text: str) -> None:
         """Replaces the file `name` of the run folder."""
-        write_whole(self.folder / name, text)
+        write_text(self.folder / name, text)
 
     def done(self) -> set[Identity]:
         """What has been measured; points that failed run again."""
@@ -143,7 +143,7 @@ class Store:
         self._lock.close()
 
 
-def held(path: Path) -> IO[str]:
+def lock(path: Path) -> IO[str]:
     """The lock file, locked by this process and naming it; StoreError where another has it."""
     lock = open(path, "a+", encoding="utf-8", opener=_unlinked)  # noqa: SIM115 - an opener
     try:
@@ -162,7 +162,7 @@ def held(path: Path) -> IO[str]:
     return lock
 
 
-def writer(folder: Path) -> str:
+def writing_process(folder: Path) -> str:
     """The process that writes to a run folder now; empty where none does."""
     try:
         with (folder / ".lock").open(encoding="utf-8") as lock:
@@ -177,7 +177,7 @@ def writer(folder: Path) -> str:
 
 def _set_torn_aside(log: Path) -> None:
     """Moves a last line that was cut off to NAME.torn, with a warning."""
-    if not is_there(log):
+    if not is_present(log):
         return
     with log.open("rb+") as file:
         begin = _last_line(file)
@@ -225,7 +225,7 @@ def _unlinked(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def read(folder: Path) -> list[Record]:
+def read_records(folder: Path) -> list[Record]:
     """The records of a run folder, oldest first, without lines that were torn.
 
     Raises StoreError where there are none to read or they are of a newer schema.
@@ -234,7 +234,7 @@ def read(folder: Path) -> list[Record]:
 
 
 def _good(folder: Path) -> Iterator[Record]:
-    for _, one in each(log_of(folder)):
+    for _, one in record_lines(record_log(folder)):
         if isinstance(one, Record):
             yield one
         elif not one.torn:
@@ -250,7 +250,7 @@ def check_name(folder: Path) -> None:
         )
 
 
-def log_of(folder: Path) -> Path:
+def record_log(folder: Path) -> Path:
     """Where the records of a run folder are; StoreError where there is no such folder."""
     check_name(folder)
     try:
@@ -262,31 +262,31 @@ def log_of(folder: Path) -> Path:
     return folder / "records.jsonl"
 
 
-def is_there(path: Path) -> bool:
+def is_present(path: Path) -> bool:
     """Whether a run has this file; StoreError for a named pipe or device, which could hang us."""
     if path.exists() and not path.is_file():
         raise StoreError(f"{path}: expected a file, got something else. Remove it.")
     return path.exists()
 
 
-def each(log: Path) -> Iterator[tuple[int, Record | Unread]]:
+def record_lines(log: Path) -> Iterator[tuple[int, Record | UnreadableLine]]:
     """The records of a log as they are read, with their lines, and what is none.
 
     Raises StoreError where it cannot be read.
     """
-    return lines_of(log, records.parse)
+    return parsed_lines(log, records.parse)
 
 
-def lines_of(
+def parsed_lines(
     log: Path, parse: Callable[[bytes], Kind | None], begin: int = 0, end: int | None = None
-) -> Iterator[tuple[int, Kind | Unread]]:
+) -> Iterator[tuple[int, Kind | UnreadableLine]]:
     """As `each`, with what `parse` makes of a line: None of one that is torn.
 
     Of a part of the log, bytes from `begin` to before `end`; a line has to begin at each, and
     lines are counted from `begin`.
     """
     try:
-        if not is_there(log):
+        if not is_present(log):
             return
         with log.open("rb", buffering=BUFFER) as file:
             file.seek(begin)
@@ -295,7 +295,7 @@ def lines_of(
                 try:
                     record = None if line.isspace() else parse(line)
                 except UNREADABLE as error:
-                    yield number, Unread(log=log, line=number, reason=str(error))
+                    yield number, UnreadableLine(log=log, line=number, reason=str(error))
                 else:
                     if record is not None:
                         yield number, record
@@ -305,16 +305,16 @@ def lines_of(
         raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
 
 
-def _torn(log: Path, number: int, line: bytes) -> Unread:
+def _torn(log: Path, number: int, line: bytes) -> UnreadableLine:
     found = _BEGAN.search(line)
     began = (found[1].decode(), int(found[2])) if found else None
-    return Unread(log=log, line=number, reason=_CUT, torn=True, began=began)
+    return UnreadableLine(log=log, line=number, reason=_CUT, torn=True, began=began)
 
 
 def read_json(folder: Path, name: str, default: Kind) -> Kind:
     """A JSON file of the run folder, of the kind of `default`, which stands for a missing file."""
     path = folder / name
-    if not is_there(path):
+    if not is_present(path):
         return default
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ from bench.statistics.confidence import Numbers
 from bench.statistics.steady_state import Steady, drift, steady
 from bench.statistics.stopping_rule import PRECISION
 from bench.trial import Trial
-from results.record import BareRecord, Rank, Record
+from results.record import Rank, RateRecord, Record
 
 _MOST_SLICES = 30
 # Of the slowest rank, in a time that is to stand for the whole.
@@ -36,7 +36,7 @@ class JobWindows:
         return self.each[self.found.dropped :]
 
 
-def job_windows(record: BareRecord) -> JobWindows:
+def job_windows(record: RateRecord) -> JobWindows:
     """The windows of the whole job, warm-up included.
 
     A synchronous window lasts as long as its slowest rank, and every rank must have reported it.
@@ -135,10 +135,10 @@ def _first_steady(record: Record, end: float) -> list[int]:
     return found
 
 
-def left_out(trial: Trial, job: JobWindows) -> Iterator[Note]:
+def dropped_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
     """Which windows do not count besides the warm-up, and what they change.
 
-    Nothing if `unsteadiness` reports them.
+    Nothing if `steady_state_notes` reports them.
     """
     extra = job.found.dropped - trial.warmup_windows
     if extra < 1 or trial.asynchronous or not (job.found.settled or _drifts(trial, job)):
@@ -160,7 +160,7 @@ def _drifts(trial: Trial, job: JobWindows) -> float:
     return change if abs(change) > (trial.precision or PRECISION) else 0.0
 
 
-def unsteadiness(trial: Trial, job: JobWindows) -> Iterator[Note]:
+def steady_state_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
     """What a reader must know of windows that did not become steady.
 
     Windows of asynchronous ranks have no common number to be told by. A drift has no level to

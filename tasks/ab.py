@@ -75,12 +75,12 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
     """Measures what is left of a sweep of two trials, A and B, and says what came out."""
     from launch.sweep import identified
     from plots.tables.ab import remarks, write
-    from results.comparison.ab import BLOCK, effect, runs, sentence, sides
+    from results.comparison.ab import BLOCK, build_lines, effect, effect_sentence, run_order
     from results.rates import rate_of
     from results.store import Store
 
     a, b = what.trials
-    wanted = identified(runs(a, b, blocks), where)
+    wanted = identified(run_order(a, b, blocks), where)
     with closing(Store(new_folder(run))) as store:
         echo(what.description)
         echo(sees(good(store, wanted), blocks))
@@ -92,8 +92,12 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
                 raise Exit(_broken(store, part), code=5)
             if len(before) < len(part):
                 echo(sees(records, blocks))
-        ran = sides(records)
-        lines = [sentence(effect([rate_of(one) for one in records])), sees(records, blocks), *ran]
+        ran = build_lines(records)
+        lines = [
+            effect_sentence(effect([rate_of(one) for one in records])),
+            sees(records, blocks),
+            *ran,
+        ]
         for line in [*remarks(records), *ran, lines[0]]:
             echo(line)
         for path in write(store.folder, [what.description, *lines], records):
@@ -102,7 +106,7 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
 
 def sees(records: Sequence[Record], blocks: int) -> str:
     """The smallest difference that so many blocks find, by the runs so far or as assumed."""
-    from results.comparison.ab import BLOCK, noise, percent, smallest
+    from results.comparison.ab import BLOCK, detectable_difference, noise, percent
     from results.rates import ASSUMED_SCATTER, rate_of
 
     known = len(records) // len(BLOCK)
@@ -112,8 +116,9 @@ def sees(records: Sequence[Record], blocks: int) -> str:
         if known > 1
         else "as in the first one, which alone says little"
     )
+    least = percent(detectable_difference(spread, blocks))
     return (
-        f"{blocks} blocks of A B B A find a difference of {percent(smallest(spread, blocks))} % in "
+        f"{blocks} blocks of A B B A find a difference of {least} % in "
         f"9 of 10 measurements, where runs scatter by {percent(spread)} %, "
         f"{why if known else 'which is assumed: nothing is measured yet'}"
     )
@@ -136,9 +141,9 @@ def _measure(
 
 def good(store: Store, wanted: Sequence[PlannedRun]) -> list[Record]:
     """The good records of these runs, in their order, up to the first that has none."""
-    from results.store import read
+    from results.store import read_records
 
-    found = {one.identity: one for one in read(store.folder) if one.status == "ok"}
+    found = {one.identity: one for one in read_records(store.folder) if one.status == "ok"}
     records = []
     for _, name in wanted:
         if name not in found:
@@ -148,9 +153,9 @@ def good(store: Store, wanted: Sequence[PlannedRun]) -> list[Record]:
 
 
 def _broken(store: Store, part: Sequence[PlannedRun]) -> str:
-    from results.store import read
+    from results.store import read_records
 
-    newest = {one.identity: one for one in read(store.folder)}
+    newest = {one.identity: one for one in read_records(store.folder)}
     bad = [newest[name] for _, name in part if newest[name].status != "ok"]
     first = bad[0]
     return (

@@ -44,7 +44,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 ):
     """Push and pull a network's arrays, compute nothing: MB/s, and the share of raw TCP."""
     from launch.preflight.check import tcp_bandwidth
-    from results.store import remember
+    from results.store import set_environment
 
     hosts = cluster_of(asked, only_named=False)
     if not is_distributed(kvstore):
@@ -78,7 +78,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 
         def measure_raw() -> None:
             moved.append(tcp_bandwidth(where.hosts, where.start))
-            remember(folder, raw_tcp_mb_per_second=round(mean(moved)))
+            set_environment(folder, raw_tcp_mb_per_second=round(mean(moved)))
 
         unsteady = _measured(what, str(folder), where, measure_raw)
     _tell(str(folder), mean(moved), alone=len(hosts) < 2)

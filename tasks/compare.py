@@ -17,7 +17,7 @@ from tasks.report import named_run, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.comparison.compare import Comparison
-    from results.comparison.history import Entry
+    from results.comparison.history import HistoryEntry
     from results.run import Run
 
 REGRESSED = 4
@@ -38,17 +38,17 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
     """Compare two runs point by point: improved, regressed or undecided."""
     share = percentage("--fail-on", fail_on) if fail_on else None
     from plots.tables import comparison as plot
-    from results.comparison.compare import compare, like, same
-    from results.store import write_whole
+    from results.comparison.compare import compare, same_settings, same_size
+    from results.store import write_text
 
-    found = compare(named_run(a), named_run(b), like if across else same)
+    found = compare(named_run(a), named_run(b), same_size if across else same_settings)
     if found.forbidding and not across:
         echo(*plot.differences(found))
         raise StoreError(refusal(found))
     plot.show(found)
     for path, text in ((csv, plot.table), (markdown, plot.markdown)):
         if path:
-            write_whole(Path(path), text(found))
+            write_text(Path(path), text(found))
             echo(path)
     if share is not None:
         gate(found, share, fail_on)
@@ -75,14 +75,14 @@ def refusal(found: Comparison) -> str:
 
 def gate(found: Comparison, share: float, asked: str) -> None:
     """Ends with exit code 4 where a point is worse by so much; says what it could not see."""
-    from results.comparison.compare import blind, worse
+    from results.comparison.compare import inconclusive_points, regressions
 
-    if unseen := blind(found, share):
+    if unseen := inconclusive_points(found, share):
         echo(
             f"{len(unseen)} of {len(found.changes)} points could have lost {asked} unseen; more "
             f"repeats see more"
         )
-    if bad := worse(found, share):
+    if bad := regressions(found, share):
         lost = sum(one.verdict == "lost" for one in bad)
         parts = [f"{len(bad) - lost} regressed by {asked} or more"] if len(bad) > lost else []
         parts += [f"{lost} lost {'its' if lost == 1 else 'their'} number"] if lost else []
@@ -100,12 +100,12 @@ def gate(found: Comparison, share: float, asked: str) -> None:
 @door
 def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-def]
     """Keep a run under a name below results/baselines, to compare later ones with."""
-    from results.comparison.baselines import keep
     from results.comparison.baselines import remove as remove_baseline
+    from results.comparison.baselines import save
     from results.run import load
 
     if not remove:
-        folder = keep(name, load(run_folder(run)), report.BASELINES)
+        folder = save(name, load(run_folder(run)), report.BASELINES)
         shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
         echo(f"{shown}; 'git add' keeps it with the code")
     elif run:
@@ -119,10 +119,10 @@ def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-d
 @reader
 def report_baselines(c):  # type: ignore[no-untyped-def]
     """List the baselines that are kept, also those that cannot be read."""
-    from results.comparison.baselines import names, told
+    from results.comparison.baselines import describe, names
 
     for name in names(report.BASELINES):
-        echo(told(name, report.BASELINES))
+        echo(describe(name, report.BASELINES))
     if not names(report.BASELINES):
         echo("none is kept yet; 'fab report.baseline NAME --run RUN' keeps one")
 
@@ -150,7 +150,7 @@ def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-d
         drawn(entries, Path(chart))
 
 
-def drawn(entries: list[Entry], path: Path) -> None:
+def drawn(entries: list[HistoryEntry], path: Path) -> None:
     """Writes the chart of a point's history to PATH.svg and PATH.png, and prints their names."""
     from plots.figures.scaling import save
     from plots.tables.history import draw

@@ -121,12 +121,12 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 ):
     """Print the ends of the logs of a trial's processes, each with its host."""
     from launch.job.logs import files_of, lines_of
-    from results.run_folder import hosts_of
+    from results.run_folder import process_hosts
 
     count = parse_int("--lines", lines)
     folder = run_folder(run) if run else _newest_run()
     name, logs = _trial(folder, point, parse_int("--repeat", repeat) if repeat else None)
-    hosts = hosts_of(logs)
+    hosts = process_hosts(logs)
     if process and process not in hosts:
         raise LaunchError(
             f"--process: expected one of the job's {len(hosts)} processes, such as "
@@ -147,10 +147,10 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 
 def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":
     """The trial that was chosen, of those whose logs the run has, and where these are."""
-    from results.run import identities
+    from results.run import known_identities
     from results.run_folder import HOSTS
 
-    names = {(name.key, str(name.repeat)): name for name in identities(folder)}
+    names = {(name.key, str(name.repeat)): name for name in known_identities(folder)}
     found = {
         path.parent: names[path.parts[-3], path.parts[-2]]
         for path in folder.glob(f"logs/*/*/{HOSTS}")

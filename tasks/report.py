@@ -60,12 +60,12 @@ def run_folder(name: str) -> Path:
 
 def named_run(name: str) -> Run:
     """The run of a path, or of the name of a run, a baseline or a published table."""
-    from results.comparison.baselines import opened
+    from results.comparison.baselines import open_run
     from results.run import load
 
     if os.sep in name:
         return load(run_folder(name))
-    return opened(name, RUNS, BASELINES)
+    return open_run(name, RUNS, BASELINES)
 
 
 def archive_of(name: str) -> Path:
@@ -146,9 +146,9 @@ def build_report(
 
 def checked_baseline(text: str) -> str:
     """What --speedup-baseline was given, as reports write it; SpecError for what is none."""
-    from results.speedup import choice
+    from results.speedup import parse_baseline
 
-    return str(choice(text)) if text else ""
+    return str(parse_baseline(text)) if text else ""
 
 
 def _end(run: Run, failures: Failures) -> None:

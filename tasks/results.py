@@ -68,9 +68,9 @@ def results_import(  # type: ignore[no-untyped-def]
     from bench.notes import texts
     from plots.format import significant
     from results.imports.point import LogDescription
-    from results.imports.record import imported
-    from results.imports.windows import discarded
-    from results.imports.writer import keep
+    from results.imports.record import import_logs
+    from results.imports.windows import discarded_notes
+    from results.imports.writer import add_to_run
     from results.rates import rate_of
 
     if not run:
@@ -89,10 +89,10 @@ def results_import(  # type: ignore[no-untyped-def]
         speeds_of=speeds_of,
         warmup=parse_int("--warmup", warmup, least=0) if warmup else None,
     )
-    new = imported(
+    new = import_logs(
         [*files(file), *(one for name in also or () for one in files(name))], asked, format
     )
-    record = keep(run_folder(run), new, description)
+    record = add_to_run(run_folder(run), new, description)
     repeat = record.identity.repeat + 1
     echo(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
     total = f"; the log's own total: {significant(new.total, 4)} images/s" if new.total else ""
@@ -100,7 +100,7 @@ def results_import(  # type: ignore[no-untyped-def]
     if count := record.trial.warmup_windows:
         first = "the first window" if count == 1 else f"the first {count} windows"
         echo(f"  {first} of each worker {'does' if count == 1 else 'do'} not count (warm-up)")
-    for text in (*texts(discarded(record)), *texts(record.notes)):
+    for text in (*texts(discarded_notes(record)), *texts(record.notes)):
         echo(f"  {text}")
     echo(f"'fab report.build --run {run}' reports the run")
 
@@ -217,15 +217,15 @@ _RUN = "name below results/runs, or a path to its folder or .zip"
 def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     """List the runs there are, newest first: points, hosts, networks, size."""
     from plots.tables.runs import show
-    from results.integrity.catalog import INDEX, catalogue
+    from results.integrity.catalog import INDEX, list_runs
 
     index, keep = RUNS / INDEX, not c.config.run.dry
     if RUNS.is_dir():
-        show(catalogue(RUNS, index, keep=keep), "results/runs")
+        show(list_runs(RUNS, index, keep=keep), "results/runs")
     elif not in_:
         raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
     if in_:
-        show(catalogue(Path(in_), index, keep=keep), in_)
+        show(list_runs(Path(in_), index, keep=keep), in_)
 
 
 @task(help={"run": _RUN})
@@ -234,24 +234,24 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
     """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
     from plots.figures.caption import hardware
     from plots.tables.runs import describe
-    from results.integrity.catalog import entry
-    from results.reader import fronts, points
-    from results.run_folder import environment_of, is_run
+    from results.integrity.catalog import run_entry
+    from results.reader import point_statuses, record_headers
+    from results.run_folder import is_run, read_environment
 
     folder = run_folder(run)
     if not is_run(folder):
         raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
-    environment = environment_of(folder)
-    found = points(folder, fronts(folder))
+    environment = read_environment(folder)
+    found = point_statuses(folder, record_headers(folder))
     told = {"machine": hardware(environment), "digest": _told_digest(folder)}
-    describe(folder, entry(folder), found, environment, **told)
+    describe(folder, run_entry(folder), found, environment, **told)
 
 
 def _told_digest(folder: Path) -> str:
-    from results.integrity.digest import kept
+    from results.integrity.digest import load
 
     try:
-        was = kept(folder)
+        was = load(folder)
     except StoreError as error:
         return f"unknown: {error}"
     return was.digest if was else "none yet; 'fab report.build' makes one"
@@ -270,7 +270,7 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
     from im2rec_tools.files import format_size
     from results.integrity.catalog import size_of
     from results.run_folder import check_removable, remove
-    from results.store import writer
+    from results.store import writing_process
 
     folders = [_named(name) for name in dict.fromkeys(runs.split(",")) if name.strip()]
     for folder in folders:
@@ -280,7 +280,7 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
         if yes and not dry_run:
             remove(folder)
             echo(f"removed {told}")
-        elif process := writer(folder):
+        elif process := writing_process(folder):
             echo(f"would not remove {told}: a sweep (process {process}) is writing there")
         else:
             echo(f"would remove {told}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.cost.cost import Costs
     from results.cost.prices import Prices
     from results.integrity.digest import Digests
-    from results.integrity.rederive import Verified
+    from results.integrity.rederive import VerifyResult
     from results.run import Run
 
 _MOST_LINES = 200
@@ -58,13 +58,13 @@ class Built:
 @reader
 def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]
     """Check a run against its digest, and every cell of its report against the raw events."""
-    from results.store import writer
+    from results.store import writing_process
 
     expected, folder = _digest(digest), run_folder(run)
     given = prices_of(prices) if prices else None
     if not folder.is_dir():
         raise StoreError(f"{folder}: no such run folder; 'fab results.list' shows those there are")
-    if process := writer(folder):
+    if process := writing_process(folder):
         raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
     result = verified(folder, expected, given, over)
     for line in result.wrong[:_MOST_LINES]:
@@ -94,17 +94,17 @@ def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-
 
 def verified(
     folder: Path, expected: str = "", prices: Prices | None = None, over: str = ""
-) -> Verified:
+) -> VerifyResult:
     """What came out of checking a run, against the digest it is expected to have.
 
     Costs are at these prices, or else at those that its report was built with; `over` names the run
     that the report was built over.
     """
-    from results.integrity.digest import BUILD_AGAIN, FORMAT, REPORT, digests, report_format
-    from results.integrity.rederive import derived
+    from results.integrity.digest import BUILD_AGAIN, FORMAT, REPORT, report_format, run_digests
+    from results.integrity.rederive import rederive_run
 
-    now = digests(folder)
-    again, result = derived(folder)
+    now = run_digests(folder)
+    again, result = rederive_run(folder)
     result.digest = now.digest
     result.unchecked += _strangers(folder)
     if (folder / REPORT / _EXPORTS).is_dir():
@@ -124,7 +124,7 @@ def verified(
     return result
 
 
-def _as_built(run: Run, was: Digests | None, result: Verified) -> Run:
+def _as_built(run: Run, was: Digests | None, result: VerifyResult) -> Run:
     """The run under the name, at the place and with the baseline that its report was built with."""
     from results.run import with_baseline
 
@@ -171,31 +171,31 @@ def _built(was: Digests | None, over: str) -> Built:
 
 def _published(name: str) -> str:
     """The name, if it is that of a published table: others are for the verifier to name."""
-    from results.comparison.references import known
+    from results.comparison.references import table_names
 
     table = name.removeprefix("reference:")
-    if table not in known():
+    if table not in table_names():
         raise StoreError(f"{name}: no published table")
     return f"reference:{table}"
 
 
 def _strangers(folder: Path) -> Iterator[str]:
     """What of the folder is not looked at, in one line."""
-    from results.integrity.digest import strangers
+    from results.integrity.digest import unknown_files
 
-    names = [name if name.isprintable() else ascii(name) for name in strangers(folder)]
+    names = [name if name.isprintable() else ascii(name) for name in unknown_files(folder)]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     if names:
         yield f"{', '.join(names[:_MOST_NAMED])}{more}: of no run, and not in the digest"
 
 
-def _kept(folder: Path, result: Verified) -> Digests | None:
+def _kept(folder: Path, result: VerifyResult) -> Digests | None:
     """What the report said of the files as it was built; without it no place can be named."""
-    from results.integrity.digest import NAME, kept
+    from results.integrity.digest import NAME, load
 
     was = None
     try:
-        was = kept(folder)
+        was = load(folder)
         if was is None:
             result.unchecked.append(f"report/{NAME} is not there, by which places are named")
     except StoreError as error:
@@ -232,7 +232,7 @@ def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[
 
 
 def _report(
-    again: Run, costs: Costs, folder: Path, built: Built, result: Verified
+    again: Run, costs: Costs, folder: Path, built: Built, result: VerifyResult
 ) -> Iterator[str]:
     """What is wrong with the report's files."""
     from plots.check import cell_differences, lacks_prices, line_differences
@@ -260,7 +260,9 @@ def _report(
     yield from _made(again, costs, folder, built, result)
 
 
-def _made(again: Run, costs: Costs, folder: Path, built: Built, result: Verified) -> Iterator[str]:
+def _made(
+    again: Run, costs: Costs, folder: Path, built: Built, result: VerifyResult
+) -> Iterator[str]:
     """Pages, figures and tables that are not those that the run gives, by making them again."""
     from plots.check import file_difference
     from plots.failures import Failures

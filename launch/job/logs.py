@@ -174,4 +174,4 @@ def files_of(folder: Path, name: str) -> list[Path]:
 def lines_of(folder: Path, name: str) -> Iterator[str]:
     """What is kept of a process's log, oldest line first."""
     for path in files_of(folder, name):
-        yield from run_folder.lines_of(path)
+        yield from run_folder.read_lines(path)

@@ -226,7 +226,7 @@ def figure_model(rows: Sequence[ScalingRow], over: Run | None = None) -> FigureM
         ideals=tuple(_ideals(drawn)),
         inputs=tuple(_inputs(rows, trained)),
         second_host=_second_host(trained),
-        baseline=next((row.wanted for row in rows), None),
+        baseline=next((row.chosen_baseline for row in rows), None),
     )
 
 
@@ -251,10 +251,10 @@ def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:
 
 def one_device(row: ScalingRow) -> float | None:
     """Images per second of one device of the baseline that its speed-up is against."""
-    if not row.rate or not row.shown:
+    if not row.rate or not row.shown_scaling:
         return None
-    rate = row.rate.images_per_second / row.shown.speedup.value
-    return rate / row.shown.baseline.devices
+    rate = row.rate.images_per_second / row.shown_scaling.speedup.value
+    return rate / row.shown_scaling.baseline.devices
 
 
 def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[Ceiling]:

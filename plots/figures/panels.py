@@ -50,11 +50,11 @@ def _rate(row: ScalingRow) -> Ratio | None:
 
 
 def _speedup(row: ScalingRow) -> Ratio | None:
-    return row.shown.speedup if row.shown else None
+    return row.shown_scaling.speedup if row.shown_scaling else None
 
 
 def _efficiency(row: ScalingRow) -> Ratio | None:
-    return row.shown.efficiency.times(100) if row.shown else None
+    return row.shown_scaling.efficiency.times(100) if row.shown_scaling else None
 
 
 _NO_BASE = "needs a point {baseline}\nand another to compare with it"
@@ -127,7 +127,7 @@ def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> LineEnd | None:
         some = [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.emulated is hollow]
         if some:
             _points(axes, some, line, "white" if hollow else line.colour)
-    _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.marks])
+    _rings(axes, [(x, r) for x, (row, r) in zip(places, found, strict=True) if row.headline_kinds])
     if not found:
         return None
     return LineEnd(text=line.end, colour=line.colour, x=places[-1], y=found[-1][1].value)

@@ -19,7 +19,7 @@ from plots.figures.model import FigureModel, figure_model, network_label
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
 from results.run import Run
 from results.scaling import ScalingRow
-from results.store import whole
+from results.store import atomic_file
 
 _TITLE_WIDTH = 100
 _FOOTER_WIDTH = 190
@@ -114,7 +114,7 @@ def _marks(shown: FigureModel) -> list[Line2D]:
     found = []
     if any(row.emulated for line in shown.lines for row in line.rows):
         found.append(_sample(GREY, "o", "", "hollow: emulated", face="white"))
-    if any(row.marks for line in shown.lines for row in line.rows):
+    if any(row.headline_kinds for line in shown.lines for row in line.rows):
         found.append(Line2D([], [], **RING, label="ringed: read its notes"))
     alone = {network_label(one.row): one.colour for one in shown.crosses}
     for line in shown.lines:
@@ -149,11 +149,11 @@ def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
     """Writes NAME.svg and NAME.png into the folder; the same figure gives the same bytes."""
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
     with mpl.rc_context(STYLE):
-        with whole(paths[0]) as file:
+        with atomic_file(paths[0]) as file:
             text = TextIOWrapper(file, "utf-8", newline="\n")
             figure.savefig(text, format="svg", metadata={"Date": None})
             text.detach()  # which writes what is left, and leaves the file open
         figure.set_layout_engine("none")  # it is laid out
-        with whole(paths[1]) as file:
+        with atomic_file(paths[1]) as file:
             figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
     return paths

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.notes import texts
 from plots.page.commands import first_processes, rerun_command, rerun_title
-from results.repeat import Measured, Pace
+from results.repeat import RankSpeed, RepeatSummary
 from results.run import Run
 
 
@@ -38,7 +38,7 @@ def thin_values(values: Sequence[float], keep: int) -> list[float]:
     return [ordered[place] for place in evenly_spaced(len(ordered), keep)]
 
 
-def slowness(pace: Pace) -> float:
+def slowness(pace: RankSpeed) -> float:
     """Seconds by which ranks are compared: their own computing, where that was probed.
 
     Ranks that wait for each other all have the slowest one's windows.
@@ -46,7 +46,7 @@ def slowness(pace: Pace) -> float:
     return pace.seconds if pace.own_seconds is None else pace.own_seconds
 
 
-def thin_ranks(paces: Sequence[Pace], keep: int) -> list[Pace]:
+def thin_ranks(paces: Sequence[RankSpeed], keep: int) -> list[RankSpeed]:
     """At most about `keep` ranks in order: half of them the slowest, the fastest, some between."""
     if len(paces) <= keep:
         return list(paces)
@@ -76,12 +76,12 @@ def packed_details(run: Run, most_bytes: int) -> tuple[str, int | None]:
         keep = max(_FEWEST, keep * 9 // 10)
 
 
-def _repeats(run: Run) -> list[Measured]:
+def _repeats(run: Run) -> list[RepeatSummary]:
     return [one for row in run.rows for one in row.repeats]
 
 
 def _longest(run: Run) -> int:
-    return max((max(len(one.windows), len(one.paces)) for one in _repeats(run)), default=0)
+    return max((max(len(one.windows), len(one.rank_speeds)) for one in _repeats(run)), default=0)
 
 
 def _first(run: Run, most_bytes: int) -> int:
@@ -89,7 +89,8 @@ def _first(run: Run, most_bytes: int) -> int:
     keep = _MOST
     while keep > _FEWEST:
         values = sum(
-            min(keep, len(one.windows)) + 3 * min(keep, len(one.paces)) for one in _repeats(run)
+            min(keep, len(one.windows)) + 3 * min(keep, len(one.rank_speeds))
+            for one in _repeats(run)
         )
         if values * _BYTES <= most_bytes:
             break
@@ -110,7 +111,7 @@ def _pack(run: Run, keep: int) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def _repeat(one: Measured, keep: int) -> dict[str, Any]:
+def _repeat(one: RepeatSummary, keep: int) -> dict[str, Any]:
     return {
         "number": one.identity.repeat + 1,
         "status": one.status,
@@ -121,12 +122,12 @@ def _repeat(one: Measured, keep: int) -> dict[str, Any]:
         "warmup": one.trial.warmup_windows,
         "dropped": one.dropped,
         "windows": _windows(one, keep),
-        "ranks": _ranks(one.paces, keep),
+        "ranks": _ranks(one.rank_speeds, keep),
         "processes": first_processes(one.commands),
     }
 
 
-def _windows(one: Measured, keep: int) -> dict[str, Any]:
+def _windows(one: RepeatSummary, keep: int) -> dict[str, Any]:
     seconds = [window[0] for window in one.windows]
     kept = extremes(seconds, keep)
     return {
@@ -137,7 +138,7 @@ def _windows(one: Measured, keep: int) -> dict[str, Any]:
     }
 
 
-def _ranks(paces: Sequence[Pace], keep: int) -> dict[str, Any]:
+def _ranks(paces: Sequence[RankSpeed], keep: int) -> dict[str, Any]:
     kept = thin_ranks(paces, keep)
     return {
         "of": len(paces),
@@ -151,7 +152,7 @@ def _ranks(paces: Sequence[Pace], keep: int) -> dict[str, Any]:
     }
 
 
-def _slowest(paces: Sequence[Pace]) -> int | None:
+def _slowest(paces: Sequence[RankSpeed]) -> int | None:
     """The slowest rank; None where no rank is slower than another."""
     if len({slowness(pace) for pace in paces}) < 2:
         return None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.run_folder import shown
+from results.run_folder import shown_environment
 
 # More columns than this nobody reads; environment.json has them all.
 MOST_HOSTS = 24
@@ -28,7 +28,7 @@ class HostTable:
 
 def environment_facts(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is said of the machine that led the run, fact by fact."""
-    return [(name, text) for name, text in _flat(shown(environment)) if text]
+    return [(name, text) for name, text in _flat(shown_environment(environment)) if text]
 
 
 def host_table(environment: Mapping[str, Any]) -> HostTable | None:

@@ -78,7 +78,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
         "failed": [_failed(one, places[id(one.row)]) for one in shown.crosses],
         "inputs": [_ceiling(one) for one in shown.inputs],
         "second_host": shown.second_host,
-        "ringed": any(row.marks for line in drawn for row in line.rows),
+        "ringed": any(row.headline_kinds for line in drawn for row in line.rows),
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
     }
 
@@ -119,10 +119,10 @@ def _one_device(line: Line) -> float | None:
 def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
     return {
         "row": place,
-        "speedup": _ends(row.shown.speedup) if row.shown else None,
+        "speedup": _ends(row.shown_scaling.speedup) if row.shown_scaling else None,
         "windows": [float(f"{one:.5g}") for one in thin_values(row.window_seconds, keep)],
         "of": len(row.window_seconds),
-        "marks": list(dict.fromkeys(kind.headline for kind in row.marks)),
+        "marks": list(dict.fromkeys(kind.headline for kind in row.headline_kinds)),
     }
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from bench.notes import Note, merged, texts, whole
 from plots.format import in_line
 from plots.results_csv import csv_text
-from results.comparison.ab import BLOCK, differences, percent
+from results.comparison.ab import BLOCK, block_log_ratios, percent
 from results.errors import StoreError
 from results.rates import rate_of
 from results.record import Record, notes_of
-from results.store import write_whole
+from results.store import write_text
 
 _MOST_NAMED = 6
 _COLUMNS = ("run", "block", "setting", "repeat", "images_per_second", "message")
@@ -21,7 +21,7 @@ def page(lines: Sequence[str], records: Sequence[Record]) -> str:
     """The lines, a table of the blocks, and what readers must know of some runs; Markdown."""
     rates = [rate_of(record) for record in records]
     table = ["| block | A, images/s | B, images/s | B against A |", "|--:|--:|--:|--:|"]
-    for number, one in enumerate(differences(rates)):
+    for number, one in enumerate(block_log_ratios(rates)):
         a, first, second, b = rates[len(BLOCK) * number : len(BLOCK) * (number + 1)]
         cells = (f"{a:.4g}, {b:.4g}", f"{first:.4g}, {second:.4g}", percent(math.expm1(one)))
         table.append(f"| {number + 1} | {' | '.join(cells)} % |")
@@ -72,5 +72,5 @@ def write(folder: Path, lines: Sequence[str], records: Sequence[Record]) -> list
     except OSError as error:
         raise StoreError(f"{report}: cannot be written ({error.strerror})") from error
     for path, content in texts.items():
-        write_whole(path, content)
+        write_text(path, content)
     return list(texts)

@@ -66,11 +66,11 @@ def _repeats(row: ScalingRow | None) -> str:
 
 
 def _detectable(change: Change) -> str:
-    if change.visible is None:
+    if change.detectable is None:
         return ""
-    if change.visible < _ROUNDING:
+    if change.detectable < _ROUNDING:
         return "0 %"
-    return "tenfold" if change.visible > _TENFOLD else f"{percent(change.visible)} %"
+    return "tenfold" if change.detectable > _TENFOLD else f"{percent(change.detectable)} %"
 
 
 def cells(name: str, change: Change) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def cells(name: str, change: Change) -> tuple[str, ...]:
 
 def remarks(found: Comparison) -> list[str]:
     """What the columns stand on, what differs besides the rates, and what is said of points."""
-    points = sum(one.visible is not None for one in found.changes)
+    points = sum(one.detectable is not None for one in found.changes)
     lines = [f"A: {_run_description(found.a)}.", f"B: {_run_description(found.b)}."]
     if found.a.rows == found.b.rows:
         lines.append("A and B are the same run: it is compared with itself, and says nothing new.")
@@ -138,11 +138,11 @@ def _missing(name: str, run: Run) -> list[str]:
 
 def differences(found: Comparison) -> list[str]:
     """A line for each thing in which the runs differ, and one for what only one of them tells."""
-    both = [one for one in found.unlike if one.a and one.b]
+    both = [one for one in found.differences if one.a and one.b]
     lines = [f"differs{', and matters' if one.matters else ''}: {one}." for one in both]
     alone = {
-        "A": [one.what for one in found.unlike if not one.b],
-        "B": [one.what for one in found.unlike if not one.a],
+        "A": [one.name for one in found.differences if not one.b],
+        "B": [one.name for one in found.differences if not one.a],
     }
     lines += [f"only {name} tells: {', '.join(whats)}." for name, whats in alone.items() if whats]
     return lines
@@ -160,7 +160,7 @@ def _point_remarks(found: Comparison) -> list[str]:
 def _explanation(change: Change) -> str:
     """Why the verdict is as it is; of one that was decided, what its runs said of the point too."""
     rows = (("A", change.a), ("B", change.b)) if change.verdict in _DECIDED else ()
-    doubts = [f"{name} says: {row.remark}" for name, row in rows if row and row.remark]
+    doubts = [f"{name} says: {row.note_text}" for name, row in rows if row and row.note_text]
     differs = f"differs in {', '.join(change.settings)}" if change.settings else ""
     return "; ".join(filter(None, (change.why, differs, *doubts)))
 
@@ -187,7 +187,7 @@ def _noise_model(found: Comparison) -> list[str]:
             f"freedom); a point whose repeats scatter more has its own. Points and repeats are "
             f"independent."
         )
-    judged = [one for one in found.changes if one.visible is not None]
+    judged = [one for one in found.changes if one.detectable is not None]
     once = {
         "A": any(one.a and one.a.rate and one.a.rate.assumed for one in judged),
         "B": any(one.b and one.b.rate and one.b.rate.assumed for one in judged),
@@ -255,7 +255,7 @@ def _values(name: str, change: Change) -> Sequence[object]:
         *(rate.images_per_second / size if rate else None for rate in rates),
         *((ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)),
         *(rate.repeats if rate else 0 for rate in rates),
-        change.visible,
+        change.detectable,
         change.verdict,
         change.why,
         "; ".join(change.settings),

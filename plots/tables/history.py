@@ -17,7 +17,7 @@ from plots.figures.labels import matplotlib_text
 from plots.figures.scaling import STYLE
 from plots.format import error_bar_note, significant
 from plots.tables.scaling import rate_unit
-from results.comparison.history import Entry
+from results.comparison.history import HistoryEntry
 
 _BAR = 24
 _BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#666666"
@@ -25,11 +25,11 @@ _BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#666666"
 _MOST_LABELS, _MOST_UPRIGHT, _LABEL = 16, 4, 24
 
 
-def _scale(entries: Sequence[Entry]) -> tuple[str, float]:
+def _scale(entries: Sequence[HistoryEntry]) -> tuple[str, float]:
     return rate_unit(entries[-1].row.trial)
 
 
-def _interval(entry: Entry, size: float) -> str:
+def _interval(entry: HistoryEntry, size: float) -> str:
     rate = entry.row.rate
     if rate is None:
         return ""
@@ -38,7 +38,7 @@ def _interval(entry: Entry, size: float) -> str:
     return f"{significant(rate.low / size, 4)} - {significant(rate.high / size, 4)}"
 
 
-def show(entries: Sequence[Entry]) -> None:
+def show(entries: Sequence[HistoryEntry]) -> None:
     """Prints a row a run, with a bar from 0, and what changed from one to the next."""
     word, size = _scale(entries)
     rates = [one.row.rate.images_per_second / size for one in entries if one.row.rate]
@@ -71,7 +71,7 @@ def show(entries: Sequence[Entry]) -> None:
     console.print(table)
 
 
-def remarks(entries: Sequence[Entry]) -> list[str]:
+def remarks(entries: Sequence[HistoryEntry]) -> list[str]:
     """What changed from one run to the next, and why some have no number."""
     lines = [
         f"[{number}] since the run before: {', '.join(one.changed)}."
@@ -84,7 +84,7 @@ def remarks(entries: Sequence[Entry]) -> list[str]:
     return lines
 
 
-def draw(entries: Sequence[Entry]) -> Figure:
+def draw(entries: Sequence[HistoryEntry]) -> Figure:
     """A small chart: a point a run with its interval, a dashed line where conditions changed.
 
     Runs of the same conditions are joined; one in which the point has no number is a cross at the
@@ -110,7 +110,7 @@ def draw(entries: Sequence[Entry]) -> Figure:
         return figure
 
 
-def _point(axes: Axes, place: int, entry: Entry, size: float) -> None:
+def _point(axes: Axes, place: int, entry: HistoryEntry, size: float) -> None:
     rate = entry.row.rate
     if rate is None:
         foot = axes.get_xaxis_transform()
@@ -122,13 +122,13 @@ def _point(axes: Axes, place: int, entry: Entry, size: float) -> None:
     axes.errorbar([place], [value], yerr=ends, color=_BLUE, marker="o", capsize=3)
 
 
-def _segments(entries: Sequence[Entry]) -> list[tuple[int, int]]:
+def _segments(entries: Sequence[HistoryEntry]) -> list[tuple[int, int]]:
     """First and past the last of runs that follow each other under the same conditions."""
     edges = [0, *(n for n, one in enumerate(entries) if one.changed), len(entries)]
     return list(pairwise(edges))
 
 
-def _run_axis(axes: Axes, entries: Sequence[Entry]) -> None:
+def _run_axis(axes: Axes, entries: Sequence[HistoryEntry]) -> None:
     places = range(0, len(entries), -(-len(entries) // _MOST_LABELS))
     slanted = len(entries) > _MOST_UPRIGHT
     between = " " if slanted else "\n"
@@ -146,7 +146,7 @@ def _short(name: str) -> str:
     return name if len(name) <= _LABEL else f"{name[: _LABEL - 1]}…"
 
 
-def _footer(entries: Sequence[Entry], foot: float) -> str:
+def _footer(entries: Sequence[HistoryEntry], foot: float) -> str:
     parts = (
         "REHEARSAL, not measured" if any(map(_scripted, entries)) else "",
         "dashed: other conditions" if any(one.changed for one in entries) else "",
@@ -157,5 +157,5 @@ def _footer(entries: Sequence[Entry], foot: float) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _scripted(entry: Entry) -> bool:
+def _scripted(entry: HistoryEntry) -> bool:
     return entry.row.trial.engine == "fake"

@@ -8,9 +8,15 @@ from rich.text import Text
 
 from im2rec_tools.console import Screen
 from plots.format import significant
-from results.comparison.references import Reference, differing, known, published, reference
+from results.comparison.references import (
+    Reference,
+    differing_cells,
+    read_table,
+    reference,
+    table_names,
+)
 from results.scaling import ScalingRow
-from results.speedup import Against
+from results.speedup import Scaling
 
 # Of a row, what stands in a cell.
 _Cell = Callable[[ScalingRow], str]
@@ -18,7 +24,7 @@ _Cell = Callable[[ScalingRow], str]
 
 def show(name: str) -> None:
     """Prints the published table of that name; SpecError with the known ones where none is."""
-    table, run = published(name), reference(name)
+    table, run = read_table(name), reference(name)
     console = Screen(soft_wrap=True)
     console.print(Text(f"{name}: {table.description}", style="bold"))
     about = (table.source, f"{table.instances}, {table.gpu}, {table.software}".rstrip(", "))
@@ -42,7 +48,7 @@ def _printed(table: Reference, row: ScalingRow) -> float:
     return table.images_per_second[row.trial.label][row.trial.devices]
 
 
-def _speedup(against: Against | None) -> str:
+def _speedup(against: Scaling | None) -> str:
     if against is None:
         return ""
     speedup = against.speedup.value
@@ -79,10 +85,10 @@ def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> 
 
 def _differences(name: str) -> list[str]:
     """In which cells the other published tables differ, and what that does to speed-ups."""
-    own = published(name)
+    own = read_table(name)
     found = []
-    for other in (published(one) for one in known() if one != name):
-        for network, devices in differing(own, other):
+    for other in (read_table(one) for one in table_names() if one != name):
+        for network, devices in differing_cells(own, other):
             here, there = (one.images_per_second[network] for one in (own, other))
             most = max(here)
             found.append(

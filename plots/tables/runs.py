@@ -9,9 +9,9 @@ from rich.table import Table
 
 from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.files import format_size
-from results.comparison.differences import facts
-from results.integrity.catalog import Entry, size_of
-from results.reader import Point
+from results.comparison.differences import host_facts
+from results.integrity.catalog import RunEntry, size_of
+from results.reader import PointStatus
 
 _WIDE = 160
 _MOST_NAMED = 4
@@ -25,7 +25,7 @@ def _console() -> Screen:
     return console if console.is_terminal else Screen(highlight=False, width=_WIDE)
 
 
-def show(entries: Sequence[Entry], where: str) -> None:
+def show(entries: Sequence[RunEntry], where: str) -> None:
     """Prints the runs of a folder, a row each, and why some cannot be read."""
     console = _console()
     table = Table(box=SIMPLE_HEAD, title=cell(f"runs in {where}"), title_justify="left")
@@ -40,7 +40,7 @@ def show(entries: Sequence[Entry], where: str) -> None:
             console.print(line(f"{one.name}: {_trouble(one)}"), soft_wrap=True)
 
 
-def _cells(one: Entry) -> tuple[str, ...]:
+def _cells(one: RunEntry) -> tuple[str, ...]:
     marks = ["rehearsal"] * one.rehearsal + ["imported"] * one.imported
     more = len(one.networks) - _MOST_NAMED
     networks = ", ".join(one.networks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -56,12 +56,12 @@ def _cells(one: Entry) -> tuple[str, ...]:
     )
 
 
-def _trouble(one: Entry) -> str:
+def _trouble(one: RunEntry) -> str:
     count = f"{one.unread} lines cannot be read, the first: " if one.unread > 1 else ""
     return f"{count or 'cannot be read: ' * (not one.unread)}{one.problem}"
 
 
-def _point_counts(one: Entry) -> str:
+def _point_counts(one: RunEntry) -> str:
     """'27 ok', '25 ok, 1 failed, 1 missing'."""
     counts = (
         ("ok", one.ok),
@@ -73,7 +73,11 @@ def _point_counts(one: Entry) -> str:
 
 
 def describe(
-    folder: Path, entry: Entry, points: Sequence[Point], environment: dict[str, Any], **more: str
+    folder: Path,
+    entry: RunEntry,
+    points: Sequence[PointStatus],
+    environment: dict[str, Any],
+    **more: str,
 ) -> None:
     """Prints what a run is and holds: points, files, hosts, where its logs are.
 
@@ -96,7 +100,7 @@ def describe(
 
 
 def _fact_lines(
-    folder: Path, entry: Entry, environment: dict[str, Any], more: dict[str, str]
+    folder: Path, entry: RunEntry, environment: dict[str, Any], more: dict[str, str]
 ) -> list[str]:
     marks = ["REHEARSAL: scripted times"] * entry.rehearsal
     marks += ["imported: not measured by mxscale"] * entry.imported
@@ -131,7 +135,7 @@ def _hosts(environment: dict[str, Any]) -> list[str]:
     if not isinstance(hosts, dict) or not hosts:
         return []
     lines = [f"hosts: {', '.join(hosts)}"]
-    for fact in facts(hosts):
+    for fact in host_facts(hosts):
         if not (fact.most or fact.others):
             continue
         who = "; ".join(f"{name}: {value or 'nothing'}" for name, value in fact.others.items())

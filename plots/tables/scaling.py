@@ -33,7 +33,7 @@ from results.cost.energy import SOURCES
 from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
 from results.run import Run
 from results.scaling import ScalingRow, knees
-from results.speedup import Against, Baseline
+from results.speedup import Baseline, Scaling
 
 _MOST_NAMED = 3
 Pair = tuple[ScalingRow, Cost]
@@ -168,7 +168,7 @@ def _amount(ratio: Ratio | None) -> str:
     return significant(ratio.value)
 
 
-def _efficiency(against: Against | None) -> str:
+def _efficiency(against: Scaling | None) -> str:
     return "" if against is None else format_percent(against.efficiency)
 
 
@@ -181,7 +181,7 @@ def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
     """The baseline that the report was asked for, if it was for one."""
-    return {row.wanted for row in rows if row.wanted}
+    return {row.chosen_baseline for row in rows if row.chosen_baseline}
 
 
 def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str, ...]]:
@@ -210,9 +210,9 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
-        *(_baseline_cells(row) if row.wanted else ()),
+        *(_baseline_cells(row) if row.chosen_baseline else ()),
         *map(_amount, costs.found(row)),
-        f"{row.status} {MARK}" if row.rate and row.marks else row.status,
+        f"{row.status} {MARK}" if row.rate and row.headline_kinds else row.status,
     )
 
 
@@ -242,7 +242,7 @@ def _point_remarks(rows: Sequence[ScalingRow]) -> list[str]:
     lines = []
     for row, more in _labeled_rows(rows):
         name = f"{row.trial.name} ({more})" if more else row.trial.name
-        lines += [f"{name}: {row.remark}."] if row.remark else []
+        lines += [f"{name}: {row.note_text}."] if row.note_text else []
     return lines
 
 
@@ -306,7 +306,7 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
         beside = all(not row.trial.server_hosts for row in rows)
         where = "share those of their workers" if beside else "have hosts of their own"
         lines.append(f"devices are cores; servers {where}.")
-    if any(row.rate and row.marks for row in rows):
+    if any(row.rate and row.headline_kinds for row in rows):
         lines.append(f"{MARK} read what is said of this point, above and below, with its number.")
     if any(row.emulated for row in rows):
         lines.append("* emulated: more devices than the machine has; not a claim about speed.")
@@ -417,7 +417,7 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     grid, console = _grid(run.rows, title, (), costs), Screen()
     if not console.is_terminal:
         console = Screen(width=max(140, _width(grid)))
-    all_ok = all(row.status == "ok" and not row.marks for row in run.rows)
+    all_ok = all(row.status == "ok" and not row.headline_kinds for row in run.rows)
     spare = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
     left_out = 0
     while console.is_terminal and left_out < len(spare) and _width(grid) > console.width:

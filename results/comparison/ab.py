@@ -32,12 +32,12 @@ class Effect:
     blocks: int
 
     @property
-    def seen(self) -> bool:
+    def significant(self) -> bool:
         """Whether the interval leaves out that there is no difference."""
         return self.low > 0 or self.high < 0
 
 
-def runs(a: Trial, b: Trial, blocks: int) -> list[tuple[Trial, int]]:
+def run_order(a: Trial, b: Trial, blocks: int) -> list[tuple[Trial, int]]:
     """The runs in their order, each a repeat of its trial of its own, also where both are alike."""
     counts: Counter[str] = Counter()
     found = []
@@ -48,7 +48,7 @@ def runs(a: Trial, b: Trial, blocks: int) -> list[tuple[Trial, int]]:
     return found
 
 
-def differences(rates: Sequence[float]) -> list[float]:
+def block_log_ratios(rates: Sequence[float]) -> list[float]:
     """Of each block, log(B / A) between its mean logarithms; rates in the order of running."""
     logs = [math.log(rate) for rate in rates]
     whole = range(0, len(logs) - len(BLOCK) + 1, len(BLOCK))
@@ -57,7 +57,7 @@ def differences(rates: Sequence[float]) -> list[float]:
 
 def effect(rates: Sequence[float]) -> Effect:
     """Student's t over the blocks, of which there have to be two; rates in the order of running."""
-    found = differences(rates)
+    found = block_log_ratios(rates)
     mean, noise = fmean(found), stdev(found)
     half = float(stdtrit(len(found) - 1, _BEYOND)) * noise / math.sqrt(len(found))
     return Effect(log_ratio=mean, low=mean - half, high=mean + half, noise=noise, blocks=len(found))
@@ -65,7 +65,7 @@ def effect(rates: Sequence[float]) -> Effect:
 
 def noise(rates: Sequence[float]) -> float:
     """Standard deviation between blocks; of one block alone, by how its runs of a side differ."""
-    found = differences(rates)
+    found = block_log_ratios(rates)
     if len(found) > 1:
         return stdev(found)
     first, second, third, fourth = (math.log(rate) for rate in rates[: len(BLOCK)])
@@ -73,7 +73,7 @@ def noise(rates: Sequence[float]) -> float:
     return math.sqrt(((first - fourth) ** 2 + (second - third) ** 2) / 4)
 
 
-def smallest(noise: float, blocks: int) -> float:
+def detectable_difference(noise: float, blocks: int) -> float:
     """The relative difference that is found in 9 of 10 measurements of so many blocks.
 
     In standard errors, the noncentrality with which t is beyond the interval's so often.
@@ -89,7 +89,7 @@ def percent(share: float) -> str:
     return f"{value:.1f}" if abs(value) >= 0.95 else f"{value:.2g}"
 
 
-def sentence(found: Effect) -> str:
+def effect_sentence(found: Effect) -> str:
     """What was found, as one would tell it."""
     low, high = math.expm1(found.low), math.expm1(found.high)
     if found.low > 0:
@@ -98,14 +98,14 @@ def sentence(found: Effect) -> str:
     if found.high < 0:
         by = percent(-math.expm1(found.log_ratio))
         return f"B is {by} % slower than A (95 % {percent(-high)} .. {percent(-low)} %)"
+    least = percent(detectable_difference(found.noise, found.blocks))
     return (
         f"no difference seen (B against A: 95 % {percent(low)} .. {percent(high)} %); one of "
-        f"{percent(smallest(found.noise, found.blocks))} % would have been found in 9 of 10 such "
-        f"measurements"
+        f"{least} % would have been found in 9 of 10 such measurements"
     )
 
 
-def sides(records: Sequence[Record]) -> list[str]:
+def build_lines(records: Sequence[Record]) -> list[str]:
     """What A and B ran, of records in the order of running; none where none trained.
 
     Raises StoreError where a side changed its build meanwhile.

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from bench.errors import quoted, unknown
 from im2rec_tools.files import atomic_folder, copy
-from results.comparison.references import known as references
 from results.comparison.references import reference
+from results.comparison.references import table_names as references
 from results.errors import StoreError
 from results.run import Run, load
-from results.store import read_json, write_whole
+from results.store import read_json, write_text
 
 # What of a run tables and comparisons are made from; its logs and report stay with it.
-KEPT = ("records.jsonl", "environment.json", "asked.json", "sweep.toml")
+COPIED = ("records.jsonl", "environment.json", "asked.json", "sweep.toml")
 _ORIGIN = "baseline.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KINDS = ("run", "baseline", "reference")
@@ -26,7 +26,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob("[!.]*/records.jsonl"))
 
 
-def keep(name: str, run: Run, folder: Path) -> Path:
+def save(name: str, run: Run, folder: Path) -> Path:
     """Copies what comparisons need of a run to a folder of its own, which git may keep.
 
     The run can then be removed or go on. Raises StoreError for a name that cannot be or is taken.
@@ -43,16 +43,16 @@ def keep(name: str, run: Run, folder: Path) -> Path:
     try:
         # Whole or not at all: a name that is there can be compared with.
         with atomic_folder(target) as made:
-            for file in KEPT:
+            for file in COPIED:
                 if (run.folder / file).exists():
                     copy(run.folder / file, made / file)
-            write_whole(made / _ORIGIN, json.dumps(origin, indent=1) + "\n")
+            write_text(made / _ORIGIN, json.dumps(origin, indent=1) + "\n")
     except OSError as error:
         raise StoreError(f"{target}: cannot be written ({error.strerror})") from error
     return target
 
 
-def told(name: str, folder: Path) -> str:
+def describe(name: str, folder: Path) -> str:
     """A line for a person: of which run it is, since when, and what is in it or wrong with it."""
     try:
         origin: dict[str, str] = read_json(folder / name, _ORIGIN, {})
@@ -77,7 +77,7 @@ def remove(name: str, folder: Path) -> None:
         raise StoreError(f"{folder / name}: cannot be removed ({error.strerror})") from error
 
 
-def opened(name: str, runs: Path, folder: Path) -> Run:
+def open_run(name: str, runs: Path, folder: Path) -> Run:
     """The run, the baseline or the published table of that name.
 
     'run:NAME', 'baseline:NAME' and 'reference:NAME' say which. Raises StoreError where none or

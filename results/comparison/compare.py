@@ -9,9 +9,9 @@ from scipy.special import nctdtrinc, stdtr, stdtrit
 from bench.notes import INTERFERENCE
 from bench.statistics.confidence import CONFIDENCE, Error, error_of_sum
 from bench.trial import FIELDS, Trial
-from results.comparison.differences import Pairs, Unlike, unlike
+from results.comparison.differences import Difference, Pairs, run_differences
 from results.errors import StoreError
-from results.rates import Rate, Ratio, of_difference
+from results.rates import Rate, Ratio, standard_error_of_difference
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -25,35 +25,39 @@ Pair = tuple[Rate, Rate]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Significance:
     """Of one point among others.
 
     error       of log(B / A)
-    real        whether the difference is beyond chance, all points taken together
-    visible     the relative difference that 9 of 10 such comparisons would find
+    significant  whether the difference is beyond chance, all points taken together
+    detectable  the relative difference that 9 of 10 such comparisons would find
     """
 
     error: Error
-    real: bool
-    visible: float
+    significant: bool
+    detectable: float
 
 
-def judged(pairs: Sequence[Pair]) -> list[Judgement | None]:
+def significances(pairs: Sequence[Pair]) -> list[Significance | None]:
     """Of each point, (A, B); None if either has a single figure, whose error is not known."""
-    scatter = pooled(pairs)
-    errors = {n: error for n, pair in enumerate(pairs) if (error := of_change(*pair, scatter))}
+    scatter = pooled_error(pairs)
+    errors = {n: error for n, pair in enumerate(pairs) if (error := ratio_error(*pair, scatter))}
     strict = {n: _one_repeat_fewer(error, *pairs[n]) for n, error in errors.items()}
-    chances = [chance(_log_ratio(*pairs[n]), error) for n, error in strict.items()]
-    real = dict(zip(errors, beyond(chances), strict=True))
+    chances = [p_value(_log_ratio(*pairs[n]), error) for n, error in strict.items()]
+    real = dict(zip(errors, holm(chances), strict=True))
     return [
-        Judgement(error=errors[n], real=real[n], visible=visible(strict[n], len(errors)))
+        Significance(
+            error=errors[n],
+            significant=real[n],
+            detectable=detectable_difference(strict[n], len(errors)),
+        )
         if n in errors
         else None
         for n in range(len(pairs))
     ]
 
 
-def pooled(pairs: Sequence[Pair]) -> Error | None:
+def pooled_error(pairs: Sequence[Pair]) -> Error | None:
     """How repeats scatter: one process's error, from all that were repeated; None if none was."""
     several = [
         (rate.error.freedom, rate.error.size**2 * rate.repeats)
@@ -70,7 +74,7 @@ def pooled(pairs: Sequence[Pair]) -> Error | None:
     )
 
 
-def of_change(a: Rate, b: Rate, scatter: Error | None) -> Error | None:
+def ratio_error(a: Rate, b: Rate, scatter: Error | None) -> Error | None:
     """The error of log(b / a), if processes scatter as `scatter` says or as these do, if more.
 
     The point's own excess counts as a second term, so that a point that scatters far more than
@@ -78,7 +82,7 @@ def of_change(a: Rate, b: Rate, scatter: Error | None) -> Error | None:
     """
     if a.error is None or b.error is None:
         return None
-    own = of_difference(a.error, b.error)
+    own = standard_error_of_difference(a.error, b.error)
     if scatter is None:
         return own
     size = scatter.size * math.sqrt(1 / a.repeats + 1 / b.repeats)
@@ -107,7 +111,7 @@ def _log_ratio(a: Rate, b: Rate) -> float:
     return math.log(b.images_per_second / a.images_per_second)
 
 
-def chance(log_ratio: float, error: Error) -> float:
+def p_value(log_ratio: float, error: Error) -> float:
     """How often chance alone brings a difference as large (the p-value of Student's t)."""
     size = abs(log_ratio)
     if error.size == 0 or size < _ROUNDING:
@@ -115,7 +119,7 @@ def chance(log_ratio: float, error: Error) -> float:
     return float(2 * stdtr(error.freedom, -size / error.size))
 
 
-def beyond(chances: Sequence[float]) -> list[bool]:
+def holm(chances: Sequence[float]) -> list[bool]:
     """Which differences are real, so that the chance that any is not is 5 % at most (Holm 1979)."""
     real = [False] * len(chances)
     for place, n in enumerate(sorted(range(len(chances)), key=lambda n: chances[n])):
@@ -125,7 +129,7 @@ def beyond(chances: Sequence[float]) -> list[bool]:
     return real
 
 
-def visible(error: Error, points: int) -> float:
+def detectable_difference(error: Error, points: int) -> float:
     """The relative difference found in 9 of 10 such comparisons, of so many points at once.
 
     In standard errors it is the noncentrality with which t is beyond the limit so often; the limit
@@ -161,7 +165,7 @@ class Change:
     ratio      B over A; None unless both have a number
     verdict    improved, regressed or undecided; lost: A alone has a number; new: B alone has one
     why        what a reader must know of the verdict; empty where the ratio says it all
-    visible    the relative difference that 9 of 10 such comparisons would find; None: not known
+    detectable  the relative difference that 9 of 10 such comparisons would find; None: not known
     settings   in which settings the two differ, each as 'field (A / B)'
     """
 
@@ -170,7 +174,7 @@ class Change:
     ratio: Ratio | None
     verdict: str
     why: str = ""
-    visible: float | None = None
+    detectable: float | None = None
     settings: tuple[str, ...] = ()
 
     @property
@@ -189,30 +193,30 @@ class Comparison:
     a: Run
     b: Run
     changes: tuple[Change, ...]
-    unlike: tuple[Unlike, ...]
+    differences: tuple[Difference, ...]
     scatter: Error | None = None
 
     @property
-    def forbidding(self) -> tuple[Unlike, ...]:
+    def forbidding(self) -> tuple[Difference, ...]:
         """What makes the runs no measure of each other."""
-        return tuple(one for one in self.unlike if one.matters)
+        return tuple(one for one in self.differences if one.matters)
 
     def having(self, verdict: str) -> list[Change]:
         """The points of that verdict."""
         return [one for one in self.changes if one.verdict == verdict]
 
 
-def same(trial: Trial) -> Hashable:
+def same_settings(trial: Trial) -> Hashable:
     """What has to be equal for points to be the same: every setting that decides a number."""
     return tuple(getattr(trial, name) for name in _SETTINGS)
 
 
-def like(trial: Trial) -> Hashable:
+def same_size(trial: Trial) -> Hashable:
     """What has to be equal in points of unlike runs."""
     return trial.mode, trial.label, trial.devices
 
 
-def compare(a: Run, b: Run, key: Key = same) -> Comparison:
+def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
     """B against A, point by point; points with the same `key` are the same.
 
     Repeats of all points are taken to scatter alike. Each interval is its point's own, at 95 %.
@@ -222,9 +226,9 @@ def compare(a: Run, b: Run, key: Key = same) -> Comparison:
 
     Raises StoreError where no point is in both runs.
     """
-    pairs = paired(a.rows, b.rows, key)
+    pairs = pair_rows(a.rows, b.rows, key)
     if not pairs:
-        raise StoreError(f"no point of {a.name} is in {b.name} {_MISSED[key is same]}")
+        raise StoreError(f"no point of {a.name} is in {b.name} {_MISSED[key is same_settings]}")
     changes = _changes(pairs)
     in_both = {id(row) for pair in pairs for row in pair}
     changes += [_without(row, None) for row in a.rows if id(row) not in in_both]
@@ -233,14 +237,14 @@ def compare(a: Run, b: Run, key: Key = same) -> Comparison:
         a=a,
         b=b,
         changes=tuple(changes),
-        unlike=unlike(a, b, pairs),
-        scatter=pooled([rates for pair in pairs if (rates := _rates(*pair))]),
+        differences=run_differences(a, b, pairs),
+        scatter=pooled_error([rates for pair in pairs if (rates := _rates(*pair))]),
     )
 
 
 def _changes(pairs: Pairs) -> list[Change]:
     measured = {n: rates for n, pair in enumerate(pairs) if (rates := _rates(*pair))}
-    found = dict(zip(measured, judged([*measured.values()]), strict=True))
+    found = dict(zip(measured, significances([*measured.values()]), strict=True))
     changes = []
     for n, (one, other) in enumerate(pairs):
         if n not in measured:
@@ -252,7 +256,7 @@ def _changes(pairs: Pairs) -> list[Change]:
     return changes
 
 
-def worse(found: Comparison, share: float) -> list[Change]:
+def regressions(found: Comparison, share: float) -> list[Change]:
     """The points that regressed beyond doubt and, by the best estimate, by `share` or more.
 
     Points that lost their number count too: what no longer runs is the worst of regressions.
@@ -263,19 +267,24 @@ def worse(found: Comparison, share: float) -> list[Change]:
     return [*slower, *found.having("lost")]
 
 
-def blind(found: Comparison, share: float) -> list[Change]:
+def inconclusive_points(found: Comparison, share: float) -> list[Change]:
     """The undecided points of which a difference of `share` would not have been found for sure."""
     undecided = found.having("undecided")
-    return [one for one in undecided if one.visible is None or one.visible > share]
+    return [one for one in undecided if one.detectable is None or one.detectable > share]
 
 
-def paired(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pairs:
+def pair_rows(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pairs:
     """Rows with the same key, each once, the most alike first; in the order of A."""
     places: dict[Hashable, list[int]] = {}
     for m, row in enumerate(b):
         places.setdefault(key(row.trial), []).append(m)
     found = sorted(
-        (len(settings(one.trial, b[m].trial)), sorted((one.trial.key, b[m].trial.key)), n, m)
+        (
+            len(differing_settings(one.trial, b[m].trial)),
+            sorted((one.trial.key, b[m].trial.key)),
+            n,
+            m,
+        )
         for n, one in enumerate(a)
         for m in places.get(key(one.trial), ())
     )
@@ -288,7 +297,7 @@ def paired(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pairs:
     return [(a[n], b[m]) for n, m in sorted(partner.items())]
 
 
-def settings(a: Trial, b: Trial) -> tuple[str, ...]:
+def differing_settings(a: Trial, b: Trial) -> tuple[str, ...]:
     """In which settings two trials differ, each as 'field (A / B)'."""
     return tuple(
         f"{name} ({getattr(a, name)} / {getattr(b, name)})"
@@ -311,14 +320,14 @@ def _ratio(a: ScalingRow, b: ScalingRow, error: Error | None) -> Ratio:
     return Ratio(value=value, low=value / factor, high=value * factor)
 
 
-def _judged(a: ScalingRow, b: ScalingRow, judgement: Judgement) -> Change:
+def _judged(a: ScalingRow, b: ScalingRow, judgement: Significance) -> Change:
     """Of a point whose difference has an error and is real or may be chance."""
     found = _ratio(a, b, judgement.error)
     verdict, why = "undecided", ""
     doubts = [*_doubts("A", a), *_doubts("B", b)]
-    if judgement.real and doubts:
+    if judgement.significant and doubts:
         why = "; ".join(doubts)
-    elif judgement.real:
+    elif judgement.significant:
         verdict = "improved" if found.value > 1 else "regressed"
     elif found.low and found.high and not found.low <= 1 <= found.high:
         why = "its own interval leaves out no change, as chance has it in one of 20 points"
@@ -328,8 +337,8 @@ def _judged(a: ScalingRow, b: ScalingRow, judgement: Judgement) -> Change:
         ratio=found,
         verdict=verdict,
         why=why,
-        visible=judgement.visible,
-        settings=settings(a.trial, b.trial),
+        detectable=judgement.detectable,
+        settings=differing_settings(a.trial, b.trial),
     )
 
 
@@ -353,7 +362,7 @@ def _unknown(a: ScalingRow, b: ScalingRow) -> Change:
         ratio=_ratio(a, b, None),
         verdict="undecided",
         why=f"a single figure in {' and '.join(single)}, whose spread is not known",
-        settings=settings(a.trial, b.trial),
+        settings=differing_settings(a.trial, b.trial),
     )
 
 

@@ -1,4 +1,4 @@
-"""Unlike: in what two runs differ besides their rates, and whether that forbids to compare them.
+"""In what two runs or hosts differ besides throughput, and whether they can be compared.
 
 Machines, libraries, data, variables and instructions decide how fast the same code is: runs that
 differ in one of them say nothing of each other unless that is what is asked. Another commit is what
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.repeat import Measured
+from results.repeat import RepeatSummary
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -25,7 +25,7 @@ _OF_ONE = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fact:
+class HostFact:
     """Something that was found on hosts: what most have, and which have something else."""
 
     name: str
@@ -33,7 +33,7 @@ class Fact:
     others: dict[str, str]
 
 
-def facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
+def host_facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[HostFact]:
     """Every fact that hosts can have alike, in the order in which they tell them.
 
     A host that does not tell one counts as one that has nothing there.
@@ -45,10 +45,10 @@ def facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
     ]
 
 
-def _fact(name: str, values: Mapping[str, str]) -> Fact:
+def _fact(name: str, values: Mapping[str, str]) -> HostFact:
     most, _ = Counter(values.values()).most_common(1)[0]
     others = {host: value for host, value in values.items() if value != most}
-    return Fact(name=name, most=most, others=others)
+    return HostFact(name=name, most=most, others=others)
 
 
 def _flat(found: Mapping[str, Any], before: str = "") -> dict[str, str]:
@@ -90,22 +90,22 @@ _TOLD = {"commit": "commit", "system": "system"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unlike:
+class Difference:
     """Something that is not the same in two runs; '' where a run does not tell it.
 
     matters   whether rates can no longer be compared for it; what one run does not tell does not
     """
 
-    what: str
+    name: str
     a: str
     b: str
     matters: bool
 
     def __str__(self) -> str:
-        return f"{self.what} ({self.a or 'not told'} / {self.b or 'not told'})"
+        return f"{self.name} ({self.a or 'not told'} / {self.b or 'not told'})"
 
 
-def unlike(a: Run, b: Run, pairs: Pairs) -> tuple[Unlike, ...]:
+def run_differences(a: Run, b: Run, pairs: Pairs) -> tuple[Difference, ...]:
     """What differs between the environments of the runs and between the points that are compared.
 
     What matters comes first.
@@ -125,13 +125,13 @@ def unlike(a: Run, b: Run, pairs: Pairs) -> tuple[Unlike, ...]:
 
 def _between(
     a: Mapping[str, str], b: Mapping[str, str], *, matter: bool, unset: str = ""
-) -> Iterator[Unlike]:
+) -> Iterator[Difference]:
     if unset and not (a and b):  # records of before tell no conditions at all
         return
     for what in dict.fromkeys([*a, *b]):
         one, other = a.get(what) or unset, b.get(what) or unset
         if one != other:
-            yield Unlike(what=what, a=one, b=other, matters=matter and bool(one and other))
+            yield Difference(name=what, a=one, b=other, matters=matter and bool(one and other))
 
 
 def _environment(run: Run) -> dict[str, str]:
@@ -205,7 +205,7 @@ def _text(value: Any) -> str:
     return "" if value is None else " ".join(str(value).split())
 
 
-def _values(row: ScalingRow, of: Callable[[Measured], Any]) -> str:
+def _values(row: ScalingRow, of: Callable[[RepeatSummary], Any]) -> str:
     return " or ".join(sorted({str(of(one) or "") for one in row.repeats} - {""}))
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.errors import SpecError, quoted
-from results.comparison.compare import settings
-from results.comparison.differences import unlike
+from results.comparison.compare import differing_settings
+from results.comparison.differences import run_differences
 from results.run import Run
 from results.scaling import ScalingRow
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class HistoryEntry:
     """The point in one run; `changed` says what matters and differs from the run before it."""
 
     run: Run
@@ -20,7 +20,7 @@ class Entry:
     changed: tuple[str, ...] = ()
 
 
-def history(runs: Sequence[Run], words: str) -> list[Entry]:
+def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
     """The runs' points in whose name all the words stand, by the date they were measured.
 
     Raises SpecError where they stand in none, or in names of several points.
@@ -44,7 +44,7 @@ def history(runs: Sequence[Run], words: str) -> list[Entry]:
     )
     before = [None, *dated]
     return [
-        Entry(run=run, row=row, date=date, changed=_changed(last, (date, run, row)))
+        HistoryEntry(run=run, row=row, date=date, changed=_changed(last, (date, run, row)))
         for last, (date, run, row) in zip(before, dated, strict=False)
     ]
 
@@ -61,5 +61,5 @@ def _changed(
     if before is None:
         return ()
     (_, one, old), (_, other, new) = before, now
-    told = [str(each) for each in unlike(one, other, [(old, new)]) if each.matters]
-    return (*told, *settings(old.trial, new.trial))
+    told = [str(each) for each in run_differences(one, other, [(old, new)]) if each.matters]
+    return (*told, *differing_settings(old.trial, new.trial))

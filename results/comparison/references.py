@@ -9,7 +9,7 @@ from bench.errors import unknown
 from bench.networks import named
 from bench.trial import Trial, make
 from results.record import Identity, Rank, Record
-from results.repeat import measured
+from results.repeat import summarize
 from results.run import Run
 from results.scaling import rows_of
 
@@ -43,15 +43,15 @@ class Reference:
     software: str = ""
 
 
-def known() -> list[str]:
+def table_names() -> list[str]:
     """The names of the tables that ship."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
-def published(name: str) -> Reference:
+def read_table(name: str) -> Reference:
     """The table of that name; SpecError with the known ones where there is none."""
-    if name not in known():
-        raise unknown("reference", name, known())
+    if name not in table_names():
+        raise unknown("reference", name, table_names())
     data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     rates = {
         network: {int(devices): float(rate) for devices, rate in table.items()}
@@ -66,7 +66,7 @@ def reference(name: str) -> Run:
 
     Raises SpecError with the known names where there is no such table.
     """
-    table = published(name)
+    table = read_table(name)
     cells = [
         (network, devices, rate)
         for network, rates in table.images_per_second.items()
@@ -75,12 +75,12 @@ def reference(name: str) -> Run:
     records = [_record(table, *cell) for cell in cells]
     return Run(
         folder=FOLDER / name,
-        rows=rows_of([measured(record) for record in records]),
+        rows=rows_of([summarize(record) for record in records]),
         environment=_environment(table),
     )
 
 
-def differing(one: Reference, other: Reference) -> list[tuple[str, int]]:
+def differing_cells(one: Reference, other: Reference) -> list[tuple[str, int]]:
     """The cells (network, devices) that both have, with figures that differ."""
     return [
         (network, devices)

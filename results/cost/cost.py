@@ -6,8 +6,8 @@ from typing import Any
 
 from results.cost.energy import power
 from results.cost.prices import Prices, hardware_of
-from results.rates import Rate, Ratio, together
-from results.repeat import Measured
+from results.rates import Rate, Ratio, pool_repeats
+from results.repeat import RepeatSummary
 from results.scaling import ScalingRow
 
 JOULE = "J"
@@ -81,7 +81,7 @@ def cost(row: ScalingRow, prices: Prices | None, environment: Mapping[str, Any])
     )
 
 
-def _watts(repeats: Sequence[Measured]) -> tuple[list[float] | str, tuple[str, ...]]:
+def _watts(repeats: Sequence[RepeatSummary]) -> tuple[list[float] | str, tuple[str, ...]]:
     """Of each repeat, from the sources that all of them know, and those; or why they do not."""
     found = []
     for one in repeats:
@@ -93,14 +93,14 @@ def _watts(repeats: Sequence[Measured]) -> tuple[list[float] | str, tuple[str, .
     return [sum(watts[name] for name in sources) for watts in found], sources
 
 
-def _per_joule(repeats: Sequence[Measured], watts: Sequence[float]) -> Ratio:
+def _per_joule(repeats: Sequence[RepeatSummary], watts: Sequence[float]) -> Ratio:
     """The rate of the repeats with joules in place of seconds, and so its interval."""
     parts = [
-        replace(one.parts, each=tuple((t * used, n) for t, n in one.parts.each))
+        replace(one.samples, each=tuple((t * used, n) for t, n in one.samples.each))
         for one, used in zip(repeats, watts, strict=True)
-        if one.parts
+        if one.samples
     ]
-    return _ratio(together(parts))
+    return _ratio(pool_repeats(parts))
 
 
 def _per_money(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from results.repeat import Measured
+from results.repeat import RepeatSummary
 
 # What is counted, by source, and the seconds it takes to tell its power: agents beat once a
 # second, and ask GPUs every five.
@@ -17,7 +17,7 @@ _REHEARSED = "a rehearsal does not train"
 Span = Sequence[Mapping[str, Any]]
 
 
-def power(one: Measured) -> dict[str, float] | str:
+def power(one: RepeatSummary) -> dict[str, float] | str:
     """Watts by source while all workers measured, of all machines, or why they are not known.
 
     A machine counts once, however many hosts of the point are on it, and as a whole, whatever part

@@ -7,16 +7,16 @@ from urllib.parse import quote
 from anybadge import Badge
 
 from im2rec_tools.terminal import one_line
-from results.exports.point import Exported, legible, trained
+from results.exports.point import ExportPoint, legible, training_points
 from results.run import Run
-from results.store import write_whole
+from results.store import write_text
 
 _MEASURED, _DOUBTFUL = "#0072B2", "#9f6000"
 
 
 def write(run: Run, folder: Path) -> list[Path]:
     """Writes RUN.badge.svg and RUN.badge.md; nothing where no training point has a number."""
-    point = headline(trained(run))
+    point = headline(training_points(run))
     if point is None:
         return []
     picture, line = (folder / f"{run.name}.badge.{kind}" for kind in ("svg", "md"))
@@ -26,14 +26,14 @@ def write(run: Run, folder: Path) -> list[Path]:
         number,
         default_color=_MEASURED if point.standing == "measured" else _DOUBTFUL,
     )
-    write_whole(picture, f"{badge.badge_svg_text.strip()}\n")
+    write_text(picture, f"{badge.badge_svg_text.strip()}\n")
     text = one_line(f"{legible(name)}: {number}")
     alone = re.sub(r"([\\\[\]<>*_`&|~$])", r"\\\1", text)
-    write_whole(line, f"![{alone}]({quote(picture.name)})\n")
+    write_text(line, f"![{alone}]({quote(picture.name)})\n")
     return [picture, line]
 
 
-def headline(points: list[Exported]) -> Exported | None:
+def headline(points: list[ExportPoint]) -> ExportPoint | None:
     """Of points that trained, the one with the most devices; of several, with the lowest rate."""
     return min(
         points,
@@ -42,14 +42,14 @@ def headline(points: list[Exported]) -> Exported | None:
     )
 
 
-def label(point: Exported) -> str:
+def label(point: ExportPoint) -> str:
     """The left half of the badge."""
     trial = point.row.trial
     name = f"{trial.label} x{trial.devices}"
     return name if point.standing == "measured" else f"{point.standing.upper()}: {name}"
 
 
-def said(point: Exported) -> str:
+def said(point: ExportPoint) -> str:
     """The right half: the rate, and how far it is from as many times one device, or one host."""
     figures = point.figures
     rate = figures["images_per_second"]

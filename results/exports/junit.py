@@ -5,9 +5,9 @@ from pathlib import Path
 
 from junitparser import Attr, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from results.exports.point import Exported, exported, legible, sources
+from results.exports.point import ExportPoint, export_points, legible, sources
 from results.run import Run
-from results.store import write_whole
+from results.store import write_text
 
 _NO_TIME = "1970-01-01T00:00:00"
 
@@ -22,7 +22,7 @@ class _Suite(TestSuite):  # type: ignore[misc]
 def write(run: Run, folder: Path) -> list[Path]:
     """Writes RUN.junit.xml; its path."""
     path = folder / f"{run.name}.junit.xml"
-    write_whole(path, text(run))
+    write_text(path, text(run))
     return [path]
 
 
@@ -35,7 +35,7 @@ def text(run: Run) -> str:
     suite.id, suite.package = "0", legible(run.name)
     suite.timestamp = legible(str(run.environment.get("date", "")))[:19] or _NO_TIME
     suite.hostname = legible(_host(run))
-    points = exported(run)
+    points = export_points(run)
     for name, value in {
         "standing": ", ".join(dict.fromkeys(point.standing for point in points)),
         "commit": str(run.environment.get("commit", "")),
@@ -61,7 +61,7 @@ def _host(run: Run) -> str:
     return next(hosts, "localhost")
 
 
-def _case(point: Exported) -> TestCase:
+def _case(point: ExportPoint) -> TestCase:
     row = point.row
     name = point.name if point.standing == "measured" else f"{point.name} [{point.standing}]"
     seconds = point.figures.get("elapsed_seconds", math.nan)
@@ -74,9 +74,9 @@ def _case(point: Exported) -> TestCase:
     return case
 
 
-def _told(point: Exported) -> list[str]:
+def _told(point: ExportPoint) -> list[str]:
     row = point.row
     lines = [f"{name}: {value:.6g}" for name, value in point.figures.items()]
     lines.append(f"status: {row.status}; {point.standing}")
-    lines += [row.remark] if row.remark else []
+    lines += [row.note_text] if row.note_text else []
     return lines + [f"source: {told}" for told in [sources(row)] if told]

@@ -8,8 +8,8 @@ from typing import Any
 
 from bench.trial import FIELDS
 from results.errors import StoreError
-from results.exports.point import Exported, exported, legible, sources
-from results.exports.windows import began
+from results.exports.point import ExportPoint, export_points, legible, sources
+from results.exports.windows import start_seconds
 from results.run import Run
 
 # MLflow reports its use to its makers unless this is set before it is imported.
@@ -52,7 +52,7 @@ def _fill(client: Any, run: Run, home: Path) -> None:
     experiment = _experiment(client, run, home)
     for old in client.search_runs([experiment], "tags.`mxscale.run` != ''", max_results=50_000):
         client.delete_run(old.info.run_id)
-    points = exported(run)
+    points = export_points(run)
     standings = ", ".join(dict.fromkeys(point.standing for point in points))
     common = {
         "mxscale.run": run.name,
@@ -78,16 +78,16 @@ def _experiment(client: Any, run: Run, home: Path) -> str:
     return str(client.create_experiment(name, artifact_location=(home / "artifacts").as_uri()))
 
 
-def _add(client: Any, experiment: str, point: Exported, tags: dict[str, str]) -> None:
+def _add(client: Any, experiment: str, point: ExportPoint, tags: dict[str, str]) -> None:
     row = point.row
     # A start of 0 would be taken for now.
-    start = max(1, round(1000 * began(row.repeats[0], 0.0)))
+    start = max(1, round(1000 * start_seconds(row.repeats[0], 0.0)))
     tags |= {
         "mxscale.standing": point.standing,
         "mxscale.status": row.status,
         "mxscale.code": row.repeats[0].identity.code_hash,
         "mxscale.source": sources(row),
-        "mlflow.note.content": row.remark,
+        "mlflow.note.content": row.note_text,
     }
     name = point.name if point.standing == "measured" else f"{point.name} [{point.standing}]"
     added = client.create_run(

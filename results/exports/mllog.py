@@ -13,11 +13,11 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 from mlperf_logging.mllog.mllog import MLLogger
 
-from results.exports.point import Exported, file_name, legible, trained
-from results.exports.windows import Series, began, of_repeat, series
-from results.repeat import Measured
+from results.exports.point import ExportPoint, file_name, legible, training_points
+from results.exports.windows import RepeatSeries, repeat_series, series, start_seconds
+from results.repeat import RepeatSummary
 from results.run import Run
-from results.store import write_whole
+from results.store import write_text
 
 # For `python -m mlperf_logging.compliance_checker --config`: what has to hold of a throughput.
 RULES = Path(__file__).with_name("throughput.yaml")
@@ -31,23 +31,23 @@ def write(run: Run, folder: Path) -> list[Path]:
     for old in home.glob("*/result_*.txt"):
         old.unlink()
     known = series(run.folder)
-    good = trained(run)
+    good = training_points(run)
     for point in good:
         place = home / file_name(point.name)
         place.mkdir(parents=True, exist_ok=True)
         for one in point.row.repeats:
-            lines = text(one, point, of_repeat(known, one))
-            write_whole(place / f"result_{one.identity.repeat}.txt", lines)
+            lines = text(one, point, repeat_series(known, one))
+            write_text(place / f"result_{one.identity.repeat}.txt", lines)
     return [home] if good else []
 
 
-def text(one: Measured, point: Exported, found: Series) -> str:
+def text(one: RepeatSummary, point: ExportPoint, found: RepeatSeries) -> str:
     """The lines of one repeat: what ran, each window as a block with its throughput, the end."""
     lines = io.StringIO()
     log = _logger(lines, point.standing)
     start = found.ends[0] - one.windows[0][0]
-    _settings(log, one, point, _milliseconds(min(began(one, start), start)))
-    log.start(keys.INIT_START, time_ms=_milliseconds(min(began(one, start), start)))
+    _settings(log, one, point, _milliseconds(min(start_seconds(one, start), start)))
+    log.start(keys.INIT_START, time_ms=_milliseconds(min(start_seconds(one, start), start)))
     log.end(keys.INIT_STOP, time_ms=_milliseconds(start))
     log.start(keys.RUN_START, time_ms=_milliseconds(start))
     _blocks(log, one, found)
@@ -68,7 +68,7 @@ def _logger(file: io.StringIO, standing: str) -> MLLogger:
     )
 
 
-def _settings(log: MLLogger, one: Measured, point: Exported, time_ms: int) -> None:
+def _settings(log: MLLogger, one: RepeatSummary, point: ExportPoint, time_ms: int) -> None:
     trial = one.trial
     about = {
         "mlperf_result": False,
@@ -94,7 +94,7 @@ def _settings(log: MLLogger, one: Measured, point: Exported, time_ms: int) -> No
         log.event(key, value, time_ms=time_ms)
 
 
-def _blocks(log: MLLogger, one: Measured, found: Series) -> None:
+def _blocks(log: MLLogger, one: RepeatSummary, found: RepeatSeries) -> None:
     samples = 0
     for number, (seconds, images) in enumerate(one.windows):
         end = found.ends[number]

@@ -1,4 +1,4 @@
-"""Exported: a point as other people's tools are told of it."""
+"""A point with names and figures as other tools expect them."""
 
 import math
 import re
@@ -21,7 +21,7 @@ _TRAINING = ("synthetic", "real")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
+class ExportPoint:
     """A point of a run.
 
     name      that no other point of the run has
@@ -38,11 +38,11 @@ class Exported:
     row: ScalingRow
 
 
-def exported(run: Run) -> list[Exported]:
+def export_points(run: Run) -> list[ExportPoint]:
     """The points of a run, in its order."""
     count = Counter(row.trial.name for row in run.rows)
     return [
-        Exported(
+        ExportPoint(
             name=_name(row, alone=count[row.trial.name] == 1),
             standing=standing(row),
             labels=_labels(row),
@@ -53,11 +53,11 @@ def exported(run: Run) -> list[Exported]:
     ]
 
 
-def trained(run: Run) -> list[Exported]:
+def training_points(run: Run) -> list[ExportPoint]:
     """The points of a run that trained and have a number."""
     return [
         point
-        for point in exported(run)
+        for point in export_points(run)
         if point.row.rate is not None and point.row.trial.mode in _TRAINING
     ]
 
@@ -66,7 +66,7 @@ def standing(row: ScalingRow) -> str:
     """'measured', or why it is not: rehearsal, imported, doubtful, emulated, unstable."""
     words = {
         row.standing: row.standing != "measured",
-        "doubtful": NoteKind.LOG_DOUBTFUL in row.marks,
+        "doubtful": NoteKind.LOG_DOUBTFUL in row.headline_kinds,
         "emulated": row.emulated,
         "unstable": row.status == "unstable",
     }
@@ -117,7 +117,7 @@ def _figures(row: ScalingRow) -> Iterator[tuple[str, float]]:
     for name, end in (("low", row.rate.low), ("high", row.rate.high)):
         if end is not None:
             yield name, end
-    for name, against in row.all_against.items():
+    for name, against in row.scalings.items():
         yield f"speedup_{name}", against.speedup.value
         yield f"efficiency_{name}", against.efficiency.value
         for side, end in (("low", against.efficiency.low), ("high", against.efficiency.high)):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from results.exports.point import Exported, exported, legible
+from results.exports.point import ExportPoint, export_points, legible
 from results.run import Run
-from results.store import write_whole
+from results.store import write_text
 
 _PLAIN = {
     "images_per_second": "Images trained or read a second by the whole job",
@@ -36,14 +36,14 @@ _FIGURE = re.compile(r"(speedup|efficiency)_([a-z]+?)(_low|_high)?")
 def write(run: Run, folder: Path) -> list[Path]:
     """Writes RUN.prom; its path."""
     path = folder / f"{run.name}.prom"
-    write_whole(path, text(run))
+    write_text(path, text(run))
     return [path]
 
 
 def text(run: Run) -> str:
     """The gauges of a run; what a point does not have is left out."""
     registry = CollectorRegistry()
-    points = exported(run)
+    points = export_points(run)
     common = ("run", "point", "standing", *(points[0].labels if points else ()))
     gauges = {
         name: Gauge(f"mxscale_{name}", told, common, registry=registry)
@@ -71,6 +71,6 @@ def text(run: Run) -> str:
     return written.decode()
 
 
-def _labels(point: Exported, run: str) -> dict[str, str]:
+def _labels(point: ExportPoint, run: str) -> dict[str, str]:
     plain = {"run": run, "point": point.name, "standing": point.standing, **point.labels}
     return {name: legible(value) for name, value in plain.items()}

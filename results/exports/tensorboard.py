@@ -7,9 +7,9 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from results.exports.point import Exported, file_name, trained
-from results.exports.windows import Series, began, of_repeat, series
-from results.repeat import Measured
+from results.exports.point import ExportPoint, file_name, training_points
+from results.exports.windows import RepeatSeries, repeat_series, series, start_seconds
+from results.repeat import RepeatSummary
 from results.run import Run
 
 # Of what is shown against devices; the rest of a point's figures are no curves.
@@ -24,14 +24,14 @@ def write(run: Run, folder: Path) -> list[Path]:
     home = folder / "tensorboard" / run.name
     for old in home.rglob(f"*{_SUFFIX}"):
         old.unlink()
-    good = trained(run)
+    good = training_points(run)
     for name, members in _lines(good).items():
         _save(home / file_name(name), (one for point in members for one in _scaling(point)))
     known = series(run.folder)
     for point in good:
         for one in point.row.repeats:
             place = home / file_name(_said(point.name, point.standing))
-            found = of_repeat(known, one)
+            found = repeat_series(known, one)
             _save(place / f"repeat_{one.identity.repeat + 1}", _windows(one, found))
     return [home] if good else []
 
@@ -41,12 +41,12 @@ def _said(name: str, standing: str) -> str:
     return name if standing == "measured" else f"{standing.upper()} {name}"
 
 
-def _lines(points: Iterable[Exported]) -> dict[str, list[Exported]]:
+def _lines(points: Iterable[ExportPoint]) -> dict[str, list[ExportPoint]]:
     """The points that are one curve over devices, by its name.
 
     A second point of as many devices has a curve of its own.
     """
-    found: dict[str, list[Exported]] = {}
+    found: dict[str, list[ExportPoint]] = {}
     for point in points:
         parts = (point.labels[name] for name in ("network", "mode", "kvstore", "dtype"))
         name = _said(f"scaling {' '.join(parts)}", point.standing)
@@ -57,8 +57,8 @@ def _lines(points: Iterable[Exported]) -> dict[str, list[Exported]]:
     return found
 
 
-def _scaling(point: Exported) -> list[Scalar]:
-    at = began(point.row.repeats[0], 0.0)
+def _scaling(point: ExportPoint) -> list[Scalar]:
+    at = start_seconds(point.row.repeats[0], 0.0)
     return [
         (name.replace("_", "/", 1) if name not in _CURVES else name, point.row.trial.devices, y, at)
         for name, y in point.figures.items()
@@ -66,7 +66,7 @@ def _scaling(point: Exported) -> list[Scalar]:
     ]
 
 
-def _windows(one: Measured, found: Series) -> list[Scalar]:
+def _windows(one: RepeatSummary, found: RepeatSeries) -> list[Scalar]:
     seconds = [
         ("window_seconds", number, value, found.ends[number])
         for number, (value, _) in enumerate(one.windows)

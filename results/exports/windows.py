@@ -9,8 +9,8 @@ from pathlib import Path
 
 from results.errors import StoreError
 from results.record import Identity, Record
-from results.repeat import Measured
-from results.store import each, log_of
+from results.repeat import RepeatSummary
+from results.store import record_lines, record_log
 from results.windows import job_windows
 
 # The year 9999: later is no time, and what is not finite is none either.
@@ -18,7 +18,7 @@ _MOST_SECONDS = 253_402_300_800.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
+class RepeatSeries:
     """A good repeat, warm-up included.
 
     ends    when each window of the whole job ended, in seconds since 1970 by the clocks of its
@@ -30,13 +30,13 @@ class Series:
     losses: tuple[tuple[int, float], ...]
 
 
-def series(folder: Path) -> dict[Identity, Series]:
+def series(folder: Path) -> dict[Identity, RepeatSeries]:
     """The series of every good repeat in a run folder."""
-    read = (one for _, one in each(log_of(folder)) if isinstance(one, Record))
+    read = (one for _, one in record_lines(record_log(folder)) if isinstance(one, Record))
     return {record.identity: _of(record) for record in read if record.status == "ok"}
 
 
-def of_repeat(known: Mapping[Identity, Series], one: Measured) -> Series:
+def repeat_series(known: Mapping[Identity, RepeatSeries], one: RepeatSummary) -> RepeatSeries:
     """The series of a repeat; StoreError where its record has figures but none of its series."""
     if found := known.get(one.identity):
         return found
@@ -44,7 +44,7 @@ def of_repeat(known: Mapping[Identity, Series], one: Measured) -> Series:
     raise StoreError(f"{said}: its record is damaged; measure this point again, or leave it out")
 
 
-def began(one: Measured, otherwise: float) -> float:
+def start_seconds(one: RepeatSummary, otherwise: float) -> float:
     """When the repeat was started, in seconds since 1970, where its record says it."""
     try:
         return datetime.fromisoformat(one.started).timestamp()
@@ -52,13 +52,13 @@ def began(one: Measured, otherwise: float) -> float:
         return otherwise
 
 
-def _of(record: Record) -> Series:
+def _of(record: Record) -> RepeatSeries:
     windows = job_windows(record).each
     ends = [max(rank.ends[index] for rank in record.ranks) for index in range(len(windows))]
     if not all(0 <= end < _MOST_SECONDS for end in ends):  # no clock, or somebody's edit
         ends = list(accumulate(seconds for seconds, _ in windows))
     first = min(record.ranks, key=lambda rank: rank.rank)
-    return Series(
+    return RepeatSeries(
         ends=tuple(ends),
         losses=tuple((n, loss) for n, loss in enumerate(first.losses) if math.isfinite(loss)),
     )

@@ -47,7 +47,7 @@ _OTHERS = {
 }
 
 
-def of(path: Path, name: str = "auto") -> tuple[Format, Log]:
+def read_log(path: Path, name: str = "auto") -> tuple[Format, Log]:
     """The format of a log, found by lines that only one has, and what the log says.
 
     Raises SpecError if it has no line with a speed or contradicts itself.

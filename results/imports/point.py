@@ -128,7 +128,7 @@ def trial(
     )
 
 
-def assumed(asked: LogDescription, said: Mapping[str, Any], point: Trial) -> Iterator[str]:
+def assumed_facts(asked: LogDescription, said: Mapping[str, Any], point: Trial) -> Iterator[str]:
     """What of the point neither the log nor the person says."""
     taken = {"mode": f"{point.mode} images", "device": point.device, "dtype": point.dtype}
     yield from (

@@ -14,8 +14,8 @@ from results.imports import formats, windows
 from results.imports.arguments import HOROVOD
 from results.imports.clock import clock, images_per_step, near
 from results.imports.log import SPEEDS_OF, Format, Log
-from results.imports.point import LogDescription, assumed, trial
-from results.rates import ROUNDING, WHOLE, rate
+from results.imports.point import LogDescription, assumed_facts, trial
+from results.rates import ROUNDING, WHOLE_JOB, rate
 from results.record import Identity, Rank, Record, emit, parse
 
 # A rounding of speeds that is worth a note, as a part of them.
@@ -27,7 +27,7 @@ _OF_A_FILE = {"elapsed_seconds", "also_network", "sixteen", "ratio"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imported:
+class ImportedRecord:
     """A record, the files that it is made from, and the total that they print, 0.0 if none."""
 
     record: Record
@@ -36,7 +36,7 @@ class Imported:
     total: float = 0.0
 
 
-def imported(paths: Sequence[Path], asked: LogDescription, name: str = "auto") -> Imported:
+def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto") -> ImportedRecord:
     """The record of the one job that these files are logs of, as its first repeat.
 
     Raises SpecError where they have no speed, or do not say with `asked` what point they are of.
@@ -50,7 +50,7 @@ def imported(paths: Sequence[Path], asked: LogDescription, name: str = "auto") -
     if whose.of != "workers":
         found = dict([next(iter(found.items()))])
     _check_all_there(where, len(found), point, whose)
-    kept = windows.together(found, point.asynchronous)
+    kept = windows.common_stretches(found, point.asynchronous)
     shares = 1 if asked.speeds_of else said.get("shares", 1) or point.workers
     _check_shares(where, said.get("shares", 1), point)
     _check_ratio(where, said.get("ratio", 0.0), point)
@@ -87,7 +87,7 @@ def imported(paths: Sequence[Path], asked: LogDescription, name: str = "auto") -
         record = _by_total(record, said, kept, paths)
     _check_stored(where, record)
     total = own or sum(note.figures["rate"] for note in finished)
-    return Imported(record=record, paths=tuple(paths), format=whose, total=total)
+    return ImportedRecord(record=record, paths=tuple(paths), format=whose, total=total)
 
 
 def _whose(where: str, found: windows.Workers, point: Trial, format_: Format) -> Format:
@@ -167,7 +167,7 @@ def _read(paths: Sequence[Path], name: str, speeds_of: str) -> tuple[Format, dic
     for path in paths:
         if str(path) in logs:
             raise SpecError(f"{path}: is given twice")
-        format_, logs[str(path)] = formats.of(path, name)
+        format_, logs[str(path)] = formats.read_log(path, name)
         name = format_.name
     format_ = replace(format_, of=speeds_of or format_.of)
     if format_.of != "workers" and len(logs) > 1:
@@ -260,7 +260,7 @@ def _by_total(
     if low is None or high is None or not low <= images / seconds <= high:
         return record
     point = replace(record.trial, warmup_windows=0, windows=1)
-    facts = {ROUNDING: said["steps_rounding"], WHOLE: True}
+    facts = {ROUNDING: said["steps_rounding"], WHOLE_JOB: True}
     rank = replace(
         record.ranks[0], seconds=(seconds,), ends=(seconds,), images=(images,), facts=facts
     )
@@ -287,7 +287,7 @@ def _speeds(format_: Format, whose: Format, point: Trial) -> Iterator[Note]:
 
 
 def _assumed(asked: LogDescription, said: Mapping[str, Any], point: Trial) -> Iterator[Note]:
-    if taken := list(assumed(asked, said, point)):
+    if taken := list(assumed_facts(asked, said, point)):
         yield Note(NoteKind.LOG_ASSUMED, {"what": taken})
 
 

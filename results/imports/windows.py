@@ -11,7 +11,7 @@ from bench.trial import Trial
 from results.imports.log import Format, Log, Stretch, with_steps
 from results.rates import ROUNDING
 from results.record import Rank, Record
-from results.windows import job_windows, left_out, unsteadiness
+from results.windows import dropped_notes, job_windows, steady_state_notes
 
 _DIGITS, _MOST_DIGITS = re.compile("[0-9]+"), 300
 Workers = dict[str, list[Stretch]]
@@ -123,7 +123,7 @@ def _lines(part: Sequence[Stretch]) -> dict[tuple[int, ...], list[int]]:
     return found
 
 
-def together(found: Workers, asynchronous: bool) -> Workers:
+def common_stretches(found: Workers, asynchronous: bool) -> Workers:
     """Without the stretches that not every worker tells of, where workers go alike."""
     if asynchronous or len(found) == 1:
         return found
@@ -164,7 +164,7 @@ def _timed(part: Sequence[Stretch]) -> bool:
     return len(told) == len(part) and all(a < b for a, b in pairwise(told))
 
 
-def discarded(record: Record) -> list[Note]:
+def discarded_notes(record: Record) -> list[Note]:
     """Which of its windows do not count besides the warm-up, and what that changes."""
     job = job_windows(record)
-    return [*left_out(record.trial, job), *unsteadiness(record.trial, job)]
+    return [*dropped_notes(record.trial, job), *steady_state_notes(record.trial, job)]

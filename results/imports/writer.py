@@ -8,14 +8,14 @@ from typing import Any
 
 from im2rec_tools.files import copy, create_folder, flush_folder
 from results.errors import StoreError
-from results.imports.record import Imported
+from results.imports.record import ImportedRecord
 from results.record import Record
-from results.store import Store, read, read_json, remember
+from results.store import Store, read_json, read_records, set_environment
 
 _NOT_OURS = "imported, not measured by mxscale"
 
 
-def keep(folder: Path, new: Imported, description: str = "") -> Record:
+def add_to_run(folder: Path, new: ImportedRecord, description: str = "") -> Record:
     """Adds a record to the run with its logs, as a repeat where the point is there; returns it.
 
     Raises StoreError for a run that mxscale measured and for logs that are in it already.
@@ -24,7 +24,7 @@ def keep(folder: Path, new: Imported, description: str = "") -> Record:
         _check_imported(folder)
     store = Store(folder)
     try:
-        known = read(folder)
+        known = read_records(folder)
         record = _numbered(folder, new.record, known)
         _copy(folder / "logs" / record.identity.key / str(record.identity.repeat), new.paths)
         # The record last: until it is there, the same command does all of this again.
@@ -45,11 +45,11 @@ def _remember(folder: Path, records: Sequence[Record], description: str) -> None
     }
     if description or "description" not in environment:
         facts["description"] = f"{description} ({_NOT_OURS})" if description else _NOT_OURS
-    remember(folder, **facts)
+    set_environment(folder, **facts)
 
 
 def _check_imported(folder: Path) -> None:
-    if (folder / "sweep.toml").exists() or not all(one.source for one in read(folder)):
+    if (folder / "sweep.toml").exists() or not all(one.source for one in read_records(folder)):
         raise StoreError(
             f"{folder}: holds what mxscale measured; import into a run of its own (--run)"
         )

@@ -16,7 +16,7 @@ from im2rec_tools.files import atomic_file, atomic_folder, check_space, format_s
 from im2rec_tools.words import brief
 from results.errors import StoreError
 from results.run_folder import is_run
-from results.store import check_name, writer
+from results.store import check_name, writing_process
 
 SUFFIX = ".zip"
 # The largest store that is meant has some 2 GB of records, and logs of as much.
@@ -39,7 +39,7 @@ def pack(folder: Path, to: Path) -> int:
     check_name(folder)
     if not is_run(folder):
         raise StoreError(f"{folder}: is no run: it has neither records.jsonl nor asked.json")
-    if process := writer(folder):
+    if process := writing_process(folder):
         raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
     if to.exists():
         raise StoreError(f"{to}: is there already; choose another with --to FILE.zip")

@@ -16,9 +16,9 @@ import msgspec
 
 from bench.errors import brief
 from results.errors import StoreError
-from results.reader import Front, fronts, points
-from results.run_folder import environment_of, is_run
-from results.store import UNREADABLE, Unread, read_json, write_whole
+from results.reader import RecordHeader, point_statuses, record_headers
+from results.run_folder import is_run, read_environment
+from results.store import UNREADABLE, UnreadableLine, read_json, write_text
 
 INDEX = ".catalogue.json"
 # 1: first. Another number: what was kept does not count.
@@ -28,7 +28,7 @@ _STAMPED = ("records.jsonl", "asked.json", "environment.json", "logs", "report")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class RunEntry:
     """A run in a line.
 
     unread   lines of its log that hold no record which this version reads
@@ -51,33 +51,33 @@ class Entry:
     problem: str = ""
 
 
-_NAMES = {field.name for field in fields(Entry)}
+_NAMES = {field.name for field in fields(RunEntry)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Kept:
+class _IndexEntry:
     """What the index keeps of a run: sizes and times of its files then, and its line."""
 
     stamp: list[list[int]]
-    entry: Entry
+    entry: RunEntry
 
 
-def catalogue(folder: Path, index: Path, *, keep: bool = True) -> list[Entry]:
+def list_runs(folder: Path, index: Path, *, keep: bool = True) -> list[RunEntry]:
     """The runs of a folder, newest first; what is found is kept in `index`, where that can be."""
     try:
         runs = sorted(path for path in folder.iterdir() if path.is_dir() and is_run(path))
     except OSError as error:
         raise StoreError(f"{folder}: cannot be read ({error.strerror})") from error
     known = _known(index)
-    found = {str(path.resolve()): _kept(path, known) for path in runs}
+    found = {str(path.resolve()): _index_entry(path, known) for path in runs}
     if keep and any(known.get(name) != kept for name, kept in found.items()):
         told = {name: asdict(one) for name, one in (known | found).items()}
         with suppress(StoreError, ValueError):  # names that UTF-8 cannot hold
-            write_whole(index, json.dumps({"schema": _INDEX_SCHEMA, "runs": told}) + "\n")
+            write_text(index, json.dumps({"schema": _INDEX_SCHEMA, "runs": told}) + "\n")
     return sorted((one.entry for one in found.values()), key=lambda one: one.date, reverse=True)
 
 
-def _known(index: Path) -> dict[str, _Kept]:
+def _known(index: Path) -> dict[str, _IndexEntry]:
     """What the index holds of runs that are still there, as far as it is as it was written."""
     try:
         data = read_json(index.parent, index.name, dict[str, Any]())
@@ -87,18 +87,18 @@ def _known(index: Path) -> dict[str, _Kept]:
     found = {}
     for name, one in runs.items() if isinstance(runs, dict) else ():
         with suppress(OSError, OverflowError, ValueError):  # msgspec's, and names no folder has
-            kept = msgspec.convert(one, _Kept)
+            kept = msgspec.convert(one, _IndexEntry)
             if set(one["entry"]) == _NAMES and Path(name).is_dir():
                 found[name] = kept
     return found
 
 
-def _kept(folder: Path, known: dict[str, _Kept]) -> _Kept:
+def _index_entry(folder: Path, known: dict[str, _IndexEntry]) -> _IndexEntry:
     stamp = [_stamp(folder / name) for name in _STAMPED]
     kept = known.get(str(folder.resolve()))
     if kept and kept.stamp == stamp and kept.entry.name == folder.name:
         return kept
-    return _Kept(stamp=stamp, entry=entry(folder))
+    return _IndexEntry(stamp=stamp, entry=run_entry(folder))
 
 
 def _stamp(path: Path) -> list[int]:
@@ -109,26 +109,26 @@ def _stamp(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def entry(folder: Path) -> Entry:
+def run_entry(folder: Path) -> RunEntry:
     """What a run is, in a line."""
     size = size_of(folder)
     when = _began(folder)
     try:
-        environment = environment_of(folder)
-        said = list(fronts(folder))
-        found = [one for one in said if isinstance(one, Front)]
-        points_found = points(folder, said)
+        environment = read_environment(folder)
+        said = list(record_headers(folder))
+        found = [one for one in said if isinstance(one, RecordHeader)]
+        points_found = point_statuses(folder, said)
     except (OSError, StoreError, *UNREADABLE) as error:  # which hides no other run
-        return Entry(
+        return RunEntry(
             name=folder.name,
             folder=str(folder),
             date=when,
             bytes=size,
             problem=_short(folder, error),
         )
-    unread = [one for one in said if isinstance(one, Unread)]
+    unread = [one for one in said if isinstance(one, UnreadableLine)]
     statuses = [one.status for one in points_found]
-    return Entry(
+    return RunEntry(
         name=folder.name,
         folder=str(folder),
         date=str(environment.get("date") or when),

@@ -24,8 +24,8 @@ from bench.errors import brief, quoted
 from results.cost.prices import Prices
 from results.errors import StoreError
 from results.run import ELSEWHERE
-from results.run_folder import chunks
-from results.store import TORN, read_json, write_whole
+from results.run_folder import read_chunks
+from results.store import TORN, read_json, write_text
 
 # 1: first.
 SCHEMA = 1
@@ -53,7 +53,7 @@ _START_BYTES = 1 << 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class FileDigest:
     """A file as it was when the report was built.
 
     lines   how many it has, unpacked where it is a .gz
@@ -69,7 +69,7 @@ class File:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ReportSettings:
     """What a report was built with, besides its run and prices.
 
     baseline   that speed-ups are against, 'KVSTORE xN'
@@ -95,13 +95,13 @@ class Digests:
     choice  what else it was built with
     """
 
-    files: Mapping[str, File]
-    report: Mapping[str, File] = field(default_factory=dict)
+    files: Mapping[str, FileDigest]
+    report: Mapping[str, FileDigest] = field(default_factory=dict)
     name: str = ""
     code: str = ""
     prices: Prices | None = None
     format: int = FORMAT
-    choice: Choice = field(default_factory=Choice)
+    choice: ReportSettings = field(default_factory=ReportSettings)
 
     @property
     def digest(self) -> str:
@@ -114,29 +114,29 @@ class Digests:
 class _Written:
     """What digests.json has of them."""
 
-    files: dict[str, File]
-    report: dict[str, File]
+    files: dict[str, FileDigest]
+    report: dict[str, FileDigest]
     name: str
     code: str
     prices: Prices | None = None
     format: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
-    choice: Choice = field(default_factory=Choice)
+    choice: ReportSettings = field(default_factory=ReportSettings)
 
 
-def covered(folder: Path) -> dict[str, Path]:
+def covered_files(folder: Path) -> dict[str, Path]:
     """The files of a run that its digest is over, by their names there; links are none."""
     logs = (folder / "logs").rglob("[!.]*") if not (folder / "logs").is_symlink() else ()
     return _named(folder, [*(folder / name for name in _COVERED), *logs])
 
 
-def reported(folder: Path) -> dict[str, Path]:
+def report_files(folder: Path) -> dict[str, Path]:
     """The files of a run's report by their names, without what says how they were."""
     return _named(folder, (path for path in (folder / REPORT).glob("[!.]*") if path.name != NAME))
 
 
-def strangers(folder: Path) -> list[str]:
+def unknown_files(folder: Path) -> list[str]:
     """What else lies in a run's folder, links too, by its names there: of no run, in no digest."""
-    known = {*covered(folder), *reported(folder), *_OWN}
+    known = {*covered_files(folder), *report_files(folder), *_OWN}
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     names = (path.relative_to(folder).as_posix() for path in found)
     return sorted(name for name in names if name not in known and not name.startswith(_MADE))
@@ -147,19 +147,21 @@ def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in found}
 
 
-def files(folder: Path) -> dict[str, File]:
+def files(folder: Path) -> dict[str, FileDigest]:
     """What a run's digest is over, as it is now; StoreError where a file cannot be read."""
-    return {name: file_of(path) for name, path in covered(folder).items()}
+    return {name: file_digest(path) for name, path in covered_files(folder).items()}
 
 
-def digests(folder: Path, code: str = "", known: Mapping[str, File] | None = None) -> Digests:
+def run_digests(
+    folder: Path, code: str = "", known: Mapping[str, FileDigest] | None = None
+) -> Digests:
     """Of a run as it is now, each file read once, but for those that are `known`.
 
     StoreError where one cannot be read.
     """
     return Digests(
         files=files(folder) if known is None else known,
-        report={name: file_of(path) for name, path in reported(folder).items()},
+        report={name: file_digest(path) for name, path in report_files(folder).items()},
         name=folder.resolve().name,
         code=code,
     )
@@ -168,19 +170,21 @@ def digests(folder: Path, code: str = "", known: Mapping[str, File] | None = Non
 def write(
     folder: Path,
     code: str,
-    known: Mapping[str, File] | None = None,
+    known: Mapping[str, FileDigest] | None = None,
     prices: Prices | None = None,
-    choice: Choice | None = None,
+    choice: ReportSettings | None = None,
 ) -> str:
     """Writes report/digests.json of a run as it is now; returns its digest. See `digests`."""
-    found = replace(digests(folder, code, known), prices=prices, choice=choice or Choice())
+    found = replace(
+        run_digests(folder, code, known), prices=prices, choice=choice or ReportSettings()
+    )
     data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
     text = json.dumps(data | {"check": _check(data)}, indent=1)
-    write_whole(folder / REPORT / NAME, text + "\n")
+    write_text(folder / REPORT / NAME, text + "\n")
     return found.digest
 
 
-def kept(folder: Path) -> Digests | None:
+def load(folder: Path) -> Digests | None:
     """What report/digests.json says, None where there is none; StoreError where it was changed."""
     where = folder / REPORT / NAME
     data: dict[str, Any] = read_json(folder / REPORT, NAME, {})
@@ -254,7 +258,7 @@ def report_format(folder: Path, was: Digests | None) -> int | None:
                 start = file.read(_START_BYTES)
             found = _NUMBER.search(start)
             return int(found[1]) if found else 1
-    return 1 if reported(folder) else None
+    return 1 if report_files(folder) else None
 
 
 def _sha256(data: object) -> str:
@@ -262,7 +266,7 @@ def _sha256(data: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def file_of(path: Path, every: int = 0) -> File:
+def file_digest(path: Path, every: int = 0) -> FileDigest:
     """Bytes, SHA-256 and marks of a file; StoreError where it cannot be read.
 
     `every` is how many lines share a mark; 0: one, or more in a huge file.
@@ -279,7 +283,7 @@ def file_of(path: Path, every: int = 0) -> File:
             lines, marks = _marked(_lines(path, sha256), every)
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from error
-    return File(bytes=size, sha256=sha256.hexdigest(), lines=lines, every=every, marks=marks)
+    return FileDigest(bytes=size, sha256=sha256.hexdigest(), lines=lines, every=every, marks=marks)
 
 
 def _every(path: Path, size: int) -> int:
@@ -294,7 +298,7 @@ def _every(path: Path, size: int) -> int:
 
 def _lines(path: Path, sha256: "hashlib._Hash") -> Iterator[bytes]:
     """The file's lines, a long one in pieces; what is read goes into the SHA-256 by the way."""
-    for chunk in chunks(path):
+    for chunk in read_chunks(path):
         sha256.update(chunk)
         yield from BytesIO(chunk)
 
@@ -302,7 +306,7 @@ def _lines(path: Path, sha256: "hashlib._Hash") -> Iterator[bytes]:
 def _unpacked(path: Path) -> Iterator[bytes]:
     """The lines of a packed file, a long one in pieces, up to where it is damaged."""
     with suppress(gzip.BadGzipFile):
-        for chunk in chunks(path):
+        for chunk in read_chunks(path):
             yield from BytesIO(chunk)
 
 
@@ -337,10 +341,10 @@ def changes(folder: Path, was: Digests, now: Digests) -> Iterator[str]:
             if not name.startswith(f"{REPORT}/"):
                 yield f"{name}: was not there when the report was built"
         elif (before[name].bytes, before[name].sha256) != (found[name].bytes, found[name].sha256):
-            yield from _places(name, before[name], file_of(folder / name, before[name].every))
+            yield from _places(name, before[name], file_digest(folder / name, before[name].every))
 
 
-def _places(name: str, was: File, now: File) -> Iterator[str]:
+def _places(name: str, was: FileDigest, now: FileDigest) -> Iterator[str]:
     if Path(name).suffix in _BINARY:
         yield f"{name}: was changed"
         return
@@ -356,7 +360,7 @@ def _places(name: str, was: File, now: File) -> Iterator[str]:
             yield f"{name}: {len(places) - _MOST_NAMED} more lines were changed"
 
 
-def _of_other_length(name: str, was: File, now: File, place: int) -> str:
+def _of_other_length(name: str, was: FileDigest, now: FileDigest, place: int) -> str:
     count = f"it has {now.lines} lines, {was.lines} when the report was built"
     if place * was.every >= was.lines:
         return f"{name}: grew after line {was.lines}; {count}"
@@ -365,10 +369,10 @@ def _of_other_length(name: str, was: File, now: File, place: int) -> str:
     return f"{name} {_changed_lines(place, was)}: was changed; {count}"
 
 
-def _changed_lines(place: int, was: File) -> str:
+def _changed_lines(place: int, was: FileDigest) -> str:
     first, last = place * was.every + 1, min((place + 1) * was.every, was.lines)
     return f"line {first}" if first >= last else f"lines {first} to {last}"
 
 
-def _marks(file: File) -> list[str]:
+def _marks(file: FileDigest) -> list[str]:
     return [file.marks[n : n + _MARK] for n in range(0, len(file.marks), _MARK)]

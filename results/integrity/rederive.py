@@ -1,4 +1,4 @@
-"""Again: one record derived again from the events that its processes said."""
+"""Records computed again from the events of their processes, and compared."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,16 +11,16 @@ from bench.errors import brief, quoted
 from results import run_folder, store
 from results.errors import StoreError
 from results.record import Rank, Record
-from results.repeat import Measured, measured
-from results.run import Run, run_of
-from results.store import Unread, each, log_of
+from results.repeat import RepeatSummary, summarize
+from results.run import Run, build_run
+from results.store import UnreadableLine, record_lines, record_log
 from results.worker_log import Heard, accuracy_of, heard, rank_of
 
 UNREADABLE = (*store.UNREADABLE, AssertionError, LookupError)
 _SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
 
 
-class Without(StrEnum):
+class SkipReason(StrEnum):
     """Why a record cannot be derived from events, as it is printed."""
 
     NOT_OURS = "not measured by mxscale"
@@ -30,41 +30,43 @@ class Without(StrEnum):
 
 
 @dataclass(kw_only=True)
-class Again:
+class Rederived:
     """A record as its events give it.
 
     record   with the ranks of its events; as it was read where there are none, or not all
     ranks    those that its events give
     wrong    in what the two differ, a line each
-    without  why there is nothing to derive it from
+    skip_reason  why there is nothing to derive it from
     """
 
     record: Record
     ranks: Mapping[str, Rank] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
-    without: Without | None = None
+    skip_reason: SkipReason | None = None
 
 
-def derive(folder: Path, record: Record, where: str) -> Again:
+def rederive(folder: Path, record: Record, where: str) -> Rederived:
     """The record from the events that the run folder has; `where` names it."""
     logs = folder / "logs" / record.identity.key / str(record.identity.repeat)
-    files = run_folder.said(logs)
+    files = run_folder.event_files(logs)
     without = None
     if record.source:
-        without = Without.NOT_OURS
+        without = SkipReason.NOT_OURS
     elif not logs.is_dir():
-        without = Without.LOGS
+        without = SkipReason.LOGS
     elif not files:
-        without = Without.EVENTS
-    elif run_folder.recorded(logs) != record.started:
-        without = Without.OTHER_TRY
+        without = SkipReason.EVENTS
+    elif run_folder.recorded_start(logs) != record.started:
+        without = SkipReason.OTHER_TRY
     if without:
-        return Again(record=record, without=without)
-    return _from(record, files, run_folder.hosts_of(logs), where)
+        return Rederived(record=record, skip_reason=without)
+    return _from(record, files, run_folder.process_hosts(logs), where)
 
 
-def _from(record: Record, files: Mapping[str, Path], hosts: Mapping[str, str], where: str) -> Again:
-    again = Again(record=record)
+def _from(
+    record: Record, files: Mapping[str, Path], hosts: Mapping[str, str], where: str
+) -> Rederived:
+    again = Rederived(record=record)
     recorded = {rank.process: rank for rank in record.ranks}
     told = _told(files, again)
     again.ranks = _ranks(told, hosts, again)
@@ -84,18 +86,20 @@ def _from(record: Record, files: Mapping[str, Path], hosts: Mapping[str, str], w
     return again
 
 
-def _told(files: Mapping[str, Path], again: Again) -> dict[str, Heard]:
+def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, Heard]:
     """What each process said; one whose events are damaged is told in `again`."""
     told = {}
     for name, path in files.items():
         try:
-            told[name] = heard(run_folder.lines_of(path))
+            told[name] = heard(run_folder.read_lines(path))
         except (OSError, *UNREADABLE) as error:
             again.wrong.append(f"{_short(path)}: cannot be read: {brief(error)}")
     return told
 
 
-def _ranks(told: Mapping[str, Heard], hosts: Mapping[str, str], again: Again) -> dict[str, Rank]:
+def _ranks(
+    told: Mapping[str, Heard], hosts: Mapping[str, str], again: Rederived
+) -> dict[str, Rank]:
     ranks = {}
     for name, one in told.items():
         if one.rank is None:
@@ -146,7 +150,7 @@ def _alike(one: object, other: object) -> bool:
 
 
 @dataclass(kw_only=True)
-class Verified:
+class VerifyResult:
     """What came out of a check.
 
     wrong      what is not as it has to be, a line each
@@ -166,28 +170,28 @@ class Verified:
     digest: str = ""
 
 
-def derived(folder: Path) -> tuple[Run | None, Verified]:
+def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
     """The run that the raw events give, from records where there are none, and what differs.
 
     There is no run where no record can be read.
     """
-    said: list[Measured | Unread] = []
-    attempts: dict[tuple[str, int], Again] = {}
-    result = Verified()
-    log = log_of(folder)
-    for number, one in each(log):
+    said: list[RepeatSummary | UnreadableLine] = []
+    attempts: dict[tuple[str, int], Rederived] = {}
+    result = VerifyResult()
+    log = record_log(folder)
+    for number, one in record_lines(log):
         where = f"records.jsonl line {number}"
-        if isinstance(one, Unread):
+        if isinstance(one, UnreadableLine):
             said.append(one)
             continue
         try:
-            again = derive(folder, one, f"{where} ({one.identity.name}, repeat {_number(one)})")
+            again = rederive(folder, one, f"{where} ({one.identity.name}, repeat {_number(one)})")
             attempts[one.identity.key, one.identity.repeat] = again
-            said.append(measured(again.record))
+            said.append(summarize(again.record))
         except UNREADABLE as error:
-            said.append(Unread(log=log, line=number, reason=str(error)))
+            said.append(UnreadableLine(log=log, line=number, reason=str(error)))
     # The report left them out too; whether they were changed since, the digest tells.
-    unread = [one for one in said if isinstance(one, Unread)]
+    unread = [one for one in said if isinstance(one, UnreadableLine)]
     result.unchecked += [str(one).replace(f"{folder}/", "") for one in unread]
     for again in attempts.values():
         result.wrong += again.wrong
@@ -195,7 +199,7 @@ def derived(folder: Path) -> tuple[Run | None, Verified]:
         result.windows += sum(len(rank.seconds) for rank in again.ranks.values())
     result.unchecked += _without(list(attempts.values()))
     try:
-        return run_of(folder, said), result
+        return build_run(folder, said), result
     except (StoreError, *UNREADABLE) as error:
         result.wrong.append(str(error))
         return None, result
@@ -206,7 +210,7 @@ def _number(record: Record) -> object:
     return repeat + 1 if isinstance(repeat, int) else repeat
 
 
-def _without(attempts: Sequence[Again]) -> Iterator[str]:
-    for why in dict.fromkeys(again.without for again in attempts if again.without):
-        count = sum(again.without == why for again in attempts)
+def _without(attempts: Sequence[Rederived]) -> Iterator[str]:
+    for why in dict.fromkeys(again.skip_reason for again in attempts if again.skip_reason):
+        count = sum(again.skip_reason == why for again in attempts)
         yield f"{count} of {len(attempts)} repeats: {why}; their windows are taken as recorded"

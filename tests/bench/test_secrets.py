@@ -16,7 +16,7 @@ from launch.hosts import this_machine
 from launch.job.plan import command_line, plan
 from plots.page.commands import rerun_command, rerun_title
 from results import record as records
-from results.run_folder import environment_of
+from results.run_folder import read_environment
 from tests.support.runs.records import record
 from tests.support.runs.scenes import point, run
 
@@ -198,7 +198,7 @@ def test_the_environment_of_a_run_of_before_is_read_without_its_secrets(tmp_path
     command = ["fab", "bench.sweep", "x", "-x", f"API_KEY={S}"]
     told = {"variables": variables, "command": command, "hosts": {"a": {"variables": variables}}}
     (tmp_path / "environment.json").write_text(json.dumps(told))
-    found = environment_of(tmp_path)
+    found = read_environment(tmp_path)
     assert S not in json.dumps(found)
     assert found["variables"]["OMP_NUM_THREADS"] == "1"
 

@@ -11,7 +11,7 @@ import pytest
 import launch.sweep
 from bench.trial import Trial
 from launch.hosts import rehearse
-from results.store import read
+from results.store import read_records
 from tests.support.data.trees import made, tree, wanted
 from tests.support.paths import ROOT
 from tests.support.programs.commands import POINT, SWEEP, fab, sweep_file
@@ -92,7 +92,7 @@ def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
     path = sweep_file(tmp_path, SWEEP + POINT)
     done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x2")
     assert done.returncode == 0, done.stderr
-    assert [record.trial.devices for record in read(tmp_path / "r")] == [2]
+    assert [record.trial.devices for record in read_records(tmp_path / "r")] == [2]
     done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x3")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no point's name has the words 'tiny x3'" in done.stderr
@@ -117,4 +117,4 @@ def test_a_changed_file_counts_if_it_decides_a_number(
     with (checkout / file).open("a") as source:
         source.write("# another line\n")
     subprocess.run(command, cwd=checkout, capture_output=True, check=True)
-    assert len(read(checkout / "results" / "runs" / "mine")) == count
+    assert len(read_records(checkout / "results" / "runs" / "mine")) == count

@@ -8,7 +8,7 @@ import pytest
 
 from launch.hosts import this_machine
 from launch.sweep import PlannedRun, identity, run_order
-from results.store import read, read_json
+from results.store import read_json, read_records
 from tests.support.programs.commands import SWEEP, fab, sweep_file
 from tests.support.programs.jobs import trial
 
@@ -47,7 +47,7 @@ def test_a_sweep_is_measured_shuffled_and_reported_in_the_order_of_its_file(
     folder = tmp_path / "run"
     done = fab("bench.sweep", path, "--run", str(folder))
     assert done.returncode == 0, done.stderr
-    ran = [(record.identity.repeat, record.trial.devices) for record in read(folder)]
+    ran = [(record.identity.repeat, record.trial.devices) for record in read_records(folder)]
     counts = [1, 2, 3, 4, 5, 6]
     assert sorted(ran) == [(repeat, count) for repeat in (0, 1) for count in counts] != ran
     assert [repeat for repeat, _ in ran] == [0] * 6 + [1] * 6
@@ -59,4 +59,4 @@ def test_a_sweep_is_measured_shuffled_and_reported_in_the_order_of_its_file(
     other = tmp_path / "other"
     done = fab("bench.sweep", path, "--run", str(other), "--in-order")
     assert done.returncode == 0, done.stderr
-    assert [record.trial.devices for record in read(other)] == counts * 2
+    assert [record.trial.devices for record in read_records(other)] == counts * 2

@@ -147,7 +147,7 @@ WHOLE: dict[str, tuple[Forgery, str]] = {
 
 
 def test_a_forged_report_fails_though_its_digests_were_written_again(run: Path) -> None:
-    kept = digest.kept(run)
+    kept = digest.load(run)
     assert kept is not None
     for forge, _ in WHOLE.values():
         forge(run / "report")

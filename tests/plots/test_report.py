@@ -21,7 +21,7 @@ from plots.tables.scaling import terminal
 from results.comparison.compare import compare
 from results.cost.cost import NO_COSTS
 from results.errors import StoreError
-from results.exports.point import exported
+from results.exports.point import export_points
 from results.integrity import digest
 from results.record import Identity, Record
 from results.run import Run, load
@@ -58,7 +58,7 @@ def test_a_point_that_ran_once_says_in_every_output_that_its_variance_is_assumed
         assert ("1.5 % between processes assumed" in page(study)) is assumed
         kinds = results_frame(study.rows)["notes"]
         assert [("variance-assumed" in kind) for kind in kinds] == [assumed] * 3
-        figures = [point.figures for point in exported(study)]
+        figures = [point.figures for point in export_points(study)]
         assert [one.get("assumed_scatter") for one in figures] == [(assumed and 0.015) or None] * 3
         told = " ".join(remarks(compare(study, study)))
         assert ("standard deviation of 1.5 % between processes is assumed" in told) is assumed

@@ -19,7 +19,7 @@ from plots.results_csv import results_frame
 from plots.summary import summary
 from plots.tables.comparison import markdown as compared
 from plots.tables.scaling import terminal
-from results.comparison.compare import compare, like, paired
+from results.comparison.compare import compare, pair_rows, same_size
 from results.run import Run
 from tasks.bench import bench_sweep
 from tasks.report import report_build, report_show
@@ -63,8 +63,8 @@ def test_pictures_and_pages_of_random_runs_are_drawn(part: int, tmp_path: Path) 
 def test_random_runs_are_compared(part: int) -> None:
     for a, b in pairwise(runs(part)):
         for one, other in ((a, a), (a, b)):
-            if paired(one.rows, other.rows, like):
-                assert compared(compare(one, other, like))
+            if pair_rows(one.rows, other.rows, same_size):
+                assert compared(compare(one, other, same_size))
 
 
 SWEEP = """

@@ -12,7 +12,7 @@ from bench.trial import Trial
 from plots.screen import SweepScreen
 from plots.workers import worker_table
 from results.progress import JobProgress, WorkerProgress
-from results.record import Identity, Started
+from results.record import Identity, RepeatStart
 from tests.support.programs.jobs import trial
 from tests.support.runs.records import record
 
@@ -93,11 +93,11 @@ def test_hosts_keep_their_domains_where_these_tell_them_apart() -> None:
     assert "192.0.2.2" in text_of(trial(), glimpse(*numbers))
 
 
-def started(what: Trial) -> Started:
+def started(what: Trial) -> RepeatStart:
     name = Identity(
         name=what.name, key=what.key, repeat=0, code_hash="", data_manifest="", hosts=()
     )
-    return Started(trial=what, identity=name, number=2, total=3)
+    return RepeatStart(trial=what, identity=name, number=2, total=3)
 
 
 def follow(screen: SweepScreen, workers: int) -> None:

@@ -5,7 +5,7 @@ from scipy.special import stdtr, stdtrit
 
 from bench.statistics.confidence import student
 from plots.tables.scaling import column_notes
-from results.rates import ASSUMED_DRIFT, rate, reach
+from results.rates import ASSUMED_DRIFT, interval_reach, rate
 from results.record import Record
 from results.scaling import scaling
 from tests.support.runs.records import record
@@ -49,7 +49,7 @@ def test_windows_dropped_at_the_front_are_no_part_of_what_is_left() -> None:
 def test_the_interval_holds_the_truth_at_both_ends_of_the_bias(
     freedom: float, bound: float
 ) -> None:
-    far = reach(freedom, bound)
+    far = interval_reach(freedom, bound)
     assert stdtr(freedom, far + bound) - stdtr(freedom, -far) == pytest.approx(0.95, abs=1e-3)
     assert float(stdtrit(freedom, 0.95)) * 0.999 <= far <= student(freedom)
 

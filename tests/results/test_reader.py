@@ -15,11 +15,11 @@ from plots.results_csv import results_frame
 from plots.tables.scaling import markdown, show
 from results import reader
 from results.errors import StoreError
-from results.record import Record, emit, parse, parse_bare
-from results.repeat import measured
+from results.record import Record, emit, parse, parse_rate_record
+from results.repeat import summarize
 from results.run import load
 from results.scaling import scaling
-from results.store import Unread
+from results.store import UnreadableLine
 from tests.support.paths import ROOT
 from tests.support.runs.records import record
 
@@ -117,11 +117,11 @@ def test_a_large_log_is_read_alike_by_several_processes(
     lines = [emit(one) for one in several(8)]
     lines.insert(5, '{"schema": 1}')
     folder = kept(tmp_path, *lines)
-    whole = list(reader.reading(folder))
+    whole = list(reader.read_summaries(folder))
     monkeypatch.setattr(reader, "_LARGE", 1)
     monkeypatch.setattr(reader, "_PART", 2500)
-    assert list(reader.reading(folder)) == whole
-    assert [str(one) for one in whole if isinstance(one, Unread)] == [
+    assert list(reader.read_summaries(folder)) == whole
+    assert [str(one) for one in whole if isinstance(one, UnreadableLine)] == [
         f"{folder / 'records.jsonl'}:6: not a record this version reads: "
         "Object missing required field `identity`"
     ]
@@ -131,12 +131,12 @@ def test_a_large_log_is_read_alike_by_several_processes(
 def test_a_bare_record_says_what_the_whole_one_does(store: str) -> None:
     windows = [[1.0, 1.2, 1.1, 1.0], [1.1, 1.0, 1.3, 1.0]][: 1 if store == "local" else 2]
     line = emit(record(windows, devices=len(windows), kvstore=store))
-    whole, bare = parse(line), parse_bare(line)
+    whole, bare = parse(line), parse_rate_record(line)
     assert whole is not None
     assert bare is not None
     assert isinstance(bare, Record) is (store == "dist_async")
-    assert measured(bare) == measured(whole)
-    assert parse_bare(line[:-9]) is None
+    assert summarize(bare) == summarize(whole)
+    assert parse_rate_record(line[:-9]) is None
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -194,7 +194,7 @@ def test_records_of_schema_1_are_read() -> None:
 def test_figures_from_elsewhere_are_told_apart() -> None:
     theirs = dataclasses.replace(record([[1.0, 1.0, 1.0]]), source="imported from a.log")
     (row,) = scaling([theirs])
-    assert row.remark == "not measured by mxscale: imported from a.log"
+    assert row.note_text == "not measured by mxscale: imported from a.log"
 
 
 def test_what_could_not_be_read_stands_above_the_table(

@@ -19,8 +19,8 @@ from plots.tables.comparison import markdown, remarks
 from results.comparison.compare import compare
 from results.cost.energy import power
 from results.exports.windows import series
-from results.integrity.catalog import entry
-from results.repeat import measured
+from results.integrity.catalog import run_entry
+from results.repeat import summarize
 from results.run import load
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
@@ -53,7 +53,7 @@ def test_an_odd_list_of_what_was_asked_is_told_and_every_record_counts(
     found = load(tmp_path)
     assert len(found.rows) == 2
     assert "asked.json: not a list of points" in found.troubles[0]
-    assert "asked.json: not a list of points" in entry(tmp_path).problem
+    assert "asked.json: not a list of points" in run_entry(tmp_path).problem
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_line_that_cannot_be_read_leaves_the_others_of_its_run(
 ) -> None:
     log = run(tmp_path) / "records.jsonl"
     log.write_text(log.read_text().replace(old, new, 1))
-    found = entry(tmp_path)
+    found = run_entry(tmp_path)
     assert (found.ok, found.missing, found.unread) == (1, 1, 1)
     assert said in found.problem
     fabfile.results_show.body(Context(), str(tmp_path))
@@ -127,7 +127,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_odd_counts_of_machines_are_no_joules(machines: dict[str, Any]) -> None:
     one = record([[1, 2.0, 2.1]])
     identity = dataclasses.replace(one.identity, hosts=("h",))
-    found = power(measured(dataclasses.replace(one, identity=identity, machines=machines)))
+    found = power(summarize(dataclasses.replace(one, identity=identity, machines=machines)))
     assert found == "what was counted on its machines is not as it is written"
 
 

@@ -113,4 +113,4 @@ def test_the_point_says_who_is_slow_and_by_how_much() -> None:
         ),
     )
     (row,) = scaling([slowed])
-    assert row.remark == "rank 2 on n2: computes 21 % slower than the other ranks"
+    assert row.note_text == "rank 2 on n2: computes 21 % slower than the other ranks"

@@ -17,9 +17,9 @@ from results.cost.prices import Price, Prices
 from results.errors import StoreError
 from results.imports.lines import lines
 from results.integrity import digest
-from results.integrity.catalog import INDEX, catalogue, entry
-from results.reader import reading
-from results.run_folder import hosts_of, lines_of
+from results.integrity.catalog import INDEX, list_runs, run_entry
+from results.reader import read_summaries
+from results.run_folder import process_hosts, read_lines
 from results.store import Store, read_json
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
@@ -65,10 +65,10 @@ def bomb(path: Path, piece: bytes = bytes(1 << 20), times: int = 100) -> Path:
 def test_a_packed_log_of_100_mb_without_an_end_of_line_takes_little_memory(run: Path) -> None:
     log = bomb(run / "logs" / "abc" / "0" / "worker-0.log.gz")
     assert log.stat().st_size < 200_000
-    found = digest.file_of(log)
+    found = digest.file_digest(log)
     assert (found.lines, len(found.marks)) == (1, 8)
     with pytest.raises(OSError, match="has a line of more than 8388608 bytes"):
-        list(lines_of(log))
+        list(read_lines(log))
 
 
 @pytest.mark.usefixtures("memory")
@@ -78,9 +78,9 @@ def test_what_unpacks_to_more_than_any_log_is_refused_in_one_line(
     monkeypatch.setattr(run_folder, "_MOST_UNPACKED", 2 << 20)
     log = bomb(run / "logs" / "abc" / "0" / "worker-0.log.gz", b"a line\n" * 100_000, times=4)
     with pytest.raises(StoreError, match=r"worker-0\.log\.gz: cannot be read \(unpacks to more"):
-        digest.digests(run)
+        digest.run_digests(run)
     with pytest.raises(OSError, match="unpacks to more than 2097152 bytes"):
-        for _ in lines_of(log):
+        for _ in read_lines(log):
             pass
 
 
@@ -102,9 +102,9 @@ def test_a_packed_log_that_is_damaged_is_said_to_be(tmp_path: Path, at: int) -> 
     data[at] ^= 0xFF
     for one in (bytes(data), bytes(data[:-20])):
         path.write_bytes(one)
-        assert digest.file_of(path).bytes == len(one)
+        assert digest.file_digest(path).bytes == len(one)
     with pytest.raises(OSError, match=r".+"):
-        list(lines_of(path))
+        list(read_lines(path))
 
 
 def test_lines_are_the_same_whether_a_log_is_packed_or_not(
@@ -115,10 +115,10 @@ def test_lines_are_the_same_whether_a_log_is_packed_or_not(
     (tmp_path / "a.log").write_text(text)
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(text.encode()))
     for name in ("a.log", "a.log.gz"):
-        assert list(lines_of(tmp_path / name)) == text.split("\n")
-        found = digest.file_of(tmp_path / name, every=3)
+        assert list(read_lines(tmp_path / name)) == text.split("\n")
+        found = digest.file_digest(tmp_path / name, every=3)
         assert (found.lines, len(found.marks)) == (201, 8 * 67)
-    marks = {digest.file_of(tmp_path / name, every=3).marks for name in ("a.log", "a.log.gz")}
+    marks = {digest.file_digest(tmp_path / name, every=3).marks for name in ("a.log", "a.log.gz")}
     assert len(marks) == 1
 
 
@@ -128,13 +128,13 @@ def test_lines_are_the_same_whether_a_log_is_packed_or_not(
 )
 def test_hosts_of_a_job_that_are_none_are_nobody(tmp_path: Path, text: str) -> None:
     (tmp_path / "hosts.json").write_text(text)
-    assert hosts_of(tmp_path) == {}
+    assert process_hosts(tmp_path) == {}
 
 
 def test_names_that_are_no_process_are_not_taken_for_files(tmp_path: Path) -> None:
     names = ("worker-0", "../../../../other", "/etc/x", "worker-\u0663", "worker-0/..", "", "a\0")
     (tmp_path / "hosts.json").write_text(json.dumps(dict.fromkeys(names, "node01")))
-    assert hosts_of(tmp_path) == {"worker-0": "node01"}
+    assert process_hosts(tmp_path) == {"worker-0": "node01"}
 
 
 def changed(run: Path, change: Any) -> None:
@@ -170,10 +170,10 @@ def changed(run: Path, change: Any) -> None:
 def test_digests_of_other_types_are_refused_though_their_check_is_right(
     run: Path, change: Any
 ) -> None:
-    assert digest.kept(run) is not None
+    assert digest.load(run) is not None
     changed(run, change)
     with pytest.raises(StoreError, match=r"digests\.json: is not as it is written") as refused:
-        digest.kept(run)
+        digest.load(run)
     assert "\n" not in str(refused.value)
     str(refused.value).encode()
 
@@ -184,21 +184,21 @@ def test_a_pipe_in_place_of_a_file_of_a_run_is_not_waited_for(run: Path, name: s
     os.mkfifo(run / name)
     readers: list[Callable[[], object]] = [lambda: read_json(run, name, {})]
     if name == "records.jsonl":
-        readers = [lambda: list(reading(run)), lambda: Store(run)]
+        readers = [lambda: list(read_summaries(run)), lambda: Store(run)]
     for reader in readers:
         with pytest.raises(StoreError, match=f"{name}: expected a file, got something else"):
             reader()
-    assert "expected a file" in entry(run).problem
+    assert "expected a file" in run_entry(run).problem
 
 
 def test_pipes_in_place_of_small_files_of_logs_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / run_folder.HOSTS)
     os.mkfifo(tmp_path / run_folder.RECORDED)
-    assert (hosts_of(tmp_path), run_folder.recorded(tmp_path)) == ({}, "")
+    assert (process_hosts(tmp_path), run_folder.recorded_start(tmp_path)) == ({}, "")
     for name in ("worker-0.events.jsonl", "worker-1.events.jsonl.gz"):
         os.mkfifo(tmp_path / name)
         with pytest.raises(OSError, match="is no regular file"):
-            list(lines_of(tmp_path / name))
+            list(read_lines(tmp_path / name))
 
 
 def test_one_broken_run_hides_no_other_run_of_the_list(run: Path) -> None:
@@ -215,10 +215,10 @@ def test_one_broken_run_hides_no_other_run_of_the_list(run: Path) -> None:
         (runs / name).mkdir()
         (runs / name / "asked.json").write_text("[]")
         damage(runs / name)
-    found = {one.name: one for one in catalogue(runs, runs / INDEX)}
+    found = {one.name: one for one in list_runs(runs, runs / INDEX)}
     assert found.keys() == {"mine", *broken}
     assert (found["mine"].ok, found["mine"].problem) == (1, "")
-    again = {one.name: one for one in catalogue(runs, runs / INDEX)}
+    again = {one.name: one for one in list_runs(runs, runs / INDEX)}
     assert again == found
 
 
@@ -243,7 +243,7 @@ def test_one_broken_run_hides_no_other_run_of_the_list(run: Path) -> None:
 )
 def test_an_index_of_other_types_does_not_count(run: Path, wrong: Any) -> None:
     index = run.parent / INDEX
-    (expected,) = catalogue(run.parent, index)
+    (expected,) = list_runs(run.parent, index)
     data = json.loads(index.read_text())
     for kept in data["runs"].values():
         if isinstance(wrong, dict) and "entry" not in wrong:
@@ -251,6 +251,6 @@ def test_an_index_of_other_types_does_not_count(run: Path, wrong: Any) -> None:
     if not isinstance(wrong, dict) or "entry" in wrong:
         data["runs"] = wrong if isinstance(wrong, list) else dict.fromkeys(data["runs"], wrong)
     index.write_text(json.dumps(data))
-    assert catalogue(run.parent, index) == [expected]
+    assert list_runs(run.parent, index) == [expected]
     index.write_text('{"schema": 1, "runs": [1]}')
-    assert catalogue(run.parent, index) == [expected]
+    assert list_runs(run.parent, index) == [expected]

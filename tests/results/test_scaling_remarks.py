@@ -22,13 +22,13 @@ TERNGRAD = [5.3, 9.5, 9.4, 9.6, 9.5]
 def test_what_is_not_steady_is_said() -> None:
     late = [1.0, *[1.4, 1.41, 1.39] * 6, *[1.0, 1.01, 0.99] * 3]
     rising = [1.0, *[1 + 0.01 * n for n in range(20)]]
-    said = [scaling([record([one])])[0].remark for one in (late, rising, [1.0] * 20)]
+    said = [scaling([record([one])])[0].note_text for one in (late, rising, [1.0] * 20)]
     assert said[0].startswith("not steady: the first 19 of 28 windows differ from the rest")
     assert "; not steady: from the first window that counts to the last their time" in said[1]
     assert re.search(r"changes by \+\d+ %$", said[1])
     assert said[2] == ""
     both = [record([late], repeat=0), record([[1.0] * 20], repeat=1)]
-    assert scaling(both)[0].remark.endswith("(in 1 of 2 repeats)")
+    assert scaling(both)[0].note_text.endswith("(in 1 of 2 repeats)")
 
 
 def test_the_accuracy_of_a_point_is_that_of_all_its_repeats() -> None:
@@ -37,9 +37,9 @@ def test_the_accuracy_of_a_point_is_that_of_all_its_repeats() -> None:
         for n, reached in enumerate((0.3, 0.35, 0.64))
     ]
     (row,) = scaling(repeats)
-    assert row.remark.startswith("validation accuracy 0.430 (0.300 to 0.640 in 3 repeats)")
+    assert row.note_text.startswith("validation accuracy 0.430 (0.300 to 0.640 in 3 repeats)")
     (row,) = scaling(repeats[:1])
-    assert row.remark.startswith("validation accuracy 0.300")
+    assert row.note_text.startswith("validation accuracy 0.300")
 
 
 def ran(seconds: float, variables: dict[str, str], **fields: Any) -> Record:
@@ -51,12 +51,12 @@ def ran(seconds: float, variables: dict[str, str], **fields: Any) -> Record:
 def test_repeats_and_bases_that_ran_with_other_variables_are_told() -> None:
     naive, active = {"MXNET_ENGINE_TYPE": "NaiveEngine"}, {"OMP_WAIT_POLICY": "active"}
     (row,) = scaling([ran(1.0, naive, repeat=0), ran(1.0, {}, repeat=1)])
-    assert row.remark == "its repeats differ in MXNET_ENGINE_TYPE (NaiveEngine or unset)"
+    assert row.note_text == "its repeats differ in MXNET_ENGINE_TYPE (NaiveEngine or unset)"
     two = ran(1.0, active, devices=2, kvstore="dist_sync")
     base, row = scaling([ran(1.0, {}), two])
-    assert base.remark == ""
-    assert row.remark.endswith("local x1 differ in OMP_WAIT_POLICY (active or unset)")
-    assert all(not row.remark for row in scaling([ran(1.0, active), two]))
+    assert base.note_text == ""
+    assert row.note_text.endswith("local x1 differ in OMP_WAIT_POLICY (active or unset)")
+    assert all(not row.note_text for row in scaling([ran(1.0, active), two]))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def others(cores: float, host: str) -> Note:
 def test_what_any_repeat_has_to_say_is_told_once() -> None:
     swapped = Note(NoteKind.SWAPPED, {"mib": 12.0})
     (row,) = scaling(repeats([], [others(1.7, "a"), swapped], [swapped, others(1.9, "a")], []))
-    assert row.remark == (
+    assert row.note_text == (
         "a: other programs used 1.7 to 1.9 of its 4 cores while this was measured "
         "(in 2 of 4 repeats); it moved 12 MiB to and from swap while this was measured "
         "(in 2 of 4 repeats)"
@@ -122,7 +122,7 @@ def test_what_any_repeat_has_to_say_is_told_once() -> None:
 def test_hosts_and_ranks_are_told_apart() -> None:
     both = ([others(cores, "node1"), others(2.0, "node2")] for cores in (1.7, 1.9))
     (row,) = scaling(repeats(*both))
-    assert row.remark == (
+    assert row.note_text == (
         "node1: other programs used 1.7 to 1.9 of its 4 cores while this was measured; "
         "node2: other programs used 2.0 of its 4 cores while this was measured"
     )
@@ -132,18 +132,18 @@ def test_asynchronous_ranks_that_speed_up_alone_are_neither_unsteady_nor_faster(
     slow = [1.3] * 47 + [1.04] * 14  # once the other has ended
     one = record([[1.0] * 61, slow], devices=2, kvstore="dist_async", precision=0.02)
     (row,) = scaling([one])
-    assert (row.status, row.remark) == ("ok", "")
+    assert (row.status, row.note_text) == ("ok", "")
     assert row.rate.images_per_second == pytest.approx(8 + 8 / 1.3, rel=0.01)
 
 
 def test_windows_that_do_not_count_are_told_with_what_they_change() -> None:
     slow, fast = [1.0, 1.4, 1.41, *[1.0, 1.01, 0.99]], [1.0, 0.7, 0.71, *[1.0, 1.01, 0.99]]
     (row,) = scaling([record([slow])])
-    assert row.remark == (
+    assert row.note_text == (
         "2 of 5 windows after warm-up do not count; their time per image differs by +40 % from the "
         "rest"
     )
     (row,) = scaling([record([fast])])  # three that follow are too few to make these the exception
     assert row.rate.windows == 5
     (row,) = scaling([record([[*fast, *[1.0, 1.01, 0.99]]])])
-    assert "differs by -30 % from the rest" in row.remark
+    assert "differs by -30 % from the rest" in row.note_text

@@ -12,8 +12,8 @@ from bench.errors import SpecError
 from bench.notes import NoteKind
 from results.record import Record
 from results.run import load
-from results.scaling import ScalingRow, against_chosen, scaling
-from results.speedup import choice
+from results.scaling import ScalingRow, scaling, with_chosen_baseline
+from results.speedup import parse_baseline
 from tests.support.programs.commands import fab
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
@@ -104,7 +104,7 @@ def test_a_failed_baseline_leaves_cells_empty_with_the_reason() -> None:
     note, worker = rows[-1].notes
     assert (worker.figures["column"], worker.kind) == ("worker", NoteKind.BASELINE_ABSENT)
     assert (note.figures["column"], note.kind) == ("host", NoteKind.BASELINE_FAILED)
-    assert "no efficiency vs 1 host: local x2 has no number (failed)" in rows[-1].remark
+    assert "no efficiency vs 1 host: local x2 has no number (failed)" in rows[-1].note_text
 
 
 def test_a_baseline_that_is_not_measured_yet_leaves_cells_empty_too(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_which_baseline_is_taken_does_not_depend_on_what_failed() -> None:
 
 
 def chosen(records: list[Record], text: str) -> list[ScalingRow]:
-    return against_chosen(scaling(records), choice(text))
+    return with_chosen_baseline(scaling(records), parse_baseline(text))
 
 
 def test_a_chosen_baseline_is_used_for_each_network() -> None:
@@ -180,7 +180,7 @@ def test_a_network_without_the_chosen_baseline_has_empty_cells_with_the_reason(k
     assert row.baseline is None
     (note,) = [note for note in row.notes if note.figures["column"] == "baseline"]
     assert note.kind == NoteKind(f"baseline-{kind}")
-    assert "no speed-up vs the chosen baseline: " in row.remark
+    assert "no speed-up vs the chosen baseline: " in row.note_text
     assert [one.baseline.efficiency.value for one in rows[-2:]] == pytest.approx([1, 1])
 
 
@@ -189,7 +189,7 @@ def test_a_network_without_the_chosen_baseline_has_empty_cells_with_the_reason(k
 )
 def test_a_baseline_that_names_no_point_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="--speedup-baseline: expected 'KVSTORE xN'"):
-        choice(text)
+        parse_baseline(text)
 
 
 @pytest.mark.program
@@ -217,7 +217,7 @@ def test_reports_are_built_against_a_baseline_of_ones_choice(tmp_path: Path) -> 
 @pytest.mark.parametrize("text", ["local x" + "9" * 5000, "local x\u0662", "local\nx2", "x2", ""])
 def test_a_baseline_that_is_no_store_and_count_is_one_line(text: str) -> None:
     with pytest.raises(SpecError) as caught:
-        choice(text)
+        parse_baseline(text)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
 
@@ -228,12 +228,12 @@ def test_a_network_measured_at_one_size_gets_a_reason_for_each_empty_cell() -> N
     rows = scaling([*sweep(), large, small])
     assert [row.notes for row in rows[:5]] == [()] * 5
     assert {note.figures["column"] for note in rows[5].notes} == {"device", "host", "worker"}
-    assert rows[5].remark == (
+    assert rows[5].note_text == (
         "no speed-up vs 1 device: no point on 1 device has the same settings; no efficiency vs "
         "1 host: no point on 1 full host has the same settings; no efficiency vs 1 worker: no "
         "point with 1 worker and this store has the same settings"
     )
-    assert rows[6].remark == (
+    assert rows[6].note_text == (
         "no speed-up vs 1 device: no point of another size has the same settings; no efficiency "
         "vs 1 worker: no point of another size has the same settings"
     )

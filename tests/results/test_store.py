@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from results.errors import StoreError
 from results.record import Identity, Rank, emit, parse
 from results.run import load
-from results.store import Store, read
+from results.store import Store, read_records
 from tests.support.runs.stores import RANK, record, stored
 
 ranks = st.builds(
@@ -36,17 +36,17 @@ def test_a_record_survives_its_line(found: tuple[Rank, ...], message: str, statu
 def test_records_come_back_in_the_order_they_were_made(tmp_path: Path) -> None:
     three = [record(repeat=n) for n in range(3)]
     stored(tmp_path, *three)
-    assert read(tmp_path) == three
+    assert read_records(tmp_path) == three
 
 
 @pytest.mark.parametrize("cut", [1, 20, 300])
 def test_a_torn_last_line_loses_that_record_only(tmp_path: Path, cut: int) -> None:
     log = stored(tmp_path, record(repeat=0), record(repeat=1))
     log.write_bytes(log.read_bytes()[:-cut])
-    assert [one.identity.repeat for one in read(tmp_path)] == [0] if cut > 1 else [0, 1]
+    assert [one.identity.repeat for one in read_records(tmp_path)] == [0] if cut > 1 else [0, 1]
     stored(tmp_path, record(repeat=2))
-    assert [one.identity.repeat for one in read(tmp_path)][-1] == 2
-    assert len(read(tmp_path)) == (2 if cut > 1 else 3)
+    assert [one.identity.repeat for one in read_records(tmp_path)][-1] == 2
+    assert len(read_records(tmp_path)) == (2 if cut > 1 else 3)
 
 
 def test_a_record_of_a_newer_schema_is_refused_and_kept(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_record_of_a_newer_schema_is_refused_and_kept(tmp_path: Path) -> None:
     newer = json.loads(emit(record())) | {"schema": 99}
     log.write_text(json.dumps(newer) + "\n")
     with pytest.raises(StoreError, match=r"records\.jsonl:1: .*newer version"):
-        read(tmp_path)
+        read_records(tmp_path)
     assert json.loads(log.read_text()) == newer
 
 
@@ -107,7 +107,7 @@ def test_a_good_record_without_good_windows_is_refused(
 ) -> None:
     stored(tmp_path, record(**fields))
     with pytest.raises(StoreError, match=rf"records\.jsonl:1: .*{said}"):
-        read(tmp_path)
+        read_records(tmp_path)
 
 
 def test_records_of_other_code_do_not_count(tmp_path: Path) -> None:
@@ -135,4 +135,4 @@ def test_a_damaged_list_of_what_was_asked_is_told_and_every_record_counts(
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such run folder"):
-        read(tmp_path / "none")
+        read_records(tmp_path / "none")

@@ -21,7 +21,7 @@ from bench.networks.stages import stages
 from bench.training.options import Options, parse
 from bench.trial import make
 from launch.remote.code_hash import code_hash
-from results.comparison.differences import unlike
+from results.comparison.differences import run_differences
 from results.record import Record
 from tests.support.runs.comparisons import quiet, run
 
@@ -443,7 +443,9 @@ def test_points_of_other_networks_are_measured_anew_and_compared_as_other_code(
     old, new = ([with_code(one, code) for one in quiet()] for code in hashes)
     assert old[0].identity != new[0].identity  # so that the old one is not a point done
     a, b = run("a", *old), run("b", *new)
-    (found,) = [one for one in unlike(a, b, [(a.rows[0], b.rows[0])]) if one.what == "code"]
+    (found,) = [
+        one for one in run_differences(a, b, [(a.rows[0], b.rows[0])]) if one.name == "code"
+    ]
     assert [found.a, found.b] == hashes
 
 

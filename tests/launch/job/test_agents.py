@@ -11,7 +11,7 @@ import launch.job.agents
 import launch.job.monitor
 from launch.hosts import rehearse, this_machine
 from launch.job.monitor import Deadlines
-from results.record import Record, Started
+from results.record import Record, RepeatStart
 from tests.support.programs.jobs import agents, disturbed, left_over, running, trial, until
 
 HERE = this_machine().name
@@ -55,7 +55,7 @@ def test_the_agent_of_a_host_that_a_point_does_not_use_fails_no_point(tmp_path: 
         for update in updates:
             if isinstance(update, Record):
                 statuses.append(update.status)
-            elif isinstance(update, Started) and update.number == 2:
+            elif isinstance(update, RepeatStart) and update.number == 2:
                 os.kill(max(agents()), signal.SIGKILL)
     assert statuses == ["ok", "failed", "ok", "failed"]
     assert left_over() == []

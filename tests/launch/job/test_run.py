@@ -11,7 +11,7 @@ from launch.hosts import pretend, this_machine
 from launch.job.monitor import ProcessState
 from launch.job.plan import plan
 from launch.job.validity import _data, _doubts, judge
-from results.record import Started
+from results.record import RepeatStart
 from tests.support.programs.jobs import left_over, measured, running, trial
 
 pytestmark = pytest.mark.program
@@ -86,7 +86,7 @@ def test_a_failed_point_does_not_stop_the_sweep(tmp_path: Path) -> None:
 def test_the_screen_is_told_where_the_sweep_stands(tmp_path: Path) -> None:
     with running(tmp_path, trial(), repeats=2) as running_sweep:
         updates = list(running_sweep)
-    starts = [one for one in updates if isinstance(one, Started)]
+    starts = [one for one in updates if isinstance(one, RepeatStart)]
     assert [(one.number, one.total) for one in starts] == [(1, 2), (2, 2)]
     windows = [one for one in updates if isinstance(one, Event) and one.kind == "window"]
     assert len(windows) == 2 * 2 * 4

@@ -16,7 +16,7 @@ import fabfile as _fabfile
 from launch.hosts import ROOT, this_machine
 from launch.job.monitor import Deadlines
 from launch.job.plan import plan
-from results.comparison.ab import sides
+from results.comparison.ab import build_lines
 from results.errors import StoreError
 from results.record import Identity, Rank, Record
 from tests.support.programs.commands import fab, refusal, sweep_file
@@ -128,7 +128,7 @@ def run_of(digest: str) -> Record:
 
 def test_a_side_that_changed_its_build_gives_no_number() -> None:
     def told(builds: str) -> list[str]:
-        return sides([run_of(one.strip(".")) for one in builds])
+        return build_lines([run_of(one.strip(".")) for one in builds])
 
     assert told("xyyx") == [
         "A ran MXNet 2.0 (/a.so, digest x) on Python 3.11",

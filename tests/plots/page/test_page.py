@@ -11,9 +11,9 @@ import pytest
 from bench.trial import make
 from plots.page.page import page
 from plots.report import build
-from results.rates import Parts
+from results.rates import RateSamples
 from results.record import Identity, Record
-from results.repeat import Measured
+from results.repeat import RepeatSummary
 from results.run import Run, load
 from results.scaling import rows_of
 from tests.support.pages.pages import HOSTILE, block, details, hostile, pace, run_of
@@ -46,7 +46,7 @@ def large(points: int, width: int, windows: int) -> Run:
         )
         paces = [pace(n, seconds[n % windows], 0.9 * seconds[n % windows]) for n in range(width)]
         found.append(
-            Measured(
+            RepeatSummary(
                 trial=trial,
                 identity=identity,
                 status="ok",
@@ -57,9 +57,9 @@ def large(points: int, width: int, windows: int) -> Run:
                 accuracy=None,
                 windows=each,
                 dropped=1,
-                parts=Parts(each=each[1:], windows=windows - 1),
+                samples=RateSamples(each=each[1:], windows=windows - 1),
                 commands=commands,
-                paces=tuple(paces),
+                rank_speeds=tuple(paces),
             )
         )
     # By seeds, which have no base in each other.

@@ -20,8 +20,8 @@ from results.integrity.digest import FORMAT, report_format
 from results.rates import Ratio
 from results.record import Record
 from results.run import Run, load
-from results.scaling import ScalingRow, against_chosen, scaling
-from results.speedup import choice
+from results.scaling import ScalingRow, scaling, with_chosen_baseline
+from results.speedup import parse_baseline
 from tests.support.goldens import assert_golden
 from tests.support.paths import ROOT
 from tests.support.runs.records import PUBLISHED, points, record
@@ -115,7 +115,7 @@ def test_efficiencies_have_their_intervals_in_the_csv() -> None:
     rows = small()
     for row, told in zip(rows, results_frame(rows).to_dict("records"), strict=True):
         for name in ("device", "host", "worker"):
-            against = row.all_against.get(name)
+            against = row.scalings.get(name)
             found = [told[f"efficiency_{name}{end}"] for end in ("", "_low", "_high")]
             if against is None:
                 assert all(map(pd.isna, found))
@@ -143,7 +143,7 @@ def test_the_csv_says_why_a_cell_is_empty() -> None:
     two = [record([[1, 2.0]], devices=n, devices_per_host=4) for n in (2, 4)]
     found = results_frame(scaling([failed, *two])).to_dict("records")
     assert [one["notes"] for one in found] == ["", "baseline-failed", "baseline-failed"]
-    chosen = against_chosen(scaling(two), choice("local x2"))
+    chosen = with_chosen_baseline(scaling(two), parse_baseline("local x2"))
     found = results_frame(chosen).to_dict("records")
     assert [(one["baseline"], one["speedup_baseline"]) for one in found] == [
         ("local x2", 1.0),

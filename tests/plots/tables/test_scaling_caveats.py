@@ -72,9 +72,9 @@ def test_more_than_a_third_of_the_windows_dropped_is_in_the_summary() -> None:
     (rank,) = one.ranks
     ranks = (dataclasses.replace(rank, seconds=late, ends=late, images=(8,) * len(late)),)
     (row,) = scaling([dataclasses.replace(one, ranks=ranks)])
-    assert {*row.marks} & {NoteKind.MANY_WINDOWS_DROPPED, NoteKind.NOT_STEADY}
+    assert {*row.headline_kinds} & {NoteKind.MANY_WINDOWS_DROPPED, NoteKind.NOT_STEADY}
     study = run([dataclasses.replace(one, ranks=ranks)])
-    assert f"To doubt: {row.marks[0].headline}: alexnet local x1" in summary(study)
+    assert f"To doubt: {row.headline_kinds[0].headline}: alexnet local x1" in summary(study)
 
 
 def test_a_message_of_an_older_record_is_in_the_summary() -> None:

@@ -12,7 +12,15 @@ import fabfile as _fabfile
 from bench.engines.fake_process import Noise, factors
 from bench.errors import SpecError
 from bench.trial import changed
-from results.comparison.ab import Effect, differences, effect, noise, runs, sentence, smallest
+from results.comparison.ab import (
+    Effect,
+    block_log_ratios,
+    detectable_difference,
+    effect,
+    effect_sentence,
+    noise,
+    run_order,
+)
 from tests.support.paths import ROOT
 from tests.support.programs.commands import fab, refusal, sweep_file
 from tests.support.programs.jobs import trial
@@ -47,7 +55,7 @@ def simulated(seed: int, faster: float, blocks: int = BLOCKS) -> list[float]:
 
 
 def test_one_in_twenty_of_two_thousand_comparisons_of_alikes_sees_a_difference() -> None:
-    seen = sum(effect(simulated(seed, 0.0)).seen for seed in range(2000))
+    seen = sum(effect(simulated(seed, 0.0)).significant for seed in range(2000))
     assert 0.035 < seen / 2000 < 0.065
 
 
@@ -58,8 +66,10 @@ def test_five_percent_are_found_in_nine_of_ten() -> None:
 
 
 def test_the_smallest_difference_is_found_in_nine_of_ten() -> None:
-    spread = math.sqrt(fmean(d * d for n in range(400) for d in differences(simulated(n, 0.0))))
-    least = smallest(spread, BLOCKS)
+    spread = math.sqrt(
+        fmean(d * d for n in range(400) for d in block_log_ratios(simulated(n, 0.0)))
+    )
+    least = detectable_difference(spread, BLOCKS)
     assert 0.015 < least < 0.03
     found = sum(effect(simulated(5000 + n, least)).low > 0 for n in range(1000)) / 1000
     assert found == pytest.approx(0.9, abs=0.04)
@@ -70,7 +80,7 @@ def test_swapped_settings_give_the_mirror_image() -> None:
     swapped = [rates[n + other] for n in range(0, len(rates), 4) for other in (1, 0, 3, 2)]
     one, other = effect(rates), effect(swapped)
     assert (other.log_ratio, other.low, other.high) == (-one.log_ratio, -one.high, -one.low)
-    assert (other.noise, other.seen) == (one.noise, True)
+    assert (other.noise, other.significant) == (one.noise, True)
 
 
 def test_a_drift_slows_both_alike() -> None:
@@ -85,7 +95,7 @@ def test_the_first_block_alone_says_how_runs_scatter() -> None:
 
 def of(log_ratio: float, half: float) -> str:
     low, high = log_ratio - half, log_ratio + half
-    return sentence(Effect(log_ratio=log_ratio, low=low, high=high, noise=0.01, blocks=8))
+    return effect_sentence(Effect(log_ratio=log_ratio, low=low, high=high, noise=0.01, blocks=8))
 
 
 def test_the_sentence_says_faster_slower_or_what_would_have_been_found() -> None:
@@ -99,8 +109,8 @@ def test_the_sentence_says_faster_slower_or_what_would_have_been_found() -> None
 
 def test_runs_stand_in_blocks_and_each_is_a_repeat_of_its_own() -> None:
     a, b = trial(), trial(lr=0.5)
-    assert runs(a, b, 1) == [(a, 0), (b, 0), (b, 1), (a, 1)]
-    assert [repeat for _, repeat in runs(a, a, 2)] == list(range(8))
+    assert run_order(a, b, 1) == [(a, 0), (b, 0), (b, 1), (a, 1)]
+    assert [repeat for _, repeat in run_order(a, a, 2)] == list(range(8))
 
 
 def test_settings_change_fields_and_what_follows_from_them() -> None:

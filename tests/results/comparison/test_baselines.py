@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from results.comparison.baselines import keep, names, opened, remove, told
+from results.comparison.baselines import describe, names, open_run, remove, save
 from results.errors import StoreError
 from results.run import load
 from tests.support.runs.comparisons import quiet
@@ -24,9 +24,9 @@ def runs(tmp_path: Path) -> Path:
 def test_a_baseline_outlives_its_run(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "baselines"
     before = load(runs / "one")
-    assert keep("main", before, folder) == folder / "main"
+    assert save("main", before, folder) == folder / "main"
     stored(runs / "one", *quiet(2.0))
-    kept = opened("main", runs, folder)
+    kept = open_run("main", runs, folder)
     assert kept.rows == before.rows
     assert kept.rows != load(runs / "one").rows
     assert (kept.name, kept.environment) == ("main", {"commit": "abc"})
@@ -35,15 +35,15 @@ def test_a_baseline_outlives_its_run(runs: Path, tmp_path: Path) -> None:
         "environment.json",
         "baseline.json",
     }
-    assert told("main", folder).startswith("main: run one, kept 20")
-    assert told("main", folder).endswith(", 1 of 1 points with a number")
+    assert describe("main", folder).startswith("main: run one, kept 20")
+    assert describe("main", folder).endswith(", 1 of 1 points with a number")
 
 
 def test_a_baseline_is_replaced_only_after_it_is_removed(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "baselines"
-    keep("main", load(runs / "one"), folder)
+    save("main", load(runs / "one"), folder)
     with pytest.raises(StoreError, match="is there already; 'fab report"):
-        keep("main", load(runs / "two"), folder)
+        save("main", load(runs / "two"), folder)
     remove("main", folder)
     assert names(folder) == []
     assert list(folder.iterdir()) == []
@@ -56,46 +56,46 @@ def test_a_baseline_is_replaced_only_after_it_is_removed(runs: Path, tmp_path: P
 )
 def test_a_name_that_leads_elsewhere_is_refused(name: str, runs: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="expected a name of letters"):
-        keep(name, load(runs / "one"), tmp_path / "baselines")
+        save(name, load(runs / "one"), tmp_path / "baselines")
     assert not (tmp_path / "baselines").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written") as caught:
-        keep("main", load(runs / "one"), tmp_path / "file")
+        save("main", load(runs / "one"), tmp_path / "file")
     assert "\n" not in str(caught.value)
 
 
 def test_a_name_of_a_run_and_a_baseline_has_to_say_which(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "baselines"
-    keep("one", load(runs / "two"), folder)
+    save("one", load(runs / "two"), folder)
     with pytest.raises(StoreError, match="is a run and a baseline: write run:one or baseline:one"):
-        opened("one", runs, folder)
-    assert opened("run:one", runs, folder).folder == runs / "one"
-    assert opened("baseline:one", runs, folder).folder == folder / "one"
-    assert opened("two", runs, folder).folder == runs / "two"
-    assert opened("tutorial", runs, folder).name == "tutorial"
-    assert opened("reference:tutorial", runs, folder).name == "tutorial"
+        open_run("one", runs, folder)
+    assert open_run("run:one", runs, folder).folder == runs / "one"
+    assert open_run("baseline:one", runs, folder).folder == folder / "one"
+    assert open_run("two", runs, folder).folder == runs / "two"
+    assert open_run("tutorial", runs, folder).name == "tutorial"
+    assert open_run("reference:tutorial", runs, folder).name == "tutorial"
 
 
 def test_an_unknown_name_is_told_with_those_there_are(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "baselines"
-    keep("main", load(runs / "two"), folder)
+    save("main", load(runs / "two"), folder)
     with pytest.raises(StoreError) as caught:
-        opened("tow", runs, folder)
+        open_run("tow", runs, folder)
     assert str(caught.value) == (
         "unknown run, baseline or reference 'tow'; did you mean 'two'? Known: one, two, main, "
         "tutorial, upstream-readme; or give a path"
     )
     for name in ("baseline:one", "run:main", "reference:one", "run:../runs/one", "baseline:"):
         with pytest.raises(StoreError, match="unknown"):
-            opened(name, runs, folder)
+            open_run(name, runs, folder)
 
 
 def test_a_damaged_baseline_is_listed_with_its_reason(runs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "baselines"
-    keep("main", load(runs / "one"), folder)
+    save("main", load(runs / "one"), folder)
     (folder / "main" / "records.jsonl").write_text('{"schema": 99}\n')
     assert names(folder) == ["main"]
-    assert told("main", folder).startswith("main: cannot be read: ")
+    assert describe("main", folder).startswith("main: cannot be read: ")

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from bench.notes import Note, NoteKind
 from plots.tables.comparison import COLUMNS, markdown, remarks, table, verdict_counts
-from results.comparison.compare import Change, Comparison, blind, compare, like, worse
+from results.comparison.compare import (
+    Change,
+    Comparison,
+    compare,
+    inconclusive_points,
+    regressions,
+    same_size,
+)
 from results.comparison.references import reference
 from results.errors import StoreError
 from results.record import Record
@@ -52,7 +59,7 @@ def test_a_run_against_itself_has_not_changed(found: list[list[list[float]]]) ->
     result = compare(of("a", found), of("b", found))
     assert set(verdicts(result)) == {"undecided"}
     assert all(one.ratio.value == 1 for one in result.changes)
-    assert result.unlike == ()
+    assert result.differences == ()
 
 
 @settings(deadline=None)
@@ -74,7 +81,7 @@ def test_swapped_runs_give_the_mirrored_comparison(
         else:
             assert back.ratio.low == pytest.approx(1 / here.ratio.high)
             assert back.ratio.high == pytest.approx(1 / here.ratio.low)
-        assert back.visible == (here.visible and pytest.approx(here.visible))
+        assert back.detectable == (here.detectable and pytest.approx(here.detectable))
 
 
 @settings(deadline=None)
@@ -96,8 +103,8 @@ def test_a_change_beyond_doubt_has_its_verdict() -> None:
 def test_an_undecided_point_says_which_change_could_have_been_seen() -> None:
     (change,) = compare(run("a", *quiet()), run("b", *quiet(1.001))).changes
     assert change.verdict == "undecided"
-    assert 0.003 < change.visible < 0.02
-    seen = 1 + 1.5 * change.visible
+    assert 0.003 < change.detectable < 0.02
+    seen = 1 + 1.5 * change.detectable
     assert verdicts(compare(run("a", *quiet()), run("b", *quiet(seen)))) == ["regressed"]
 
 
@@ -116,7 +123,7 @@ def test_one_process_does_not_tell_how_processes_differ() -> None:
 def test_a_single_figure_is_undecided_and_says_why() -> None:
     found = compare(run("a", record([[1.0, 1.0]])), run("b", *quiet(2.0)))
     (change,) = found.changes
-    assert (change.verdict, change.visible, change.ratio.low) == ("undecided", None, None)
+    assert (change.verdict, change.detectable, change.ratio.low) == ("undecided", None, None)
     assert change.why == "a single figure in A, whose spread is not known"
 
 
@@ -134,14 +141,14 @@ def test_the_gate_takes_what_is_decided_and_what_is_lost() -> None:
     b = run("b", *quiet(1.02), *quiet(1.05, devices=2))
     found = compare(a, b)
     assert verdicts(found) == ["regressed", "regressed", "lost"]
-    assert [one.trial.devices for one in worse(found, 0.03)] == [2, 3]
-    assert [one.trial.devices for one in worse(found, 0.01)] == [1, 2, 3]
+    assert [one.trial.devices for one in regressions(found, 0.03)] == [2, 3]
+    assert [one.trial.devices for one in regressions(found, 0.01)] == [1, 2, 3]
 
 
 def test_points_in_which_a_loss_would_not_be_seen_are_told() -> None:
     same = compare(run("a", *quiet()), run("b", *quiet()))
-    assert blind(same, 0.001) == list(same.changes)
-    assert blind(same, 0.5) == []
+    assert inconclusive_points(same, 0.001) == list(same.changes)
+    assert inconclusive_points(same, 0.5) == []
 
 
 def test_runs_without_a_point_in_common_are_refused() -> None:
@@ -149,15 +156,15 @@ def test_runs_without_a_point_in_common_are_refused() -> None:
     with pytest.raises(StoreError, match="no point of a is in b with the same settings"):
         compare(a, b)
     with pytest.raises(StoreError, match=r"with the same network, mode and number of devices$"):
-        compare(a, run("c", *quiet(devices=2)), like)
-    (change,) = compare(a, b, like).changes
+        compare(a, run("c", *quiet(devices=2)), same_size)
+    (change,) = compare(a, b, same_size).changes
     assert change.settings == ("lr (0.01 / 0.5)",)
 
 
 def test_unlike_runs_pair_the_most_alike_points() -> None:
     a = run("a", *quiet(devices=2), *quiet(devices=2, kvstore="dist_sync", devices_per_worker=2))
     b = run("b", *quiet(2.0, devices=2, kvstore="dist_sync", devices_per_worker=2, lr=0.5))
-    first, alone = compare(a, b, like).changes
+    first, alone = compare(a, b, same_size).changes
     assert (first.a.trial.kvstore, first.b.trial.kvstore) == ("dist_sync", "dist_sync")
     assert (alone.trial.kvstore, alone.verdict) == ("local", "lost")
 
@@ -171,7 +178,7 @@ def test_a_published_table_differs_from_another_in_one_point() -> None:
     found = compare(reference("tutorial"), reference("upstream-readme"))
     changed = [one for one in found.changes if abs(one.ratio.value - 1) > 1e-9]
     assert [one.trial.name for one in changed] == ["resnet-152 dist_device_sync x1"]
-    assert {one.what for one in found.forbidding} == {"measured by"}
+    assert {one.name for one in found.forbidding} == {"measured by"}
     assert set(verdicts(found)) == {"undecided"}
 
 

@@ -10,7 +10,15 @@ import pytest
 
 from bench.statistics.confidence import Error, Numbers
 from benchmarks.comparisons import NOISES, POINTS, Noise, comparisons, found_of, run
-from results.comparison.compare import beyond, chance, compare, judged, of_change, pooled, visible
+from results.comparison.compare import (
+    compare,
+    detectable_difference,
+    holm,
+    p_value,
+    pooled_error,
+    ratio_error,
+    significances,
+)
 from results.rates import ASSUMED_SCATTER, Rate
 from results.run import Run
 from results.scaling import ScalingRow
@@ -41,11 +49,11 @@ def power(repeats: int, factors: Numbers, count: int) -> float:
 
 def test_many_points_are_judged_together() -> None:
     chances = [0.04] + [0.5] * 26
-    assert not any(beyond(chances))
-    assert beyond([0.04]) == [True]
-    assert beyond([0.03, 0.0001, 0.02]) == [True, True, True]
-    assert beyond([0.03, 0.0001, 0.03]) == [False, True, False]
-    assert beyond([]) == []
+    assert not any(holm(chances))
+    assert holm([0.04]) == [True]
+    assert holm([0.03, 0.0001, 0.02]) == [True, True, True]
+    assert holm([0.03, 0.0001, 0.03]) == [False, True, False]
+    assert holm([]) == []
 
 
 @of_each_noise
@@ -103,7 +111,9 @@ def test_a_comparison_of_runs_judges_as_the_simulation_does() -> None:
     found = compare(_run("a", a), _run("b", b)).changes
     assert [one.verdict for one in found] == ["regressed", *["undecided"] * 8]
     pairs = list(zip(a, b, strict=True))
-    assert [one.visible for one in found] == [one.visible for one in judged(pairs) if one]
+    assert [one.detectable for one in found] == [
+        one.detectable for one in significances(pairs) if one
+    ]
 
 
 def _run(name: str, rates: list[Rate]) -> Run:
@@ -128,31 +138,31 @@ def rate(size: float, repeats: int, images_per_second: float = 1.0) -> Rate:
 
 def test_repeats_that_are_alike_by_chance_are_judged_by_the_scatter_of_all() -> None:
     quiet, usual = rate(0.0001, 2), rate(0.02, 2)
-    alone = judged([(quiet, rate(0.0001, 2, 0.97))])
-    among = judged([(quiet, rate(0.0001, 2, 0.97)), *[(usual, usual)] * 9])
+    alone = significances([(quiet, rate(0.0001, 2, 0.97))])
+    among = significances([(quiet, rate(0.0001, 2, 0.97)), *[(usual, usual)] * 9])
     assert (alone[0].real, among[0].real) == (True, False)
 
 
 def test_a_point_that_scatters_more_has_its_own_degrees_of_freedom() -> None:
-    scatter = pooled([(rate(0.01, 3), rate(0.01, 3))] * 20)
+    scatter = pooled_error([(rate(0.01, 3), rate(0.01, 3))] * 20)
     assert (scatter.size, scatter.freedom) == (pytest.approx(0.01), 80)
-    alike = of_change(rate(0.01, 3), rate(0.01, 3), scatter)
-    noisy = of_change(rate(0.1, 3), rate(0.1, 3), scatter)
+    alike = ratio_error(rate(0.01, 3), rate(0.01, 3), scatter)
+    noisy = ratio_error(rate(0.1, 3), rate(0.1, 3), scatter)
     assert (alike.size, alike.freedom) == (pytest.approx(0.01 * math.sqrt(2 / 3)), 80)
     assert noisy.size == pytest.approx(0.1 * math.sqrt(2 / 3))
     assert noisy.freedom < 6
 
 
 def test_points_without_repeats_have_no_scatter_in_common() -> None:
-    assert pooled([(rate(0.01, 1), rate(0.01, 1))]) is None
-    single = of_change(rate(ASSUMED_SCATTER, 1), rate(ASSUMED_SCATTER, 1), None)
+    assert pooled_error([(rate(0.01, 1), rate(0.01, 1))]) is None
+    single = ratio_error(rate(ASSUMED_SCATTER, 1), rate(ASSUMED_SCATTER, 1), None)
     assert single.size == pytest.approx(ASSUMED_SCATTER * math.sqrt(2))
 
 
 def test_a_single_figure_is_not_judged_and_leaves_the_others_as_they_are() -> None:
     known = (rate(0.01, 3), rate(0.01, 3, 0.9))
     figure = Rate(images_per_second=1.0, error=None, repeats=1, windows=1)
-    assert judged([(figure, figure), known]) == [None, *judged([known])]
+    assert significances([(figure, figure), known]) == [None, *significances([known])]
 
 
 @pytest.mark.parametrize(("repeats", "least"), [(1, 0.8), (2, 0.7), (3, 0.7), (5, 0.75)])
@@ -160,7 +170,10 @@ def test_a_visible_change_is_mostly_found(repeats: int, least: float) -> None:
     draw = np.random.default_rng(2)
     same = [(run(draw, NORMAL, repeats, SAME), run(draw, NORMAL, repeats, SAME)) for _ in range(9)]
     seen = median(
-        one.visible for a, b in same for one in judged(list(zip(a, b, strict=True))) if one
+        one.detectable
+        for a, b in same
+        for one in significances(list(zip(a, b, strict=True)))
+        if one
     )
     slow = np.ones(POINTS)
     slow[0] = 1 + seen
@@ -172,6 +185,6 @@ def test_a_visible_change_is_mostly_found(repeats: int, least: float) -> None:
 def test_a_visible_change_is_two_quantiles_of_a_known_error() -> None:
     error = Error(size=0.01, freedom=1e6)
     # Two normal quantiles: 1.960 for the limit, 1.282 for nine of ten.
-    assert visible(error, 1) == pytest.approx(0.0329, abs=1e-4)
-    assert visible(error, 27) > visible(error, 1)
-    assert chance(0.0196, error) == pytest.approx(0.05, abs=1e-4)
+    assert detectable_difference(error, 1) == pytest.approx(0.0329, abs=1e-4)
+    assert detectable_difference(error, 27) > detectable_difference(error, 1)
+    assert p_value(0.0196, error) == pytest.approx(0.05, abs=1e-4)

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from results.comparison.differences import Unlike, unlike
+from results.comparison.differences import Difference, run_differences
 from results.record import Record
 from tests.support.runs.comparisons import quiet, run
 
@@ -12,12 +12,14 @@ MACHINE = {"processor": "P1", "cores": 4, "memory_gib": 8, "mxnet": "1.9.1", "py
 
 def between(
     one: list[Record], other: list[Record], **environments: dict[str, Any]
-) -> dict[str, Unlike]:
+) -> dict[str, Difference]:
     a, b = (
         run(name, *records, **environments.get(name, {}))
         for name, records in (("a", one), ("b", other))
     )
-    return {found.what: found for found in unlike(a, b, list(zip(a.rows, b.rows, strict=True)))}
+    return {
+        found.name: found for found in run_differences(a, b, list(zip(a.rows, b.rows, strict=True)))
+    }
 
 
 def told(**facts: Any) -> list[Record]:

@@ -10,7 +10,7 @@ from invoke.context import Context
 from bench.errors import SpecError
 from bench.sweep import load_sweep
 from plots.tables.scaling import terminal
-from results.comparison.references import differing, known, published, reference
+from results.comparison.references import differing_cells, read_table, reference, table_names
 from results.scaling import ScalingRow
 from tasks.report import report_show as _report_show
 from tests.support.paths import ROOT
@@ -78,27 +78,27 @@ def test_a_published_table_scales_as_a_run() -> None:
 
 
 def test_every_cell_comes_back_as_a_rate_without_an_interval() -> None:
-    for name in known():
-        table, run = published(name), reference(name)
+    for name in table_names():
+        table, run = read_table(name), reference(name)
         assert run.name == name
         assert len(run.rows) == 27
         for row in run.rows:
             printed = table.images_per_second[row.trial.label][row.trial.devices]
             assert row.rate.images_per_second == pytest.approx(printed, rel=1e-14)
             assert (row.rate.low, row.rate.repeats, row.rate.windows) == (None, 1, 1)
-            assert row.remark.startswith("not measured by mxscale: published: ")
+            assert row.note_text.startswith("not measured by mxscale: published: ")
         assert "one window" in str(list(terminal(run.rows, name).columns[5].cells))
 
 
 def test_the_tables_differ_in_one_cell() -> None:
-    one, other = published("tutorial"), published("upstream-readme")
-    assert differing(one, other) == [("resnet-152", 1)]
-    assert differing(one, one) == []
+    one, other = read_table("tutorial"), read_table("upstream-readme")
+    assert differing_cells(one, other) == [("resnet-152", 1)]
+    assert differing_cells(one, one) == []
 
 
 def test_the_rehearsed_study_is_the_tutorial() -> None:
     data = tomllib.loads((ROOT / "bench" / "sweeps" / "seed.toml").read_text())
-    table = published("tutorial")
+    table = read_table("tutorial")
     rates = {
         network: {int(devices): rate for devices, rate in series.items()}
         for network, series in data["rehearsal"].items()
@@ -114,7 +114,7 @@ def test_an_unknown_table_is_one_line_with_the_known_ones() -> None:
     assert "did you mean 'tutorial'?" in said
     assert said.endswith("Known: tutorial, upstream-readme")
     with pytest.raises(SpecError):
-        published("../reference/tutorial")
+        read_table("../reference/tutorial")
     code, said = refusal(report_show, reference="tutorial", run="x")
     assert (code, said) == (
         2,

@@ -14,8 +14,8 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 from results.errors import StoreError
-from results.exports.point import exported, file_name, legible, standing
-from results.exports.windows import of_repeat, series
+from results.exports.point import export_points, file_name, legible, standing
+from results.exports.windows import repeat_series, series
 from results.record import Record
 from results.run import load
 from results.scaling import scaling
@@ -50,13 +50,13 @@ def test_what_was_not_simply_measured_says_why() -> None:
 
 def test_points_that_share_a_name_are_told_apart(tmp_path: Path) -> None:
     records = [repeat([[1, 1.0, 1.0]], batch_per_device=size) for size in (8, 16)]
-    names = [point.name for point in exported(run_of(tmp_path, records))]
+    names = [point.name for point in export_points(run_of(tmp_path, records))]
     assert len(set(names)) == 2
     assert [name.rpartition(" ")[2] for name in names] == [one.trial.key for one in records]
 
 
 def test_figures_are_those_of_the_row_and_only_what_there_is(tmp_path: Path) -> None:
-    one, two, failed = exported(run_of(tmp_path, good() + bad()))
+    one, two, failed = export_points(run_of(tmp_path, good() + bad()))
     assert one.figures["images_per_second"] == 8.0
     assert two.figures["speedup_device"] == pytest.approx(16 / 1.3 / 8)
     assert two.figures["efficiency_device"] == pytest.approx(8 / 1.3 / 8)
@@ -65,16 +65,16 @@ def test_figures_are_those_of_the_row_and_only_what_there_is(tmp_path: Path) -> 
 
 def test_bytes_are_not_called_images(tmp_path: Path) -> None:
     moved = repeat([[1, 1.0, 1.0]] * 2, mode="bandwidth", devices=2, kvstore="dist_sync")
-    (point,) = exported(run_of(tmp_path, [moved]))
+    (point,) = export_points(run_of(tmp_path, [moved]))
     assert "bytes_per_second" in point.figures
     assert "images_per_second" not in point.figures
 
 
 def test_a_repeat_without_its_series_is_one_line(tmp_path: Path) -> None:
-    (point,) = exported(run_of(tmp_path, [repeat([[1, 1.0, 2.0]])]))
+    (point,) = export_points(run_of(tmp_path, [repeat([[1, 1.0, 2.0]])]))
     (one,) = point.row.repeats
     with pytest.raises(StoreError, match="its record is damaged; measure this point again"):
-        of_repeat({}, one)
+        repeat_series({}, one)
 
 
 def test_times_that_are_no_number_are_counted_from_the_start(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_baseline_of_ones_choice_is_in_what_is_exported(
     found: list[dict[str, float]] = []
 
     def write(run: Any, folder: Path) -> list[Path]:
-        found.extend(point.figures for point in exported(run))
+        found.extend(point.figures for point in export_points(run))
         return [folder]
 
     monkeypatch.setattr(results, "_exporter", lambda _: write)

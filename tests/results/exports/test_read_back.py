@@ -133,9 +133,9 @@ def test_a_badge_is_a_line_and_a_picture_that_asks_no_host(tmp_path: Path) -> No
 
 def test_the_badge_is_of_the_most_devices_and_then_of_the_slowest() -> None:
     badge = needed("badge")
-    from results.exports.point import trained  # noqa: PLC0415
+    from results.exports.point import training_points  # noqa: PLC0415
 
-    point = badge.headline(trained(load(ROOT / "docs" / "runs" / "demo")))
+    point = badge.headline(training_points(load(ROOT / "docs" / "runs" / "demo")))
     assert badge.label(point) == "resnet-152 x2"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.errors import SpecError
 from bench.notes import NoteKind
 from results.imports.point import LogDescription, network
-from results.imports.record import imported
+from results.imports.record import import_logs
 from results.rates import rate_of
 from results.record import Record, emit, parse
 from tests.support.paths import LOGS
@@ -22,7 +22,7 @@ RESNET: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_devic
 
 def of(name: str, *more: str, **asked: Any) -> Record:
     """The record of a log in tests/logs."""
-    return imported([LOGS / name, *(LOGS / one for one in more)], LogDescription(**asked)).record
+    return import_logs([LOGS / name, *(LOGS / one for one in more)], LogDescription(**asked)).record
 
 
 def made(folder: Path, *texts: str, format_: str = "auto", **asked: Any) -> Record:
@@ -31,7 +31,7 @@ def made(folder: Path, *texts: str, format_: str = "auto", **asked: Any) -> Reco
     paths = [folder / f"worker-{number}.log" for number in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text + "\n")
-    return imported(paths, LogDescription(**asked), format_).record
+    return import_logs(paths, LogDescription(**asked), format_).record
 
 
 def test_the_horovod_study_is_read_by_the_time_of_the_whole_jobs() -> None:

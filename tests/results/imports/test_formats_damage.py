@@ -16,8 +16,8 @@ from results.imports.formats import FORMATS
 from results.imports.lines import line
 from results.imports.log import SPEEDS_OF
 from results.imports.point import LogDescription
-from results.imports.record import imported
-from results.imports.windows import discarded
+from results.imports.record import import_logs
+from results.imports.windows import discarded_notes
 from results.rates import rate_of
 from tests.support.paths import LOGS
 from tests.support.runs.imported_logs import read
@@ -151,11 +151,11 @@ def test_any_mixture_of_lines_is_a_record_with_a_rate_or_one_line(
         path = Path(folder) / "mixed.log"
         path.write_text("\n".join(lines))
         try:
-            record = imported([path], LogDescription(**asked), format_).record
+            record = import_logs([path], LogDescription(**asked), format_).record
         except SpecError as error:
             text = str(error)
         else:
             text = "; ".join(texts(record.notes))
             assert 0 < rate_of(record) < math.inf
-            assert discarded(record) is not None
+            assert discarded_notes(record) is not None
     assert "\n" not in text

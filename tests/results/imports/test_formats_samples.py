@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.notes import NoteKind
-from results.imports.windows import discarded
+from results.imports.windows import discarded_notes
 from results.rates import rate, rate_of
 from tests.support.runs.imported_logs import (
     FAST,
@@ -401,7 +401,7 @@ def test_rounding_is_in_the_interval(tmp_path: Path) -> None:
 def test_a_slow_first_block_that_does_not_count_is_named(tmp_path: Path) -> None:
     text = speedometer([900.0, 310.0, 312.0, 998.0, *[1000.0 + n % 3 for n in range(16)]])
     record = made(tmp_path, upstream(), text)
-    (found,) = discarded(record)
+    (found,) = discarded_notes(record)
     assert found.kind is NoteKind.WINDOWS_DROPPED
     assert found.figures["dropped"] >= 2
     assert found.figures["change"] > 1

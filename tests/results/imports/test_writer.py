@@ -19,7 +19,7 @@ from plots.tables.scaling import markdown
 from results.comparison.compare import compare
 from results.exports.point import standing
 from results.run import load, with_baseline
-from results.store import Store, read, read_json
+from results.store import Store, read_json, read_records
 from tests.support.paths import LOGS, ROOT
 from tests.support.runs.imported_logs import SPEED
 
@@ -63,7 +63,7 @@ def test_points_of_several_logs_stand_in_one_table_as_not_ours(
         (64, 8, "ok"),
     ]
     assert all(row.device is None for row in rows)
-    assert "not measured by mxscale: imported from horovod-64.log" in rows[1].remark
+    assert "not measured by mxscale: imported from horovod-64.log" in rows[1].note_text
     told = " ".join(capsys.readouterr().out.split())
     assert "7039 steps in the 2685 s of the whole job are 42949 images/s" in told
 
@@ -75,11 +75,11 @@ def test_the_horovod_logs_reach_98_5_percent_against_32_gpus(tmp_path: Path) -> 
     found = two.baseline.efficiency
     assert found.value == pytest.approx(0.985, abs=0.0005)
     assert (found.low, found.high) == pytest.approx((0.942, 1.029), abs=0.002)
-    assert "the log prints the speeds of 4 % of its steps, 43129 images/s" in two.remark
+    assert "the log prints the speeds of 4 % of its steps, 43129 images/s" in two.note_text
     (note,) = [note for note in two.notes if note.kind is NoteKind.LOG_TOTAL_SPEEDUP]
     assert note.figures["epochs"] == 90
     assert note.figures["efficiency"] == pytest.approx(0.985, abs=0.0005)
-    assert "90 epochs: 1.97 times horovod x32, 98.5 % of ideal" in two.remark
+    assert "90 epochs: 1.97 times horovod x32, 98.5 % of ideal" in two.note_text
     assert one.baseline.efficiency.value == 1.0
 
 
@@ -115,7 +115,7 @@ def test_what_neither_log_nor_person_says_is_named_as_assumed(
     assert f"{taken}real images, gpu" in markdown(load(tmp_path / "r").rows)
     said = {"data": "synthetic", "device": "cpu", "dtype": "float32"}
     bring(log(tmp_path), tmp_path / "s", **ASKED, **said)
-    assert taken not in load(tmp_path / "s").rows[0].remark
+    assert taken not in load(tmp_path / "s").rows[0].note_text
 
 
 def test_points_of_imports_are_each_others_bases(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_another_log_of_a_point_is_a_repeat_and_the_same_one_is_refused(tmp_path
 def test_the_logs_are_kept_as_they_were_with_where_they_came_from(tmp_path: Path) -> None:
     path = log(tmp_path)
     bring(path, tmp_path / "r", description="a study of ours", **ASKED)
-    (record,) = read(tmp_path / "r")
+    (record,) = read_records(tmp_path / "r")
     kept = tmp_path / "r" / "logs" / record.trial.key / "0" / "a.log"
     assert kept.read_bytes() == path.read_bytes()
     environment: dict[str, str] = read_json(tmp_path / "r", "environment.json", {})
@@ -169,7 +169,7 @@ def test_a_folder_of_workers_is_named_by_a_pattern(tmp_path: Path) -> None:
         folder.mkdir()
         log(folder, name="worker.log")
     bring(f"{tmp_path}/node?/worker.log", tmp_path / "r", hosts="3", **ASKED | {"devices": "3"})
-    (record,) = read(tmp_path / "r")
+    (record,) = read_records(tmp_path / "r")
     kept = tmp_path / "r" / "logs" / record.trial.key / "0"
     assert sorted(one.name for one in kept.iterdir()) == [f"{n}-worker.log" for n in range(3)]
     assert len(record.ranks) == 3
@@ -313,7 +313,7 @@ def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(
 def test_a_comparison_says_what_a_speedometers_speeds_contain(tmp_path: Path) -> None:
     bring(log(tmp_path), tmp_path / "a", **ASKED)
     bring(log(tmp_path, name="b.log"), tmp_path / "c", **ASKED)
-    (record,) = read(tmp_path / "a")
+    (record,) = read_records(tmp_path / "a")
     store = Store(tmp_path / "b")
     store.append(replace(record, notes=(), source=""))
     store.close()

@@ -59,7 +59,7 @@ def test_what_is_packed_comes_back_as_it_was(run: Path, tmp_path: Path) -> None:
     assert moved == tmp_path / "elsewhere" / "mine"
     assert everything(moved) == everything(run)
     assert len(everything(run)) == count
-    assert digest.digests(moved).digest == digest.digests(run).digest
+    assert digest.run_digests(moved).digest == digest.run_digests(run).digest
     at = "logs/abc/0/worker-0.log"
     assert abs((moved / at).stat().st_mtime - (run / at).stat().st_mtime) < 3
 

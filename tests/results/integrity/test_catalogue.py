@@ -13,12 +13,12 @@ from invoke.exceptions import Exit
 import fabfile as _fabfile
 import results.integrity.catalog
 from launch.hosts import ROOT
-from results.comparison.differences import facts
+from results.comparison.differences import host_facts
 from results.errors import StoreError
-from results.integrity.catalog import Entry, catalogue
-from results.reader import fronts, points
+from results.integrity.catalog import RunEntry, list_runs
+from results.reader import point_statuses, record_headers
 from results.run_folder import remove
-from results.store import Store, read
+from results.store import Store, read_records
 from tests.support.programs.commands import refusal
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
@@ -31,8 +31,8 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def listed(folder: Path) -> dict[str, Entry]:
-    return {one.name: one for one in catalogue(folder, folder / "index.json")}
+def listed(folder: Path) -> dict[str, RunEntry]:
+    return {one.name: one for one in list_runs(folder, folder / "index.json")}
 
 
 def run(folder: Path, **environment: str) -> Path:
@@ -69,7 +69,7 @@ def test_the_front_of_a_record_is_what_the_whole_of_it_says(tmp_path: Path) -> N
         record([[1, 2.0]]), message='said "a", "ranks": [1], and more', source='log "x"'
     )
     stored(tmp_path, record([[1, 2.0, 3.0]] * 3, devices=3, kvstore="dist_sync"), odd)
-    for front, whole in zip(fronts(tmp_path), read(tmp_path), strict=True):
+    for front, whole in zip(record_headers(tmp_path), read_records(tmp_path), strict=True):
         assert front.identity == whole.identity
         assert (front.status, front.message) == (whole.status, whole.message)
         assert (front.network, front.source) == (whole.trial.label, whole.source)
@@ -80,7 +80,7 @@ def test_points_have_their_repeats_and_the_status_of_the_one_that_is_not_good(
 ) -> None:
     bad = record([[1, 2.0]], repeat=1, status="lost")
     stored(tmp_path, record([[1, 2.0]], repeat=0), bad, record([[1, 3.0]], repeat=2))
-    (point,) = points(tmp_path, fronts(tmp_path))
+    (point,) = point_statuses(tmp_path, record_headers(tmp_path))
     assert (point.status, point.message, point.good, point.repeats) == ("lost", "broken", 2, 3)
 
 
@@ -124,9 +124,9 @@ def test_what_has_not_changed_is_not_read_again(
 
     def seen(folder: Path) -> Any:
         read_again.append(folder.name)
-        return fronts(folder)
+        return record_headers(folder)
 
-    monkeypatch.setattr(results.integrity.catalog, "fronts", seen)
+    monkeypatch.setattr(results.integrity.catalog, "record_headers", seen)
     assert listed(tmp_path)["a"] == first["a"]
     assert read_again == ["b"]
 
@@ -230,5 +230,7 @@ def test_what_a_run_is_and_holds_is_shown(
 
 
 def test_hosts_that_lack_a_fact_differ_in_it() -> None:
-    (fact,) = facts({"a": {"opencv": {"version": "5"}}, "b": {"opencv": {"version": "5"}}, "c": {}})
+    (fact,) = host_facts(
+        {"a": {"opencv": {"version": "5"}}, "b": {"opencv": {"version": "5"}}, "c": {}}
+    )
     assert (fact.name, fact.most, fact.others) == ("opencv version", "5", {"c": ""})

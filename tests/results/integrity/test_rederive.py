@@ -15,7 +15,7 @@ from launch.hosts import ROOT
 from plots.report import build
 from results.integrity import digest
 from results.run import load
-from results.store import Store, read
+from results.store import Store, read_records
 from tasks.report import costs_of
 from tasks.verify import verified
 from tests.support.programs.commands import refusal
@@ -61,25 +61,27 @@ def events_of(folder: Path, name: str) -> Path:
 
 def test_an_untouched_run_holds_wherever_it_lies(run: Path, tmp_path: Path) -> None:
     moved = copy(run, tmp_path)
-    result = verified(moved, digest.digests(run).digest)
+    result = verified(moved, digest.run_digests(run).digest)
     assert result.wrong == []
     assert (result.ranks, result.rows) == (10, 3)
-    assert result.windows == sum(len(rank.seconds) for one in read(run) for rank in one.ranks)
+    assert result.windows == sum(
+        len(rank.seconds) for one in read_records(run) for rank in one.ranks
+    )
 
 
 def test_the_same_records_have_the_same_digest_when_the_report_is_built_again(
     run: Path, tmp_path: Path
 ) -> None:
     again = copy(run, tmp_path)
-    before = digest.kept(again)
+    before = digest.load(again)
     assert before is not None
-    assert built(again) == before.digest == digest.digests(run).digest
+    assert built(again) == before.digest == digest.run_digests(run).digest
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_flipped_digit_is_found_and_its_line_named(run: Path, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    changed, expected = copy(run, tmp_path), digest.digests(run).digest
+    changed, expected = copy(run, tmp_path), digest.run_digests(run).digest
     files = [
         *changed.glob("*.json*"),
         *changed.glob("*.toml"),
@@ -128,7 +130,7 @@ def test_a_digit_changed_everywhere_but_in_the_events_is_still_found(
     first["ranks"][0]["seconds"][1] /= 2
     (changed / "records.jsonl").write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n")
     after = built(changed)
-    wrong = verified(changed, digest.digests(run).digest).wrong
+    wrong = verified(changed, digest.run_digests(run).digest).wrong
     told = "\n".join(wrong)
     assert f"the digest of its files is {after}, expected" in wrong[0]
     assert "was built again since, or that file was changed with the others" in wrong[1]
@@ -149,7 +151,7 @@ def test_a_cell_that_does_not_follow_is_told_with_what_it_should_be(
     path = changed / "report" / "results.csv"
     replaced(path, str(rate.images_per_second), "77.5")
     digest.write(changed, "code")
-    (wrong,) = verified(changed, digest.digests(run).digest).wrong
+    (wrong,) = verified(changed, digest.run_digests(run).digest).wrong
     assert wrong == (
         f"results.csv row 1 (tiny local x1), images_per_second: says 77.5, the events give "
         f"{rate.images_per_second}"

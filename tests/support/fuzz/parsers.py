@@ -34,15 +34,15 @@ from results import run_folder
 from results.cost import prices
 from results.errors import StoreError
 from results.imports.point import LogDescription
-from results.imports.record import imported
-from results.imports.writer import keep
+from results.imports.record import import_logs
+from results.imports.writer import add_to_run
 from results.integrity import digest
 from results.integrity.archive import unpack
-from results.integrity.catalog import INDEX, catalogue, entry
-from results.reader import fronts, reading
-from results.run import identities, load
-from results.run_folder import environment_of
-from results.store import read
+from results.integrity.catalog import INDEX, list_runs, run_entry
+from results.reader import read_summaries, record_headers
+from results.run import known_identities, load
+from results.run_folder import read_environment
+from results.store import read_records
 from results.worker_log import heard, rank_of
 from tests.support.data.trees import encoded, jpeg, pixels
 from tests.support.paths import LOGS
@@ -190,9 +190,9 @@ def _data() -> list[Parser]:
 
 def _import(path: Path) -> None:
     asked = LogDescription(network="resnet-50", devices=4, batch_per_device=32)
-    found = imported([path], asked)
+    found = import_logs([path], asked)
     with tempfile.TemporaryDirectory(dir=path.parent) as own:
-        keep(Path(own) / "run", found)
+        add_to_run(Path(own) / "run", found)
         load(Path(own) / "run")
 
 
@@ -292,26 +292,26 @@ def _run() -> _Sample:
 def _read_run(folder: Path) -> None:
     for each in (
         lambda: load(folder),
-        lambda: read(folder),
-        lambda: identities(folder),
-        lambda: environment_of(folder),
-        lambda: digest.kept(folder),
-        lambda: digest.digests(folder),
-        lambda: list(fronts(folder)),
-        lambda: list(reading(folder)),
-        lambda: catalogue(folder.parent, folder.parent / INDEX),
-        lambda: entry(folder),
+        lambda: read_records(folder),
+        lambda: known_identities(folder),
+        lambda: read_environment(folder),
+        lambda: digest.load(folder),
+        lambda: digest.run_digests(folder),
+        lambda: list(record_headers(folder)),
+        lambda: list(read_summaries(folder)),
+        lambda: list_runs(folder.parent, folder.parent / INDEX),
+        lambda: run_entry(folder),
     ):
         try:
             each()
         except StoreError as error:
             _check(error)
-    from results.integrity.rederive import derived  # noqa: PLC0415 - loads what draws
+    from results.integrity.rederive import rederive_run  # noqa: PLC0415 - loads what draws
 
-    derived(folder)
+    rederive_run(folder)
     for logs in folder.glob("logs/*/*"):
-        run_folder.hosts_of(logs)
-        run_folder.recorded(logs)
+        run_folder.process_hosts(logs)
+        run_folder.recorded_start(logs)
 
 
 def _of_run(sample: _Sample, name: str) -> Read:
@@ -361,7 +361,7 @@ def _index(data: bytes, folder: Path) -> None:
         (runs / "mine").mkdir()
         (runs / "mine" / "asked.json").write_text("[]")
         (runs / INDEX).write_bytes(data.replace(b"@RUNS@", str(runs).encode()))
-        assert [one.name for one in catalogue(runs, runs / INDEX)] == ["mine"]
+        assert [one.name for one in list_runs(runs, runs / INDEX)] == ["mine"]
 
 
 def _runs() -> list[Parser]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from results.record import Record
-from results.repeat import Pace
+from results.repeat import RankSpeed
 from results.run import Run
 from results.scaling import scaling
 
@@ -39,7 +39,7 @@ def details(text: str) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(block(text, "details"))))
 
 
-def pace(rank: int, seconds: float, own: float | None = None) -> Pace:
-    return Pace(
+def pace(rank: int, seconds: float, own: float | None = None) -> RankSpeed:
+    return RankSpeed(
         rank=rank, host=f"h{rank}", process="w", seconds=seconds, own_seconds=own, cpu_share=None
     )

@@ -12,7 +12,7 @@ from results.imports.formats import FORMATS
 from results.imports.lines import line
 from results.imports.log import Log
 from results.imports.point import LogDescription
-from results.imports.record import imported
+from results.imports.record import import_logs
 from results.record import Record
 from tests.support.runs.log_samples import tf_cnn
 
@@ -32,7 +32,7 @@ def made(folder: Path, *texts: str, **asked: Any) -> Record:
     """The record of one log of these parts."""
     path = folder / "sample.log"
     path.write_text("\n".join(texts) + "\n")
-    return imported([path], LogDescription(**asked)).record
+    return import_logs([path], LogDescription(**asked)).record
 
 
 def refused(folder: Path, *texts: str, **asked: Any) -> str:

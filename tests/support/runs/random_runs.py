@@ -11,7 +11,7 @@ from bench.kvstores import DISTRIBUTED, KVSTORES
 from bench.notes import Note, NoteKind
 from bench.trial import Trial, make
 from results.record import STATUSES, Record
-from results.repeat import measured
+from results.repeat import summarize
 from results.run import Run, with_baseline
 from results.scaling import scaling
 from results.store import UNREADABLE
@@ -54,7 +54,7 @@ def run_at_random(random: Random) -> Run:
 def _is_readable(one: Record) -> bool:
     """Whether a log with this record gives a row; asynchronous ranks may never have met."""
     try:
-        measured(one)
+        summarize(one)
     except UNREADABLE:
         return False
     return True

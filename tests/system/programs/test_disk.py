@@ -14,7 +14,7 @@ from invoke.context import Context
 import fabfile as _fabfile
 from launch.remote.errors import LaunchError
 from results.run import load
-from results.store import Store, read
+from results.store import Store, read_records
 from tests.support.data.trees import jpeg, tree
 from tests.support.hosts.pushes import on_a_disk_of_its_own
 from tests.support.paths import ROOT
@@ -94,7 +94,7 @@ def test_a_torn_last_line_runs_that_point_again_alone(tmp_path: Path) -> None:
     log = run / "records.jsonl"
     log.write_bytes(log.read_bytes()[:-40])
     fabfile.bench_sweep.body(Context(), sweep, [], run=str(run))
-    assert sorted(record.trial.devices for record in read(run)) == [1, 2]
+    assert sorted(record.trial.devices for record in read_records(run)) == [1, 2]
 
 
 def test_a_second_sweep_in_the_same_folder_is_told_who_has_it(tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ from results import store
 from results.comparison import baselines
 from results.errors import StoreError
 from results.integrity.archive import pack, unpack
-from results.integrity.catalog import catalogue
-from results.integrity.rederive import derive
+from results.integrity.catalog import list_runs
+from results.integrity.rederive import rederive
 from results.record import emit
 from results.run import load
 from results.run_folder import remove
-from results.store import Store, read
+from results.store import Store, read_records
 from tasks import report
 from tasks.scratch import scratch
 from tests.support.data.datasets import entries_of, listed, tar_of_tars, untar
@@ -83,7 +83,7 @@ def test_a_record_that_lacks_its_end_of_line_alone_stays(tmp_path: Path) -> None
     log = stored(tmp_path, record())
     log.write_bytes(log.read_bytes()[:-1])
     stored(tmp_path, record(repeat=1))
-    assert len(read(tmp_path)) == 2
+    assert len(read_records(tmp_path)) == 2
     assert not (tmp_path / "records.jsonl.torn").exists()
 
 
@@ -109,7 +109,7 @@ def test_a_sweep_mends_the_run_whose_log_was_cut_off(tmp_path: Path, size: int) 
     assert refusal(fabfile.report_build, run=str(run))[0] == 5
     fabfile.bench_sweep.body(Context(), sweep, [], run=str(run))
     fabfile.report_build.body(Context(), run=str(run))
-    assert sorted(one.trial.devices for one in read(run)) == [1, 2]
+    assert sorted(one.trial.devices for one in read_records(run)) == [1, 2]
 
 
 def full(*_: object) -> None:
@@ -218,10 +218,10 @@ def test_names_that_begin_with_a_dot_are_no_runs(
     monkeypatch.setattr(report, "RUNS", tmp_path)
     run = packed_run(tmp_path / "run")
     half = packed_run(tmp_path / "half").rename(tmp_path / ".half.part")  # newer
-    assert [one.name for one in catalogue(tmp_path, tmp_path / "index")] == ["run"]
+    assert [one.name for one in list_runs(tmp_path, tmp_path / "index")] == ["run"]
     assert report.run_folder("") == run
     with pytest.raises(StoreError, match=r"unknown run"):
-        baselines.opened("run:.half.part", tmp_path, tmp_path)
+        baselines.open_run("run:.half.part", tmp_path, tmp_path)
     assert baselines.names(tmp_path) == ["run"]
     for refused in (
         lambda: load(half),
@@ -285,7 +285,7 @@ def test_what_was_packed_kept_and_unpacked_is_on_disk(
     # The file before it takes its name, its folder afterwards.
     assert flushed == [f"{tmp_path}/.x.zip.part", str(tmp_path)]
     flushed.clear()
-    baselines.keep("base", load(run), tmp_path / "kept")
+    baselines.save("base", load(run), tmp_path / "kept")
     names = {Path(one).name for one in flushed}
     assert {"records.jsonl", ".baseline.json.part", ".base.part", "kept"} <= names
     flushed.clear()
@@ -298,7 +298,7 @@ def test_a_baseline_that_was_not_kept_to_the_end_is_kept_anew(tmp_path: Path) ->
     left = tmp_path / "kept" / ".base.part"
     left.mkdir(parents=True)
     (left / "stranger").touch()
-    baselines.keep("base", run, tmp_path / "kept")
+    baselines.save("base", run, tmp_path / "kept")
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["base"]
     assert not (tmp_path / "kept" / "base" / "stranger").exists()
 
@@ -455,11 +455,11 @@ def test_an_import_that_was_ended_is_completed_by_the_same_command(
             patch.setattr(os, "fsync", ended)
             if brought():
                 break
-        assert brought() or read(run)
+        assert brought() or read_records(run)
         environment = store.read_json(run, "environment.json", {"": ""})
         assert environment["description"] == "mine (imported, not measured by mxscale)"
         assert environment["imported"]
-        assert len(read(run)) == 1
+        assert len(read_records(run)) == 1
     else:
         pytest.fail("the import never ended")
     assert step > 3
@@ -476,10 +476,10 @@ def test_the_events_of_a_record_count_also_where_the_sweep_ended_as_it_compresse
         patch.setattr(launch.sweep, "compress", ended)
         with pytest.raises(KeyboardInterrupt):
             measured(tmp_path, trial())
-    (one,) = read(tmp_path)
+    (one,) = read_records(tmp_path)
     logs = tmp_path / "logs" / one.identity.key / "0"
     assert one.status == "ok"
-    assert derive(tmp_path, one, "").without is None
+    assert rederive(tmp_path, one, "").skip_reason is None
     (logs / "worker-0.events.jsonl.part").touch()
     assert measured(tmp_path, trial()) == []
     assert not list(logs.glob("*.part"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from results.record import Identity
-from results.store import read
+from results.store import read_records
 from tests.support.paths import ROOT
 from tests.support.programs.jobs import left_over, until
 
@@ -50,7 +50,9 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as master:
         # master, agent, scheduler, two servers, two workers of the point that hangs
-        assert until(lambda: run.is_dir() and len(read(run)) == 2 and len(left_over()) == 7, 30)
+        assert until(
+            lambda: run.is_dir() and len(read_records(run)) == 2 and len(left_over()) == 7, 30
+        )
         os.kill(master.pid, number)
         assert master.wait(10) == code
         assert until(lambda: left_over() == [], 10)
@@ -59,11 +61,11 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
     assert "Traceback" not in said
     if number == signal.SIGINT:
         assert "interrupted; what is finished is kept, run it again to go on" in said
-    assert [record.status for record in read(run)] == ["ok", "ok"]
+    assert [record.status for record in read_records(run)] == ["ok", "ok"]
     sweep.write_text(SWEEP)
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert again.returncode == 0
-    assert [record.trial.devices for record in read(run)] == [1, 2]
+    assert [record.trial.devices for record in read_records(run)] == [1, 2]
 
 
 def disturbed(sweep: Path, run: Path, draw: random.Random, numbers: list[int]) -> None:
@@ -85,7 +87,7 @@ def completed(sweep: Path, run: Path) -> list[Identity]:
     """What the run holds once the sweep has been started again and left in peace."""
     again = subprocess.run(sweeping(sweep, run), cwd=ROOT, capture_output=True, check=False)
     assert again.returncode == 0
-    return [record.identity for record in read(run)]
+    return [record.identity for record in read_records(run)]
 
 
 @pytest.mark.parametrize(

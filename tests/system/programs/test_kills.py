@@ -14,7 +14,7 @@ from im2rec_tools.commands import list as lists
 from im2rec_tools.commands import pack, to_tfrecord
 from launch.hosts import ROOT
 from results.integrity.archive import pack as pack_run
-from results.store import read
+from results.store import read_records
 from tests.support.data.trees import lines, tree
 from tests.support.programs import kills
 from tests.support.programs.kills import FAULTS, KILL, Commands, Done, Try, can_fail
@@ -112,7 +112,7 @@ def tar_of(folder: Path) -> None:
 
 def is_measured(commands: Commands, folder: Path) -> None:
     """Each point once, and its events count as evidence."""
-    assert [one.status for one in read(folder / "run")] == ["ok"]
+    assert [one.status for one in read_records(folder / "run")] == ["ok"]
     names = {path.name for path in folder.glob("run/logs/*/*/*")}
     assert not {f"{name}.gz" for name in names} & names
     checked = commands.run(Try(words=("report.verify", "--run", f"{folder}/run"), tree=str(folder)))
