@@ -13,13 +13,13 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 
 if not __package__:
     print("run `python -m bench.auto_batch ...` in this checkout", file=sys.stderr)
@@ -212,11 +212,7 @@ def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, in
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
     limits = _limits(None if tried.gpu else max(0, share), headroom)
     killed = oom_kills()
-    with (
-        tempfile.TemporaryFile("w+") as said,
-        tempfile.TemporaryFile("w+") as stream,
-        tempfile.TemporaryDirectory() as saved,
-    ):
+    with TemporaryFile("w+") as said, TemporaryFile("w+") as stream, TemporaryDirectory() as saved:
         words = [*_length(tried), *_saving(tried, saved), *_SHORT]
         child = subprocess.Popen(
             [*tried.command, *words, f"--batch-size={batch * tried.devices}"],

@@ -1,6 +1,5 @@
 """Transport: a program of ours on a host, its source sent over the line that it is reached by."""
 
-import ast
 import contextlib
 import json
 import os
@@ -11,10 +10,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Protocol
 
-from launch.hosts import Host
+from launch.hosts import ROOT, Host
+from launch.remote.code_hash import closure
 from launch.remote.errors import ProtocolError
 
 # What a host is asked to run: one line without quotes of its own, whatever the shell there.
@@ -38,7 +37,6 @@ _BOOT = (
 )
 # What a login shell reads before it runs a program of ours.
 STARTUP = "~/.bashrc for bash, ~/.zshenv for zsh, or ~/.ssh/rc"
-_REMOTE = Path(__file__).parent.parent / "remote"
 _PIECE_BYTES = 1 << 16
 
 
@@ -71,26 +69,15 @@ def new_mark() -> bytes:
 
 
 @cache
-def closure(program: str) -> tuple[str, ...]:
+def _modules(program: str) -> bytes:
     """The modules of launch/remote that a program imports, each after those it imports itself."""
-    tree = ast.parse((_REMOTE / f"{program}.py").read_text(encoding="utf-8"))
-    imported: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "launch.remote":
-            imported += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("launch.remote."):
-            imported.append(str(node.module).removeprefix("launch.remote."))
-    before = [name for module in imported for name in closure(module)]
-    return tuple(dict.fromkeys([*before, program]))
+    modules = closure(ROOT, (f"launch.remote.{program}",))
+    return json.dumps([[name, module.text.decode()] for name, module in modules.items()]).encode()
 
 
 def sources(program: str, mark: bytes = b"") -> bytes:
     """What a started loader reads first: a program of launch/remote and what it imports."""
-    named = [["launch", ""], ["launch.remote", ""]]
-    for name in closure(program):
-        source = (_REMOTE / f"{name}.py").read_text(encoding="utf-8")
-        named.append([f"launch.remote.{name}", source])
-    data = json.dumps(named).encode()
+    data = _modules(program)
     return b"exec(%r)\n%d\n" % (_BOOT % mark[::-1].decode(), len(data)) + data
 
 

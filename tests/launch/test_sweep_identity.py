@@ -99,11 +99,15 @@ def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "count"),
-    [("bench/events.py", 4), ("launch/job/monitor.py", 4), ("plots/tables/scaling.py", 2)],
+    ("file", "line", "count"),
+    [
+        ("bench/statistics/stopping_rule.py", "LIMIT = 1\n", 4),
+        ("bench/events.py", "# another line\n", 2),
+        ("launch/job/monitor.py", "LIMIT = 1\n", 2),
+    ],
 )
 def test_a_changed_file_counts_if_it_decides_a_number(
-    tmp_path: Path, file: str, count: int
+    tmp_path: Path, file: str, line: str, count: int
 ) -> None:
     checkout = tmp_path / "checkout"
     ours = ("bench", "im2rec_tools", "launch", "plots", "results", "tasks")
@@ -115,6 +119,6 @@ def test_a_changed_file_counts_if_it_decides_a_number(
     command = [str(Path(sys.executable).parent / "fab"), "bench.sweep", "mine.toml"]
     subprocess.run(command, cwd=checkout, capture_output=True, check=True)
     with (checkout / file).open("a") as source:
-        source.write("# another line\n")
+        source.write(line)
     subprocess.run(command, cwd=checkout, capture_output=True, check=True)
     assert len(read_records(checkout / "results" / "runs" / "mine")) == count

@@ -436,9 +436,11 @@ def test_points_of_other_networks_are_measured_anew_and_compared_as_other_code(
 ) -> None:
     hashes = []
     for name, text in (("before", "classes = 1\n"), ("after", "classes = 2\n")):
-        file = tmp_path / name / "bench" / "networks" / "resnet.py"
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
+        for path in ("__init__", "networks/__init__", "networks/resnet", "train_imagenet"):
+            file = tmp_path / name / "bench" / f"{path}.py"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text if path == "networks/resnet" else "")
+        file.write_text("from bench.networks import resnet\n")
         hashes.append(code_hash(tmp_path / name))
     old, new = ([with_code(one, code) for one in quiet()] for code in hashes)
     assert old[0].identity != new[0].identity  # so that the old one is not a point done

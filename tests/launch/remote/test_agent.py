@@ -1,6 +1,5 @@
 """The agent starts, watches and ends real processes, whatever happens to its master."""
 
-import ast
 import json
 import os
 import signal
@@ -12,13 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from launch.transport.line import LOADER, closure, sources
+from launch.transport.line import LOADER, sources
 from tests.support.hosts.agents import Talk, printed
-from tests.support.paths import ROOT
-from tests.support.sources import imports
 
 pytestmark = pytest.mark.program
-REMOTE = sorted((ROOT / "launch" / "remote").glob("*.py"))
 
 
 @pytest.fixture
@@ -194,19 +190,3 @@ def test_a_process_that_is_held_is_told_with_each_beat(talk: Talk) -> None:
     os.kill(pid, signal.SIGSTOP)
     talk.until("beat")
     assert talk.until("beat")[-1][1]["stopped"] == ["w"]
-
-
-@pytest.mark.parametrize("path", REMOTE, ids=lambda path: path.stem)
-def test_what_is_sent_to_hosts_needs_nothing_but_an_old_python(path: Path) -> None:
-    source = path.read_text()
-    ast.parse(source, feature_version=(3, 8))
-    names = {name for name in imports(source) if not name.startswith("launch.remote")}
-    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
-
-
-def test_a_program_is_sent_with_all_that_it_imports() -> None:
-    assert closure("stop") == ("errors", "commands", "lease", "processes", "stop")
-    for path in REMOTE:
-        names = imports(path.read_text())
-        below = {name.removeprefix("launch.remote.") for name in names if "launch.remote." in name}
-        assert below <= set(closure(path.stem))
