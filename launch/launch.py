@@ -22,8 +22,9 @@ from im2rec_tools.terminal import echo, install_filter, printable
 from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
 from launch.job.agents import Agents, Message
-from launch.job.plan import Process
-from launch.job.run import JobExit, follow_processes
+from launch.job.monitor import Verdict, signal_name
+from launch.job.plan import Process, dmlc_variables
+from launch.job.run import run_script
 from launch.preflight.addresses import located
 from launch.push import in_tree, push
 from launch.remote.errors import LaunchError
@@ -224,20 +225,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     install_filter()
     caught = interruptible()
     try:
-        ending = _launched(parse_options(sys.argv[1:] if argv is None else argv, os.environ))
+        verdict = _launch(parse_options(sys.argv[1:] if argv is None else argv, os.environ))
+        code, message = verdict.code, verdict.message
     except LaunchError as error:
-        ending = JobExit(code=2, message=str(error))
+        code, message = 2, str(error)
     except BrokenPipeError:  # the reader, such as head, has seen enough
-        ending = JobExit(code=128 + signal.SIGPIPE)
+        code, message = 128 + signal.SIGPIPE, ""
     except KeyboardInterrupt:
-        name = signal.Signals(caught[0]).name
-        ending = JobExit(code=exit_code(caught), message=f"{name}: every process was ended")
-    if ending.message:
-        echo(f"error: {masked_text(ending.message)}", err=True)
-    return ending.code
+        code, message = exit_code(caught), f"{signal_name(caught[0])}: every process was ended"
+    if message:
+        echo(f"error: {masked_text(message)}", err=True)
+    return code
 
 
-def _launched(wanted: LaunchOptions) -> JobExit:
+def _launch(wanted: LaunchOptions) -> Verdict:
     if wanted.local:
         return _run(wanted, Agents(), (replace(this_machine(), tree=str(Path.cwd())),))
     hosts = _listed(wanted)
@@ -251,10 +252,10 @@ def _launched(wanted: LaunchOptions) -> JobExit:
         return _run(wanted, Agents(ssh.start), hosts)
 
 
-def _run(wanted: LaunchOptions, agents: Agents, hosts: Sequence[Host]) -> JobExit:
+def _run(wanted: LaunchOptions, agents: Agents, hosts: Sequence[Host]) -> Verdict:
     with closing(agents):
         port = agents.free_port(hosts[0], wanted.port)
-        return follow_processes(processes(wanted, hosts, port), agents, _show)
+        return run_script(processes(wanted, hosts, port), agents, _show)
 
 
 def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
@@ -313,27 +314,19 @@ def processes(options: LaunchOptions, hosts: Sequence[Host], port: int) -> list[
     The scheduler is on the first host; server i and worker i are on host i % hosts.
     """
     counts = {"scheduler": 1, "server": options.servers, "worker": options.workers}
+    scheduler = (hosts[0].address, port)
     return [
-        _process(options, role, index, hosts[index % len(hosts)], (hosts[0].address, port))
+        Process(
+            host=(host := hosts[index % len(hosts)]),
+            role=role,
+            index=index,
+            argv=options.command,
+            env=options.variables(role)
+            | dmlc_variables(role, host, scheduler, options.workers, options.servers),
+        )
         for role, count in counts.items()
         for index in range(count)
     ]
-
-
-def _process(
-    options: LaunchOptions, role: str, index: int, host: Host, scheduler: tuple[str, int]
-) -> Process:
-    env = {
-        "DMLC_ROLE": role,
-        "DMLC_PS_ROOT_URI": scheduler[0],
-        "DMLC_PS_ROOT_PORT": str(scheduler[1]),
-        "DMLC_NUM_WORKER": str(options.workers),
-        "DMLC_NUM_SERVER": str(options.servers),
-        "DMLC_NODE_HOST": host.address,
-    }
-    return Process(
-        host=host, role=role, index=index, argv=options.command, env=options.variables(role) | env
-    )
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from bench.sweep import Sweep
 from bench.trial import Trial
 from launch.hosts import ROOT, Host
 from launch.install import own_code
-from launch.job import run
 from launch.job.agents import Agents
 from launch.job.interference import span_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
 from launch.job.monitor import Deadlines, JobMonitor, ProcessState, Verdict
 from launch.job.plan import Process, command_line, emulated, plan
+from launch.job.run import run_job
 from launch.job.validity import accuracy, judge
 from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError
@@ -211,22 +211,22 @@ def _point(
 ) -> Iterator[Event | JobProgress | Record]:
     logs = store.folder / "logs" / trial.key / str(name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    watch, verdict = yield from _job((trial, name), where, agents, logs, started)
+    monitor, verdict = yield from _job((trial, name), where, agents, logs, started)
     if verdict.status == "ok":
-        verdict = judge(trial, watch.workers, watch.idle, watch.machines)
+        verdict = judge(trial, monitor.workers, monitor.idle, monitor.machines)
     record = Record(
         trial=trial,
         identity=name,
         status=verdict.status,
         message=secrets.masked_text(verdict.message),
-        notes=(*verdict.notes, *watch.refusals),
-        ranks=tuple(_rank(worker) for worker in watch.workers if worker.rank is not None),
+        notes=(*verdict.notes, *monitor.refusals),
+        ranks=tuple(_rank(worker) for worker in monitor.workers if worker.rank is not None),
         emulated=emulated(trial, where.hosts),
         started=started,
         elapsed_seconds=time.monotonic() - began,
-        accuracy=accuracy(watch.workers),
-        commands={process.id: command_line(process) for process in watch.processes},
-        machines={host: span_values(span) for host, span in watch.machines.items()},
+        accuracy=accuracy(monitor.workers),
+        commands={process.id: command_line(process) for process in monitor.processes},
+        machines={host: span_values(span) for host, span in monitor.machines.items()},
     )
     store.append(record)
     compress(logs)
@@ -245,14 +245,14 @@ def _job(
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)
         processes = with_repeat(name.repeat, plan(trial, where.hosts, port, where.scheduler))
-        watch = JobMonitor(processes, where.deadlines, time.monotonic(), windows)
+        monitor = JobMonitor(processes, where.deadlines, time.monotonic(), windows)
         if why_not:
-            return watch, Verdict(status="lost", message=why_not)
-        verdict = yield from run.run(watch, agents, logs, where.log_budget, started)
-        if not (watch.scheduler_failed() and _port(agents, root, port)[1]):
-            return watch, verdict
+            return monitor, Verdict(status="lost", message=why_not)
+        verdict = yield from run_job(monitor, agents, logs, where.log_budget, started)
+        if not (monitor.scheduler_failed() and _port(agents, root, port)[1]):
+            return monitor, verdict
     taken = f"port {port} on {root.address} was taken before the scheduler listened"
-    return watch, Verdict(status=verdict.status, message=f"{taken}: {verdict.message}")
+    return monitor, Verdict(status=verdict.status, message=f"{taken}: {verdict.message}")
 
 
 def with_repeat(repeat: int, processes: Sequence[Process]) -> list[Process]:

@@ -121,11 +121,12 @@ class Logs:
         except OSError as error:
             raise self._unwritable(error) from error
 
-    def write_quietly(self, message: Message) -> None:
-        """Writes what a process said while it was being ended, if it can be written."""
+    def take(self, message: Message) -> None:
+        """Adds the output or the events in an agent's message."""
         if message.say == "output":
-            with contextlib.suppress(LaunchError):
-                self.write(message.values["id"], message.values["lines"])
+            self.write(message.values["id"], message.values["lines"])
+        elif message.say == "event":
+            self.keep(message.values["id"], message.values["lines"])
 
     def close(self) -> None:
         """Closes the files."""

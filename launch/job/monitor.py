@@ -2,13 +2,14 @@
 
 import signal
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.event_decoder import decoded
 from bench.events import Event
 from bench.notes import Note, NoteKind
-from launch.job.agents import SILENCE_SECONDS
+from launch.job.agents import GONE, SILENCE_SECONDS, Message
 from launch.job.interference import MachineCounters, Span
 from launch.job.plan import Process
 
@@ -180,7 +181,7 @@ class Verdict:
     """How a job ended: a status of a record, why it failed in one line, and notes if it did not.
 
     `silent` hosts have said nothing for so long that they are not waited for; `stopped` is whether
-    a person ended the job, and with it the sweep.
+    a person ended the job, and with it the sweep. `code` is the exit code of a script's job.
     """
 
     status: str
@@ -188,6 +189,7 @@ class Verdict:
     notes: tuple[Note, ...] = ()
     silent: tuple[str, ...] = ()
     stopped: bool = False
+    code: int = 0
 
 
 def _count(value: object) -> int:
@@ -205,7 +207,9 @@ class JobMonitor:
         self, processes: Sequence[Process], deadlines: Deadlines, now: float, windows: int = 0
     ) -> None:
         self.processes = processes
-        self.seen = {process.id: ProcessState(process=process, heard=now) for process in processes}
+        self.states = {
+            process.id: ProcessState(process=process, heard=now) for process in processes
+        }
         self.deadlines = deadlines
         self.agents = {process.host.name: now for process in processes}
         self.resumed = dict(self.agents)
@@ -214,45 +218,81 @@ class JobMonitor:
         self.placed = 0.0  # when the first process got its place in the job
         self.windows = windows
         self.idle: tuple[Note, ...] = ()
-        self.failed: list[
-            ProcessState
-        ] = []  # in the order heard: what fails first brings others down
+        # In the order of their messages: the first that fails brings others down.
+        self.failed: list[ProcessState] = []
         self.machines: dict[str, Span] = {}
+        self._lost: Verdict | None = None
 
     @property
     def refusals(self) -> tuple[Note, ...]:
         """A note if servers have refused commands."""
-        count = sum(one.refused for one in self.seen.values())
+        count = sum(one.refused for one in self.states.values())
         return (Note(NoteKind.REFUSED_COMMANDS, {"count": count}),) if count else ()
 
     @property
     def workers(self) -> list[ProcessState]:
         """The workers, in the order of the plan."""
-        return [one for one in self.seen.values() if one.process.role == "worker"]
+        return [one for one in self.states.values() if one.process.role == "worker"]
 
-    def alive(self, host: str, now: float) -> None:
+    def take(self, message: Message) -> Iterator[Event]:
+        """Takes a message of an agent; yields the events in it."""
+        host, name, values = message.host.name, message.values.get("id", ""), message.values
+        if message.say in GONE | {"refused"}:
+            self._lost = _no_agent(message)
+            return
+        self.take_sign_of_life(host, message.at)
+        if message.say == "output":
+            for line in values["lines"]:
+                self.take_output(name, line)
+        elif message.say == "beat":
+            self._take_beat(host, values)
+        elif message.say == "exit":
+            self.take_exit(name, values.get("code"), values.get("signal"), message.at)
+        elif message.say == "event":
+            for line in values["lines"]:
+                try:
+                    event = decoded(line)
+                except ValueError as error:
+                    self.take_malformed(name, str(error), message.at)
+                    continue
+                if event is not None:
+                    self.take_event(name, event, message.at)
+                    yield event
+
+    def _take_beat(self, host: str, values: dict[str, Any]) -> None:
+        self.take_stopped(host, values["stopped"])
+        at, machine = values["at"], values["machine"]
+        if machine:
+            programs = tuple(machine["gpu_programs"])
+            self.take_counters(host, MachineCounters(at=at, **machine | {"gpu_programs": programs}))
+        for name, seconds in values["cpu"].items():
+            gpus = self.states[name].process.gpus if name in self.states else ()
+            busy = tuple(values["gpu"][str(gpu)] for gpu in gpus if str(gpu) in values["gpu"])
+            self.take_utilization(name, Utilization(at=at, cpu_seconds=seconds, gpus=busy))
+
+    def take_sign_of_life(self, host: str, now: float) -> None:
         """Takes any sign of life of a host's agent."""
         if now - self.agents[host] > _PAUSE_SECONDS:
             self.resumed[host] = now
         self.agents[host] = now
 
-    def printed(self, name: str, line: str) -> None:
+    def take_output(self, name: str, line: str) -> None:
         """Takes a line that a process printed."""
         if line.strip():
-            self.seen[name].tail.append(one_line(line)[:TAIL_WIDTH])
+            self.states[name].tail.append(one_line(line)[:TAIL_WIDTH])
 
-    def held(self, host: str, names: Collection[str]) -> None:
+    def take_stopped(self, host: str, names: Collection[str]) -> None:
         """Takes which processes of a host are stopped."""
-        for one in self.seen.values():
+        for one in self.states.values():
             if one.process.host.name == host:
                 one.stopped = one.process.id in names
 
-    def used(self, name: str, use: Utilization) -> None:
+    def take_utilization(self, name: str, use: Utilization) -> None:
         """Takes what a process has used of its host."""
-        if name in self.seen:
-            self.seen[name].uses.append(use)
+        if name in self.states:
+            self.states[name].uses.append(use)
 
-    def counted(self, host: str, counted: MachineCounters) -> None:
+    def take_counters(self, host: str, counted: MachineCounters) -> None:
         """Takes what a host's machine has counted; kept are the first and last while all measure.
 
         Until each worker has ended a window, and once one is done, others may have time.
@@ -261,9 +301,9 @@ class JobMonitor:
             first, _ = self.machines.get(host, (counted, counted))
             self.machines[host] = (first, counted)
 
-    def hear(self, name: str, event: Event, now: float) -> None:
+    def take_event(self, name: str, event: Event, now: float) -> None:
         """Takes an event of a process."""
-        one = self.seen[name]
+        one = self.states[name]
         one.heard = now
         one.validating = event.kind == "validating"
         if event.kind == "reached":
@@ -300,16 +340,16 @@ class JobMonitor:
         elif len(one.epochs) > _MOST_WINDOWS:
             one.failure = f"it reported more than {_MOST_WINDOWS} epochs"
 
-    def broke(self, name: str, why: str, now: float) -> None:
+    def take_malformed(self, name: str, why: str, now: float) -> None:
         """Takes that a process reported what no event is, which fails it."""
-        one = self.seen[name]
+        one = self.states[name]
         one.heard = now
         one.failure = one.failure or f"its report is wrong: {why}"
         self._note(one)
 
-    def exited(self, name: str, code: int | None, number: int | None, now: float) -> None:
+    def take_exit(self, name: str, code: int | None, number: int | None, now: float) -> None:
         """Takes the end of a process, by exit code or by signal."""
-        one = self.seen[name]
+        one = self.states[name]
         one.exit, one.heard = one.how(code, number), now
         self._note(one)
 
@@ -319,12 +359,12 @@ class JobMonitor:
 
     def scheduler_failed(self) -> bool:
         """Whether the scheduler ended badly before all had met."""
-        schedulers = [one for one in self.seen.values() if one.process.role == "scheduler"]
+        schedulers = [one for one in self.states.values() if one.process.role == "scheduler"]
         return not self.met and any(one.broken for one in schedulers)
 
     def ended(self, now: float) -> Verdict | None:
         """How the job has ended by what was said, or None."""
-        return self._broken(now) or self._complete()
+        return self._lost or self._broken(now) or self._complete()
 
     def late(self, now: float) -> Verdict | None:
         """How the job has ended by what was not said in time, or None."""
@@ -345,7 +385,7 @@ class JobMonitor:
             # With a foreign server weights become garbage, which a worker takes for its own doing.
             failed = Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
             return self._displaced(now, _ORDER_SECONDS) or failed
-        for one in self.seen.values():
+        for one in self.states.values():
             if self._deserted(one, now):
                 waiting = [worker for worker in self.workers if worker.done is None]
                 message = f"{one.who} ended before {self._blamed(waiting)} reported to be done"
@@ -366,7 +406,7 @@ class JobMonitor:
         return all(worker.done is not None for worker in self.workers)
 
     def _complete(self) -> Verdict | None:
-        if any(one.exit != "ok" or one.failure for one in self.seen.values()):
+        if any(one.exit != "ok" or one.failure for one in self.states.values()):
             return None
         return Verdict(status="ok")
 
@@ -397,16 +437,16 @@ class JobMonitor:
 
     def _blamed(self, suspects: Sequence[ProcessState]) -> str:
         """Who keeps the job waiting: those that are stopped, for the others wait for them."""
-        stopped = [one for one in self.seen.values() if one.stopped and not one.exit]
+        stopped = [one for one in self.states.values() if one.stopped and not one.exit]
         return ", ".join(one.who for one in stopped or suspects)
 
     def _displaced(self, now: float, seconds: float) -> Verdict | None:
         """If some have had their places for so long, and others of the job have none."""
         if not self.placed or now - self.placed <= seconds:
             return None
-        joined = [one for one in self.seen.values() if one.process.role != "scheduler"]
+        joined = [one for one in self.states.values() if one.process.role != "scheduler"]
         left = [one for one in joined if not one.registered and one.rank is None and not one.exit]
-        if not left or any(one.stopped for one in self.seen.values()):
+        if not left or any(one.stopped for one in self.states.values()):
             return None
         env = left[0].process.env
         scheduler = f"{env['DMLC_PS_ROOT_URI']}:{env['DMLC_PS_ROOT_PORT']}"
@@ -423,7 +463,7 @@ class JobMonitor:
         if displaced := self._displaced(now, 0.0):
             return displaced
         within = f"not all processes met within {self.deadlines.rendezvous:.0f} s"
-        everyone = self.seen.values()
+        everyone = self.states.values()
         scheduler = [one for one in everyone if one.process.role == "scheduler"]
         # Without a scheduler that listens nobody can reach it.
         missing = [one for one in scheduler if one.stopped or not one.reached]
@@ -437,7 +477,7 @@ class JobMonitor:
 
     def _ending(self, now: float) -> Verdict | None:
         last = max(worker.heard for worker in self.workers)
-        left = [one for one in self.seen.values() if not one.exit]
+        left = [one for one in self.states.values() if not one.exit]
         if not left or now - last <= self.deadlines.ending:
             return None
         if displaced := self._displaced(now, 0.0):
@@ -447,3 +487,15 @@ class JobMonitor:
             message=f"training was done, but did not end within {self.deadlines.ending:.0f} s: "
             f"{self._blamed(left)}",
         )
+
+
+def _no_agent(message: Message) -> Verdict:
+    if message.say == "refused":
+        why = f"{message.values['id']} could not be started: {message.values['why']}"
+        return Verdict(status="failed", message=f"{message.host.name}: {why}")
+    why = message.values.get("why", "its channel closed")
+    return Verdict(
+        status="lost",
+        message=f"{message.host.name}: its agent is gone ({why}); its processes ended with it",
+        stopped=bool(message.values.get("stopped")),
+    )

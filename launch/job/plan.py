@@ -59,20 +59,27 @@ def plan(
     return processes
 
 
+def dmlc_variables(
+    role: str, host: Host, scheduler: tuple[str, int], workers: int, servers: int
+) -> dict[str, str]:
+    """The environment from which ps-lite learns its role and the address of the scheduler."""
+    return {
+        "DMLC_ROLE": role,
+        "DMLC_PS_ROOT_URI": scheduler[0],
+        "DMLC_PS_ROOT_PORT": str(scheduler[1]),
+        "DMLC_NUM_WORKER": str(workers),
+        "DMLC_NUM_SERVER": str(servers),
+        "DMLC_NODE_HOST": host.address,
+    }
+
+
 def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: int) -> Process:
     env: dict[str, str] = {}
     if trial.device == "cpu" and trial.mode != "test-io":
         env["OMP_NUM_THREADS"] = "1"
     env |= secrets.variables(trial.env)
     if trial.servers:
-        env |= {
-            "DMLC_ROLE": role,
-            "DMLC_PS_ROOT_URI": root[0],
-            "DMLC_PS_ROOT_PORT": str(root[1]),
-            "DMLC_NUM_WORKER": str(trial.workers),
-            "DMLC_NUM_SERVER": str(trial.servers),
-            "DMLC_NODE_HOST": host.address,
-        }
+        env |= dmlc_variables(role, host, root, trial.workers, trial.servers)
     if role == "worker" and trial.mode == "real" and trial.servers:
         on_host = trial.devices_per_host // trial.devices_per_worker
         env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"

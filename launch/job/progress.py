@@ -9,22 +9,22 @@ _RECENT_WINDOWS = 5
 _QUIET_SECONDS, _QUIET_WINDOWS = 10.0, 3
 
 
-def job_progress(watch: JobMonitor, now: float) -> JobProgress:
-    """The job's workers at `now`; once some worker idles while others work, the watch knows."""
-    workers = watch.workers
-    watch.idle = watch.idle or _idle(watch)
+def job_progress(monitor: JobMonitor, now: float) -> JobProgress:
+    """The job's workers at `now`; once some worker idles while others work, the monitor knows."""
+    workers = monitor.workers
+    monitor.idle = monitor.idle or _idle(monitor)
     return JobProgress(
         workers=tuple(_standing(worker, now) for worker in workers),
-        seconds=now - watch.began,
-        met_seconds=watch.met - watch.began if watch.met else None,
-        quiet_seconds=now - max((worker.heard for worker in workers), default=watch.began),
-        idle="; ".join(texts(watch.idle)),
+        seconds=now - monitor.began,
+        met_seconds=monitor.met - monitor.began if monitor.met else None,
+        quiet_seconds=now - max((worker.heard for worker in workers), default=monitor.began),
+        idle="; ".join(texts(monitor.idle)),
     )
 
 
-def _idle(watch: JobMonitor) -> tuple[Note, ...]:
+def _idle(monitor: JobMonitor) -> tuple[Note, ...]:
     shares: dict[str, float] = {}
-    for one in watch.workers if watch.met else []:
+    for one in monitor.workers if monitor.met else []:
         if one.done is None and not one.exit:
             shares |= device_shares(one.who, one.uses, len(one.process.cores))
     return tuple(Note(NoteKind.IDLE_DEVICE, {}, {"process": name}) for name in idle(shares))

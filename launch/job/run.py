@@ -1,240 +1,199 @@
-"""Runs the processes of one job on their hosts' agents and watches them to the end."""
+"""Starts the processes of one job on their hosts' agents and follows them to the end."""
 
-import contextlib
 import secrets
 import signal
 import time
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from bench.event_decoder import decoded
 from bench.events import Event
 from launch.job.agents import GONE, Agents, Message, Take
-from launch.job.interference import MachineCounters
 from launch.job.logs import BUDGET_BYTES, Logs
-from launch.job.monitor import JobMonitor, Utilization, Verdict, signal_name
+from launch.job.monitor import JobMonitor, Verdict, signal_name
 from launch.job.plan import Process
 from launch.job.progress import job_progress
 from launch.remote.errors import LaunchError
 from results.progress import JobProgress
 
-_PROCESS_TURN_SECONDS = 0.2
-# Agents say something every second, however busy their hosts are.
-_SILENCE_SECONDS = 7.0
+_TURN_SECONDS = 0.2
+# A verdict depends on each process of the job, so it takes time.
+_JUDGE_SECONDS = 0.05
+_PROGRESS_SECONDS = 1.0
+# After these messages of an agent the job may be over.
+_FINAL = GONE | {"refused", "exit"}
+
+
+class Monitor(Protocol):
+    """State of a running job, by the messages of its agents. It has no clock of its own."""
+
+    processes: Sequence[Process]
+
+    def take(self, message: Message) -> Iterable[Event]:
+        """Takes a message; returns the events in it."""
+
+    def ended(self, now: float) -> Verdict | None:
+        """How the job has ended, by the messages so far."""
+
+    def late(self, now: float) -> Verdict | None:
+        """How the job has ended, by a message that is overdue."""
+
+
+def run_job(
+    monitor: JobMonitor,
+    agents: Agents,
+    logs: Path,
+    log_budget: int = BUDGET_BYTES,
+    started: str = "",
+) -> Generator[Event | JobProgress, None, Verdict]:
+    """Runs the job of a trial; yields its events and, once a second, its progress.
+
+    `log_budget` is the number of bytes kept of each process's output; `started` names the record
+    that the logs belong to. Every process is gone when this generator ends or is closed. Raises
+    LaunchError if the log folder cannot be written.
+    """
+    writer = Logs(logs, monitor.processes, log_budget, started)
+    try:
+        try:
+            agents.begin_job(process.host for process in monitor.processes)
+        except LaunchError as error:
+            return Verdict(status="lost", message=str(error))
+        return (yield from _follow(monitor, agents, writer.take, partial(job_progress, monitor)))
+    finally:
+        writer.close()
+
+
+_SCRIPT_SILENCE_SECONDS = 7.0
 # What servers and the scheduler get once the workers are done.
-_GOODBYE_SECONDS = 5.0
-# As in shells: what could not be started, and what a signal ended.
+_SCRIPT_ENDING_SECONDS = 5.0
+# As in shells: the code of a process that could not be started, and of one that a signal ended.
 _NOT_STARTED, _BY_SIGNAL = 127, 128
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobExit:
-    """How a job ended: an exit code, and why where it is not 0."""
+class ScriptMonitor:
+    """Takes what agents say about the processes of any script, which reports no events.
 
-    code: int
-    message: str = ""
-
-
-def follow_processes(job: Sequence[Process], agents: Agents, show: Take) -> JobExit:
-    """Starts the processes and follows them to the end; every message goes to `show`.
-
-    Whatever happens, every process is gone when this returns or raises. Raises LaunchError where a
-    host has no agent.
+    The first process that fails decides how the job ends.
     """
-    try:
-        agents.begin_job(process.host for process in job)
-        secret = secrets.token_hex(32)  # only scripts of ours read it
-        for process in job:
-            agents.start(process, secret)
-        return _follow_processes(_Running(job, time.monotonic()), agents, show)
-    finally:
-        agents.end_job(_quietly(show))
 
+    def __init__(self, processes: Sequence[Process], now: float) -> None:
+        self.processes = processes
+        self._left = {process.id: process for process in processes}
+        self._agents = {process.host.name: now for process in processes}
+        self._workers_done = 0.0
+        self._failed: Verdict | None = None
 
-def _quietly(show: Take) -> Take:
-    """The same, where it is too late to be told that nobody takes it."""
-
-    def shown(message: Message) -> None:
-        with contextlib.suppress(LaunchError, BrokenPipeError):
-            show(message)
-
-    return shown
-
-
-def _follow_processes(running: "_Running", agents: Agents, show: Take) -> JobExit:
-    while True:
-        message = agents.receive(0.0)
-        if message is None:  # only when all that was said has been heard is anyone late
-            now = time.monotonic()
-            for name in (silent := running.silent(now)):
-                agents.give_up(name)
-            if silent:
-                why = f"its agent has said nothing for {_SILENCE_SECONDS:.0f} s"
-                return JobExit(code=1, message=f"{', '.join(silent)}: {why}")
-            if running.is_late(now):
-                return JobExit(code=0)
-            message = agents.receive(_PROCESS_TURN_SECONDS)
-        if message is not None:
-            show(message)
-            ending = running.take(message, time.monotonic())
-            if ending is not None:
-                return ending
-
-
-class _Running:
-    """What is left of a job. No clock of its own."""
-
-    def __init__(self, job: Sequence[Process], now: float) -> None:
-        self.left = {process.id: process for process in job}
-        self.heard = {process.host.name: now for process in job}
-        self.done = 0.0
-
-    def take(self, message: Message, now: float) -> JobExit | None:
-        """How the job has ended, by what an agent said."""
+    def take(self, message: Message) -> tuple[Event, ...]:
+        """Takes a message of an agent; there is no event in it."""
         name = message.host.name
-        self.heard[name] = now
+        self._agents[name] = message.at
         if message.say in GONE:
             why = message.values.get("why", "its channel closed")
-            return JobExit(code=1, message=f"{name}: its agent is gone ({why})")
-        if message.say in {"refused", "exit"}:
-            ending = _ending(self.left.pop(message.values["id"]), message)
-            if ending.code:
-                return ending
-            if not self.done and not any(one.role == "worker" for one in self.left.values()):
-                self.done = now
-        return None if self.left else JobExit(code=0)
+            text = f"{name}: its agent is gone ({why})"
+            self._failed = Verdict(status="lost", code=1, message=text)
+        elif message.say in {"refused", "exit"}:
+            self._failed = self._failed or _failure(self._left.pop(message.values["id"]), message)
+            if not any(one.role == "worker" for one in self._left.values()):
+                self._workers_done = self._workers_done or message.at
+        return ()
 
-    def is_late(self, now: float) -> bool:
-        """Whether servers and the scheduler have had their time since the workers were done."""
-        return bool(self.done) and now - self.done > _GOODBYE_SECONDS
+    def ended(self, now: float) -> Verdict | None:
+        """How the job has ended by what was said, or None."""
+        return self._failed or (None if self._left else Verdict(status="ok"))
 
-    def silent(self, now: float) -> list[str]:
-        """The hosts whose agents say nothing."""
-        return [name for name, heard in self.heard.items() if now - heard > _SILENCE_SECONDS]
+    def late(self, now: float) -> Verdict | None:
+        """How the job has ended by what was not said in time, or None."""
+        limit = _SCRIPT_SILENCE_SECONDS
+        silent = tuple(name for name, last in self._agents.items() if now - last > limit)
+        if silent:
+            text = f"{', '.join(silent)}: its agent has said nothing for {limit:.0f} s"
+            return Verdict(status="lost", code=1, message=text, silent=silent)
+        over = self._workers_done and now - self._workers_done > _SCRIPT_ENDING_SECONDS
+        return Verdict(status="ok") if over else None
 
 
-def _ending(process: Process, message: Message) -> JobExit:
-    """How one process ended."""
-    values, who = message.values, f"{process.host.name}: {process.role} {process.index}"
+def _failure(process: Process, message: Message) -> Verdict | None:
+    """How a process of a script failed; None if it ended well."""
+    values, name = message.values, f"{process.host.name}: {process.role} {process.index}"
     if message.say == "refused":
-        return JobExit(code=_NOT_STARTED, message=f"{who} could not be started: {values['why']}")
+        text = f"{name} could not be started: {values['why']}"
+        return Verdict(status="failed", code=_NOT_STARTED, message=text)
     number = values.get("signal")
-    if number is None:
-        code = int(values["code"])
-        return JobExit(code=code, message=f"{who} exited with code {code}")
-    hint = " (out of memory?)" if number == signal.SIGKILL else ""
-    return JobExit(
-        code=_BY_SIGNAL + number, message=f"{who} was killed by {signal_name(number)}{hint}"
-    )
+    if number is not None:
+        hint = " (out of memory?)" if number == signal.SIGKILL else ""
+        text = f"{name} was killed by {signal_name(number)}{hint}"
+        return Verdict(status="failed", code=_BY_SIGNAL + number, message=text)
+    code = int(values["code"])
+    text = f"{name} exited with code {code}"
+    return Verdict(status="failed", code=code, message=text) if code else None
 
 
-_TURN_SECONDS = 0.2
-# To judge a job means to look at each of its processes.
-_JUDGE_SECONDS = 0.05
-_GLIMPSE_SECONDS = 1.0
+def run_script(processes: Sequence[Process], agents: Agents, show: Take) -> Verdict:
+    """Runs the processes of any script; `show` gets every message.
 
-
-def run(
-    watch: JobMonitor, agents: Agents, logs: Path, log_budget: int = BUDGET_BYTES, started: str = ""
-) -> Generator[Event | JobProgress, None, Verdict]:
-    """Starts the processes of a watch, yields what they say as they say it; returns the verdict.
-
-    Once a second it yields a glimpse of the job. `log_budget` is how many bytes of what each
-    process prints are kept; `started` says of which record they are. Whatever happens, every
-    process is gone when this generator ends or is closed. Raises LaunchError where the log folder
-    cannot be written.
+    Every process is gone when this returns or raises. Raises LaunchError if a host has no agent.
     """
-    writer = Logs(logs, watch.processes, log_budget, started)
+    agents.begin_job(process.host for process in processes)
+    monitor = ScriptMonitor(processes, time.monotonic())
+    with closing(_follow(monitor, agents, show)) as job:
+        while True:
+            try:
+                next(job)
+            except StopIteration as end:
+                verdict: Verdict = end.value
+                return verdict
+
+
+def _follow(
+    monitor: Monitor,
+    agents: Agents,
+    show: Take,
+    progress: Callable[[float], JobProgress] | None = None,
+) -> Generator[Event | JobProgress, None, Verdict]:
+    def show_last(message: Message) -> None:
+        """Shows the output of a process that is being ended; its events come too late."""
+        if message.say == "output":
+            with suppress(LaunchError, BrokenPipeError):
+                show(message)
+
     try:
-        try:
-            agents.begin_job(process.host for process in watch.processes)
-        except LaunchError as error:
-            return Verdict(status="lost", message=str(error))
         secret = secrets.token_hex(32)  # in no plan: records, reports and logs have plans
-        for process in watch.processes:
+        for process in monitor.processes:
             agents.start(process, secret)
-        verdict = yield from _follow(watch, agents, writer)
+        verdict = yield from _judge(monitor, agents, show, progress)
         for name in verdict.silent:
             agents.give_up(name)
         return verdict
     finally:
-        agents.end_job(writer.write_quietly)
-        writer.close()
+        agents.end_job(show_last)
 
 
-def _follow(
-    watch: JobMonitor, agents: Agents, logs: Logs
+def _judge(
+    monitor: Monitor, agents: Agents, show: Take, progress: Callable[[float], JobProgress] | None
 ) -> Generator[Event | JobProgress, None, Verdict]:
-    looked = judged = mark = time.monotonic()
+    hosts = {process.host.name for process in monitor.processes}
+    reported = judged = mark = time.monotonic()
     while True:
-        if time.monotonic() - looked >= _GLIMPSE_SECONDS:
-            looked = time.monotonic()
-            yield job_progress(watch, looked)
+        if progress and time.monotonic() - reported >= _PROGRESS_SECONDS:
+            reported = time.monotonic()
+            yield progress(reported)
         message = agents.receive(0.0)
-        # Only when all that was said by some time has been taken is anyone late at that time. If
-        # an agent never pauses, that is the time of the mark.
+        # A message is late at a time only if all messages up to that time were taken. If an agent
+        # never pauses, that is the time of the mark.
         if message is None or message.at > mark:
-            verdict = watch.late(time.monotonic() if message is None else mark)
+            verdict = monitor.late(time.monotonic() if message is None else mark)
             if verdict is not None:
                 return verdict
             mark = time.monotonic() + _JUDGE_SECONDS
         message = message or agents.receive(_TURN_SECONDS)
-        if message is not None and message.host.name in watch.agents:
-            if message.say in GONE | {"refused"}:
-                return _no_agent(message)
-            watch.alive(message.host.name, message.at)
-            yield from _take(watch, message, logs)
+        if message is not None and message.host.name in hosts:
+            show(message)
+            yield from monitor.take(message)
         now = time.monotonic()
-        if message is None or message.say == "exit" or now - judged >= _JUDGE_SECONDS:
+        if message is None or message.say in _FINAL or now - judged >= _JUDGE_SECONDS:
             judged = now
-            verdict = watch.ended(now)
+            verdict = monitor.ended(now)
             if verdict is not None:
                 return verdict
-
-
-def _no_agent(message: Message) -> Verdict:
-    if message.say == "refused":
-        why = f"{message.values['id']} could not be started: {message.values['why']}"
-        return Verdict(status="failed", message=f"{message.host.name}: {why}")
-    why = message.values.get("why", "its channel closed")
-    return Verdict(
-        status="lost",
-        message=f"{message.host.name}: its agent is gone ({why}); its processes ended with it",
-        stopped=bool(message.values.get("stopped")),
-    )
-
-
-def _take(watch: JobMonitor, message: Message, logs: Logs) -> Iterator[Event]:
-    name, values = message.values.get("id", ""), message.values
-    if message.say == "output":
-        logs.write(name, values["lines"])
-        for line in values["lines"]:
-            watch.printed(name, line)
-    elif message.say == "beat":
-        _beat(watch, message)
-    elif message.say == "exit":
-        watch.exited(name, values.get("code"), values.get("signal"), message.at)
-    elif message.say == "event":
-        logs.keep(name, values["lines"])
-        for line in values["lines"]:
-            try:
-                event = decoded(line)
-            except ValueError as error:
-                watch.broke(name, str(error), message.at)
-                continue
-            if event is not None:
-                watch.hear(name, event, message.at)
-                yield event
-
-
-def _beat(watch: JobMonitor, message: Message) -> None:
-    values = message.values
-    watch.held(message.host.name, values["stopped"])
-    if values["machine"]:
-        told = values["machine"] | {"gpu_programs": tuple(values["machine"]["gpu_programs"])}
-        watch.counted(message.host.name, MachineCounters(at=values["at"], **told))
-    for name, seconds in values["cpu"].items():
-        gpus = watch.seen[name].process.gpus if name in watch.seen else ()
-        busy = tuple(values["gpu"][str(gpu)] for gpu in gpus if str(gpu) in values["gpu"])
-        watch.used(name, Utilization(at=values["at"], cpu_seconds=seconds, gpus=busy))

@@ -20,7 +20,7 @@ from launch.hosts import rehearse, this_machine
 from launch.job.agents import Agents
 from launch.job.monitor import JobMonitor
 from launch.job.plan import plan
-from launch.job.run import run
+from launch.job.run import run_job
 from launch.remote.agent import free_port
 from tests.support.programs.jobs import (
     SHORT,
@@ -86,7 +86,7 @@ def test_every_process_is_gone_within_a_second_of_the_first_bad_exit(
     with closing(Agents()) as kept:
         watch = JobMonitor(processes, SHORT, time.monotonic())
         heard = 0.0  # the last word of anyone, before or just after the death
-        for said in run(watch, kept, tmp_path):
+        for said in run_job(watch, kept, tmp_path):
             heard = time.monotonic() if isinstance(said, Event) else heard
         assert 0.0 < heard < time.monotonic() < heard + 1.0
         assert len(left_over()) == len(agents()) == 1  # it stays for the next job

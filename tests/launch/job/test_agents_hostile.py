@@ -23,7 +23,7 @@ from launch.hosts import rehearse, this_machine
 from launch.job.agents import AgentChannel, Agents, Message
 from launch.job.monitor import Deadlines, ProcessState
 from launch.job.plan import Process
-from launch.job.run import follow_processes
+from launch.job.run import run_script
 from launch.job.validity import judge
 from launch.remote import agent as ports
 from launch.remote.errors import LaunchError
@@ -224,7 +224,7 @@ def test_a_host_that_never_pauses_keeps_no_job_from_its_deadline(
 def test_launch_ends_with_the_reason_when_a_host_speaks_for_another() -> None:
     react = once(line(say="exit", id="worker-0", code=0))
     with closing(Agents(start_with(react, "host02"))) as agents:
-        ending = follow_processes([process(0), process(1)], agents, lambda _: None)
+        ending = run_script([process(0), process(1)], agents, lambda _: None)
     assert ending.code == 1
     assert ending.message.startswith("host02: its agent is gone (it broke the protocol: exit: ")
     assert left_over() == []

@@ -82,43 +82,43 @@ def test_agents_that_share_a_machine_are_not_each_others_strangers() -> None:
 
 
 def measuring() -> JobMonitor:
-    watch = JobMonitor(plan(trial(), pretend(1, 2), 1), Deadlines(), 0.0)
+    monitor = JobMonitor(plan(trial(), pretend(1, 2), 1), Deadlines(), 0.0)
     for rank in range(2):
         facts = {"num_workers": 2, "worker_batch": 4}
-        watch.hear(f"worker-{rank}", Event(kind="ready", rank=rank, values=facts), 1.0)
-    return watch
+        monitor.take_event(f"worker-{rank}", Event(kind="ready", rank=rank, values=facts), 1.0)
+    return monitor
 
 
-def window(watch: JobMonitor, rank: int, count: int = 1) -> None:
+def window(monitor: JobMonitor, rank: int, count: int = 1) -> None:
     for _ in range(count):
         values = {"seconds": 1.0, "cpu_seconds": 1.0, "end": 1.0, "images": 4}
-        watch.hear(f"worker-{rank}", Event(kind="window", rank=rank, values=values), 2.0)
+        monitor.take_event(f"worker-{rank}", Event(kind="window", rank=rank, values=values), 2.0)
 
 
 def test_what_counts_is_what_happens_while_all_measure() -> None:
-    watch = measuring()
-    watch.counted("host01", replace(QUIET, busy=1.0))
-    window(watch, 0)
-    watch.counted("host01", replace(QUIET, busy=2.0))
-    window(watch, 1)
-    watch.counted("host01", QUIET)
-    watch.counted("host01", after(5.0))
-    watch.counted("host01", after(9.0))
-    watch.hear("worker-0", Event(kind="done", rank=0), 12.0)
-    watch.counted("host01", after(10.0))
-    assert watch.machines == {"host01": (QUIET, after(9.0))}
+    monitor = measuring()
+    monitor.take_counters("host01", replace(QUIET, busy=1.0))
+    window(monitor, 0)
+    monitor.take_counters("host01", replace(QUIET, busy=2.0))
+    window(monitor, 1)
+    monitor.take_counters("host01", QUIET)
+    monitor.take_counters("host01", after(5.0))
+    monitor.take_counters("host01", after(9.0))
+    monitor.take_event("worker-0", Event(kind="done", rank=0), 12.0)
+    monitor.take_counters("host01", after(10.0))
+    assert monitor.machines == {"host01": (QUIET, after(9.0))}
 
 
 def test_a_disturbance_stands_in_the_message_of_a_good_job_and_not_in_a_rehearsals() -> None:
-    watch = measuring()
+    monitor = measuring()
     for rank in range(2):
-        window(watch, rank, 4)
+        window(monitor, rank, 4)
     spans = {"host01": (QUIET, after(busy=83.0))}
     real = replace(trial(), engine="mxnet", fake_seconds=())
-    verdict = judge(real, watch.workers, (), spans)
+    verdict = judge(real, monitor.workers, (), spans)
     said = "host01: other programs used 1.3 of its 4 cores while this was measured"
     assert (verdict.status, texts(verdict.notes)) == ("ok", [said])
-    assert judge(trial(), watch.workers, (), spans).notes == ()
+    assert judge(trial(), monitor.workers, (), spans).notes == ()
 
 
 def test_counters_are_read_as_the_kernel_writes_them() -> None:

@@ -19,7 +19,7 @@ from launch.job.agents import Agents
 from launch.job.logs import Logs, compress, compress_again, files_of, lines_of
 from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import Process
-from launch.job.run import run
+from launch.job.run import run_job
 from results import run_folder
 from results.store import read_records
 from results.worker_log import heard, rank_of
@@ -77,9 +77,9 @@ def test_a_line_longer_than_a_file_is_cut(tmp_path: Path) -> None:
 @pytest.mark.program
 def test_a_loud_process_fills_no_disk(tmp_path: Path) -> None:
     loud = process("for n in range(300_000): print('line', n, 'x' * 90)")
-    watch = JobMonitor([loud], Deadlines(), time.monotonic())
+    monitor = JobMonitor([loud], Deadlines(), time.monotonic())
     with closing(Agents()) as agents:
-        for _ in run(watch, agents, tmp_path, 1 << 20):
+        for _ in run_job(monitor, agents, tmp_path, 1 << 20):
             assert sum(path.stat().st_size for path in tmp_path.iterdir()) < (1 << 20) + 200
     lines = list(lines_of(tmp_path, "worker-0"))
     assert lines[-1].startswith("line 299999 ")

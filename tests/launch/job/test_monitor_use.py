@@ -63,60 +63,62 @@ def test_use_is_a_share_of_the_cores_between_two_beats() -> None:
 def three(**fields: Any) -> JobMonitor:
     """A job of three workers on a host each that met after two seconds."""
     what = trial(devices=3, devices_per_host=1, **fields)
-    watch = JobMonitor(plan(what, pretend(3, 1), 1), Deadlines(), 0.0)
+    monitor = JobMonitor(plan(what, pretend(3, 1), 1), Deadlines(), 0.0)
     for rank in range(3):
         facts = {"num_workers": 3, "worker_batch": 4}
-        watch.hear(f"worker-{rank}", Event(kind="ready", rank=rank, values=facts), 2.0)
-    return watch
+        monitor.take_event(f"worker-{rank}", Event(kind="ready", rank=rank, values=facts), 2.0)
+    return monitor
 
 
 def work(
-    watch: JobMonitor, seconds: int, *shares: float, gpus: tuple[tuple[float, ...], ...] = ()
+    monitor: JobMonitor, seconds: int, *shares: float, gpus: tuple[tuple[float, ...], ...] = ()
 ) -> None:
     for rank, share in enumerate(shares):
         busy = gpus[rank] if gpus else ()
         for at in range(seconds + 1):
             use = Utilization(at=100.0 * rank + at, cpu_seconds=50 + share * at, gpus=busy)
-            watch.used(f"worker-{rank}", use)
+            monitor.take_utilization(f"worker-{rank}", use)
 
 
 def test_a_worker_that_idles_for_more_than_ten_seconds_is_named_once() -> None:
-    watch = three()
-    work(watch, 9, 0.9, 0.9, 0.01)
-    assert job_progress(watch, 12.0).idle == ""
-    work(watch, 11, 0.9, 0.9, 0.01)
+    monitor = three()
+    work(monitor, 9, 0.9, 0.9, 0.01)
+    assert job_progress(monitor, 12.0).idle == ""
+    work(monitor, 11, 0.9, 0.9, 0.01)
     said = "worker 2 (rank 2) on host03: idle while others work"
-    assert job_progress(watch, 14.0).idle == said
-    work(watch, 11, 0.01, 0.9, 0.9)
-    assert job_progress(watch, 26.0).idle == said
+    assert job_progress(monitor, 14.0).idle == said
+    work(monitor, 11, 0.01, 0.9, 0.9)
+    assert job_progress(monitor, 26.0).idle == said
 
 
 def test_an_idle_worker_stands_in_the_record_of_a_job_that_ended_well() -> None:
-    watch = three(windows=1)
-    work(watch, 11, 0.9, 0.9, 0.01)
-    seen = job_progress(watch, 14.0)
+    monitor = three(windows=1)
+    work(monitor, 11, 0.9, 0.9, 0.01)
+    seen = job_progress(monitor, 14.0)
     for rank in range(3):
         for _ in range(2):
             window = {"seconds": 0.1, "end": 1.0, "images": 4}
-            watch.hear(f"worker-{rank}", Event(kind="window", rank=rank, values=window), 15.0)
-    verdict = judge(trial(devices=3, windows=1), watch.workers, watch.idle)
+            monitor.take_event(
+                f"worker-{rank}", Event(kind="window", rank=rank, values=window), 15.0
+            )
+    verdict = judge(trial(devices=3, windows=1), monitor.workers, monitor.idle)
     assert (verdict.status, texts(verdict.notes)) == ("ok", [seen.idle])
 
 
 def test_who_is_done_is_not_idle_and_start_up_is_no_work() -> None:
-    watch = three()
-    work(watch, 11, 0.9, 0.9, 0.01)
-    watch.hear("worker-2", Event(kind="done", rank=2), 13.0)
-    assert job_progress(watch, 14.0).idle == ""
+    monitor = three()
+    work(monitor, 11, 0.9, 0.9, 0.01)
+    monitor.take_event("worker-2", Event(kind="done", rank=2), 13.0)
+    assert job_progress(monitor, 14.0).idle == ""
     fresh = JobMonitor(plan(trial(devices=3), pretend(1, 3), 1), Deadlines(), 0.0)
     work(fresh, 11, 0.9, 0.9, 0.01)
     assert job_progress(fresh, 14.0).idle == ""
 
 
 def test_a_gpu_that_idles_is_named_by_its_number() -> None:
-    watch = three()
-    work(watch, 11, 0.9, 0.9, 0.9, gpus=((0.9, 0.9), (0.9, 0.01), (0.9, 0.9)))
-    seen = job_progress(watch, 14.0)
+    monitor = three()
+    work(monitor, 11, 0.9, 0.9, 0.9, gpus=((0.9, 0.9), (0.9, 0.01), (0.9, 0.9)))
+    seen = job_progress(monitor, 14.0)
     assert seen.idle == "GPU 1 of worker 1 (rank 1) on host02: idle while others work"
     assert [one.gpu for one in seen.workers] == pytest.approx([0.9, 0.455, 0.9])
 

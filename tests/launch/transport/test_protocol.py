@@ -12,7 +12,6 @@ import pytest
 
 from bench.notes import texts
 from launch.hosts import rehearse
-from launch.job import run
 from launch.job.agents import GONE, Message
 from launch.job.logs import Logs
 from launch.job.monitor import Deadlines, JobMonitor
@@ -198,7 +197,7 @@ def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: P
     taken = 0
     logs = Logs(tmp_path, JOB, 10_000)
     for number in range(4000):
-        watch = JobMonitor(JOB, Deadlines(), 0.0, 3)
+        monitor = JobMonitor(JOB, Deadlines(), 0.0, 3)
         for message in chance.sample(SAID, 4):
             if "lines" in message and chance.random() < 0.7:
                 event = mutated(chance, json.loads(chance.choice(SAID[5:13])["lines"][0]))
@@ -216,19 +215,26 @@ def test_a_message_mutated_at_random_is_taken_or_breaks_the_protocol(tmp_path: P
             if found is not None:
                 taken += 1
                 say, values = found
-                _watched(watch, Message(host=HOSTS[0], say=say, values=values), logs)
+                _watched(monitor, Message(host=HOSTS[0], say=say, values=values), logs)
     logs.close()
     assert taken > 2000
     assert {path.name.partition(".")[0] for path in tmp_path.iterdir()} <= {"worker-0", "hosts"}
 
 
-def _watched(watch: JobMonitor, message: Message, logs: Logs) -> None:
+def _watched(monitor: JobMonitor, message: Message, logs: Logs) -> None:
+    list(monitor.take(message))
     if message.say in GONE | {"refused"}:
-        assert run._no_agent(message).message
+        lost = monitor.ended(5.0)
+        assert lost is not None
+        assert lost.message
         return
-    list(run._take(watch, message, logs))
-    job_progress(watch, 5.0)
-    verdict = watch.ended(5.0) or watch.late(5.0) or judge(TRIAL, watch.workers, (), watch.machines)
+    logs.take(message)
+    job_progress(monitor, 5.0)
+    verdict = (
+        monitor.ended(5.0)
+        or monitor.late(5.0)
+        or judge(TRIAL, monitor.workers, (), monitor.machines)
+    )
     assert isinstance(verdict.message, str)
     texts(verdict.notes)
 
