@@ -106,16 +106,16 @@ def rehearsal_rates(tables: Any) -> Rates:
 
 def with_rehearsal(trial: Trial, rates: Rates) -> Trial:
     """The trial with windows that last as its rate says, where the fake engine runs it."""
-    rate = rates.get((trial.label, trial.devices))
-    if trial.engine != "fake" or trial.fake_seconds or rate is None:
+    rate = rates.get((trial.label, trial.layout.devices))
+    if trial.engine != "fake" or trial.fake.seconds or rate is None:
         return trial
-    seconds = trial.global_batch * trial.steps_per_window / rate
+    seconds = trial.global_batch * trial.measuring.steps_per_window / rate
     if not 0 < seconds < _MOST_SECONDS:
         raise SpecError(
-            f"rehearsal.{trial.label}.{trial.devices}: {quoted(rate)} images per second make a "
-            f"window of {seconds:g} s; expected less than {_MOST_SECONDS:g} s"
+            f"rehearsal.{trial.label}.{trial.layout.devices}: {quoted(rate)} images per second "
+            f"make a window of {seconds:g} s; expected less than {_MOST_SECONDS:g} s"
         )
-    return dataclasses.replace(trial, fake_seconds=(seconds,))
+    return trial.replace(fake_seconds=(seconds,))
 
 
 def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
@@ -133,7 +133,7 @@ def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
 def _faulty(trial: Trial, fault: str) -> Trial:
     fields = dataclasses.asdict(trial)
     try:
-        return make(fields | {"fake_faults": (*trial.fake_faults, fault)})
+        return make(fields | {"fake_faults": (*trial.fake.faults, fault)})
     except SpecError as error:
         raise SpecError(f"--fault: {trial.name}: {error}") from error
 

@@ -40,7 +40,7 @@ def main() -> None:
         for title, trial in zip(("one process", *SETTINGS), trials, strict=True):
             images = rate([one for one in found if one.trial == trial]).images_per_second
             alone = alone or images
-            share = images / alone / trial.devices
+            share = images / alone / trial.layout.devices
             print(f"| {name} | {title} | {images:.2f} | {share:.2f} |", flush=True)
 
 

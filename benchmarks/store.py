@@ -54,7 +54,7 @@ def trials(count: int, ranks: int) -> Iterator[Trial]:
 
 def record_of(trial: Trial, windows: int, chance: np.random.Generator) -> Record:
     """A record whose windows last about a second, a little longer the more devices there are."""
-    seconds = chance.lognormal(0.1 * np.log2(trial.devices), 0.02, (trial.workers, windows))
+    seconds = chance.lognormal(0.1 * np.log2(trial.layout.devices), 0.02, (trial.workers, windows))
     ranks = tuple(_rank(trial, number, one, chance) for number, one in enumerate(seconds))
     hosts = tuple(dict.fromkeys(rank.host for rank in ranks))
     identity = Identity(
@@ -82,7 +82,7 @@ def _rank(trial: Trial, number: int, seconds: Numbers, chance: np.random.Generat
         seconds=tuple(seconds.tolist()),
         ends=tuple((1.79e9 + np.cumsum(seconds)).tolist()),
         cpu_seconds=tuple((0.9 * seconds).tolist()),
-        images=(trial.worker_batch * trial.steps_per_window,) * len(seconds),
+        images=(trial.worker_batch * trial.measuring.steps_per_window,) * len(seconds),
         losses=tuple(np.linspace(7, 2, len(seconds)).tolist()),
         own_seconds=tuple(own.tolist()),
         facts=_FACTS,
@@ -93,7 +93,7 @@ def _command(trial: Trial) -> str:
     return (
         "OMP_NUM_THREADS=1 DMLC_ROLE=worker DMLC_PS_ROOT_URI=10.0.0.1 DMLC_PS_ROOT_PORT=9091 "
         f"taskset -c 0 .venv/bin/python -m bench.train_imagenet --network {trial.label} "
-        f"--batch-size {trial.worker_batch} --kv-store {trial.kvstore} --benchmark 1"
+        f"--batch-size {trial.worker_batch} --kv-store {trial.layout.kvstore} --benchmark 1"
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def check_fitting(what: Sweep, hosts: Sequence[Host]) -> None:
             raise SpecError("--auto-batch: the fake engine takes no memory; leave it out")
         if trial.mode not in {"synthetic", "real"}:
             raise SpecError(f"--auto-batch: {trial.name} trains nothing; leave that point out")
-        if trial.emulate and trial.device == "gpu":
+        if trial.layout.emulate and trial.layout.device == "gpu":
             raise SpecError(f"--auto-batch: workers of {trial.name} may share GPUs (emulate)")
 
 
@@ -69,9 +69,9 @@ def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
     points(what, where)  # whatever is wrong with them is said before long tries
     kept, trials = _kept(folder), []
     for alike in _alike(what.trials):
-        name = f"{alike[0].label} {alike[0].dtype}"
+        name = f"{alike[0].label} {alike[0].training.dtype}"
         layouts = sorted({str(_layout(trial)) for trial in alike})
-        key = json.dumps([limit, *(asdict(alike[0])[field] for field in _ALIKE), *layouts])
+        key = json.dumps([limit, *(alike[0].value(field) for field in _ALIKE), *layouts])
         told = f"{name}: {{}} images a device"
         if key in kept:
             echo(f"{told.format(kept[key])}, as found before for this run")
@@ -79,16 +79,16 @@ def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
             kept[key] = _found(alike, where, limit, name)
             _keep(folder, kept)
             echo(told.format(kept[key]))
-        trials += [replace(trial, batch_per_device=kept[key]) for trial in alike]
-    order = {replace(trial, batch_per_device=0): n for n, trial in enumerate(what.trials)}
-    trials.sort(key=lambda trial: order[replace(trial, batch_per_device=0)])
+        trials += [trial.replace(batch_per_device=kept[key]) for trial in alike]
+    order = {trial.replace(batch_per_device=0): n for n, trial in enumerate(what.trials)}
+    trials.sort(key=lambda trial: order[trial.replace(batch_per_device=0)])
     return replace(what, trials=tuple(trials))
 
 
 def _alike(trials: Sequence[Trial]) -> list[list[Trial]]:
     groups: dict[tuple[Any, ...], list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(tuple(getattr(trial, name) for name in _ALIKE), []).append(trial)
+        groups.setdefault(tuple(trial.value(name) for name in _ALIKE), []).append(trial)
     return list(groups.values())
 
 
@@ -108,24 +108,25 @@ def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -
 
 def _images(trial: Trial) -> int:
     """The largest batch a device that each worker's share of its data has images for."""
-    return max(1, all_of(trial.data_train).total // trial.workers // trial.devices_per_worker)
+    return max(
+        1, all_of(trial.data.train).total // trial.workers // trial.layout.devices_per_worker
+    )
 
 
 def _layout(trial: Trial) -> Layout:
     # A GPU's memory is its own, whoever else is on the machine.
-    shared = trial.device == "cpu"
-    kind = "device" if "device" in trial.kvstore else "local"
+    shared = trial.layout.device == "cpu"
+    kind = "device" if "device" in trial.layout.kvstore else "local"
     return Layout(
-        devices=trial.devices_per_worker,
-        store=kind if trial.devices_per_worker > 1 else "local",
+        devices=trial.layout.devices_per_worker,
+        store=kind if trial.layout.devices_per_worker > 1 else "local",
         workers=trial.workers if shared else 1,
         servers=trial.servers if shared else 0,
     )
 
 
 def _tried(trial: Trial, layout: Layout, where: ClusterSetup, name: str) -> Tried:
-    alone = replace(
-        trial,
+    alone = trial.replace(
         kvstore=layout.store,
         devices=layout.devices,
         devices_per_host=layout.devices,
@@ -137,7 +138,7 @@ def _tried(trial: Trial, layout: Layout, where: ClusterSetup, name: str) -> Trie
     return Tried(
         command=process.argv,
         devices=layout.devices,
-        gpu=trial.device == "gpu",
+        gpu=trial.layout.device == "gpu",
         workers=layout.workers,
         servers=layout.servers,
         env=revealed(process.env),

@@ -31,7 +31,7 @@ def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) ->
     Raises PreflightError where a host lacks data, has other data than the others, or holds the
     share of another.
     """
-    wanted = sorted({data for one in trials for data in (one.data_train, one.data_val) if data})
+    wanted = sorted({data for one in trials for data in (one.data.train, one.data.val) if data})
     if not wanted:
         return {}
     told = _asked(hosts, start, wanted)
@@ -91,7 +91,7 @@ def _manifest(
     trial: Trial, wanted: Sequence[str], hosts: Sequence[Host], told: dict[str, Any]
 ) -> str:
     listed: list[str] = []
-    for data in (one for one in (trial.data_train, trial.data_val) if one):
+    for data in (one for one in (trial.data.train, trial.data.val) if one):
         at = wanted.index(data)
         listed += _together(data, {host.name: told[host.name][at] for host in hosts})
     return manifest(listed)

@@ -52,7 +52,7 @@ def run_order(points: Sequence[PlannedRun], seed: str) -> list[PlannedRun]:
 
 def data_manifest(trial: Trial) -> str:
     """Of the trial's data on this machine; SpecError where a shard is missing or damaged."""
-    named = [data for data in (trial.data_train, trial.data_val) if data]
+    named = [data for data in (trial.data.train, trial.data.val) if data]
     return manifest(line for data in named for line in lines(data))
 
 
@@ -113,7 +113,7 @@ def identified(runs: Sequence[tuple[Trial, int]], where: ClusterSetup) -> list[P
     """These repeats of trials, each with what a record of it depends on; checked as by `points`."""
     trials = {trial.key: trial for trial, _ in runs}
     for trial in trials.values():
-        secrets.check(trial.env)
+        secrets.check(trial.layout.env)
         check_devices(trial, where)
         plan(trial, where.hosts, where.port or 0)
     if where.hosts[0].login is None:
@@ -140,7 +140,7 @@ def sweep(
     stored first.
     """
     asked = [
-        asdict(name) | ({} if name.repeat else {"trial": asdict(trial)}) for trial, name in wanted
+        asdict(name) | ({} if name.repeat else {"trial": trial.fields}) for trial, name in wanted
     ]
     compress_again(store.folder / "logs")
     store.write("asked.json", json.dumps(asked) + "\n")
@@ -169,7 +169,7 @@ def sweep(
 
 def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
     master = {"description": what.description, **describe(ROOT)}
-    hidden = {name for trial in what.trials for name in secrets.names(trial.env)}
+    hidden = {name for trial in what.trials for name in secrets.names(trial.layout.env)}
     # Processes on hosts get the variables of these.
     variables = {} if where.hosts[0].login else master.pop("variables")
     master["variables"] = secrets.masked(variables, hidden)
@@ -190,17 +190,19 @@ def order_names(order: Sequence[PlannedRun]) -> list[str]:
 
 def check_devices(trial: Trial, where: ClusterSetup) -> None:
     """LaunchError where the hosts have no GPUs for the trial, or too few and none may be shared."""
-    if trial.device == "gpu" and not all(host.gpus for host in where.hosts):
+    if trial.layout.device == "gpu" and not all(host.gpus for host in where.hosts):
         raise LaunchError(
             f"{trial.name} needs GPUs, and not every host has one; measure with device = 'cpu', or "
             f"see the processes it would start with 'fab bench.plan'"
         )
-    most = min(trial.devices, trial.devices_per_host)
-    for host in where.hosts[: trial.worker_hosts] if trial.device == "gpu" else ():
-        if trial.devices_per_worker > host.gpus or (most > host.gpus and not trial.emulate):
+    most = min(trial.layout.devices, trial.layout.devices_per_host)
+    for host in where.hosts[: trial.worker_hosts] if trial.layout.device == "gpu" else ():
+        if trial.layout.devices_per_worker > host.gpus or (
+            most > host.gpus and not trial.layout.emulate
+        ):
             raise LaunchError(
                 f"{trial.name} puts {most} GPUs on a host, in workers of "
-                f"{trial.devices_per_worker}, and {host.name} has {host.gpus}; with "
+                f"{trial.layout.devices_per_worker}, and {host.name} has {host.gpus}; with "
                 f"emulate = true workers share GPUs, each with no more than there are "
                 f"(devices_per_worker), and the point is marked"
             )
@@ -240,7 +242,7 @@ def _job(
 ) -> Generator[Event | JobProgress, None, tuple[JobMonitor, Verdict]]:
     """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
     trial, name = point
-    windows = trial.warmup_windows + trial.windows if trial.windows else 0
+    windows = trial.total_windows
     root = where.scheduler or where.hosts[0]
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)

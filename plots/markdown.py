@@ -131,7 +131,7 @@ def _replay(rows: Sequence[ScalingRow]) -> str:
         "What each point's first run consisted of, from the checkout; start the scheduler, then "
         "servers, then workers, each where it ran. `fab bench.plan` prints all of them."
     )
-    if any(names(row.trial.env) for row in rows):
+    if any(names(row.trial.layout.env) for row in rows):
         how += " Values that are *** here are not kept: put in your own."
     return "\n\n".join(["## To run a point again by hand", how, *parts])
 

@@ -29,16 +29,16 @@ def differing(trials: Sequence[Trial]) -> list[list[str]]:
 
 def _shown(trial: Trial) -> object:
     batch = trial.device_batch, trial.worker_batch, trial.global_batch
-    return trial.label, trial.mode, trial.kvstore, trial.devices, batch
+    return trial.label, trial.mode, trial.layout.kvstore, trial.layout.devices, batch
 
 
 def _varied(trials: Sequence[Trial]) -> list[str]:
-    return [name for name in FIELDS if len({getattr(one, name) for one in trials}) > 1]
+    return [name for name in FIELDS if len({one.value(name) for one in trials}) > 1]
 
 
 def format_fields(trial: Trial, names: Sequence[str]) -> str:
     """The trial's fields of these names: 'dtype bfloat16, gc_type 2bit'."""
-    return ", ".join(f"{name} {_text(getattr(trial, name))}" for name in names)
+    return ", ".join(f"{name} {_text(trial.value(name))}" for name in names)
 
 
 def _text(value: object) -> str:

@@ -57,7 +57,7 @@ def _file_name(text: str) -> str:
 
 
 def _table(rows: Sequence[ScalingRow]) -> str:
-    found = ((r.trial.devices, r.rate.images_per_second) for r in rows if r.rate)
+    found = ((r.trial.layout.devices, r.rate.images_per_second) for r in rows if r.rate)
     return csv_text([_HEADER, *found])
 
 
@@ -87,21 +87,21 @@ def _settings(trial: Trial) -> dict[str, object]:
         "network": trial.network_name,
         "mode": trial.mode,
         "kvstore": trial.store_name,
-        "dtype": trial.dtype,
-        "devices": trial.devices,
+        "dtype": trial.training.dtype,
+        "devices": trial.layout.devices,
         "hosts": trial.hosts,
-        "devices_per_host": min(trial.devices, trial.devices_per_host),
+        "devices_per_host": min(trial.layout.devices, trial.layout.devices_per_host),
         "batch_per_device": trial.device_batch,
         "worker_batch": trial.worker_batch,
         "global_batch": trial.global_batch,
         "engine": trial.engine,
-        "num_layers": trial.num_layers,
-        "image_shape": ",".join(map(str, trial.image_shape)),
-        "data_nthreads": trial.data_nthreads,
-        "gc_type": trial.gc_type,
-        "env": shlex.join(trial.env),
+        "num_layers": trial.model.num_layers,
+        "image_shape": ",".join(map(str, trial.model.image_shape)),
+        "data_nthreads": trial.data.nthreads,
+        "gc_type": trial.training.gc_type,
+        "env": shlex.join(trial.layout.env),
         "servers": trial.servers,
-        "cold": trial.cold,
+        "cold": trial.mxnet.cold,
     }
 
 

@@ -53,7 +53,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _shared(trials: Sequence[Trial]) -> list[str]:
-    return [name for name in FIELDS if len({getattr(trial, name) for trial in trials}) == 1]
+    return [name for name in FIELDS if len({trial.value(name) for trial in trials}) == 1]
 
 
 @lru_cache(maxsize=4096)
@@ -67,18 +67,18 @@ def _unusual(trial: Trial) -> tuple[str, ...]:
         for name in FIELDS
         if name not in _SHOWN | reads | {_BATCH}
         and name in usual
-        and getattr(trial, name) != usual[name]
+        and trial.value(name) != usual[name]
     )
 
 
 def _defaults(trial: Trial) -> Mapping[str, Any]:
     """The values that fields have if nothing but what is shown of the point is given."""
-    given = {name: getattr(trial, name) for name in _SHOWN if name != "mode"}
+    given = {name: trial.value(name) for name in _SHOWN if name != "mode"}
     with suppress(SpecError):  # a store or a depth of another tool or version
-        if trial.network in NETWORKS:
-            given |= {_BATCH: max(1, trial.batch_per_device)}
+        if trial.model.network in NETWORKS:
+            given |= {_BATCH: max(1, trial.training.batch_per_device)}
             usual = make(given)
             # How many devices share a worker follows from how many a host has.
-            whole = make(given | {_FULL: trial.devices_per_host})
-            return vars(whole) | {_FULL: usual.devices_per_host}
+            whole = make(given | {_FULL: trial.layout.devices_per_host})
+            return whole.fields | {_FULL: usual.layout.devices_per_host}
     return {name: field.default for name, field in FIELDS.items() if field.default is not MISSING}

@@ -18,14 +18,14 @@ _ANY = "device", "devices"
 
 def device_noun(rows: Sequence[ScalingRow], count: int) -> str:
     """'GPUs', 'CPU core': what so many devices of these points are called."""
-    kinds = {row.trial.device for row in rows}
+    kinds = {row.trial.layout.device for row in rows}
     one, more = _KINDS.get(kinds.pop(), _ANY) if len(kinds) == 1 else _ANY
     return one if count == 1 else more
 
 
 def size(row: ScalingRow) -> tuple[int, float]:
     """Its devices and its rate, by which a network's largest point is chosen."""
-    return row.trial.devices, row.rate.images_per_second if row.rate else 0.0
+    return row.trial.layout.devices, row.rate.images_per_second if row.rate else 0.0
 
 
 def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
@@ -41,7 +41,10 @@ def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[
     tops = [_top(good, name) for name in dict.fromkeys(map(network_label, good))]
     where = f"{'As scripted, on' if scripted else 'On'} {_most_devices(tops, rows)}"
     yield f"{where}: {_scaling_text(tops, good)}."
-    if not any(row.shown_scaling for row in good) and len({row.trial.devices for row in good}) > 1:
+    if (
+        not any(row.shown_scaling for row in good)
+        and len({row.trial.layout.devices for row in good}) > 1
+    ):
         wanted = next((str(row.chosen_baseline) for row in rows if row.chosen_baseline), "")
         lacking = f"speed-up against {wanted}" if wanted else "baseline to be compared with"
         yield f"How far that scales cannot be said: no point has a {lacking}."
@@ -59,19 +62,19 @@ def _top(rows: Sequence[ScalingRow], name: str) -> ScalingRow:
 
 def _most_devices(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
     """'256 GPUs', and of what these are the most where there are points on more."""
-    counts = {row.trial.devices for row in tops}
+    counts = {row.trial.layout.devices for row in tops}
     if len(counts) > 1:
         return f"the most {device_noun(tops, 2)} of each network"
     (count,) = counts
     told = f"{'one' if count == 1 else count} {device_noun(tops, count)}"
-    more = [row for row in rows if row.rate and row.trial.devices > count]
+    more = [row for row in rows if row.rate and row.trial.layout.devices > count]
     which = "not emulated" if all(row.emulated for row in more) else "known well enough"
     return f"{told}, the most that are {which}" if more else told
 
 
 def _scaling_text(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
     """Each network there, or the best and the worst of many; the first with its units."""
-    alike = len({row.trial.devices for row in tops}) == 1
+    alike = len({row.trial.layout.devices for row in tops}) == 1
     if len(tops) <= _MOST_NAMED_SCALES:
         return ", ".join([_network_text(row, rows, alike, row is tops[0]) for row in tops])
     based = sorted((row for row in tops if _efficiency(row)), key=_efficiency, reverse=True)
@@ -100,9 +103,9 @@ def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, unit
     rate = row.rate.images_per_second if row.rate else 0.0
     text = f"{network_label(row)}{_line_name(row, rows)} {significant(rate)}"
     text += " images/s" if units else ""
-    text += "" if alike else f" on {row.trial.devices}"
+    text += "" if alike else f" on {row.trial.layout.devices}"
     shown = row.shown_scaling
-    if not shown or row.trial.devices == shown.baseline.devices or not _efficiency(row):
+    if not shown or row.trial.layout.devices == shown.baseline.devices or not _efficiency(row):
         return text
     against = str(row.chosen_baseline or f"one {device_noun([row], 1)}")
     of = f" of ideal against {against}" if units else ""
@@ -148,7 +151,7 @@ def _spread(efficiencies: Sequence[Ratio]) -> str:
 
 def _is_base(row: ScalingRow, against: Scaling) -> bool:
     trial = row.trial
-    return against.baseline == Baseline(kvstore=trial.kvstore, devices=trial.devices)
+    return against.baseline == Baseline(kvstore=trial.layout.kvstore, devices=trial.layout.devices)
 
 
 _MOST_NAMED_CAVEATS, _MOST_TEXTS = 3, 2
@@ -181,7 +184,7 @@ def _missing(run: Run) -> Iterator[str]:
     trained = [row for row in run.rows if row.rate and row.trial.mode in TRAINING]
     yield from _without_base(trained)
     several = [
-        row for row in trained if is_distributed(row.trial.kvstore) and row.trial.workers > 1
+        row for row in trained if is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
     ]
     if several and not any(row.worker for row in several):
         yield "one worker through the same store, to tell what servers cost"
@@ -210,7 +213,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _counts(rows: Sequence[ScalingRow], name: str) -> int:
-    return len({row.trial.devices for row in rows if network_label(row) == name})
+    return len({row.trial.layout.devices for row in rows if network_label(row) == name})
 
 
 def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -295,8 +298,8 @@ def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
     above = [row.trial.name for row in good if _above_ideal(row)]
     if above:
         yield f"better than ideal, so a base may be too slow: {_named(above)}"
-    sharing = [r for r in good if r.trial.device == "cpu" and r.trial.servers]
-    if any(not row.trial.server_hosts for row in sharing):
+    sharing = [r for r in good if r.trial.layout.device == "cpu" and r.trial.servers]
+    if any(not row.trial.layout.server_hosts for row in sharing):
         yield "servers share their workers' cores"
 
 
@@ -351,7 +354,9 @@ def _provenance(run: Run) -> Iterator[str]:
 def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
     """What was asked for: when, data, devices, hosts, stores, points, batch where it is one."""
     verb = "Played" if run.rehearsal else "Trained"
-    names = sorted({row.trial.kvstore for row in rows}, key=lambda one: (is_distributed(one), one))
+    names = sorted(
+        {row.trial.layout.kvstore for row in rows}, key=lambda one: (is_distributed(one), one)
+    )
     day = str(run.environment.get("date", ""))[:10]
     return (
         f"{verb}{f' on {day}' if day else ''} with {_data(rows)} on {_devices(rows)}"
@@ -382,7 +387,7 @@ def _data(rows: Sequence[ScalingRow]) -> str:
 
 
 def _devices(rows: Sequence[ScalingRow]) -> str:
-    counts = sorted({row.trial.devices for row in rows})
+    counts = sorted({row.trial.layout.devices for row in rows})
     told = enumeration([str(n) for n in counts]) if len(counts) < 3 else _range(counts)
     return f"{told} {device_noun(rows, counts[-1])}"
 
@@ -398,7 +403,7 @@ def _range(values: Sequence[int]) -> str:
 
 def _batch(rows: Sequence[ScalingRow]) -> str:
     """', 8 images a step on each device' where all have one batch; the table has the others."""
-    whole = all(row.trial.global_batch_fixed for row in rows)
+    whole = all(row.trial.training.global_batch_fixed for row in rows)
     found = {row.trial.global_batch if whole else row.trial.device_batch for row in rows}
     if len(found) > 1:
         return ""

@@ -102,13 +102,13 @@ def _priority(one: WorkerProgress) -> tuple[bool, int, float, int]:
 def _window(trial: Trial, one: WorkerProgress) -> str:
     if one.rank is None and one.state != "stopped":
         return one.state
-    total = f"/{trial.warmup_windows + trial.windows}" if trial.windows else ""
-    warm = "warm-up" if one.windows <= trial.warmup_windows else ""
+    total = f"/{trial.total_windows}" if trial.total_windows else ""
+    warm = "warm-up" if one.windows <= trial.measuring.warmup_windows else ""
     return f"{one.windows}{total} {warm if one.state == 'trains' else one.state}".rstrip()
 
 
 def _summary(trial: Trial, rest: Sequence[WorkerProgress]) -> str:
-    total = f" of {trial.warmup_windows + trial.windows}" if trial.windows else ""
+    total = f" of {trial.total_windows}" if trial.total_windows else ""
     parts = [f"window {_range([one.windows for one in rest], str)}{total}"]
     rates = [one.images_per_second for one in rest if one.images_per_second is not None]
     if rates:

@@ -23,10 +23,10 @@ def undetected_drift(trial: Trial, job: JobWindows) -> float:
     As a fraction, for windows that drift by `ASSUMED_DRIFT` along a straight line. 0 if all windows
     of the budget were measured, and if there was no precision to end at.
     """
-    windows, counted = trial.windows, len(job.counting)
-    if not trial.precision or trial.asynchronous or windows < 2:
+    windows, counted = trial.measuring.windows, len(job.counting)
+    if not trial.measuring.precision or trial.asynchronous or windows < 2:
         return 0.0
-    first = job.found.dropped - trial.warmup_windows
+    first = job.found.dropped - trial.measuring.warmup_windows
     middle = first + (counted - 1) / 2
     return max(0.0, ASSUMED_DRIFT * ((windows - 1) / 2 - middle) / (windows - 1))
 

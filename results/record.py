@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from bench.notes import Note, text_note
 from bench.secrets import masked
-from bench.trial import Trial
+from bench.trial import FIELDS, Trial, composed
 from im2rec_tools.words import quoted
 
 # 1: first. 2: a record says where its figures come from (source). 3: notes are data; the message of
@@ -126,11 +127,46 @@ Kind = TypeVar("Kind", bound=RateRecord)
 
 def emit(record: Record) -> str:
     """The record as one line of JSON without its newline; `parse` is its inverse."""
-    return json.dumps({"schema": record.schema, **dataclasses.asdict(record)})
+    fields = dataclasses.asdict(record) | {"trial": record.trial.fields}
+    return json.dumps({"schema": record.schema, **fields})
 
 
-_DECODER = msgspec.json.Decoder(Record)
-_BARE_DECODER = msgspec.json.Decoder(RateRecord)
+# A trial as JSON holds it: its settings by stored name, without parts.
+_StoredTrial = dataclasses.make_dataclass(
+    "_StoredTrial",
+    [(one.name, one.type, field(default=one.default)) for one in FIELDS.values()],
+    kw_only=True,
+)
+_TRIALS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_StoredTrial)
+
+
+def stored_trial(data: object) -> Trial:
+    """The trial of decoded JSON, secrets masked; msgspec.ValidationError if it is none."""
+    return composed(vars(msgspec.convert(data, _StoredTrial))).masked()
+
+
+@lru_cache(maxsize=4096)
+def _parse_trial(text: bytes) -> Trial:
+    """As `stored_trial`, of JSON text, which all repeats of a point share."""
+    return composed(vars(_TRIALS.decode(text))).masked()
+
+
+def _decoder(kind: type[RateRecord]) -> msgspec.json.Decoder[Any]:
+    """Decodes a record, its trial left as text."""
+    fields = [
+        (one.name, msgspec.Raw if one.name == "trial" else one.type, _copied(one))
+        for one in dataclasses.fields(kind)
+    ]
+    return msgspec.json.Decoder(dataclasses.make_dataclass(kind.__name__, fields, kw_only=True))
+
+
+def _copied(one: dataclasses.Field[Any]) -> Any:
+    if one.default_factory is not dataclasses.MISSING:
+        return field(default_factory=one.default_factory)
+    return field(default=one.default)
+
+
+_DECODERS = {kind: _decoder(kind) for kind in (Record, RateRecord)}
 
 
 def parse(line: str | bytes) -> Record | None:
@@ -138,22 +174,33 @@ def parse(line: str | bytes) -> Record | None:
 
     ValueError where it is of a newer schema or not what a record holds.
     """
-    return _checked(_decoded(_DECODER, line))
+    return _checked(_decoded(Record, line))
 
 
 def parse_rate_record(line: str | bytes) -> RateRecord | None:
     """As `parse`, in about half of the time; a Record where ranks ran on their own clocks."""
-    record = _checked(_decoded(_BARE_DECODER, line))
+    record = _checked(_decoded(RateRecord, line))
     return parse(line) if record and record.trial.asynchronous else record
 
 
-def _decoded(decoder: msgspec.json.Decoder[Kind], line: str | bytes) -> Kind | None:
+def _decoded(kind: type[Kind], line: str | bytes) -> Kind | None:
     try:
-        return decoder.decode(line)
+        fields = vars(_DECODERS[kind].decode(line))
     except msgspec.ValidationError as error:
         raise ValueError(_newer(line) or str(error)) from error
     except msgspec.DecodeError:
-        return _with_nan(decoder, line)
+        return _with_nan(kind, line)
+    try:
+        fields["trial"] = _parse_trial(bytes(fields["trial"]))
+    except msgspec.ValidationError as error:
+        raise ValueError(_newer(line) or _in_trial(error)) from error
+    return kind(**fields)
+
+
+def _in_trial(error: msgspec.ValidationError) -> str:
+    """The error with the place in the record."""
+    text, at, place = str(error).partition(" - at `$")
+    return f"{text} - at `$.trial{place if at else '`'}"
 
 
 def _checked(record: Kind | None) -> Kind | None:
@@ -167,8 +214,7 @@ def _checked(record: Kind | None) -> Kind | None:
     _check_layout(record.trial)
     if record.status == "ok":
         _check(record)
-    trial = record.trial.masked()
-    return record if trial is record.trial else dataclasses.replace(record, trial=trial)
+    return record
 
 
 def identity_of(data: Any) -> Identity:
@@ -179,17 +225,24 @@ def identity_of(data: Any) -> Identity:
         raise ValueError(str(error)) from error
 
 
-def _with_nan(decoder: msgspec.json.Decoder[Kind], line: str | bytes) -> Kind | None:
+def _with_nan(kind: type[Kind], line: str | bytes) -> Kind | None:
     """The record on a line that the quick decoder refuses, as it does NaN; None where torn."""
     text = line if isinstance(line, str) else line.decode("utf-8", "replace")
     try:
         data = json.loads(text, parse_int=_whole)
     except ValueError:
         return None
+    trial = data.get("trial") if isinstance(data, dict) else None
+    if trial is not None:
+        data["trial"] = msgspec.Raw()
     try:
-        return msgspec.convert(data, decoder.type)
+        fields = vars(msgspec.convert(data, _DECODERS[kind].type))
     except msgspec.ValidationError as error:
         raise ValueError(_newer(line) or str(error)) from error
+    try:
+        return kind(**fields | {"trial": stored_trial(trial)})
+    except msgspec.ValidationError as error:
+        raise ValueError(_newer(line) or _in_trial(error)) from error
 
 
 def _whole(text: str) -> int | float:
@@ -205,13 +258,15 @@ def _newer(line: str | bytes) -> str:
 
 def _check_layout(trial: Trial) -> None:
     """Raises ValueError where its processes cannot be counted; what else it is, it may be."""
-    counts = {name: value for name, value in vars(trial).items() if type(value) is int}
+    counts = {name: value for name, value in trial.fields.items() if type(value) is int}
     for name, value in counts.items():
         if not 0 <= value < _MOST:
             raise ValueError(f"trial: {name}: {value}")
-    if not 1 <= trial.devices_per_worker <= trial.devices <= _MOST_DEVICES:
-        raise ValueError(f"trial: {trial.devices} devices, {trial.devices_per_worker} a worker")
-    if min(trial.devices_per_host, trial.steps_per_window) < 1:
+    if not 1 <= trial.layout.devices_per_worker <= trial.layout.devices <= _MOST_DEVICES:
+        raise ValueError(
+            f"trial: {trial.layout.devices} devices, {trial.layout.devices_per_worker} a worker"
+        )
+    if min(trial.layout.devices_per_host, trial.measuring.steps_per_window) < 1:
         raise ValueError("trial: devices_per_host and steps_per_window have to be above 0")
 
 
@@ -223,7 +278,7 @@ def _check(record: RateRecord) -> None:
         ends = rank.ends if isinstance(rank, Rank) else rank.seconds
         if not len(rank.seconds) == len(ends) == len(rank.images):
             raise ValueError(f"rank {rank.rank}: lists of different lengths")
-        if len(rank.seconds) <= record.trial.warmup_windows:
+        if len(rank.seconds) <= record.trial.measuring.warmup_windows:
             raise ValueError(f"rank {rank.rank}: {len(rank.seconds)} windows, none after warm-up")
         if record.trial.asynchronous and not math.isfinite(sum(ends)):
             raise ValueError(f"rank {rank.rank}: ends of windows have to be finite")

@@ -146,8 +146,8 @@ class RepeatSummary:
         windows were asked for: training to an accuracy has as many as it has.
         """
         kinds = {note.kind for note in self.notes}
-        drifts = self.trial.precision > 0 and NoteKind.DRIFT in kinds
-        return drifts or (self.trial.windows > 0 and NoteKind.NOT_STEADY in kinds)
+        drifts = self.trial.measuring.precision > 0 and NoteKind.DRIFT in kinds
+        return drifts or (self.trial.measuring.windows > 0 and NoteKind.NOT_STEADY in kinds)
 
     @property
     def steady_windows(self) -> tuple[tuple[float, int], ...]:

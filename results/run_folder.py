@@ -19,7 +19,7 @@ from bench.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from im2rec_tools import files
 from results.errors import StoreError
-from results.record import Identity, identity_of
+from results.record import Identity, identity_of, stored_trial
 from results.store import TORN, check_name, lock, read_json
 
 _FOLDERS = {"logs", "report"}
@@ -268,6 +268,6 @@ def asked_trials(folder: Path) -> list[Trial]:
     asked: list[Any] = read_json(folder, "asked.json", [])
     try:
         found = [one["trial"] for one in asked if isinstance(one, dict) and "trial" in one]
-        return [msgspec.convert(one, Trial).masked() for one in found]
+        return [stored_trial(one) for one in found]
     except msgspec.ValidationError as error:
         raise StoreError(f"{folder / 'asked.json'}: not a list of points: {error}") from error

@@ -197,7 +197,7 @@ def _by_total(row: ScalingRow, chosen: BaselineChoice[ScalingRow | _Point]) -> I
             "epochs": own[0],
             "baseline": str(baseline_of(base.trial)),
             "speedup": speedup,
-            "efficiency": speedup * base.trial.devices / row.trial.devices,
+            "efficiency": speedup * base.trial.layout.devices / row.trial.layout.devices,
         }
         yield Note(NoteKind.LOG_TOTAL_SPEEDUP, figures)
 
@@ -304,8 +304,8 @@ def knees(rows: Sequence[ScalingRow]) -> list[str]:
     series: dict[Trial, dict[int, Rate]] = {}
     for row in rows:
         if row.trial.mode == "test-io" and row.rate:
-            alike = replace(row.trial, data_nthreads=1)
-            series.setdefault(alike, {})[row.trial.data_nthreads] = row.rate
+            alike = row.trial.replace(data_nthreads=1)
+            series.setdefault(alike, {})[row.trial.data.nthreads] = row.rate
     return [_knee(rates) for rates in series.values() if len(rates) > 1]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from bench.errors import SpecError, quoted
 from bench.kvstores import is_distributed
 from bench.notes import Note, NoteKind
-from bench.trial import FIELDS, Trial
+from bench.trial import FIELDS, Trial, values_of
 from results.rates import Rate, Ratio, ratio
 
 # What baselines are chosen for of themselves, in the order of the table; each is a field of a row.
@@ -20,6 +20,7 @@ _WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
 _SERVERS = ("servers_per_host", "server_hosts", "gc_type", "gc_threshold")
 _SCRIPTED = ("fake_seconds", "fake_faults")
 _SAME = tuple(name for name in FIELDS if name not in {*_SCALED, *_WINDOWS, *_SERVERS, *_SCRIPTED})
+_same, _servers = values_of(_SAME), values_of(_SERVERS)
 # The status of a point that was asked for and has no record yet.
 UNMEASURED = "unmeasured"
 _NOT_TRAINED = ("test-io", "bandwidth")
@@ -104,7 +105,7 @@ def scaling_over(point: _Point, base: _Point) -> Scaling | None:
     """The point against a baseline; None unless both have a rate."""
     if point.rate is None or base.rate is None:
         return None
-    devices = base.trial.devices / point.trial.devices
+    devices = base.trial.layout.devices / point.trial.layout.devices
     return Scaling(
         baseline=baseline_of(base.trial),
         speedup=ratio(point.rate, base.rate),
@@ -124,7 +125,7 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
     stores: dict[tuple[str, int], dict[str, None]] = {}
     for one in fitting:
         for name, some in one.items():
-            ordered = sorted((other.trial.kvstore for other in some), key=is_distributed)
+            ordered = sorted((other.trial.layout.kvstore for other in some), key=is_distributed)
             stores.setdefault(_size(name, some), {}).update(dict.fromkeys(ordered))
     chosen = [_chosen(point, one, stores) for point, one in zip(points, fitting, strict=True)]
     filled = {name for one in chosen for name in one.points}
@@ -133,7 +134,7 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
 
 def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
     """Baselines of one column and as many devices are of one kind, or not."""
-    return column, fitting[0].trial.devices
+    return column, fitting[0].trial.layout.devices
 
 
 def apply_baseline(points: Sequence[Kind], wanted: Baseline) -> list[BaselineChoice[Kind]]:
@@ -151,7 +152,7 @@ def _families(points: Iterable[Kind]) -> dict[tuple[Any, ...], list[Kind]]:
 
 def _family(trial: Trial) -> tuple[Any, ...]:
     """What has to be the same in a point and its baseline, whatever servers they have."""
-    return tuple(getattr(trial, name) for name in _SAME)
+    return _same(trial)
 
 
 def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:
@@ -159,14 +160,13 @@ def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:
 
     Where servers stand matters only if both have servers.
     """
-    if not is_distributed(point.trial.kvstore):
+    if not is_distributed(point.trial.layout.kvstore):
         return list(family)
-    servers = [getattr(point.trial, name) for name in _SERVERS]
+    servers = _servers(point.trial)
     return [
         other
         for other in family
-        if not is_distributed(other.trial.kvstore)
-        or [getattr(other.trial, name) for name in _SERVERS] == servers
+        if not is_distributed(other.trial.layout.kvstore) or _servers(other.trial) == servers
     ]
 
 
@@ -174,13 +174,13 @@ def _fits(trial: Trial) -> dict[str, Callable[[Trial], bool]]:
     """Which trials could be its baseline, by column; without columns that do not apply."""
     if trial.mode in _NOT_TRAINED:
         return {}
-    full = trial.devices_per_host
-    fits: dict[str, Callable[[Trial], bool]] = {"device": lambda t: t.devices == 1}
-    if trial.devices >= full:
-        fits["host"] = lambda t: t.devices == full and t.worker_hosts == 1
-    if is_distributed(trial.kvstore):
-        one = trial.kvstore, trial.devices_per_worker
-        fits["worker"] = lambda t: t.workers == 1 and (t.kvstore, t.devices) == one
+    full = trial.layout.devices_per_host
+    fits: dict[str, Callable[[Trial], bool]] = {"device": lambda t: t.layout.devices == 1}
+    if trial.layout.devices >= full:
+        fits["host"] = lambda t: t.layout.devices == full and t.worker_hosts == 1
+    if is_distributed(trial.layout.kvstore):
+        one = trial.layout.kvstore, trial.layout.devices_per_worker
+        fits["worker"] = lambda t: t.workers == 1 and (t.layout.kvstore, t.layout.devices) == one
     return fits
 
 
@@ -211,7 +211,7 @@ def _chosen(
         # Of points of one store and size, which differ in windows alone, one with a number.
         best = min(
             some,
-            key=lambda p: (_has_servers(p), order.index(p.trial.kvstore), p.rate is None),
+            key=lambda p: (_has_servers(p), order.index(p.trial.layout.kvstore), p.rate is None),
         )
         if name != "worker" and _has_servers(best) and not all(map(is_distributed, order)):
             notes.append(_empty(name, baseline_of(best.trial), NoteKind.BASELINE_OTHER_KIND))
@@ -262,7 +262,7 @@ def _wanted(point: Kind, family: Sequence[Kind], wanted: Baseline) -> BaselineCh
 
 
 def _has_servers(point: _Point) -> bool:
-    return is_distributed(point.trial.kvstore)
+    return is_distributed(point.trial.layout.kvstore)
 
 
 def _lacking(point: _Point) -> NoteKind:
@@ -278,4 +278,4 @@ def _empty(column: str, baseline: Baseline, kind: NoteKind, status: str = "") ->
 
 def baseline_of(trial: Trial) -> Baseline:
     """The trial's point as a baseline."""
-    return Baseline(kvstore=trial.kvstore, devices=trial.devices)
+    return Baseline(kvstore=trial.layout.kvstore, devices=trial.layout.devices)

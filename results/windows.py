@@ -47,7 +47,7 @@ def job_windows(record: RateRecord) -> JobWindows:
     alike = ([ranks * n for n in images] for images, ranks in kinds.items())
     each = tuple(zip(seconds.max(axis=0).tolist(), map(sum, zip(*alike, strict=True)), strict=True))
     per_image = [one / trained for one, trained in each]
-    found = steady(per_image, record.trial.warmup_windows)
+    found = steady(per_image, record.trial.measuring.warmup_windows)
     return JobWindows(each=each, found=found, seconds=seconds)
 
 
@@ -78,7 +78,7 @@ def _together(record: Record) -> tuple[Numbers, Numbers]:
 
     From when the last rank is steady until the first ends.
     """
-    warmup = record.trial.warmup_windows
+    warmup = record.trial.measuring.warmup_windows
     end = min(rank.ends[-1] for rank in record.ranks)
     for first in (_first_steady(record, end), [warmup] * len(record.ranks)):
         spans = [_spans(rank, index) for rank, index in zip(record.ranks, first, strict=True)]
@@ -125,7 +125,7 @@ def _longest(record: Record) -> float:
 
 def _first_steady(record: Record, end: float) -> list[int]:
     """Each rank's first window that counts, by those in which the others still train too."""
-    warmup = record.trial.warmup_windows
+    warmup = record.trial.measuring.warmup_windows
     found = []
     for rank in record.ranks:
         count = sum(at <= end for at in rank.ends)
@@ -140,10 +140,10 @@ def dropped_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
 
     Nothing if `steady_state_notes` reports them.
     """
-    extra = job.found.dropped - trial.warmup_windows
+    extra = job.found.dropped - trial.measuring.warmup_windows
     if extra < 1 or trial.asynchronous or not (job.found.settled or _drifts(trial, job)):
         return
-    front, rest = job.each[trial.warmup_windows : job.found.dropped], job.counting
+    front, rest = job.each[trial.measuring.warmup_windows : job.found.dropped], job.counting
     whole = extra + len(rest)
     kind = NoteKind.WINDOWS_DROPPED if 3 * extra <= whole else NoteKind.MANY_WINDOWS_DROPPED
     change = _per_image(front) / _per_image(rest) - 1
@@ -157,7 +157,7 @@ def _per_image(windows: Sequence[tuple[float, int]]) -> float:
 def _drifts(trial: Trial, job: JobWindows) -> float:
     """By how much the windows that count change, as a fraction; 0 if by less than the precision."""
     change = drift([seconds / images for seconds, images in job.counting])
-    return change if abs(change) > (trial.precision or PRECISION) else 0.0
+    return change if abs(change) > (trial.measuring.precision or PRECISION) else 0.0
 
 
 def steady_state_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:

@@ -117,9 +117,11 @@ def bench_plan(  # type: ignore[no-untyped-def]
     most = max(what.trials, key=lambda trial: trial.hosts)
     if hosts:
         hosts = tuple(addressed(host) for host in hosts)
-    elif most.hosts > 1 or most.device == "gpu":
-        hosts = pretend(most.hosts, most.devices_per_host)
-        echo(f"# no --hostfile: {len(hosts)} made-up hosts of {most.devices_per_host} devices")
+    elif most.hosts > 1 or most.layout.device == "gpu":
+        hosts = pretend(most.hosts, most.layout.devices_per_host)
+        echo(
+            f"# no --hostfile: {len(hosts)} made-up hosts of {most.layout.devices_per_host} devices"
+        )
     else:
         hosts = (this_machine(),)
     if hosts[0].login:

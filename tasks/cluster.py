@@ -170,7 +170,7 @@ def on_this_machine(what: Sweep) -> Iterator[ClusterSetup]:
 
     fake = all(trial.engine == "fake" for trial in what.trials)
     most = max(what.trials, key=lambda trial: trial.hosts)
-    hosts = rehearse(most.hosts, most.devices_per_host) if fake else (this_machine(),)
+    hosts = rehearse(most.hosts, most.layout.devices_per_host) if fake else (this_machine(),)
     check_interpreters(what.trials, hosts, start_local)
     yield ClusterSetup(hosts=hosts, facts={} if fake else _found_here(hosts[0]))
 
@@ -224,7 +224,7 @@ def on_hosts(
         interface=asked.interface,
         code=own_code(),
         mxnet=any(trial.engine == "mxnet" for trial in what.trials),
-        device="gpu" if any(trial.device == "gpu" for trial in what.trials) else "cpu",
+        device="gpu" if any(trial.layout.device == "gpu" for trial in what.trials) else "cpu",
     )
     with closing(ssh_of(asked)) as ssh:
         found = reported(hosts, ssh.start, wanted)

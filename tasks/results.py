@@ -97,7 +97,7 @@ def results_import(  # type: ignore[no-untyped-def]
     echo(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
     total = f"; the log's own total: {significant(new.total, 4)} images/s" if new.total else ""
     echo(f"{significant(rate_of(record), 4)} images/s{total}")
-    if count := record.trial.warmup_windows:
+    if count := record.trial.measuring.warmup_windows:
         first = "the first window" if count == 1 else f"the first {count} windows"
         echo(f"  {first} of each worker {'does' if count == 1 else 'do'} not count (warm-up)")
     for text in (*texts(discarded_notes(record)), *texts(record.notes)):

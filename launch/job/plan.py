@@ -45,10 +45,14 @@ def plan(
     are cores, or on hosts of their own.
     """
     if trial.hosts > len(hosts):
-        alone = f" and {trial.server_hosts} for servers alone" if trial.server_hosts else ""
+        alone = (
+            f" and {trial.layout.server_hosts} for servers alone"
+            if trial.layout.server_hosts
+            else ""
+        )
         raise LaunchError(
-            f"{trial.name} needs {trial.worker_hosts} hosts of {trial.devices_per_host} devices"
-            f"{alone}, there are {len(hosts)}"
+            f"{trial.name} needs {trial.worker_hosts} hosts of {trial.layout.devices_per_host} "
+            f"devices{alone}, there are {len(hosts)}"
         )
     first = scheduler or hosts[0]
     root = (first.address, port)
@@ -75,24 +79,24 @@ def dmlc_variables(
 
 def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: int) -> Process:
     env: dict[str, str] = {}
-    if trial.device == "cpu" and trial.mode != "test-io":
+    if trial.layout.device == "cpu" and trial.mode != "test-io":
         env["OMP_NUM_THREADS"] = "1"
-    env |= secrets.variables(trial.env)
+    env |= secrets.variables(trial.layout.env)
     if trial.servers:
         env |= dmlc_variables(role, host, root, trial.workers, trial.servers)
     if role == "worker" and trial.mode == "real" and trial.servers:
-        on_host = trial.devices_per_host // trial.devices_per_worker
+        on_host = trial.layout.devices_per_host // trial.layout.devices_per_worker
         env["MXSCALE_LOCAL"] = f"{index % on_host}/{on_host}"
-    if host.libraries and not trial.python:
+    if host.libraries and not trial.mxnet.python:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
     gpus = _gpus(trial, host, role, index)
-    if trial.device == "gpu" and (role != "worker" or _several(trial)):
+    if trial.layout.device == "gpu" and (role != "worker" or _several(trial)):
         env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
     return Process(
         host=host,
         role=role,
         index=index,
-        argv=(trial.python or host.python, *ENGINES[trial.engine](trial, role, index)),
+        argv=(trial.mxnet.python or host.python, *ENGINES[trial.engine](trial, role, index)),
         env=env,
         cores=_cores(trial, host, role, index),
         gpus=gpus,
@@ -102,11 +106,11 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
 
 def _host(trial: Trial, role: str, index: int) -> int:
     """The place in the list of hosts of a process."""
-    if role == "server" and trial.server_hosts:
-        return trial.worker_hosts + index % trial.server_hosts
-    if role == "server" and trial.servers_per_host:
-        return index // trial.servers_per_host
-    return index * trial.devices_per_worker // trial.devices_per_host
+    if role == "server" and trial.layout.server_hosts:
+        return trial.worker_hosts + index % trial.layout.server_hosts
+    if role == "server" and trial.layout.servers_per_host:
+        return index // trial.layout.servers_per_host
+    return index * trial.layout.devices_per_worker // trial.layout.devices_per_host
 
 
 def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
@@ -114,38 +118,45 @@ def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
 
     A server has the cores of the worker it stands beside, or all that the host's devices have.
     """
-    if trial.device == "gpu" or trial.mode == "test-io" or not host.cores or role == "scheduler":
+    if (
+        trial.layout.device == "gpu"
+        or trial.mode == "test-io"
+        or not host.cores
+        or role == "scheduler"
+    ):
         return ()
-    if role == "server" and (trial.server_hosts or trial.servers_per_host):
-        return () if trial.server_hosts else host.cores[: trial.devices_per_host]
-    first = index * trial.devices_per_worker % trial.devices_per_host
-    slots = range(first, first + trial.devices_per_worker)
+    if role == "server" and (trial.layout.server_hosts or trial.layout.servers_per_host):
+        return () if trial.layout.server_hosts else host.cores[: trial.layout.devices_per_host]
+    first = index * trial.layout.devices_per_worker % trial.layout.devices_per_host
+    slots = range(first, first + trial.layout.devices_per_worker)
     return tuple(sorted({host.cores[slot % len(host.cores)] for slot in slots}))
 
 
 def _several(trial: Trial) -> bool:
     """Whether a host has several workers, each with GPUs of its own."""
-    return min(trial.devices, trial.devices_per_host) > trial.devices_per_worker
+    return (
+        min(trial.layout.devices, trial.layout.devices_per_host) > trial.layout.devices_per_worker
+    )
 
 
 def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
     """The worker's GPUs of its host; where a host has fewer than it plays, workers share them."""
-    if trial.device != "gpu" or role != "worker":
+    if trial.layout.device != "gpu" or role != "worker":
         return ()
-    first = index * trial.devices_per_worker % trial.devices_per_host
-    slots = range(first, first + trial.devices_per_worker)
-    return tuple(slot % (host.gpus or trial.devices_per_host) for slot in slots)
+    first = index * trial.layout.devices_per_worker % trial.layout.devices_per_host
+    slots = range(first, first + trial.layout.devices_per_worker)
+    return tuple(slot % (host.gpus or trial.layout.devices_per_host) for slot in slots)
 
 
 def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
     """Whether a host of the job, or a machine that plays several, runs more devices than it has."""
-    most = min(trial.devices, trial.devices_per_host)
+    most = min(trial.layout.devices, trial.layout.devices_per_host)
     job = hosts[: trial.worker_hosts]
-    if any(most > host.devices(trial.device) for host in job):
+    if any(most > host.devices(trial.layout.device) for host in job):
         return True
     shared = Counter(host.machine for host in job if host.machine)
     cores = {name: {c for h in job if h.machine == name for c in h.cores} for name in shared}
-    return trial.device == "cpu" and any(
+    return trial.layout.device == "cpu" and any(
         count > 1 and count * most > len(cores[name]) for name, count in shared.items()
     )
 

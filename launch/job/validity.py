@@ -50,7 +50,7 @@ def _data(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 
 def _inspected(trial: Trial) -> Iterator[Note]:
     """If looking inside took a part of the windows."""
-    given = dict(one.partition("=")[::2] for one in trial.options)
+    given = dict(one.partition("=")[::2] for one in trial.mxnet.options)
     names = [name for name in _LOOKS if given.get(name, "") not in {"", "0"}]
     if names:
         yield Note(NoteKind.INSPECTED, {"option": names[0]})
@@ -60,16 +60,23 @@ def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     """If the windows that count are too short in all for what a machine does beside."""
     if trial.engine == "fake":
         return
-    total = min(sum(w["seconds"] for w in one.windows[trial.warmup_windows :]) for one in workers)
+    total = min(
+        sum(w["seconds"] for w in one.windows[trial.measuring.warmup_windows :]) for one in workers
+    )
     if total < _BRIEF_SECONDS:
         yield Note(NoteKind.BRIEF, {"seconds": total})
 
 
 def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
     """If one core's worker, which waits for nobody, did not have its core to itself."""
-    if trial.servers or trial.devices > 1 or trial.device == "gpu" or trial.engine == "fake":
+    if (
+        trial.servers
+        or trial.layout.devices > 1
+        or trial.layout.device == "gpu"
+        or trial.engine == "fake"
+    ):
         return
-    windows = worker.windows[trial.warmup_windows :]
+    windows = worker.windows[trial.measuring.warmup_windows :]
     share = sum(w.get("cpu_seconds", 0.0) for w in windows) / sum(w["seconds"] for w in windows)
     if share < _BUSY_BELOW:
         yield Note(NoteKind.BUSY_BASELINE, {"share": share})
@@ -86,18 +93,18 @@ def _spent(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     """If the budget was spent before the rate was known as well as was asked for."""
     unit = (workers[0].done or {}).get("ended", "")
     spent = {
-        "windows": (trial.windows, "windows"),
-        "seconds": (trial.budget_seconds, "s"),
-        "epochs": (trial.num_epochs, "epochs"),
+        "windows": (trial.measuring.windows, "windows"),
+        "seconds": (trial.measuring.budget_seconds, "s"),
+        "epochs": (trial.data.num_epochs, "epochs"),
     }.get(unit)
-    if spent and trial.precision and not trial.asynchronous:
-        figures = {"amount": spent[0], "unit": spent[1], "precision": trial.precision}
+    if spent and trial.measuring.precision and not trial.asynchronous:
+        figures = {"amount": spent[0], "unit": spent[1], "precision": trial.measuring.precision}
         yield Note(NoteKind.BUDGET_SPENT, figures)
 
 
 def _overlap(trial: Trial, workers: Sequence[ProcessState]) -> float:
     """Seconds in which every worker was in windows after warm-up, by the hosts' clocks."""
-    first = [worker.windows[trial.warmup_windows] for worker in workers]
+    first = [worker.windows[trial.measuring.warmup_windows] for worker in workers]
     begin = max(window["end"] - window["seconds"] for window in first)
     return float(min(worker.windows[-1]["end"] for worker in workers) - begin)
 
@@ -133,16 +140,17 @@ def _doubts(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
     if len(counts) > 1 and not trial.asynchronous:
         yield f"ranks measured different numbers of windows: {sorted(counts)}"
     early = {(worker.done or {}).get("ended") for worker in workers} <= EARLY
-    asked = trial.warmup_windows + (1 if early else max(1, trial.windows))
+    warmup = trial.measuring.warmup_windows
+    asked = warmup + (1 if early else max(1, trial.measuring.windows))
     if min(counts) < asked:
-        yield f"{min(counts)} windows, expected {asked} with {trial.warmup_windows} of warm-up"
+        yield f"{min(counts)} windows, expected {asked} with {warmup} of warm-up"
     elif trial.asynchronous and _overlap(trial, workers) <= 0:
         yield "the workers were never all in measured windows at once; ask for more windows"
     reached = accuracy(workers)
-    if reached is not None and trial.stop_accuracy < 1 and reached <= trial.stop_accuracy:
+    if reached is not None and trial.data.stop_accuracy < 1 and reached <= trial.data.stop_accuracy:
         yield (
-            f"validation accuracy {reached:.3f} after {trial.num_epochs} epochs, expected above "
-            f"{trial.stop_accuracy}"
+            f"validation accuracy {reached:.3f} after {trial.data.num_epochs} epochs, expected "
+            f"above {trial.data.stop_accuracy}"
         )
     hashes = {worker.rank: (worker.done or {}).get("weight_hash") for worker in workers}
     if len(set(hashes.values())) > 1 and not trial.asynchronous:

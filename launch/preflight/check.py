@@ -50,14 +50,16 @@ _INTERPRETER_SECONDS = 150.0
 
 def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> None:
     """LaunchError where the Python that a trial names cannot run it on one of its hosts."""
-    named = [one for one in trials if one.python and one.engine == "mxnet"]
-    kinds = {(one.python, one.device, one.hosts, one.servers > 0): one for one in named}
+    named = [one for one in trials if one.mxnet.python and one.engine == "mxnet"]
+    kinds = {
+        (one.mxnet.python, one.layout.device, one.hosts, one.servers > 0): one for one in named
+    }
     for trial in kinds.values():
         job = hosts[: trial.hosts]
-        found = map_hosts(partial(interpreter_facts, trial.python, start), job)
+        found = map_hosts(partial(interpreter_facts, trial.mxnet.python, start), job)
         for host, facts in zip(job, found, strict=True):
             if why := _why_not(trial, facts, found[0]):
-                raise LaunchError(f"python={trial.python}: on {host.name} {why}")
+                raise LaunchError(f"python={trial.mxnet.python}: on {host.name} {why}")
 
 
 def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]:
@@ -74,7 +76,7 @@ def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:
         return f"it cannot be used: {facts['python_problem']}"
     if trial.servers and not facts["dist_kvstore"]:
         return f"its MXNet {facts['mxnet']} was built without DIST_KVSTORE"
-    if trial.device == "gpu" and not facts["cuda"]:
+    if trial.layout.device == "gpu" and not facts["cuda"]:
         return f"its MXNet {facts['mxnet']} has no CUDA"
     if facts["mxnet"] != first["mxnet"]:
         return f"it has MXNet {facts['mxnet']}, on the first host {first['mxnet']}"

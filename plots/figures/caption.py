@@ -89,14 +89,14 @@ def _how(run: Run) -> str:
 
 
 def _kvstores(rows: Sequence[ScalingRow]) -> str:
-    names = list(dict.fromkeys(row.trial.kvstore for row in rows))
+    names = list(dict.fromkeys(row.trial.layout.kvstore for row in rows))
     return f"kvstore {_named(names)}" if names else ""
 
 
 def _batches(rows: Sequence[ScalingRow]) -> str:
     """Images a step on one device by network; of the whole job where that is fixed."""
     found: dict[str, list[int]] = {}
-    whole = any(row.trial.global_batch_fixed for row in rows)
+    whole = any(row.trial.training.global_batch_fixed for row in rows)
     for row in rows:
         batch = row.trial.global_batch if whole else row.trial.device_batch
         found.setdefault(network_label(row), []).append(batch)

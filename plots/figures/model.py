@@ -59,7 +59,7 @@ def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """The good points of training; of networks measured on one device count only if all are."""
     good = [row for row in rows if row.rate and row.trial.mode in TRAINING]
     groups = (group for _, group in _grouped(good, network_label))
-    several = (group for group in groups if len({one.trial.devices for one in group}) > 1)
+    several = (group for group in groups if len({one.trial.layout.devices for one in group}) > 1)
     scaled = [row for group in several for row in group]
     return scaled or good
 
@@ -85,7 +85,7 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
                     network=name,
                     what=what,
                     alone=len(parts) == 1,
-                    rows=tuple(sorted(members, key=lambda row: row.trial.devices)),
+                    rows=tuple(sorted(members, key=lambda row: row.trial.layout.devices)),
                     colour=colours[name],
                     marker=_MARKERS[len(found) % len(_MARKERS)],
                     dashes=_LINES[place % len(_LINES)],
@@ -135,7 +135,7 @@ def _origin(row: ScalingRow) -> str:
 
 
 def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
-    stores = _grouped(rows, lambda row: row.trial.kvstore)
+    stores = _grouped(rows, lambda row: row.trial.layout.kvstore)
     if "kvstore" not in _varied(rows, ("kvstore",)):
         stores = [(" / ".join(store for store, _ in stores), list(rows))]
     found = []
@@ -152,11 +152,11 @@ def _varied_text(names: Sequence[str], row: ScalingRow) -> str:
 
 def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
     """The fields that differ between points on as many devices."""
-    groups = [group for _, group in _grouped(rows, lambda row: str(row.trial.devices))]
+    groups = [group for _, group in _grouped(rows, lambda row: str(row.trial.layout.devices))]
     return [
         name
         for name in names
-        if any(len({getattr(row.trial, name) for row in group}) > 1 for group in groups)
+        if any(len({row.trial.value(name) for row in group}) > 1 for group in groups)
     ]
 
 
@@ -207,7 +207,9 @@ class FigureModel:
     def counts(self) -> list[int]:
         """The device counts of all points, those of the other run too."""
         rows = [row for line in (*self.lines, *self.behind) for row in line.rows]
-        return sorted({row.trial.devices for row in (*rows, *(one.row for one in self.crosses))})
+        return sorted(
+            {row.trial.layout.devices for row in (*rows, *(one.row for one in self.crosses))}
+        )
 
 
 def figure_model(rows: Sequence[ScalingRow], over: Run | None = None) -> FigureModel:
@@ -241,7 +243,9 @@ def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:
     for line in drawn:
         for row in line.rows:
             if base := one_device(row):
-                found.setdefault((line.colour, float(f"{base:.9g}")), set()).add(row.trial.devices)
+                found.setdefault((line.colour, float(f"{base:.9g}")), set()).add(
+                    row.trial.layout.devices
+                )
     return [
         Ceiling(label="one device x n", colour=colour, points={n: n * one for n in sorted(counts)})
         for (colour, one), counts in found.items()
@@ -263,11 +267,13 @@ def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[C
     for row in rows:
         if row.trial.mode == "test-io" and row.rate:
             each = row.rate.images_per_second / row.trial.worker_hosts
-            shape = row.trial.image_shape
+            shape = row.trial.model.image_shape
             best[shape] = max(each, best.get(shape, 0.0))
     found = []
     for shape, each in best.items():
-        hosts = {r.trial.devices: r.trial.worker_hosts for r in trained if shape == _shape(r)}
+        hosts = {
+            r.trial.layout.devices: r.trial.worker_hosts for r in trained if shape == _shape(r)
+        }
         size = f" {shape[-1]} x {shape[-2]}" if len(best) > 1 else ""
         if hosts:
             points = {devices: each * hosts[devices] for devices in sorted(hosts)}
@@ -276,13 +282,13 @@ def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[C
 
 
 def _shape(row: ScalingRow) -> tuple[int, ...]:
-    return row.trial.image_shape
+    return row.trial.model.image_shape
 
 
 def _second_host(trained: Sequence[ScalingRow]) -> float | None:
     """Between the most devices on one host and the fewest on several, on a logarithmic axis."""
-    one = [row.trial.devices for row in trained if row.trial.worker_hosts == 1]
-    more = [row.trial.devices for row in trained if row.trial.worker_hosts > 1]
+    one = [row.trial.layout.devices for row in trained if row.trial.worker_hosts == 1]
+    more = [row.trial.layout.devices for row in trained if row.trial.worker_hosts > 1]
     if not one or not more or max(one) >= min(more):
         return None
     return math.sqrt(max(one) * min(more))

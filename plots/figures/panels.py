@@ -95,7 +95,7 @@ def offsets(shown: FigureModel) -> dict[str, float]:
 
 
 def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> LineEnd | None:
-    points = [(row.trial.devices, panel.value(row)) for row in line.rows]
+    points = [(row.trial.layout.devices, panel.value(row)) for row in line.rows]
     places = [(devices, ratio.value) for devices, ratio in points if ratio]
     if not places:
         return None
@@ -115,7 +115,7 @@ def _behind(axes: Axes, line: Line, panel: Panel, name: str) -> LineEnd | None:
 def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> LineEnd | None:
     points = [(row, panel.value(row)) for row in line.rows]
     found = [(row, ratio) for row, ratio in points if ratio is not None]
-    places = [row.trial.devices * shift for row, _ in found]
+    places = [row.trial.layout.devices * shift for row, _ in found]
     axes.plot(
         places,
         [ratio.value for _, ratio in found],
@@ -165,7 +165,7 @@ def draw_marks(axes: Axes, shown: FigureModel) -> None:
     axis.devices(axes, shown.counts)
     same: dict[int, int] = {}
     for one in shown.crosses:
-        count = one.row.trial.devices
+        count = one.row.trial.layout.devices
         same[count] = same.get(count, -1) + 1
         _cross(axes, count, one.colour, above=same[count])
     if shown.second_host is not None:
@@ -263,7 +263,7 @@ def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
         if not rows:
             continue
         axes.plot(
-            [row.trial.devices * shift for row in rows for _ in row.window_seconds],
+            [row.trial.layout.devices * shift for row in rows for _ in row.window_seconds],
             [seconds for row in rows for seconds in row.window_seconds],
             marker=line.marker,
             markersize=3.5,
@@ -272,7 +272,7 @@ def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
             alpha=0.6,
             markerfacecolor="white" if hollow else line.colour,
         )
-        places = np.array([row.trial.devices * shift for row in rows])
+        places = np.array([row.trial.layout.devices * shift for row in rows])
         middles = [median(row.window_seconds) for row in rows]
         axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)
 
@@ -310,7 +310,7 @@ def draw_overflow_arrows(axes: Axes, shown: FigureModel, panel: Panel) -> None:
     shift = offsets(shown)
     for line in shown.lines:
         for row in line.rows:
-            found, place = panel.value(row), row.trial.devices * shift[line.label]
+            found, place = panel.value(row), row.trial.layout.devices * shift[line.label]
             if found and found.low is not None and found.low < low:
                 _arrow(axes, place, 0.0, line.colour)
             if found and found.high is not None and found.high > high:

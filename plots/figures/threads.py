@@ -15,9 +15,9 @@ from results.scaling import ScalingRow
 def input_rows(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
     """The points that only read and have a number, by the state of the page cache asked for."""
     found: dict[str, list[ScalingRow]] = {}
-    for row in sorted(rows, key=lambda row: row.trial.data_nthreads):
+    for row in sorted(rows, key=lambda row: row.trial.data.nthreads):
         if row.trial.mode == "test-io" and row.rate:
-            found.setdefault("cold" if row.trial.cold else "as it was", []).append(row)
+            found.setdefault("cold" if row.trial.mxnet.cold else "as it was", []).append(row)
     return {name: some for name, some in found.items() if len(some) > 1}
 
 
@@ -28,7 +28,7 @@ def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
         axes = figure.subplots()
         for name, some in drawn.items():
             rates = [row.rate.images_per_second for row in some if row.rate]
-            counts = [row.trial.data_nthreads for row in some]
+            counts = [row.trial.data.nthreads for row in some]
             axes.errorbar(
                 counts, rates, yerr=_bars(some), marker="o", capsize=3, label=f"page cache {name}"
             )
@@ -36,7 +36,7 @@ def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
         axes.set_ylabel("images/s")
         axes.set_ylim(bottom=0)
         every = [row for some in drawn.values() for row in some]
-        axes.set_xticks(sorted({row.trial.data_nthreads for row in every}))
+        axes.set_xticks(sorted({row.trial.data.nthreads for row in every}))
         axes.set_title(matplotlib_text(fill(title, 70)), loc="left", fontweight="bold")
         axes.legend(frameon=False)
         figure.supxlabel(matplotlib_text(footer), fontsize=7.5, color="#444444")

@@ -21,7 +21,7 @@ def rerun_command(run: Run, row: ScalingRow) -> str:
     sweep = f"{run.location}/sweep.toml"
     words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
     given = list(map(_without_mask, _options(run, row)))
-    for name in names(row.trial.env):
+    for name in names(row.trial.layout.env):
         given += [] if name in given else ["-x", name]
     return command_line([*words, *given, "--run", f"{run.name}-again"])
 
@@ -35,7 +35,7 @@ def rerun_title(run: Run) -> str:
     """What the command is, and what has to be put into it."""
     lacking = "" if _recorded_command(run) else ", without the options that it was given then"
     put = f"; put this run's folder for {ELSEWHERE}" if run.location == ELSEWHERE else ""
-    secret = dict.fromkeys(name for row in run.rows for name in names(row.trial.env))
+    secret = dict.fromkeys(name for row in run.rows for name in names(row.trial.layout.env))
     values = f"; set {', '.join(secret)} first, whose values are not kept" if secret else ""
     return f"All of the point, in the checkout{lacking}{put}{values}"
 
@@ -56,7 +56,7 @@ def _options(run: Run, row: ScalingRow) -> Iterator[str]:
         option, _, value = word.partition("=")
         if option == "--auto-batch":
             # Alone it could have more than with the points that share its batch.
-            yield f"{option}={row.trial.batch_per_device}"
+            yield f"{option}={row.trial.training.batch_per_device}"
         elif option == "--fault":
             point = value.partition(":")[0]
             yield from [word] if is_called(row.trial, point) else []

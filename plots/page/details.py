@@ -119,7 +119,7 @@ def _repeat(one: RepeatSummary, keep: int) -> dict[str, Any]:
         "source": one.source,
         "started": one.started,
         "elapsed": _short(one.elapsed_seconds),
-        "warmup": one.trial.warmup_windows,
+        "warmup": one.trial.measuring.warmup_windows,
         "dropped": one.dropped,
         "windows": _windows(one, keep),
         "ranks": _ranks(one.rank_speeds, keep),

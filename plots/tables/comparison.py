@@ -125,7 +125,7 @@ def _is_imported(row: ScalingRow) -> bool:
 
 
 def _has_costs(row: ScalingRow) -> bool:
-    return _is_imported(row) or row.trial.costs != "none"
+    return _is_imported(row) or row.trial.mxnet.costs != "none"
 
 
 def _missing(name: str, run: Run) -> list[str]:

@@ -45,7 +45,7 @@ def show(name: str) -> None:
 
 
 def _printed(table: Reference, row: ScalingRow) -> float:
-    return table.images_per_second[row.trial.label][row.trial.devices]
+    return table.images_per_second[row.trial.label][row.trial.layout.devices]
 
 
 def _speedup(against: Scaling | None) -> str:
@@ -76,8 +76,8 @@ def _sizes(table: Reference) -> Table:
 def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> Table:
     """GPUs down, networks across, as it was published; without lines that have nothing."""
     found = _empty_table(title, "GPUs", table)
-    for devices in sorted({row.trial.devices for row in rows}):
-        line = [cell(row) for row in rows if row.trial.devices == devices]
+    for devices in sorted({row.trial.layout.devices for row in rows}):
+        line = [cell(row) for row in rows if row.trial.layout.devices == devices]
         if any(line):
             found.add_row(str(devices), *line)
     return found

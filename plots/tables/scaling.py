@@ -197,7 +197,7 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
     """The row's cells, without its settings; `more` is what tells it from others like it."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
-    devices = f"{trial.devices}*" if row.emulated else str(trial.devices)
+    devices = f"{trial.layout.devices}*" if row.emulated else str(trial.layout.devices)
     return (
         ", ".join(filter(None, (trial.label, _MODES.get(trial.mode), more))),
         trial.store_name,
@@ -228,7 +228,7 @@ def _labeled_rows(rows: Sequence[ScalingRow]) -> list[tuple[ScalingRow, str]]:
 def _lacks_worker(row: ScalingRow) -> bool:
     trial = row.trial
     trains = row.rate is not None and trial.mode != "bandwidth"
-    return trains and is_distributed(trial.kvstore) and trial.workers > 1
+    return trains and is_distributed(trial.layout.kvstore) and trial.workers > 1
 
 
 def remarks(
@@ -302,8 +302,8 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
             "of worker: not told, for no point is one worker through the same store; a sweep over "
             "hosts always has one."
         )
-    if any(row.trial.device == "cpu" and row.trial.servers for row in rows):
-        beside = all(not row.trial.server_hosts for row in rows)
+    if any(row.trial.layout.device == "cpu" and row.trial.servers for row in rows):
+        beside = all(not row.trial.layout.server_hosts for row in rows)
         where = "share those of their workers" if beside else "have hosts of their own"
         lines.append(f"devices are cores; servers {where}.")
     if any(row.rate and row.headline_kinds for row in rows):

@@ -8,7 +8,7 @@ from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from bench.notes import INTERFERENCE
 from bench.statistics.confidence import CONFIDENCE, Error, error_of_sum
-from bench.trial import FIELDS, Trial
+from bench.trial import FIELDS, Trial, values_of
 from results.comparison.differences import Difference, Pairs, run_differences
 from results.errors import StoreError
 from results.rates import Rate, Ratio, standard_error_of_difference
@@ -146,6 +146,7 @@ _ASIDE = {
     *("engine", "fake_seconds", "fake_faults", "fake_noise", "fake_correlation", "fake_spread"),
 }
 _SETTINGS = tuple(name for name in FIELDS if name not in _ASIDE)
+_settings = values_of(_SETTINGS)
 # Windows of less say little of how fast a process is in the long run.
 _BRIEF_SECONDS = 1.0
 VERDICTS = ("regressed", "lost", "improved", "new", "undecided")
@@ -208,12 +209,12 @@ class Comparison:
 
 def same_settings(trial: Trial) -> Hashable:
     """What has to be equal for points to be the same: every setting that decides a number."""
-    return tuple(getattr(trial, name) for name in _SETTINGS)
+    return _settings(trial)
 
 
 def same_size(trial: Trial) -> Hashable:
     """What has to be equal in points of unlike runs."""
-    return trial.mode, trial.label, trial.devices
+    return trial.mode, trial.label, trial.layout.devices
 
 
 def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
@@ -300,9 +301,9 @@ def pair_rows(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pai
 def differing_settings(a: Trial, b: Trial) -> tuple[str, ...]:
     """In which settings two trials differ, each as 'field (A / B)'."""
     return tuple(
-        f"{name} ({getattr(a, name)} / {getattr(b, name)})"
-        for name in _SETTINGS
-        if getattr(a, name) != getattr(b, name)
+        f"{name} ({one} / {other})"
+        for name, one, other in zip(_SETTINGS, _settings(a), _settings(b), strict=True)
+        if one != other
     )
 
 

@@ -35,7 +35,7 @@ def power(one: RepeatSummary) -> dict[str, float] | str:
         return _ODD + _whose(odd, hosts)
     machines = {span[1]["machine"] or host: host for host, span in spans.items()}
     spans = {host: spans[host] for host in machines.values()}
-    needed = "gpu" if one.trial.device == "gpu" else "rapl"
+    needed = "gpu" if one.trial.layout.device == "gpu" else "rapl"
     found = {source: _all_watts(spans, source) for source in SOURCES}
     if isinstance(why := found[needed], str):
         return why

@@ -37,7 +37,7 @@ def headline(points: list[ExportPoint]) -> ExportPoint | None:
     """Of points that trained, the one with the most devices; of several, with the lowest rate."""
     return min(
         points,
-        key=lambda point: (-point.row.trial.devices, point.figures["images_per_second"]),
+        key=lambda point: (-point.row.trial.layout.devices, point.figures["images_per_second"]),
         default=None,
     )
 
@@ -45,7 +45,7 @@ def headline(points: list[ExportPoint]) -> ExportPoint | None:
 def label(point: ExportPoint) -> str:
     """The left half of the badge."""
     trial = point.row.trial
-    name = f"{trial.label} x{trial.devices}"
+    name = f"{trial.label} x{trial.layout.devices}"
     return name if point.standing == "measured" else f"{point.standing.upper()}: {name}"
 
 

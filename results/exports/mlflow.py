@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from bench.trial import FIELDS
 from results.errors import StoreError
 from results.exports.point import ExportPoint, export_points, legible, sources
 from results.exports.windows import start_seconds
@@ -93,7 +92,7 @@ def _add(client: Any, experiment: str, point: ExportPoint, tags: dict[str, str])
     added = client.create_run(
         experiment, start_time=start, run_name=legible(name), tags=_short(tags)
     ).info.run_id
-    fields = {name: _text(getattr(row.trial, name)) for name in FIELDS}
+    fields = {name: _text(value) for name, value in row.trial.fields.items()}
     client.log_batch(
         added,
         metrics=[Metric(key, value, start, 0) for key, value in point.figures.items()],

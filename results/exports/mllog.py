@@ -82,14 +82,14 @@ def _settings(log: MLLogger, one: RepeatSummary, point: ExportPoint, time_ms: in
     }
     values: dict[str, Any] = {
         "mxscale": about,
-        keys.CACHE_CLEAR: trial.cold,
-        keys.SEED: trial.seed,
+        keys.CACHE_CLEAR: trial.mxnet.cold,
+        keys.SEED: trial.training.seed,
         keys.GLOBAL_BATCH_SIZE: trial.global_batch,
-        keys.OPT_BASE_LR: trial.lr,
-        keys.OPT_WEIGHT_DECAY: trial.weight_decay,
+        keys.OPT_BASE_LR: trial.training.lr,
+        keys.OPT_WEIGHT_DECAY: trial.training.weight_decay,
     }
-    if trial.num_examples:
-        values[keys.TRAIN_SAMPLES] = trial.num_examples
+    if trial.data.num_examples:
+        values[keys.TRAIN_SAMPLES] = trial.data.num_examples
     for key, value in values.items():
         log.event(key, value, time_ms=time_ms)
 

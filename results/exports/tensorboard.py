@@ -51,7 +51,7 @@ def _lines(points: Iterable[ExportPoint]) -> dict[str, list[ExportPoint]]:
         parts = (point.labels[name] for name in ("network", "mode", "kvstore", "dtype"))
         name = _said(f"scaling {' '.join(parts)}", point.standing)
         members = found.setdefault(name, [])
-        if any(one.row.trial.devices == point.row.trial.devices for one in members):
+        if any(one.row.trial.layout.devices == point.row.trial.layout.devices for one in members):
             members = found.setdefault(f"{name} {point.row.trial.key}", [])
         members.append(point)
     return found
@@ -60,7 +60,12 @@ def _lines(points: Iterable[ExportPoint]) -> dict[str, list[ExportPoint]]:
 def _scaling(point: ExportPoint) -> list[Scalar]:
     at = start_seconds(point.row.repeats[0], 0.0)
     return [
-        (name.replace("_", "/", 1) if name not in _CURVES else name, point.row.trial.devices, y, at)
+        (
+            name.replace("_", "/", 1) if name not in _CURVES else name,
+            point.row.trial.layout.devices,
+            y,
+            at,
+        )
         for name, y in point.figures.items()
         if name in _CURVES or name.startswith(("speedup_", "efficiency_"))
     ]

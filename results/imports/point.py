@@ -9,7 +9,7 @@ from bench.errors import SpecError, quoted
 from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
 from bench.training.options import DTYPES
-from bench.trial import DEVICE_KINDS, MOST_DEVICES, Trial
+from bench.trial import DEVICE_KINDS, MOST_DEVICES, Trial, composed
 from im2rec_tools.words import brief
 from results.imports.arguments import BYTEPS, HOROVOD
 from results.imports.log import Format
@@ -104,38 +104,44 @@ def trial(
     own = 1 if format_.single else devices // workers
     batch, fixed = point.batches(devices, workers)
     usual = NETWORKS[family].image_shape if family in NETWORKS else _SHAPE
-    return Trial(
-        engine=f"{IMPORTED}{format_.name}",
-        mode=point.one_of("mode", MODES) or format_.mode,
-        network=family,
-        num_layers=layers,
-        image_shape=said.get("image_shape", usual),
-        num_classes=said.get("num_classes", 1000),
-        gc_type=point.printable("gc_type", said.get("gc_type", "none")),
-        kvstore=point.either("kvstore") or format_.kvstore,
-        device=point.one_of("device", DEVICES) or "gpu",
-        dtype=point.one_of("dtype", DTYPES) or "float32",
-        devices=devices,
-        devices_per_worker=own,
-        devices_per_host=full,
-        batch_per_device=batch,
-        global_batch_fixed=fixed,
-        steps_per_window=1,
-        warmup_windows=format_.warmup if asked.warmup is None else asked.warmup,
-        windows=0,
-        precision=0.0,
-        budget_seconds=0.0,
+    return composed(
+        {
+            "engine": f"{IMPORTED}{format_.name}",
+            "mode": point.one_of("mode", MODES) or format_.mode,
+            "network": family,
+            "num_layers": layers,
+            "image_shape": said.get("image_shape", usual),
+            "num_classes": said.get("num_classes", 1000),
+            "gc_type": point.printable("gc_type", said.get("gc_type", "none")),
+            "kvstore": point.either("kvstore") or format_.kvstore,
+            "device": point.one_of("device", DEVICES) or "gpu",
+            "dtype": point.one_of("dtype", DTYPES) or "float32",
+            "devices": devices,
+            "devices_per_worker": own,
+            "devices_per_host": full,
+            "batch_per_device": batch,
+            "global_batch_fixed": fixed,
+            "steps_per_window": 1,
+            "warmup_windows": format_.warmup if asked.warmup is None else asked.warmup,
+            "windows": 0,
+            "precision": 0.0,
+            "budget_seconds": 0.0,
+        }
     )
 
 
 def assumed_facts(asked: LogDescription, said: Mapping[str, Any], point: Trial) -> Iterator[str]:
     """What of the point neither the log nor the person says."""
-    taken = {"mode": f"{point.mode} images", "device": point.device, "dtype": point.dtype}
+    taken = {
+        "mode": f"{point.mode} images",
+        "device": point.layout.device,
+        "dtype": point.training.dtype,
+    }
     yield from (
         text for name, text in taken.items() if not (getattr(asked, name) or said.get(name))
     )
-    if point.network not in NETWORKS and "image_shape" not in said:
-        yield f"image_shape {','.join(map(str, point.image_shape))}"
+    if point.model.network not in NETWORKS and "image_shape" not in said:
+        yield f"image_shape {','.join(map(str, point.model.image_shape))}"
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def _whose(where: str, found: windows.Workers, point: Trial, format_: Format) ->
     Under Horovod one rank prints them, most often for the whole job. The times on the lines say
     which it is; SpecError if they are needed and do not.
     """
-    several = point.kvstore == HOROVOD and point.workers > 1
+    several = point.layout.kvstore == HOROVOD and point.workers > 1
     if format_.of != "workers" or not several:
         return format_
     counted = images_per_step(found)
@@ -142,10 +142,11 @@ def _check_all_there(where: str, found: int, point: Trial, format_: Format) -> N
 
 def _check_shares(where: str, shares: int, point: Trial) -> None:
     """Raises SpecError where each of `shares` processes would not have a device."""
-    if shares > point.devices:
+    if shares > point.layout.devices:
         raise SpecError(
             f"{where}: its total is that of {shares} processes as fast as the one that prints its "
-            f"speed, which have at least {shares} devices, got {point.devices}. Check --devices"
+            f"speed, which have at least {shares} devices, got {point.layout.devices}. "
+            f"Check --devices"
         )
 
 
@@ -154,7 +155,7 @@ def _check_ratio(where: str, ratio: float, point: Trial) -> None:
     if ratio and not 0.75 < ratio / point.workers < 1.33:
         raise SpecError(
             f"{where}: its total is {ratio:.3g} times the speed of the worker that prints it, got "
-            f"{point.workers} workers ({point.devices} devices). Check --devices"
+            f"{point.workers} workers ({point.layout.devices} devices). Check --devices"
         )
 
 
@@ -195,10 +196,11 @@ def _check_enough(where: str, ranks: Sequence[Rank], point: Trial) -> None:
     least = min((len(rank.seconds) for rank in ranks), default=0)
     if least == 0:
         raise SpecError(f"{where}: expected stretches that all workers tell of, there is none")
-    if least <= point.warmup_windows:
+    if least <= point.measuring.warmup_windows:
         raise SpecError(
-            f"{where}: expected speeds after warm-up, the first {point.warmup_windows} of each "
-            f"worker, and there are {least} in all; --warmup 0 counts them"
+            f"{where}: expected speeds after warm-up, the first "
+            f"{point.measuring.warmup_windows} of each worker, and there are "
+            f"{least} in all; --warmup 0 counts them"
         )
     for rank in ranks:
         if min(rank.images) < 1:
@@ -259,7 +261,7 @@ def _by_total(
     low, high = by_lines.low, by_lines.high
     if low is None or high is None or not low <= images / seconds <= high:
         return record
-    point = replace(record.trial, warmup_windows=0, windows=1)
+    point = record.trial.replace(warmup_windows=0, windows=1)
     facts = {ROUNDING: said["steps_rounding"], WHOLE_JOB: True}
     rank = replace(
         record.ranks[0], seconds=(seconds,), ends=(seconds,), images=(images,), facts=facts

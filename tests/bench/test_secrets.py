@@ -52,11 +52,11 @@ def test_a_name_decides_whether_a_value_is_secret(name: str, secret: bool) -> No
 
 def test_a_trial_holds_a_secret_beside_its_text() -> None:
     one = trial(f"API_KEY={S}", "B=2")
-    assert one.env == ("API_KEY=***", "B=2")
-    for text in (repr(one), json.dumps(dataclasses.asdict(one)), *map(str, one.env)):
+    assert one.layout.env == ("API_KEY=***", "B=2")
+    for text in (repr(one), json.dumps(dataclasses.asdict(one)), *map(str, one.layout.env)):
         assert S not in text
-    copied = dataclasses.replace(one, seed=1)
-    assert secrets.revealed(secrets.variables(copied.env))["API_KEY"] == S
+    copied = one.replace(seed=1)
+    assert secrets.revealed(secrets.variables(copied.layout.env))["API_KEY"] == S
 
 
 def test_points_that_differ_in_a_secret_only_are_one_point() -> None:
@@ -105,9 +105,9 @@ def test_a_value_that_is_not_kept_has_to_be_given_again(monkeypatch: pytest.Monk
     monkeypatch.delenv("PASSED", raising=False)
     for text in ("API_KEY=***", "PASSED"):
         with pytest.raises(SpecError, match="expected a value, got none") as error:
-            secrets.check(trial(text).env)
+            secrets.check(trial(text).layout.env)
         assert f"-x {text.partition('=')[0]}" in str(error.value)
-    secrets.check(trial(f"API_KEY={S}", "A=***").env)
+    secrets.check(trial(f"API_KEY={S}", "A=***").layout.env)
 
 
 @pytest.mark.parametrize("text", [f"9API_KEY={S}", f"API_KEY:{S}", f"API KEY={S}", f"{S}-x"])
@@ -121,11 +121,11 @@ def test_the_settings_of_a_command_line_add_to_those_of_a_sweep(tmp_path: Path) 
     path = tmp_path / "s.toml"
     path.write_text(SWEEP)
     (one,) = load_sweep(str(path), fields={"env": ["B=2"]}).trials
-    assert one.env == ("API_KEY=***", "MXNET_KVSTORE_BIGARRAY_BOUND=7", "B=2")
+    assert one.layout.env == ("API_KEY=***", "MXNET_KVSTORE_BIGARRAY_BOUND=7", "B=2")
     (one,) = load_sweep(str(path), fields={"env": ["MXNET_KVSTORE_BIGARRAY_BOUND=8"]}).trials
-    assert one.env == ("API_KEY=***", "MXNET_KVSTORE_BIGARRAY_BOUND=8")
+    assert one.layout.env == ("API_KEY=***", "MXNET_KVSTORE_BIGARRAY_BOUND=8")
     (one,) = load_sweep(str(path), fields={"env": [f"API_KEY={S}"]}).trials
-    assert secrets.revealed(secrets.variables(one.env))["API_KEY"] == S
+    assert secrets.revealed(secrets.variables(one.layout.env))["API_KEY"] == S
 
 
 def test_the_text_of_a_sweep_is_kept_without_secrets_however_they_are_written(
@@ -179,8 +179,8 @@ def test_settings_of_an_ab_comparison_keep_secrets_beside_them() -> None:
     typed = f"env.A=2,env.API_KEY={S}"
     assert shown(typed) == "env.A=2 env.API_KEY=***"
     one = changed(trial("A=1"), typed)
-    assert set(one.env) == {"A=2", "API_KEY=***"}
-    assert secrets.revealed(secrets.variables(one.env))["API_KEY"] == S
+    assert set(one.layout.env) == {"A=2", "API_KEY=***"}
+    assert secrets.revealed(secrets.variables(one.layout.env))["API_KEY"] == S
 
 
 def test_a_record_of_before_is_read_without_its_secrets_and_keeps_its_key() -> None:
@@ -188,8 +188,8 @@ def test_a_record_of_before_is_read_without_its_secrets_and_keeps_its_key() -> N
     line = records.emit(made).replace('"A=1"', f'"API_KEY={S}"')
     found = records.parse(line)
     assert found is not None
-    assert found.trial.env == ("API_KEY=***",)
-    raw = dataclasses.replace(made.trial, env=(f"API_KEY={S}",))
+    assert found.trial.layout.env == ("API_KEY=***",)
+    raw = made.trial.replace(env=(f"API_KEY={S}",))
     assert found.trial.key == raw.key
 
 

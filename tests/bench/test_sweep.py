@@ -23,19 +23,19 @@ def sweep_file(folder: Path, text: str) -> str:
 def test_the_published_study_has_27_points_up_to_256_gpus() -> None:
     trials = load_sweep("seed").trials
     assert len(trials) == 27
-    batches = {(trial.label, trial.batch_per_device) for trial in trials}
+    batches = {(trial.label, trial.training.batch_per_device) for trial in trials}
     assert batches == {("alexnet", 512), ("inception-v3", 32), ("resnet-152", 32)}
-    assert {trial.devices for trial in trials} == {1, 2, 4, 8, 16, 32, 64, 128, 256}
-    largest = max(trials, key=lambda trial: (trial.devices, trial.batch_per_device))
+    assert {trial.layout.devices for trial in trials} == {1, 2, 4, 8, 16, 32, 64, 128, 256}
+    largest = max(trials, key=lambda trial: (trial.layout.devices, trial.training.batch_per_device))
     assert (largest.hosts, largest.workers, largest.worker_batch) == (16, 16, 8192)
-    assert {trial.kvstore for trial in trials if trial.hosts > 1} == {"dist_device_sync"}
+    assert {trial.layout.kvstore for trial in trials if trial.hosts > 1} == {"dist_device_sync"}
 
 
 def test_the_demo_covers_every_mode_and_both_kinds_of_store() -> None:
     trials = load_sweep("demo").trials
     assert {trial.mode for trial in trials} == {"test-io", "real", "synthetic"}
     synthetic = [trial for trial in trials if trial.mode == "synthetic"]
-    points = {(trial.kvstore, trial.devices) for trial in synthetic}
+    points = {(trial.layout.kvstore, trial.layout.devices) for trial in synthetic}
     assert points == {("local", 1), ("local", 2), ("dist_sync", 1), ("dist_sync", 2)}
     assert {trial.label for trial in synthetic} == {"alexnet", "inception-v3", "resnet-152"}
     assert load_sweep("demo").repeats == 1
@@ -109,13 +109,13 @@ def test_points_that_two_tables_ask_for_are_measured_once(tmp_path: Path) -> Non
 
 def test_a_host_has_as_many_devices_as_the_largest_point_unless_told() -> None:
     trials = load_sweep("smoke").trials
-    assert {trial.devices_per_host for trial in trials} == {2}
+    assert {trial.layout.devices_per_host for trial in trials} == {2}
 
 
 def test_points_without_a_host_size_share_the_largest(tmp_path: Path) -> None:
     text = POINT + "kvstore = 'dist_sync'\ndevices = [1, 2, 4]\n"
     trials = load_sweep(sweep_file(tmp_path, text)).trials
-    assert {trial.devices_per_host for trial in trials} == {4}
+    assert {trial.layout.devices_per_host for trial in trials} == {4}
 
 
 @given(st.integers(1, 300))
@@ -155,4 +155,4 @@ def test_points_without_device_counts_stay_as_they_are() -> None:
 
 def test_options_count_for_every_point() -> None:
     what = load_sweep("smoke", fields={"env": ["A=b"], "windows": 3})
-    assert {(trial.env, trial.windows) for trial in what.trials} == {(("A=b",), 3)}
+    assert {(trial.layout.env, trial.measuring.windows) for trial in what.trials} == {(("A=b",), 3)}

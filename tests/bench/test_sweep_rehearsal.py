@@ -43,13 +43,13 @@ def test_the_whole_study_is_rehearsed_and_drawn(tmp_path: Path) -> None:
 
 
 def test_a_measurement_has_nothing_of_the_rehearsal() -> None:
-    assert all(not trial.fake_seconds for trial in load_sweep("seed").trials)
-    assert all(trial.fake_seconds for trial in STUDY.trials)
+    assert all(not trial.fake.seconds for trial in load_sweep("seed").trials)
+    assert all(trial.fake.seconds for trial in STUDY.trials)
 
 
 def test_rates_of_a_sweep_of_ones_own_are_played(tmp_path: Path) -> None:
     one, two = load_sweep(sweep_file(tmp_path, RATES)).trials
-    assert (one.fake_seconds, two.fake_seconds) == ((4 / 10,), (8 / 15.5,))
+    assert (one.fake.seconds, two.fake.seconds) == ((4 / 10,), (8 / 15.5,))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_rates_that_are_none_are_refused(tmp_path: Path, text: str, said: str) -
 
 
 def test_points_are_chosen_by_the_words_of_their_names() -> None:
-    assert [trial.devices for trial in chosen(STUDY.trials, "alexnet x2")] == [2]
+    assert [trial.layout.devices for trial in chosen(STUDY.trials, "alexnet x2")] == [2]
     assert len(chosen(STUDY.trials, "x256")) == 3
     assert len(chosen(STUDY.trials, "")) == 27
     with pytest.raises(SpecError, match="no point's name has the words 'x3'; the points: alexnet"):
@@ -79,9 +79,9 @@ def test_points_are_chosen_by_the_words_of_their_names() -> None:
 def test_a_fault_is_in_the_points_that_are_chosen_and_in_no_other() -> None:
     faulty = with_fault(with_fault(STUDY.trials, "x256:worker-3:kill@2"), "x256:server:hang")
     assert len(faulty) == 27
-    found = [trial for trial in faulty if trial.fake_faults]
-    assert {trial.devices for trial in found} == {256}
-    assert {trial.fake_faults for trial in found} == {("worker-3:kill@2", "server:hang")}
+    found = [trial for trial in faulty if trial.fake.faults]
+    assert {trial.layout.devices for trial in found} == {256}
+    assert {trial.fake.faults for trial in found} == {("worker-3:kill@2", "server:hang")}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """A trial is checked when it is made, and its key is everything that decides its number."""
 
-import dataclasses
 import math
 from typing import Any
 
 import pytest
 
 from bench.errors import SpecError
-from bench.trial import Trial, make
+from bench.trial import FIELDS, make
 
 BASE = {"network": "alexnet", "batch_per_device": 8}
 
@@ -16,7 +15,7 @@ def test_batches_of_worker_and_job_follow_from_the_devices() -> None:
     trial = make(
         BASE | {"device": "gpu", "devices": 64, "devices_per_host": 16, "kvstore": "dist_sync"}
     )
-    assert (trial.workers, trial.hosts, trial.devices_per_worker) == (4, 4, 16)
+    assert (trial.workers, trial.hosts, trial.layout.devices_per_worker) == (4, 4, 16)
     assert (trial.worker_batch, trial.global_batch) == (128, 512)
 
 
@@ -31,22 +30,22 @@ def test_a_local_job_has_one_worker_and_no_server() -> None:
 
 
 def test_networks_bring_their_own_image_shape() -> None:
-    assert make(BASE).image_shape == (3, 224, 224)
-    assert make(BASE | {"network": "inception-v3"}).image_shape == (3, 299, 299)
-    assert make(BASE | {"image_shape": [3, 64, 64]}).image_shape == (3, 64, 64)
+    assert make(BASE).model.image_shape == (3, 224, 224)
+    assert make(BASE | {"network": "inception-v3"}).model.image_shape == (3, 299, 299)
+    assert make(BASE | {"image_shape": [3, 64, 64]}).model.image_shape == (3, 64, 64)
 
 
-@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Trial)])
+@pytest.mark.parametrize("field", FIELDS)
 def test_the_key_changes_with_every_field(field: str) -> None:
     trial = make(BASE)
-    value = getattr(trial, field)
+    value = trial.value(field)
     other: Any = {bool: True, int: 1, float: 0.5, str: "x", tuple: ("1",), type(None): 18}[
         type(value)
     ]
     if value is not None:
         other = value + other
-    assert dataclasses.replace(trial, **{field: other}).key != trial.key
-    assert dataclasses.replace(trial).key == trial.key
+    assert trial.replace(**{field: other}).key != trial.key
+    assert trial.replace().key == trial.key
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
     path = sweep_file(tmp_path, SWEEP + POINT)
     done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x2")
     assert done.returncode == 0, done.stderr
-    assert [record.trial.devices for record in read_records(tmp_path / "r")] == [2]
+    assert [record.trial.layout.devices for record in read_records(tmp_path / "r")] == [2]
     done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x3")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no point's name has the words 'tiny x3'" in done.stderr

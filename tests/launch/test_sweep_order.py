@@ -26,7 +26,9 @@ def test_each_repeat_is_whole_before_the_next_and_has_an_order_of_its_own() -> N
     order = run_order(wanted, "run")
     assert [name.repeat for _, name in order] == [name.repeat for _, name in wanted]
     assert sorted(name.name for _, name in order) == sorted(name.name for _, name in wanted)
-    by_repeat = [tuple(one.devices for one, _ in order[at : at + 4]) for at in range(0, 80, 4)]
+    by_repeat = [
+        tuple(one.layout.devices for one, _ in order[at : at + 4]) for at in range(0, 80, 4)
+    ]
     assert len(set(by_repeat)) > 8
     assert {counts[0] for counts in by_repeat} == {1, 2, 4, 8}
     assert run_order(wanted, "other") != order
@@ -47,7 +49,7 @@ def test_a_sweep_is_measured_shuffled_and_reported_in_the_order_of_its_file(
     folder = tmp_path / "run"
     done = fab("bench.sweep", path, "--run", str(folder))
     assert done.returncode == 0, done.stderr
-    ran = [(record.identity.repeat, record.trial.devices) for record in read_records(folder)]
+    ran = [(record.identity.repeat, record.trial.layout.devices) for record in read_records(folder)]
     counts = [1, 2, 3, 4, 5, 6]
     assert sorted(ran) == [(repeat, count) for repeat in (0, 1) for count in counts] != ran
     assert [repeat for repeat, _ in ran] == [0] * 6 + [1] * 6
@@ -59,4 +61,4 @@ def test_a_sweep_is_measured_shuffled_and_reported_in_the_order_of_its_file(
     other = tmp_path / "other"
     done = fab("bench.sweep", path, "--run", str(other), "--in-order")
     assert done.returncode == 0, done.stderr
-    assert [record.trial.devices for record in read_records(other)] == counts * 2
+    assert [record.trial.layout.devices for record in read_records(other)] == counts * 2

@@ -34,9 +34,9 @@ def other(value: Any) -> Any:
 
 def changed(trial: Trial, name: str) -> tuple[Trial, str]:
     """The trial with another value in a field, and the text that has to be seen."""
-    value = other(getattr(trial, name))
+    value = other(trial.value(name))
     shown = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return dataclasses.replace(trial, **{name: value}), f"{name} {shown}"
+    return trial.replace(**{name: value}), f"{name} {shown}"
 
 
 def study(name: str, *, everywhere: bool) -> tuple[Run, str]:
@@ -44,8 +44,8 @@ def study(name: str, *, everywhere: bool) -> tuple[Run, str]:
     rows, text = [], ""
     for row in whole.rows:
         trial, said = changed(row.trial, name)
-        text = said if everywhere or row.trial.devices == 2 else text
-        is_changed = everywhere or row.trial.devices == 2
+        text = said if everywhere or row.trial.layout.devices == 2 else text
+        is_changed = everywhere or row.trial.layout.devices == 2
         rows.append(dataclasses.replace(row, trial=trial if is_changed else row.trial))
     return dataclasses.replace(whole, rows=rows), text
 
@@ -95,5 +95,5 @@ def test_fields_at_their_defaults_are_not_shown() -> None:
 
 def test_points_of_other_tools_are_shown_by_the_defaults_of_the_field_table() -> None:
     row = run([point(1, 1.0)]).rows[0]
-    theirs = dataclasses.replace(row.trial, network="swin", engine="imported mxnet", kvstore="ring")
+    theirs = row.trial.replace(network="swin", engine="imported mxnet", kvstore="ring")
     assert common_settings([theirs]) == "engine imported mxnet"

@@ -39,7 +39,7 @@ def test_a_line_that_is_no_record_is_left_out_and_told_with_its_place(tmp_path: 
     lines = [emit(one) for one in several()]
     lines[2] = json.dumps(json.loads(lines[2]) | {"schema": 99})
     run = load(kept(tmp_path, *lines))
-    assert [row.trial.devices for row in run.rows] == [1, 2, 8]
+    assert [row.trial.layout.devices for row in run.rows] == [1, 2, 8]
     (trouble,) = run.troubles
     assert trouble.startswith("records.jsonl:3: ")
     assert "schema 99, written by a newer version" in trouble
@@ -48,7 +48,7 @@ def test_a_line_that_is_no_record_is_left_out_and_told_with_its_place(tmp_path: 
 def test_a_torn_last_line_is_told_and_one_before_others_is_not(tmp_path: Path) -> None:
     lines = [emit(one) for one in several()]
     run = load(kept(tmp_path, *lines[:3], lines[3][:-20]))
-    assert [row.trial.devices for row in run.rows] == [1, 2, 4]
+    assert [row.trial.layout.devices for row in run.rows] == [1, 2, 4]
     (trouble,) = run.troubles
     assert trouble.startswith("records.jsonl:4: not whole, as where writing was cut off; ")
     assert load(kept(tmp_path, *lines[:3], lines[3][:-20], lines[3])).troubles == ()
@@ -61,11 +61,11 @@ def test_a_torn_line_in_the_middle_is_told_unless_its_record_was_made_again(
     lines = [emit(one) for one in several()]
     torn = lines[1][:cut]
     run = load(kept(tmp_path, lines[0], torn, *lines[2:]))
-    assert [row.trial.devices for row in run.rows] == [1, 4, 8]
+    assert [row.trial.layout.devices for row in run.rows] == [1, 4, 8]
     assert [one.split(",")[0] for one in run.troubles] == ["records.jsonl:2: not whole"]
     # Two records on one line, as after an edit, are none.
     run = load(kept(tmp_path, lines[0], torn + lines[2], lines[3]))
-    assert [row.trial.devices for row in run.rows] == [1, 8]
+    assert [row.trial.layout.devices for row in run.rows] == [1, 8]
     assert len(run.troubles) == 1
     again = load(kept(tmp_path, lines[0], torn, *lines[1:]))
     assert len(again.rows) == 4
@@ -94,7 +94,7 @@ def test_rows_stand_in_the_order_asked_for_whatever_repeats_are_missing(tmp_path
     folder = kept(tmp_path, *(emit(one) for one in asked[1:]))
     identities = [dataclasses.asdict(one.identity) for one in asked]
     (folder / "asked.json").write_text(json.dumps(identities))
-    assert [row.trial.devices for row in load(folder).rows] == [1, 2]
+    assert [row.trial.layout.devices for row in load(folder).rows] == [1, 2]
 
 
 def test_windows_of_ages_are_no_record_and_no_warning(

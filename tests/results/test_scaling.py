@@ -42,12 +42,12 @@ def test_perfect_scaling_is_an_efficiency_of_one(one: float) -> None:
     rows = scaling(points({devices: one * devices for devices in (1, 2, 4, 16, 32)}))
     for row in rows:
         assert row.device.efficiency.value == pytest.approx(1)
-        assert row.device.speedup.value == pytest.approx(row.trial.devices)
+        assert row.device.speedup.value == pytest.approx(row.trial.layout.devices)
 
 
 def test_the_published_table_gives_its_speedups_against_both_bases() -> None:
     last = scaling(points(PUBLISHED))[-1]
-    assert last.trial.devices == 256
+    assert last.trial.layout.devices == 256
     assert round(last.device.speedup.value, 1) == 135.5
     assert last.device.base == "device on 1 device"
     assert round(100 * last.device.efficiency.value, 1) == 52.9

@@ -61,7 +61,7 @@ def test_rates_that_are_not_known_have_no_knee() -> None:
 
 def test_several_counts_are_drawn_and_one_is_not() -> None:
     drawn = input_rows([*rows({4: 2200, 1: 580, 2: 1116}), *rows({2: 5}, cold=True)])
-    assert {name: [one.trial.data_nthreads for one in some] for name, some in drawn.items()} == {
+    assert {name: [one.trial.data.nthreads for one in some] for name, some in drawn.items()} == {
         "as it was": [1, 2, 4]
     }
     (axes,) = draw(drawn, "title", "footer").axes
@@ -101,10 +101,13 @@ def test_the_task_takes_a_row_for_each_thread_count(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tasks.bench, "measure_here", lambda what, run: asked.append(what))
     task: Any = tasks.bench.bench_io
     task.body(Context(), "x.rec", nthreads="4,1,4", cold=True)
-    assert [(one.data_nthreads, one.cold) for one in asked[0].trials] == [(4, True), (1, True)]
+    assert [(one.data.nthreads, one.mxnet.cold) for one in asked[0].trials] == [
+        (4, True),
+        (1, True),
+    ]
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6))
     task.body(Context(), "x.rec")
-    assert [one.data_nthreads for one in asked[1].trials] == [1, 2, 4, 6]
+    assert [one.data.nthreads for one in asked[1].trials] == [1, 2, 4, 6]
     for wrong in ("1,,2", "0", "many"):
         with pytest.raises(Exit) as caught:
             task.body(Context(), "x.rec", nthreads=wrong)

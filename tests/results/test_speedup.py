@@ -65,7 +65,7 @@ def test_servers_on_hosts_of_their_own_lose_no_base() -> None:
     (row,) = [
         row
         for row in scaling([*sweep(server_hosts=1)[2:], point("dist_sync", 4, 3.0)])
-        if not row.trial.server_hosts
+        if not row.trial.layout.server_hosts
     ]
     assert (row.device, row.host, row.worker) == (None, None, None)
 
@@ -99,7 +99,7 @@ def test_a_failed_baseline_leaves_cells_empty_with_the_reason() -> None:
     failed = replace(point("local", 2, 1.25), status="failed", message="out of memory", ranks=())
     rows = scaling([point("local", 1, 1.0), failed, *sweep()[2:], point("dist_async", 2, 2.0)])
     for row in rows[2:]:
-        assert row.host is None or row.trial.devices < 2
+        assert row.host is None or row.trial.layout.devices < 2
         assert row.device.base == "local on 1 device"
     note, worker = rows[-1].notes
     assert (worker.figures["column"], worker.kind) == ("worker", NoteKind.BASELINE_ABSENT)
@@ -111,7 +111,7 @@ def test_a_baseline_that_is_not_measured_yet_leaves_cells_empty_too(tmp_path: Pa
     found = [record for record in sweep() if record.trial.name != "alexnet local x2"]
     stored(tmp_path, *found)
     (tmp_path / "asked.json").write_text(
-        json.dumps([asdict(one.identity) | {"trial": asdict(one.trial)} for one in sweep()])
+        json.dumps([asdict(one.identity) | {"trial": one.trial.fields} for one in sweep()])
     )
     rows = load(tmp_path).rows
     assert [row.host for row in rows] == [None] * 4
@@ -148,7 +148,7 @@ def test_a_chosen_baseline_is_used_for_each_network() -> None:
     networks = ("alexnet", "tiny")
     found = [point("dist_async", n, 2.0, network=name) for name in networks for n in (2, 4)]
     for row in chosen(found, "dist_async x2"):
-        speedup = row.trial.devices / 2
+        speedup = row.trial.layout.devices / 2
         assert row.baseline.speedup.value == pytest.approx(speedup)
         assert row.baseline.efficiency.value == pytest.approx(1)
         assert str(row.baseline.baseline) == "dist_async x2"

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
@@ -56,7 +55,7 @@ def test_repeats_differ_and_ranks_share_their_step_unless_they_run_alone(
     noisy = trial(fake_noise=0.02, fake_spread=0.01)
     first = played(noisy, 0, monkeypatch, 0)
     assert first == played(noisy, 1, monkeypatch, 0) != played(noisy, 0, monkeypatch, 1)
-    alone = replace(noisy, kvstore="dist_async")
+    alone = noisy.replace(kvstore="dist_async")
     assert played(alone, 0, monkeypatch, 0) != played(alone, 1, monkeypatch, 0)
     assert played(trial(), 0, monkeypatch, 0) == [0.9, 0.5, 0.4, 0.5]
 

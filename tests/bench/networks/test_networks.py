@@ -416,8 +416,8 @@ def test_a_resnet_that_upstream_has_not_for_small_images_is_refused_in_one_line(
     with pytest.raises(SpecError, match=r"resnet-18.*height of 20") as raised:
         make(fields)
     assert "\n" not in str(raised.value)
-    assert make(fields | {"image_shape": [3, 32, 32]}).num_layers == 18
-    assert make(fields | {"num_layers": 50}).num_layers == 50
+    assert make(fields | {"image_shape": [3, 32, 32]}).model.num_layers == 18
+    assert make(fields | {"num_layers": 50}).model.num_layers == 50
 
 
 def test_reading_alone_builds_no_network_and_takes_any_size() -> None:

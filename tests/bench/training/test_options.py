@@ -15,12 +15,15 @@ def test_every_worker_of_the_shipped_sweeps_is_a_command_line_that_parses() -> N
             assert module == "bench.train_imagenet"
             options = parse(words)
             assert options.batch_size == trial.worker_batch
-            assert options.devices == trial.devices_per_worker
-            assert options.kv_store == trial.kvstore
+            assert options.devices == trial.layout.devices_per_worker
+            assert options.kv_store == trial.layout.kvstore
             assert options.expect_workers == trial.workers
-            assert options.windows == trial.windows
-            assert options.image_shape == trial.image_shape
-            assert (options.network, options.num_layers) == (trial.network, trial.num_layers)
+            assert options.windows == trial.measuring.windows
+            assert options.image_shape == trial.model.image_shape
+            assert (options.network, options.num_layers) == (
+                trial.model.network,
+                trial.model.num_layers,
+            )
 
 
 def test_the_command_of_the_tutorial_is_understood() -> None:

@@ -114,7 +114,7 @@ def test_a_disturbance_stands_in_the_message_of_a_good_job_and_not_in_a_rehearsa
     for rank in range(2):
         window(monitor, rank, 4)
     spans = {"host01": (QUIET, after(busy=83.0))}
-    real = replace(trial(), engine="mxnet", fake_seconds=())
+    real = trial().replace(engine="mxnet", fake_seconds=())
     verdict = judge(real, monitor.workers, (), spans)
     said = "host01: other programs used 1.3 of its 4 cores while this was measured"
     assert (verdict.status, texts(verdict.notes)) == ("ok", [said])

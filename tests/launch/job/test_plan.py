@@ -85,7 +85,7 @@ def test_too_few_hosts_are_refused() -> None:
 
 
 def test_gpus_belong_to_workers_alone() -> None:
-    trial = next(trial for trial in load_sweep("seed").trials if trial.devices == 32)
+    trial = next(trial for trial in load_sweep("seed").trials if trial.layout.devices == 32)
     processes = plan(trial, pretend(2, 16), 9091)
     for process in processes:
         if process.role == "worker":

@@ -113,6 +113,6 @@ def test_the_command_of_a_point_measures_that_point_again(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     (row,) = load(tmp_path / name).rows
     assert row.trial == first.rows[1].trial
-    assert row.trial.env == ("OMP_NUM_THREADS=2", "B=two words")
+    assert row.trial.layout.env == ("OMP_NUM_THREADS=2", "B=two words")
     environment = json.loads((tmp_path / name / "environment.json").read_text())
     assert environment["command"][:2] == ["fab", "bench.sweep"]

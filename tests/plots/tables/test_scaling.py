@@ -193,7 +193,7 @@ def test_stores_that_overlap_are_lines_of_their_own() -> None:
 def test_a_study_that_changes_store_beyond_one_host_is_one_line() -> None:
     (line,) = lines(scaling(points(PUBLISHED)))
     assert line.label == "alexnet, device / dist_device_sync"
-    assert [row.trial.devices for row in line.rows] == list(PUBLISHED)
+    assert [row.trial.layout.devices for row in line.rows] == list(PUBLISHED)
 
 
 def test_every_measured_point_is_drawn_with_ticks_at_its_devices() -> None:
@@ -208,7 +208,7 @@ def test_every_measured_point_is_drawn_with_ticks_at_its_devices() -> None:
 
 
 def test_emulated_points_are_hollow(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [dataclasses.replace(row, emulated=row.trial.devices == 2) for row in small()[:2]]
+    rows = [dataclasses.replace(row, emulated=row.trial.layout.devices == 2) for row in small()[:2]]
     figure: Any = draw(rows, "t", "f")
     fills = [bars.lines[0].get_markerfacecolor() for bars in figure.axes[0].containers]
     assert fills[0] != "white"
@@ -217,7 +217,7 @@ def test_emulated_points_are_hollow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_networks_measured_on_one_count_are_left_to_the_table() -> None:
     rows = [*small(), *scaling([record([[1, 1.0, 1.0]], network="tiny")])]
-    assert {row.trial.network for row in drawable(rows)} == {"alexnet"}
+    assert {row.trial.model.network for row in drawable(rows)} == {"alexnet"}
     assert len(drawable(rows[-1:])) == 1
 
 
@@ -289,14 +289,14 @@ def test_a_narrow_terminal_is_told_which_columns_it_lacks() -> None:
 def imported(tool: str, kvstore: str, devices: int) -> Record:
     """A point of another tool, from a log of its own."""
     one = record([[1, 1.0, 1.1]], devices=devices)
-    trial = dataclasses.replace(one.trial, kvstore=kvstore, engine=f"imported {tool}")
+    trial = one.trial.replace(kvstore=kvstore, engine=f"imported {tool}")
     return dataclasses.replace(one, trial=trial, source=f"imported from {devices}.log ({tool})")
 
 
 def test_points_of_different_tools_are_never_joined() -> None:
     asked = [("mxnet", "device", 2), ("tf-cnn", "unknown", 4), ("horovod", "horovod", 8)]
     drawn = lines(scaling([imported(*one) for one in asked]))
-    assert [[row.trial.devices for row in line.rows] for line in drawn] == [[2], [4], [8]]
+    assert [[row.trial.layout.devices for row in line.rows] for line in drawn] == [[2], [4], [8]]
     assert [line.label for line in drawn] == [
         "alexnet, device, imported mxnet",
         "alexnet, unknown, imported tf-cnn",
@@ -311,7 +311,7 @@ def test_figures_of_others_are_no_part_of_a_measured_line() -> None:
         for n in (2, 4)
     ]
     drawn = lines(scaling([ours, *theirs]))
-    assert [[row.trial.devices for row in line.rows] for line in drawn] == [[1], [2, 4]]
+    assert [[row.trial.layout.devices for row in line.rows] for line in drawn] == [[1], [2, 4]]
 
 
 def test_logs_of_one_tool_make_one_line() -> None:

@@ -116,13 +116,21 @@ def test_runs_stand_in_blocks_and_each_is_a_repeat_of_its_own() -> None:
 def test_settings_change_fields_and_what_follows_from_them() -> None:
     base = trial(kvstore="local", env=["X=1", "Y=2"])
     assert changed(base, "") == base
-    assert base.devices_per_worker == 2
+    assert base.layout.devices_per_worker == 2
     other = changed(base, "kvstore=dist_sync, env.X=a b image_shape=3,32,32,lr=0.5 windows=7")
-    assert (other.kvstore, other.devices_per_worker, other.workers) == ("dist_sync", 1, 2)
-    assert (other.env, other.image_shape) == (("Y=2", "X=a b"), (3, 32, 32))
-    assert (other.lr, other.windows) == (0.5, 7)
+    assert (other.layout.kvstore, other.layout.devices_per_worker, other.workers) == (
+        "dist_sync",
+        1,
+        2,
+    )
+    assert (other.layout.env, other.model.image_shape) == (("Y=2", "X=a b"), (3, 32, 32))
+    assert (other.training.lr, other.measuring.windows) == (0.5, 7)
     deep = changed(base, "network=resnet-50")
-    assert (deep.network, deep.num_layers, deep.image_shape) == ("resnet", 50, (3, 224, 224))
+    assert (deep.model.network, deep.model.num_layers, deep.model.image_shape) == (
+        "resnet",
+        50,
+        (3, 224, 224),
+    )
 
 
 @pytest.mark.parametrize(

@@ -141,8 +141,8 @@ def test_the_gate_takes_what_is_decided_and_what_is_lost() -> None:
     b = run("b", *quiet(1.02), *quiet(1.05, devices=2))
     found = compare(a, b)
     assert verdicts(found) == ["regressed", "regressed", "lost"]
-    assert [one.trial.devices for one in regressions(found, 0.03)] == [2, 3]
-    assert [one.trial.devices for one in regressions(found, 0.01)] == [1, 2, 3]
+    assert [one.trial.layout.devices for one in regressions(found, 0.03)] == [2, 3]
+    assert [one.trial.layout.devices for one in regressions(found, 0.01)] == [1, 2, 3]
 
 
 def test_points_in_which_a_loss_would_not_be_seen_are_told() -> None:
@@ -166,7 +166,7 @@ def test_unlike_runs_pair_the_most_alike_points() -> None:
     b = run("b", *quiet(2.0, devices=2, kvstore="dist_sync", devices_per_worker=2, lr=0.5))
     first, alone = compare(a, b, same_size).changes
     assert (first.a.trial.kvstore, first.b.trial.kvstore) == ("dist_sync", "dist_sync")
-    assert (alone.trial.kvstore, alone.verdict) == ("local", "lost")
+    assert (alone.trial.layout.kvstore, alone.verdict) == ("local", "lost")
 
 
 def test_how_long_was_measured_makes_no_other_point() -> None:

@@ -40,7 +40,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def last(name: str) -> dict[str, ScalingRow]:
     """The row on all 256 GPUs of each network."""
-    return {row.trial.label: row for row in reference(name).rows if row.trial.devices == 256}
+    return {row.trial.label: row for row in reference(name).rows if row.trial.layout.devices == 256}
 
 
 def shown(capsys: pytest.CaptureFixture[str], **options: object) -> str:
@@ -83,7 +83,7 @@ def test_every_cell_comes_back_as_a_rate_without_an_interval() -> None:
         assert run.name == name
         assert len(run.rows) == 27
         for row in run.rows:
-            printed = table.images_per_second[row.trial.label][row.trial.devices]
+            printed = table.images_per_second[row.trial.label][row.trial.layout.devices]
             assert row.rate.images_per_second == pytest.approx(printed, rel=1e-14)
             assert (row.rate.low, row.rate.repeats, row.rate.windows) == (None, 1, 1)
             assert row.note_text.startswith("not measured by mxscale: published: ")
@@ -104,7 +104,7 @@ def test_the_rehearsed_study_is_the_tutorial() -> None:
         for network, series in data["rehearsal"].items()
     }
     assert rates == table.images_per_second
-    batches = {trial.label: trial.batch_per_device for trial in load_sweep("seed").trials}
+    batches = {trial.label: trial.training.batch_per_device for trial in load_sweep("seed").trials}
     assert batches == table.batch_per_device
 
 

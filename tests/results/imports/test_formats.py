@@ -41,7 +41,7 @@ def test_the_horovod_study_is_read_by_the_time_of_the_whole_jobs() -> None:
     assert rate_of(small) == pytest.approx(21_800, rel=0.01)
     assert rate_of(large) == pytest.approx(42_950, rel=0.001)  # of the whole job
     assert rate_of(large) / rate_of(small) == pytest.approx(1.97, rel=0.001)
-    assert small.trial.kvstore == "horovod"
+    assert small.trial.layout.kvstore == "horovod"
     assert small.ranks[0].images == (14081 * 8192,)
     # 50 steps of 32 x 256 images lie between its lines; what was cut out belongs to none.
     by_lines = of("horovod-32.log", devices=32, hosts=4, warmup=2, **asked)
@@ -51,7 +51,7 @@ def test_the_horovod_study_is_read_by_the_time_of_the_whole_jobs() -> None:
 def test_the_k40_log_says_what_it_trained_at_and_its_batch() -> None:
     record = of("tf-inception-k40.log", network="inception-v3", devices=1)
     assert rate_of(record) == pytest.approx(9.5, abs=0.05)
-    assert record.trial.batch_per_device == 32
+    assert record.trial.training.batch_per_device == 32
     assert record.started == "2016-03-07T12:24:59.922898"
     assert NoteKind.LOG_TIMES_AGREE in kinds(record)
 
@@ -67,13 +67,13 @@ def test_workers_of_inception_are_added_and_a_speed_of_zero_is_told_by_its_secon
 def test_speeds_of_mxnets_workers_are_added_window_by_window() -> None:
     record = of("mxnet-worker-0.log", "mxnet-worker-1.log")
     trial = record.trial
-    assert (trial.label, trial.kvstore, trial.devices, trial.workers) == (
+    assert (trial.label, trial.layout.kvstore, trial.layout.devices, trial.workers) == (
         "resnet-50",
         "dist_sync",
         4,
         2,
     )
-    assert (trial.batch_per_device, trial.mode, record.accuracy) == (32, "real", 0.114)
+    assert (trial.training.batch_per_device, trial.mode, record.accuracy) == (32, "real", 0.114)
     # Twenty batches of 64 a window, which lasts as long as its slower worker takes.
     assert [rank.images[0] for rank in record.ranks] == [1280, 1280]
     assert rate_of(record) == pytest.approx(254, rel=0.01)
@@ -171,7 +171,13 @@ def test_means_since_the_first_step_become_the_windows_between(seconds: list[flo
 def test_tf_cnn_says_all_of_its_point() -> None:
     record = of("tf-cnn.log")
     trial = record.trial
-    assert (trial.label, trial.kvstore, trial.devices, trial.batch_per_device, trial.mode) == (
+    assert (
+        trial.label,
+        trial.layout.kvstore,
+        trial.layout.devices,
+        trial.training.batch_per_device,
+        trial.mode,
+    ) == (
         "resnet-50",
         "replicated",
         4,
@@ -189,14 +195,18 @@ def test_a_process_of_tf_cnn_among_others_counts_for_all_of_them() -> None:
 
 def test_horovods_benchmark_gives_an_interval_of_its_iterations() -> None:
     record = of("horovod-synthetic.log")
-    assert (record.trial.devices, record.trial.batch_per_device) == (4, 32)
+    assert (record.trial.layout.devices, record.trial.training.batch_per_device) == (4, 32)
     assert rate_of(record) == pytest.approx(1329.4, rel=0.001)
     assert len(record.ranks[0].seconds) == 10
 
 
 def test_epochs_of_mlperf_become_windows() -> None:
     record = of("mlperf-epochs.log")
-    assert (record.trial.label, record.trial.devices, record.trial.batch_per_device) == (
+    assert (
+        record.trial.label,
+        record.trial.layout.devices,
+        record.trial.training.batch_per_device,
+    ) == (
         "resnet-50",
         16,
         208,
@@ -222,7 +232,7 @@ def test_epochs_of_mlperf_are_those_of_imagenet_if_nothing_says_their_images(
         texts += [mll(2 + n, "epoch_start", epoch_num=n), mll(2.8 + n, "epoch_stop", epoch_num=n)]
     record = made(tmp_path, "\n".join(texts), network="", devices=2048, batch_per_device=0)
     assert rate_of(record) == pytest.approx(1281167 / 0.8)
-    assert record.trial.batch_per_device == 42
+    assert record.trial.training.batch_per_device == 42
     assumed = [one for one in record.notes if one.kind is NoteKind.LOG_ASSUMED]
     assert any("images per epoch" in str(one.figures) for one in assumed) == (not key)
 

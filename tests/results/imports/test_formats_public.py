@@ -100,7 +100,7 @@ def test_a_horovod_argument_is_the_store_and_the_batches_count_its_ranks(tmp_pat
     whole = mllog(0, "global_batch_size", 4096)
     record = made(tmp_path, *texts, whole, speeds)
     assert point(record) == ("resnet50_v1b", "horovod", "bfloat16", 32, 128)
-    assert record.trial.device == "cpu"
+    assert record.trial.layout.device == "cpu"
     assert rate_of(record) == pytest.approx(786.6, rel=0.002)
     assert "add --devices N" in refused(tmp_path, *texts, speeds)
     assert "the log says 32 (devices)" in refused(tmp_path, *texts, whole, speeds, devices=8)
@@ -190,14 +190,14 @@ def test_arguments_say_image_shape_classes_and_compression(
     compression: str,
 ) -> None:
     trial = made(tmp_path, upstream(**arguments), speedometer(SLOW)).trial
-    assert (trial.image_shape, trial.num_classes) == (shape, classes)
-    assert trial.gc_type == compression
+    assert (trial.model.image_shape, trial.model.num_classes) == (shape, classes)
+    assert trial.training.gc_type == compression
 
 
 def test_cifar10s_images_have_32_pixels(tmp_path: Path) -> None:
     text = tf_cnn(model="resnet20").replace("imagenet", "cifar10")
     trial = made(tmp_path, text, steps(MEANS, 628.5)).trial
-    assert (trial.image_shape, trial.num_classes) == ((3, 32, 32), 10)
+    assert (trial.model.image_shape, trial.model.num_classes) == ((3, 32, 32), 10)
 
 
 def test_python_2s_texts_are_read_without_their_marks(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_network_of_many_depths_without_its_depth_is_asked_for(
     arguments = namespace(network=network, gpus="0,1", kvstore="device", batch_size=4)
     assert "add --network NAME" in refused(tmp_path, arguments, speedometer(SLOW))
     record = made(tmp_path, arguments, speedometer(SLOW), network=f"{network}-101")
-    assert record.trial.devices == 2
+    assert record.trial.layout.devices == 2
 
 
 def test_the_image_shape_of_an_unknown_network_is_named_as_assumed(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_arguments_that_name_a_data_set_say_its_images(
 ) -> None:
     told = f"INFO:root:{namespace(gpus='0,1', batch_size=64, **values)}"
     trial = made(tmp_path, told, speedometer(FAST)).trial
-    assert (trial.image_shape, trial.num_classes) == (shape, classes or 85164)
+    assert (trial.model.image_shape, trial.model.num_classes) == (shape, classes or 85164)
 
 
 @pytest.mark.parametrize("values", [{"new_length": 32}, {"new_length": 1, "num_segments": 7}])
@@ -248,7 +248,7 @@ def test_speeds_of_clips_are_refused(tmp_path: Path, values: dict[str, int]) -> 
     told = namespace(model="i3d_resnet50_v1", num_gpus=8, batch_size=8, **values)
     assert "clips of" in refused(tmp_path, told, speedometer(FAST))
     frames = namespace(model="vgg16_ucf101", num_gpus=8, batch_size=25, num_segments=1)
-    assert made(tmp_path, frames, speedometer(FAST)).trial.devices == 8
+    assert made(tmp_path, frames, speedometer(FAST)).trial.layout.devices == 8
 
 
 def test_a_total_of_four_workers_is_not_booked_on_the_devices_of_one(tmp_path: Path) -> None:
@@ -311,7 +311,11 @@ def test_one_workers_log_of_a_job_that_was_launched_is_not_the_job(tmp_path: Pat
     told = f"{LAUNCHED} --kv-store dist_sync --gpus 0,1 --network alexnet --batch-size 64"
     assert "speeds of 2 workers" in refused(tmp_path, told, speedometer(FAST))
     record = made(tmp_path, told, speedometer(FAST), speeds_of="one-worker")
-    assert (record.trial.workers, record.trial.devices, record.trial.batch_per_device) == (2, 4, 32)
+    assert (
+        record.trial.workers,
+        record.trial.layout.devices,
+        record.trial.training.batch_per_device,
+    ) == (2, 4, 32)
 
 
 def test_printed_arguments_are_taken_before_commands_and_two_commands_state_nothing(
@@ -319,7 +323,7 @@ def test_printed_arguments_are_taken_before_commands_and_two_commands_state_noth
 ) -> None:
     command = "python train_imagenet.py --gpus 0,1 --network alexnet --batch-size 64"
     record = made(tmp_path, command, upstream(gpus="0", batch_size=32), speedometer(FAST))
-    assert (record.trial.devices, record.trial.batch_per_device) == (1, 32)
+    assert (record.trial.layout.devices, record.trial.training.batch_per_device) == (1, 32)
     others = command.replace("0,1", "0,1,2,3")
     asked = {"network": "alexnet", "devices": 8, "batch_per_device": 8}
-    assert made(tmp_path, command, others, speedometer(FAST), **asked).trial.devices == 8
+    assert made(tmp_path, command, others, speedometer(FAST), **asked).trial.layout.devices == 8

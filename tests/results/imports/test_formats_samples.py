@@ -77,7 +77,7 @@ def test_the_batch_of_a_job_says_how_many_ranks_it_has(tmp_path: Path) -> None:
     texts = [mll(4, "global_batch_size", 1536 * 40), horovod_job([0], batch_size=40)]
     texts += [timed_speedometer([1.642e6] * 6, 1536 * 40)]
     record = made(tmp_path, *texts)
-    assert (record.trial.devices, record.trial.batch_per_device) == (1536, 40)
+    assert (record.trial.layout.devices, record.trial.training.batch_per_device) == (1536, 40)
     assert rate_of(record) == pytest.approx(1.642e6, rel=0.01)
     assert "the log says 1536 (devices), --devices says 8" in refused(tmp_path, *texts, devices=8)
 
@@ -87,7 +87,7 @@ def test_ranks_that_a_jobs_batch_contradicts_are_refused(tmp_path: Path) -> None
     text = refused(tmp_path, *texts, timed_speedometer(FAST, 1664))
     assert "8 ranks print their arguments, and the global batch of 3328" in text
     texts.append(timed_speedometer(FAST, 3328))
-    assert made(tmp_path, *texts, devices=16).trial.devices == 16
+    assert made(tmp_path, *texts, devices=16).trial.layout.devices == 16
 
 
 def test_a_torn_line_among_many_ranks_changes_nothing(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_torn_line_among_many_ranks_changes_nothing(tmp_path: Path) -> None:
 def test_horovods_ranks_without_numbers_do_not_count_a_job(tmp_path: Path) -> None:
     text = horovod_job(range(8)).replace("Node[", "Proc[")
     assert "add --devices N" in refused(tmp_path, text, speedometer(FAST))
-    assert made(tmp_path, text, speedometer(FAST), devices=8).trial.devices == 8
+    assert made(tmp_path, text, speedometer(FAST), devices=8).trial.layout.devices == 8
 
 
 def test_horovods_ranks_that_print_their_own_speeds_by_their_times_are_added(
@@ -180,7 +180,11 @@ def test_gluoncvs_arguments_say_devices_and_the_batch_of_each(tmp_path: Path) ->
 def test_gluons_example_without_gpus_trains_on_one_cpu(tmp_path: Path) -> None:
     arguments = namespace(batch_size=32, model="mobilenet1.0", num_gpus=0, kvstore="device")
     record = made(tmp_path, f"Starting new task:, {arguments}", speedometer(SLOW))
-    assert (record.trial.device, record.trial.devices, record.trial.kvstore) == ("cpu", 1, "device")
+    assert (
+        record.trial.layout.device,
+        record.trial.layout.devices,
+        record.trial.layout.kvstore,
+    ) == ("cpu", 1, "device")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,10 @@ def test_gluons_example_without_gpus_trains_on_one_cpu(tmp_path: Path) -> None:
 )
 def test_any_namespace_says_the_number_format(tmp_path: Path, dtype: str, known: str) -> None:
     text = upstream().replace("dtype='float32'", f"dtype={dtype if '<' in dtype else repr(dtype)}")
-    assert made(tmp_path, text.replace("start with", "my"), speedometer(SLOW)).trial.dtype == known
+    assert (
+        made(tmp_path, text.replace("start with", "my"), speedometer(SLOW)).trial.training.dtype
+        == known
+    )
 
 
 def test_a_number_format_that_is_unknown_is_refused(tmp_path: Path) -> None:
@@ -210,16 +217,16 @@ def test_float16_that_is_only_mentioned_is_asked_for(tmp_path: Path) -> None:
     assert "add --dtype NAME" in text
     for option in ("--use_fp16=False", "--fp16-allreduce"):
         record = made(tmp_path, f"python train.py {option}", speedometer(SLOW), **asked)
-        assert record.trial.dtype == "float32"
+        assert record.trial.training.dtype == "float32"
 
 
 def test_a_command_line_in_the_log_says_the_number_format(tmp_path: Path) -> None:
     text = "+ python tf_cnn_benchmarks.py --use_fp16=True --num_gpus=4"
     record = made(tmp_path, text, tf_cnn(), steps(MEANS, 628.5))
-    assert record.trial.dtype == "float16"
+    assert record.trial.training.dtype == "float16"
     text = "python train_imagenet.py --dtype float16 --kv-store horovod"
     asked: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_device": 32}
-    assert made(tmp_path, text, speedometer(SLOW), **asked).trial.dtype == "float16"
+    assert made(tmp_path, text, speedometer(SLOW), **asked).trial.training.dtype == "float16"
 
 
 def test_one_workers_log_of_a_distributed_job_does_not_count_its_workers(tmp_path: Path) -> None:
@@ -228,7 +235,7 @@ def test_one_workers_log_of_a_distributed_job_does_not_count_its_workers(tmp_pat
     assert "expected speeds of 2 workers" in refused(tmp_path, *texts, devices=8)
     assert made(tmp_path, *texts, devices=4).trial.workers == 1
     record = made(tmp_path, *texts, devices=8, hosts=2, speeds_of="one-worker")
-    assert (record.trial.workers, record.trial.batch_per_device) == (2, 16)
+    assert (record.trial.workers, record.trial.training.batch_per_device) == (2, 16)
     assert rate_of(record) == pytest.approx(2 * 93.3, rel=0.01)
 
 
@@ -237,14 +244,14 @@ def test_mixed_nodes_of_a_distributed_job_are_all_of_it(tmp_path: Path) -> None:
     texts = [f"{clock(0)} Node[{node}] {arguments}" for node in range(3)]
     texts += [speedometer([100.0 + node, 101, 102, 103], f"Node[{node}] ") for node in range(3)]
     record = made(tmp_path, *texts)
-    assert (record.trial.devices, record.trial.workers) == (6, 3)
+    assert (record.trial.layout.devices, record.trial.workers) == (6, 3)
     assert rate_of(record) == pytest.approx(3 * 102, rel=0.01)
     assert "found those of 2" in refused(tmp_path, *texts[:-1])
 
 
 def test_a_store_for_one_process_has_the_devices_of_that_process(tmp_path: Path) -> None:
     texts = [upstream(gpus="0,1,2,3", kv_store="nccl"), speedometer(SLOW)]
-    assert made(tmp_path, *texts).trial.devices == 4
+    assert made(tmp_path, *texts).trial.layout.devices == 4
     assert "the log says 4 (devices), --devices says 8" in refused(tmp_path, *texts, devices=8)
 
 
@@ -255,7 +262,7 @@ def test_the_devices_that_training_starts_with_are_those_of_its_process(
     start = "INFO:root:Start training with [gpu(0), gpu(1)]"
     asked: dict[str, Any] = {"network": "resnet-50", "batch_per_device": 64}
     texts = [start, old_speedometer(SLOW, ["accuracy", "top_k_accuracy_5"])]
-    assert made(tmp_path, *texts, **asked).trial.devices == 2
+    assert made(tmp_path, *texts, **asked).trial.layout.devices == 2
     assert "the log says 2" in refused(tmp_path, *texts, **asked, devices=1)
     texts.insert(0, namespace(kv_store=store, batch_size=128))
     assert "the log says 2 (devices)" in refused(tmp_path, *texts, **asked, devices=4)
@@ -285,14 +292,18 @@ def test_the_total_of_parameter_servers_is_not_one_workers(tmp_path: Path) -> No
     assert "add --devices N" in text
     record = made(tmp_path, PS, SIXES, devices=8, hosts=8)
     assert point(record)[:2] == ("inception-v3", "parameter_server")
-    assert (record.trial.devices, record.trial.hosts, record.trial.batch_per_device) == (8, 8, 32)
+    assert (
+        record.trial.layout.devices,
+        record.trial.hosts,
+        record.trial.training.batch_per_device,
+    ) == (8, 8, 32)
     assert rate_of(record) == pytest.approx(48, rel=0.01)
     assert note(record, NoteKind.LOG_OWN_TOTAL).figures == {"rate": 48.05}
 
 
 def test_one_worker_of_parameter_servers_is_whole_if_its_total_is_its_own(tmp_path: Path) -> None:
     record = made(tmp_path, PS, steps([6.0] * 11, 6.01))
-    assert record.trial.devices == 1
+    assert record.trial.layout.devices == 1
     assert rate_of(record) == pytest.approx(6.0)
 
 
@@ -303,9 +314,9 @@ def test_newer_workers_print_the_batch_of_the_job(tmp_path: Path) -> None:
         variables="distributed_replicated",
     )
     record = made(tmp_path, head, steps([120.0] * 9, 540.3))
-    assert (record.trial.devices, record.trial.batch_per_device) == (4, 1024)
+    assert (record.trial.layout.devices, record.trial.training.batch_per_device) == (4, 1024)
     assert rate_of(record) == pytest.approx(480, rel=0.01)
-    assert made(tmp_path, head, steps([120.0] * 9)).trial.devices == 4
+    assert made(tmp_path, head, steps([120.0] * 9)).trial.layout.devices == 4
 
 
 @pytest.mark.parametrize("gap", ["             ", ""])
@@ -320,7 +331,7 @@ def test_a_batch_per_device_is_read_with_and_without_leading_blanks(
 
 def test_devices_that_are_listed_count_if_no_batch_per_device_is_printed(tmp_path: Path) -> None:
     record = made(tmp_path, tf_cnn(batches="Batch size:  256 global"), steps(MEANS, 628.5))
-    assert (record.trial.devices, record.trial.batch_per_device) == (4, 64)
+    assert (record.trial.layout.devices, record.trial.training.batch_per_device) == (4, 64)
 
 
 @pytest.mark.parametrize("mode", ["forward-only", "forward only", "evaluation"])
@@ -371,7 +382,7 @@ def test_a_mean_that_is_torn_within_its_number_does_not_count(tmp_path: Path) ->
 
 def test_parameter_servers_on_one_machine_are_one_process(tmp_path: Path) -> None:
     record = made(tmp_path, tf_cnn(variables="parameter_server"), steps(MEANS, 628.5))
-    assert record.trial.devices == 4
+    assert record.trial.layout.devices == 4
     assert rate_of(record) == pytest.approx(628.7, rel=0.005)
 
 
@@ -380,7 +391,7 @@ def test_absl_prefixes_and_times_at_the_end_of_lines_do_no_harm(tmp_path: Path) 
     head = "\n".join(prefix + line for line in tf_cnn().split("\n"))
     lines = steps(MEANS, 628.5).replace("7.0", "7.0 1597299785")
     record = made(tmp_path, head, lines)
-    assert (record.trial.devices, record.trial.batch_per_device) == (4, 64)
+    assert (record.trial.layout.devices, record.trial.training.batch_per_device) == (4, 64)
 
 
 # Interval, total, windows
@@ -415,7 +426,7 @@ def test_cifar10s_multi_gpu_script_prints_the_batch_of_one_gpu(tmp_path: Path) -
     asked: dict[str, Any] = {"network": "cifar10", "devices": 2}
     record = made(tmp_path, text, **asked, batch_per_device=128)
     assert rate_of(record) == pytest.approx(24464, rel=0.01)
-    assert (record.trial.worker_batch, record.trial.devices) == (256, 2)
+    assert (record.trial.worker_batch, record.trial.layout.devices) == (256, 2)
     assert NoteKind.LOG_DOUBTFUL not in kinds(record)
 
 
@@ -463,8 +474,8 @@ def test_lines_of_mlperf_v06_are_read_and_their_blocks_kept_apart(tmp_path: Path
     record = made(tmp_path, *v06(), devices=32)
     assert rate_of(record) == pytest.approx(4 * 1281167 / 164)
     assert len(record.ranks[0].seconds) == 6
-    assert record.trial.device == "other"
-    assert record.trial.batch_per_device == 128
+    assert record.trial.layout.device == "other"
+    assert record.trial.training.batch_per_device == 128
     assert record.accuracy == pytest.approx(0.8)
     assert NoteKind.LOG_EVALUATION in kinds(record)
     assert "add --devices N" in refused(tmp_path, *v06())
@@ -522,7 +533,7 @@ def test_horovods_synthetic_benchmark_says_its_own_total(tmp_path: Path) -> None
 def test_bytepss_benchmark_prints_horovods_lines(tmp_path: Path) -> None:
     texts = ["BytePS launching worker", "Model: resnet50", "Batch size: 32", "Number of GPUs: 2"]
     texts += [f"Iter #{n}: {108.0 + n:.1f} img/sec per GPU" for n in range(4)]
-    assert made(tmp_path, *texts).trial.kvstore == "byteps"
+    assert made(tmp_path, *texts).trial.layout.kvstore == "byteps"
 
 
 def test_a_persons_word_on_whose_images_speeds_count_is_taken(tmp_path: Path) -> None:
@@ -570,4 +581,4 @@ def test_a_name_that_a_spreadsheet_computes_is_refused(tmp_path: Path) -> None:
 
 def test_a_device_may_be_no_gpu(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_device": 32}
-    assert made(tmp_path, speedometer(SLOW), device="other", **asked).trial.device == "other"
+    assert made(tmp_path, speedometer(SLOW), device="other", **asked).trial.layout.device == "other"

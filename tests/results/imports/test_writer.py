@@ -58,7 +58,7 @@ def test_points_of_several_logs_stand_in_one_table_as_not_ours(
     bring(LOGS / "horovod-32.log", tmp_path / "r", devices="32", hosts="4", **HOROVOD)
     bring(LOGS / "horovod-64.log", tmp_path / "r", devices="64", hosts="8", **HOROVOD)
     rows = load(tmp_path / "r").rows
-    assert [(row.trial.devices, row.trial.hosts, row.status) for row in rows] == [
+    assert [(row.trial.layout.devices, row.trial.hosts, row.status) for row in rows] == [
         (32, 4, "ok"),
         (64, 8, "ok"),
     ]

@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from bench.sweep import Sweep
@@ -79,7 +78,7 @@ def fault(
 
 def replaced(trial: Trial) -> Trial:
     """The same job without faults, as another point."""
-    return replace(trial, fake_faults=(), lr=0.5)
+    return trial.replace(fake_faults=(), lr=0.5)
 
 
 def processes(cluster: Cluster, name: str) -> list[str]:

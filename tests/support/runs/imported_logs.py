@@ -46,7 +46,13 @@ def refused(folder: Path, *texts: str, **asked: Any) -> str:
 def point(record: Record) -> tuple[str, str, str, int, int]:
     """Network, store, number format, devices and batch per device."""
     trial = record.trial
-    return trial.label, trial.kvstore, trial.dtype, trial.devices, trial.batch_per_device
+    return (
+        trial.label,
+        trial.layout.kvstore,
+        trial.training.dtype,
+        trial.layout.devices,
+        trial.training.batch_per_device,
+    )
 
 
 def kinds(record: Record) -> set[NoteKind]:

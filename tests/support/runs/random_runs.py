@@ -114,7 +114,7 @@ def _trial(random: Random, usual: dict[str, Any]) -> Trial:
 
 
 def _repeats(random: Random, trial: Trial) -> list[Record]:
-    fields = dataclasses.asdict(trial)
+    fields = trial.fields
     source = random.choice(["", "", "", "imported from a.log (mxnet)", "a paper, 2017"])
     spread = random.choice([0.0, 0.0, 0.01, 0.3, 2.0])
     bad = random.random() < 0.15
@@ -142,7 +142,7 @@ def _repeats(random: Random, trial: Trial) -> list[Record]:
 
 
 def _windows(random: Random, trial: Trial, seconds: float, spread: float) -> list[float]:
-    count = trial.warmup_windows + random.choice([1, 2, 3, 8, 30])
+    count = trial.measuring.warmup_windows + random.choice([1, 2, 3, 8, 30])
     slope = random.choice([0, 0, 0.03])
     jump = random.choice([1.0, 1.0, 1.5]) if random.random() < 0.3 else 1.0
     return [

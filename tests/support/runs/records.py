@@ -24,7 +24,7 @@ def record(
             process=f"worker-{number}",
             seconds=tuple(one),
             ends=tuple(math.fsum(one[: n + 1]) for n in range(len(one))),
-            images=(trial.worker_batch * trial.steps_per_window,) * len(one),
+            images=(trial.worker_batch * trial.measuring.steps_per_window,) * len(one),
         )
         for number, one in enumerate(seconds)
     )
@@ -58,6 +58,6 @@ def points(rates: dict[int, float], per_host: int = 16) -> list[Record]:
             "kvstore": "device" if devices <= per_host else "dist_device_sync",
         }
         trial = make({"network": "alexnet", "batch_per_device": 8, **fields})
-        step = trial.steps_per_window * trial.global_batch / images
+        step = trial.measuring.steps_per_window * trial.global_batch / images
         found.append(record([[step] * 5] * trial.workers, **fields))
     return found

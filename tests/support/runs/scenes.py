@@ -23,7 +23,7 @@ def point(
 ) -> Record:
     """A record whose windows spread by one per cent around this rate."""
     trial = make({"network": "alexnet", "batch_per_device": 8, "devices": devices, **fields})
-    second = trial.steps_per_window * trial.global_batch / images_per_second
+    second = trial.measuring.steps_per_window * trial.global_batch / images_per_second
     windows = [second * part for part in (1, 1, 0.99, 1.01, 1)]
     return record(
         [windows] * trial.workers, status=status, repeat=repeat, devices=devices, **fields
@@ -64,4 +64,4 @@ def run(records: Sequence[Record], name: str = "study", **fields: Any) -> Run:
 
 def emulated(rows: Sequence[ScalingRow], devices: int) -> list[ScalingRow]:
     """The rows, those on so many devices emulated."""
-    return [dataclasses.replace(row, emulated=row.trial.devices == devices) for row in rows]
+    return [dataclasses.replace(row, emulated=row.trial.layout.devices == devices) for row in rows]

@@ -94,7 +94,7 @@ def test_a_torn_last_line_runs_that_point_again_alone(tmp_path: Path) -> None:
     log = run / "records.jsonl"
     log.write_bytes(log.read_bytes()[:-40])
     fabfile.bench_sweep.body(Context(), sweep, [], run=str(run))
-    assert sorted(record.trial.devices for record in read_records(run)) == [1, 2]
+    assert sorted(record.trial.layout.devices for record in read_records(run)) == [1, 2]
 
 
 def test_a_second_sweep_in_the_same_folder_is_told_who_has_it(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_sweep_mends_the_run_whose_log_was_cut_off(tmp_path: Path, size: int) 
     assert refusal(fabfile.report_build, run=str(run))[0] == 5
     fabfile.bench_sweep.body(Context(), sweep, [], run=str(run))
     fabfile.report_build.body(Context(), run=str(run))
-    assert sorted(one.trial.devices for one in read_records(run)) == [1, 2]
+    assert sorted(one.trial.layout.devices for one in read_records(run)) == [1, 2]
 
 
 def full(*_: object) -> None:

@@ -65,7 +65,7 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
     sweep.write_text(SWEEP)
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert again.returncode == 0
-    assert [record.trial.devices for record in read_records(run)] == [1, 2]
+    assert [record.trial.layout.devices for record in read_records(run)] == [1, 2]
 
 
 def disturbed(sweep: Path, run: Path, draw: random.Random, numbers: list[int]) -> None:

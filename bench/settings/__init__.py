@@ -1,0 +1,1 @@
+"""Settings: the fields of a trial, declared once each, in parts."""
