@@ -1,5 +1,6 @@
 # make demo    photographs to scaling report on this machine, about four minutes
 # make test    format, lint, types and every test this machine can run
+# make test-fast   lint, and the tests that start no program: about two minutes
 # make test-pythons   what can differ, on every Python 3.11, 3.12 and 3.13 found here
 # make test-slow      many more interrupts of sweeps, and of every writer, than make test has
 # make fuzz SECONDS=60   changed samples for every parser; failing inputs stay in tests/seeds
@@ -7,9 +8,9 @@
 # PYTHON=python3.12 make ...   with that interpreter, in an environment of its own
 SHELL := /bin/sh
 export PYTHONDONTWRITEBYTECODE := 1
-PYTEST := -m pytest -q -rs
+PYTEST := -m pytest -q
 
-.PHONY: demo test test-pythons test-slow fuzz exports lock clean
+.PHONY: demo test test-fast test-pythons test-slow fuzz exports lock clean
 .NOTPARALLEL:
 
 demo:
@@ -21,6 +22,12 @@ test:
 	"$$bin/bin/ruff" check . && \
 	"$$bin/bin/mypy" . && \
 	"$$bin/bin/python" $(PYTEST) -m "not slow"
+
+test-fast:
+	@bin=$$(tools/environment.sh) && \
+	"$$bin/bin/ruff" format --check . && \
+	"$$bin/bin/ruff" check . && \
+	"$$bin/bin/python" $(PYTEST) -m "not (mxnet or program or cluster or browser or gpu or slow)"
 
 test-pythons:
 	@tools/test-pythons.sh

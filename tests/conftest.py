@@ -2,6 +2,7 @@
 
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,30 @@ if TYPE_CHECKING:
 # How long an example takes is the machine's doing.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+# Files with these marks run first, so that no worker begins a long one at the end.
+LONGEST = ("cluster", "mxnet", "program", "browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest files first."""
+
+    def place(item: pytest.Item) -> int:
+        return next((n for n, name in enumerate(LONGEST) if item.get_closest_marker(name)), 9)
+
+    places: dict[Path, int] = {}
+    for item in items:
+        places[item.path] = min(place(item), places.get(item.path, 9))
+    items.sort(key=lambda item: places[item.path])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A line for each reason for which tests were skipped: what is missing, and how to get it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
 @pytest.fixture(autouse=True)

@@ -51,7 +51,7 @@ Python $version: skipped, none found that runs"
     echo "== Python $version: $python"
     tried=$((tried + 1))
     if folder=$(PYTHON=$python tools/environment.sh) &&
-        "$folder/bin/python" -m pytest -q -rs -m "pythons or not (mxnet or program or cluster or browser or gpu or slow)"; then
+        "$folder/bin/python" -m pytest -q -m "pythons or not (mxnet or program or cluster or browser or gpu or slow)"; then
         summary="$summary
 Python $version: passed ($python)"
     else
