@@ -28,7 +28,7 @@ if not __package__:
 from bench import events
 from bench.errors import SmallShareError, SpecError
 from bench.kvstores import is_distributed
-from bench.training.memory import oom_kills, told
+from bench.training.memory import is_out_of_memory_text, oom_kills
 from bench.training.options import MOST_BATCH, Options, empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
@@ -229,7 +229,7 @@ def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, in
         failed = set(_errors(stream))
     full = end.code != 0 and (
         bool(failed & _TOO_LARGE)
-        or told(errors)
+        or is_out_of_memory_text(errors)
         or (end.code == -signal.SIGKILL and (killed is None or oom_kills() != killed))
         # Libraries that do not check what they get crash, or abort without a word.
         or ((end.code in _CRASHES or end.stuck) and end.near)

@@ -70,23 +70,26 @@ def score(argv: Sequence[str]) -> dict[str, float]:
 def _scored(typed: dict[str, Any], options: Any, asked: dict[str, int]) -> dict[str, float]:
     # MXNet is loaded here, after the options are known to be right.
     from bench.data import loader  # noqa: PLC0415
-    from bench.data.partition import all_of  # noqa: PLC0415
+    from bench.data.partition import whole_data  # noqa: PLC0415
     from bench.training import validation  # noqa: PLC0415
     from bench.training.checkpoint import predictor  # noqa: PLC0415
-    from bench.training.worker import contexts  # noqa: PLC0415
+    from bench.training.worker import device_contexts  # noqa: PLC0415
 
-    whole = all_of(options.data_train)
+    whole = whole_data(options.data_train)
     size = min(options.batch_size, whole.epoch)
     run = predictor(
-        typed["model"], typed["load_epoch"], (size, *options.image_shape), contexts(options)[0]
+        typed["model"],
+        typed["load_epoch"],
+        (size, *options.image_shape),
+        device_contexts(options)[0],
     )
     ks = {k for k in asked.values() if k > 1} or {1}
     sums = dict.fromkeys(ks, validation.Score())
-    for data, label, kept in loader.once(options, whole, size):
+    for data, label, kept in loader.validation_batches(options, whole, size):
         scores, labels = run(data)[:kept], label.asnumpy()[:kept]
         if max(ks) > scores.shape[1]:
             raise SpecError(f"--metrics top_k_accuracy_{max(ks)}: has {scores.shape[1]} classes")
-        sums = {k: sum_ + validation.scored(scores, labels, k) for k, sum_ in sums.items()}
+        sums = {k: sum_ + validation.score_outputs(scores, labels, k) for k, sum_ in sums.items()}
     any_one = next(iter(sums.values()))
     value = partial(_value, any_one, sums)
     return {name: value(k) / any_one.total for name, k in asked.items()}

@@ -26,21 +26,21 @@ from bench.environment import computing, software
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.notes import as_json
-from bench.statistics.stopping_rule import alike, precision_of
-from bench.training.memory import advice, ran_out
+from bench.statistics.stopping_rule import per_image_seconds, relative_half_width
+from bench.training.memory import advice, is_out_of_memory
 from bench.training.options import Options, parse
-from bench.training.startup import announce, prepare
+from bench.training.startup import announce_rendezvous, prepare_arithmetic
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
 if TYPE_CHECKING:
-    from bench.training.loop import Summary
+    from bench.training.loop import TrainingSummary
 
 
 # What tells a process where its job's scheduler is and who else is in it.
 _NEEDED = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
 
 
-def summary_text(options: Options, summary: "Summary") -> str:
+def summary_text(options: Options, summary: "TrainingSummary") -> str:
     """The last lines of a worker typed by hand."""
     steady = summary.windows[options.warmup_windows :] or summary.windows
     images = sum(window["images"] for window in steady)
@@ -50,7 +50,7 @@ def summary_text(options: Options, summary: "Summary") -> str:
     if options.bandwidth:  # whose images are bytes
         return f"{rate / 1e6:.0f} MB/s each way{by}, in {len(steady)} windows"
     what = "read" if options.test_io else "trained"
-    known = precision_of(alike(summary.windows), options.warmup_windows)
+    known = relative_half_width(per_image_seconds(summary.windows), options.warmup_windows)
     batch = steady[-1]["images"] // steady[-1]["steps"]  # ranks may have different ones
     percent = f"{float(f'{100 * known:.2g}'):g}"  # two digits, and 110 rather than 1.1e+02
     lines = [
@@ -63,18 +63,18 @@ def summary_text(options: Options, summary: "Summary") -> str:
     return "\n".join(lines)
 
 
-def _run(options: Options) -> "Summary":
-    announce()
+def _run(options: Options) -> "TrainingSummary":
+    announce_rendezvous()
     # MXNet is loaded here, after the options are known to be right.
     if options.test_io:
-        from bench.training.input_only import read  # noqa: PLC0415
+        from bench.training.input_only import time_input  # noqa: PLC0415
 
-        return read(options)
+        return time_input(options)
     if options.bandwidth:
-        from bench.training.bandwidth import move  # noqa: PLC0415
+        from bench.training.bandwidth import time_transfers  # noqa: PLC0415
 
-        return move(options)
-    instructions = prepare(options.dtype)
+        return time_transfers(options)
+    instructions = prepare_arithmetic(options.dtype)
     from bench.training.loop import train  # noqa: PLC0415
 
     return train(options, {"instructions": instructions, "variables": computing()})
@@ -99,7 +99,7 @@ def _check_role(options: Options) -> None:
         raise SpecError(f"--expect-workers: --kv-store {options.kv_store} has one worker")
 
 
-def _say_done(summary: "Summary") -> None:
+def _say_done(summary: "TrainingSummary") -> None:
     """The last event of a worker that has done all it was asked for."""
     values = {
         "ended": summary.ended,
@@ -127,7 +127,7 @@ def _fail(error: Exception, code: int) -> NoReturn:
 
 
 def _explain(error: Exception, options: Options) -> NoReturn:
-    if ran_out(error):
+    if is_out_of_memory(error):
         error = MemoryError(advice(options.global_batch or options.batch_size, options.devices))
     if isinstance(error, MemoryError | FloatingPointError):
         echo_error(error)

@@ -1,8 +1,8 @@
 """How often the 95 % interval holds the throughput, if measuring ends by the stopping rule.
 
 `python -m benchmarks.coverage` simulates window times of many processes, ends each by
-`bench.statistics.stopping_rule.ending` (60 windows at most, precision 2 %) and takes every 3 and
-every 5 of them for the repeats of a point. docs/measuring.md has the table.
+`bench.statistics.stopping_rule.end_reason` (60 windows at most, precision 2 %) and takes every 3
+and every 5 of them for the repeats of a point. docs/measuring.md has the table.
 
 The truth is the throughput of an indefinitely repeated process that measures its whole budget: all
 images over all seconds. With a drift that is the mean over all windows of the budget; of a start
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from bench.statistics.confidence import Numbers
-from bench.statistics.stopping_rule import Budget, ending, looks_at
+from bench.statistics.stopping_rule import Budget, end_reason, is_checkpoint
 from bench.trial import make
 from results.rates import Rate, rate, ratio
 from results.record import Identity, Rank, Record
@@ -25,7 +25,7 @@ from results.record import Identity, Rank, Record
 WINDOWS = 60
 _PRECISION = 0.02
 _BATCH = 8
-_LOOKS = [count for count in range(WINDOWS) if looks_at(count)] + [WINDOWS]
+_LOOKS = [count for count in range(WINDOWS) if is_checkpoint(count)] + [WINDOWS]
 # Standard deviation between processes.
 _BETWEEN = 0.006
 _REPEATS = (3, 5)
@@ -129,7 +129,7 @@ def measured(seconds: Numbers, precision: float = _PRECISION) -> Record:
     """The record of a process with these windows, a slow one before them, ended by the rule."""
     series = [1.5, *seconds.tolist()]
     budget = Budget(precision=precision, windows=WINDOWS)
-    count = next(n for n in _LOOKS if ending(series[: n + 1], budget, 1))
+    count = next(n for n in _LOOKS if end_reason(series[: n + 1], budget, 1))
     return _record(series[: count + 1], precision)
 
 

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from bench.data import loader
-from bench.data.partition import all_of
+from bench.data.partition import whole_data
 from bench.data.shards import shards
 from bench.environment import describe
 from bench.training.mxnet_shim import mx
@@ -56,8 +56,8 @@ def _theirs(options: Options, **more: str) -> Iterator[tuple[Any, Any]]:
 
 
 def _ours(options: Options) -> Iterator[tuple[Any, Any]]:
-    portion = all_of(options.data_train)
-    return loader.forever(options, portion, loader.shuffled(options, portion))
+    portion = whole_data(options.data_train)
+    return loader.training_batches(options, portion, loader.shuffled_orders(options, portion))
 
 
 WAYS: dict[str, Callable[[Options], Iterator[tuple[Any, Any]]]] = {

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench.training.options import Options, parse
-from bench.training.startup import prepare
+from bench.training.startup import prepare_arithmetic
 
 NETWORKS = {"alexnet": 8, "inception-v3": 2, "resnet-50": 4, "resnet-152": 2, "tiny": 32}
 # From idle, a step: the first of a process builds the graph.
@@ -36,11 +36,11 @@ def options(network: str, batch: int, dtype: str) -> Options:
 
 def ours(asked: Options) -> Callable[[], object]:
     """A step as a worker takes it."""
-    from bench.data.loader import synthetic  # noqa: PLC0415 - loads MXNet
-    from bench.training.worker import build, step  # noqa: PLC0415
+    from bench.data.loader import synthetic_batches  # noqa: PLC0415 - loads MXNet
+    from bench.training.worker import build_worker, step  # noqa: PLC0415
 
-    worker = build(asked)
-    batches = synthetic(asked, worker.contexts, worker.rank)
+    worker = build_worker(asked)
+    batches = synthetic_batches(asked, worker.contexts, worker.rank)
     return lambda: step(worker, next(batches))
 
 
@@ -51,12 +51,12 @@ def costly(asked: Options) -> Callable[[], object]:
 
 def module(asked: Options) -> Callable[[], object]:
     """A step as upstream's common/fit.py has it: Module, its store, SGD, accuracy."""
-    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.checkpoint import symbol  # noqa: PLC0415 - loads MXNet
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import network  # noqa: PLC0415
+    from bench.training.worker import build_network  # noqa: PLC0415
 
-    net = network(asked, [mx.cpu()])
+    net = build_network(asked, [mx.cpu()])
     shape = (asked.batch_size, *asked.image_shape)
     whole = symbol(net)  # of upstream's operators
     model = mx.mod.Module(whole)
@@ -69,7 +69,7 @@ def module(asked: Options) -> Callable[[], object]:
         optimizer_params={"learning_rate": asked.lr, "momentum": asked.mom, "wd": asked.wd},
     )
     accuracy = mx.metric.create("accuracy")
-    batches = synthetic(asked, [mx.cpu()], 0)
+    batches = synthetic_batches(asked, [mx.cpu()], 0)
 
     def step() -> None:
         data, label = next(batches)
@@ -87,7 +87,7 @@ def take_turns(way: str, asked: Options, cores: Sequence[int]) -> None:
     """A process of one way: for each line, that many steps and what they took, in JSON."""
     os.sched_setaffinity(0, cores)
     if way != "module":
-        prepare(asked.dtype)
+        prepare_arithmetic(asked.dtype)
     step = WAYS[way](asked)
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.auto_batch import Tried, find, narrowed
-from bench.data.partition import all_of
+from bench.data.partition import whole_data
 from bench.errors import SpecError, parse_int
 from bench.secrets import revealed
 from bench.sweep import Sweep
@@ -109,7 +109,7 @@ def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -
 def _images(trial: Trial) -> int:
     """The largest batch a device that each worker's share of its data has images for."""
     return max(
-        1, all_of(trial.data.train).total // trial.workers // trial.layout.devices_per_worker
+        1, whole_data(trial.data.train).total // trial.workers // trial.layout.devices_per_worker
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.data.partition import FILE, Share, manifest, text
+from bench.data.partition import FILE, HostPartition, manifest, text
 from bench.data.shards import count_images
 from bench.trial import Trial
 from im2rec_tools.commands.shard import worker_shards
@@ -131,7 +131,7 @@ class Parcel:
     `others` are the shards that other hosts get, which must not lie beside its own.
     """
 
-    share: Share
+    share: HostPartition
     pieces: tuple[Piece, ...]
     others: tuple[str, ...]
 
@@ -184,12 +184,12 @@ def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
     found = []
     for index, mine in enumerate(cut):
         said = folder / f"{index}.json"
-        said.write_text(text(Share(index=index, images=images)), encoding="utf-8")
+        said.write_text(text(HostPartition(index=index, images=images)), encoding="utf-8")
         os.utime(said, ns=(newest, newest))  # of the same shards, it is the same file
         label = contents(said, str((train / FILE).relative_to(source)))
         found.append(
             Parcel(
-                share=Share(index=index, images=images),
+                share=HostPartition(index=index, images=images),
                 # The label first: where shards are missing, it tells that they are.
                 pieces=(label, *_files(mine, source), *all_get),
                 others=tuple(str(rec.relative_to(source)) for rec in shards if rec not in mine),

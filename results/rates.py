@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bench.statistics.confidence import CONFIDENCE, Error, error_of_mean, error_of_sum, student
+from bench.statistics.confidence import (
+    CONFIDENCE,
+    StandardError,
+    error_of_mean,
+    error_of_sum,
+    student,
+)
 from bench.trial import Trial
 from results.record import RateRank, RateRecord, Record
 from results.windows import JobWindows, common_slices, job_windows
@@ -62,7 +68,7 @@ def interval_factors(size: float, freedom: float, slowdown: float) -> tuple[floa
 # quiet machines have 0.6 to 1.5 %.
 ASSUMED_SCATTER = 0.015
 # As uncertain as if ten processes had been measured: machines differ.
-_ASSUMED = Error(size=ASSUMED_SCATTER, freedom=9)
+_ASSUMED = StandardError(size=ASSUMED_SCATTER, degrees_of_freedom=9)
 # A process ends with windows that seem known well, so with those whose correlation seems small.
 _CAUTION = 1.0
 # Among a rank's facts, of imported speeds: half a unit of the last printed digit, as a fraction.
@@ -84,7 +90,7 @@ class Rate:
     """
 
     images_per_second: float
-    error: Error | None
+    error: StandardError | None
     repeats: int
     windows: int
     slowdown: float = 0.0
@@ -107,7 +113,7 @@ class Rate:
     def _end(self, which: int) -> float | None:
         if self.error is None:
             return None
-        factors = interval_factors(self.error.size, self.error.freedom, self.slowdown)
+        factors = interval_factors(self.error.size, self.error.degrees_of_freedom, self.slowdown)
         return self.images_per_second * factors[which]
 
 
@@ -179,26 +185,31 @@ def pool_repeats(repeats: Sequence[RateSamples]) -> Rate:
     )
 
 
-def _with_rounding(error: Error, share: float) -> Error:
+def _with_rounding(error: StandardError, share: float) -> StandardError:
     """Rounding is off alike in all lines of a steady log: no mean of them is known better.
 
     A value that is off by up to `share` with any chance alike has this variance.
     """
     if share == 0:
         return error
-    return Error(size=math.hypot(error.size, share / math.sqrt(3)), freedom=error.freedom)
+    return StandardError(
+        size=math.hypot(error.size, share / math.sqrt(3)),
+        degrees_of_freedom=error.degrees_of_freedom,
+    )
 
 
-def _between(rates: Sequence[float]) -> Error:
+def _between(rates: Sequence[float]) -> StandardError:
     """Repeats are independent: the error of the mean of their logarithms."""
     logs = [math.log(one) for one in rates]
     count = len(logs)
     mean = math.fsum(logs) / count
     squares = math.fsum((one - mean) ** 2 for one in logs)
-    return Error(size=math.sqrt(squares / (count - 1) / count), freedom=count - 1)
+    return StandardError(
+        size=math.sqrt(squares / (count - 1) / count), degrees_of_freedom=count - 1
+    )
 
 
-def _of_one(parts: RateSamples) -> Error | None:
+def _of_one(parts: RateSamples) -> StandardError | None:
     """The windows of one process do not show how processes differ: that is assumed.
 
     Of few windows whose spread is hardly known, the sum would seem to be known better than they.
@@ -211,7 +222,7 @@ def _of_one(parts: RateSamples) -> Error | None:
     )
 
 
-def _within(parts: RateSamples) -> Error | None:
+def _within(parts: RateSamples) -> StandardError | None:
     """Of all images over all seconds: that of a ratio of sums (Cochran 1977, chapter 6)."""
     mean = math.fsum(seconds for seconds, _ in parts.each) / len(parts.each)
     pooled = parts.pooled
@@ -244,7 +255,7 @@ def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
     return Ratio(value=value, low=value * math.exp(-half), high=value * math.exp(half))
 
 
-def standard_error_of_difference(one: Error, other: Error) -> Error:
+def standard_error_of_difference(one: StandardError, other: StandardError) -> StandardError:
     """The error of a difference of independent means.
 
     Its freedom is Satterthwaite's (1946), with one degree more on each side and one less at the
@@ -253,6 +264,12 @@ def standard_error_of_difference(one: Error, other: Error) -> Error:
     """
     squares = one.size**2, other.size**2
     if sum(squares) == 0:
-        return Error(size=0.0, freedom=one.freedom + other.freedom)
-    parts = squares[0] ** 2 / (one.freedom + 1) + squares[1] ** 2 / (other.freedom + 1)
-    return Error(size=math.sqrt(sum(squares)), freedom=sum(squares) ** 2 / parts - 1)
+        return StandardError(
+            size=0.0, degrees_of_freedom=one.degrees_of_freedom + other.degrees_of_freedom
+        )
+    parts = squares[0] ** 2 / (one.degrees_of_freedom + 1) + squares[1] ** 2 / (
+        other.degrees_of_freedom + 1
+    )
+    return StandardError(
+        size=math.sqrt(sum(squares)), degrees_of_freedom=sum(squares) ** 2 / parts - 1
+    )

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.notes import Note, NoteKind
 from bench.statistics.confidence import Numbers
-from bench.statistics.steady_state import Steady, drift, steady
+from bench.statistics.steady_state import SteadyState, drift, find_steady_state
 from bench.statistics.stopping_rule import PRECISION
 from bench.trial import Trial
 from results.record import Rank, RateRecord, Record
@@ -27,7 +27,7 @@ class JobWindows:
     """
 
     each: tuple[tuple[float, int], ...]
-    found: Steady
+    found: SteadyState
     seconds: Numbers
 
     @property
@@ -47,7 +47,7 @@ def job_windows(record: RateRecord) -> JobWindows:
     alike = ([ranks * n for n in images] for images, ranks in kinds.items())
     each = tuple(zip(seconds.max(axis=0).tolist(), map(sum, zip(*alike, strict=True)), strict=True))
     per_image = [one / trained for one, trained in each]
-    found = steady(per_image, record.trial.measuring.warmup_windows)
+    found = find_steady_state(per_image, record.trial.measuring.warmup_windows)
     return JobWindows(each=each, found=found, seconds=seconds)
 
 
@@ -130,8 +130,8 @@ def _first_steady(record: Record, end: float) -> list[int]:
     for rank in record.ranks:
         count = sum(at <= end for at in rank.ends)
         parts = zip(rank.seconds[:count], rank.images[:count], strict=True)
-        one = steady([seconds / images for seconds, images in parts], warmup)
-        found.append(max(warmup, one.dropped) if one.settled else warmup)
+        one = find_steady_state([seconds / images for seconds, images in parts], warmup)
+        found.append(max(warmup, one.dropped) if one.converged else warmup)
     return found
 
 
@@ -141,7 +141,7 @@ def dropped_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
     Nothing if `steady_state_notes` reports them.
     """
     extra = job.found.dropped - trial.measuring.warmup_windows
-    if extra < 1 or trial.asynchronous or not (job.found.settled or _drifts(trial, job)):
+    if extra < 1 or trial.asynchronous or not (job.found.converged or _drifts(trial, job)):
         return
     front, rest = job.each[trial.measuring.warmup_windows : job.found.dropped], job.counting
     whole = extra + len(rest)
@@ -170,5 +170,5 @@ def steady_state_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
         return
     if change := _drifts(trial, job):
         yield Note(NoteKind.DRIFT, {"change": change})
-    elif not job.found.settled:
+    elif not job.found.converged:
         yield Note(NoteKind.NOT_STEADY, {"dropped": job.found.dropped, "of": len(job.each)})

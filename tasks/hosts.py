@@ -97,7 +97,7 @@ def _copy(source: Path, hosts: Sequence[Host], start: Starter, into: str, *, ver
         for name in moved.other:
             echo(f"{host.name}: {into}/{name} differed from the file here; copied again")
         echo(
-            f"{host.name}: {one.share.said}, {size / 1e6:.1f} MB in {into}; copied "
+            f"{host.name}: {one.share.label}, {size / 1e6:.1f} MB in {into}; copied "
             f"{moved.files} of {len(one.pieces)} files, {moved.total / 1e6:.1f} MB"
         )
 

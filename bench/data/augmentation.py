@@ -13,7 +13,7 @@ def _option(default: Any, text: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augmentation:
+class AugmentationOptions:
     """What is changed and how far; as it stands here, nothing is."""
 
     random_crop: int = _option(0, "1: crop anywhere, not the centre")
@@ -58,7 +58,7 @@ class Augmentation:
         return tuple(name for name in names if getattr(self, name))
 
 
-NONE = Augmentation()
+NONE = AugmentationOptions()
 _SWITCHES = ("random_crop", "random_mirror", "random_resized_crop")
 # What upstream's --use-imagenet-data-augmentation means to set, and sets too late to matter.
 IMAGENET: dict[str, Any] = {
@@ -84,7 +84,7 @@ def flag(name: str) -> str:
 def add_options(made: argparse.ArgumentParser) -> None:
     """The options of augmentation, into a parser."""
     group = made.add_argument_group("augmentation (of training images only)")
-    for one in fields(Augmentation):
+    for one in fields(AugmentationOptions):
         group.add_argument(
             flag(one.name),
             type=int if isinstance(one.default, int) else float,
@@ -101,9 +101,11 @@ def add_options(made: argparse.ArgumentParser) -> None:
     )
 
 
-def augmentation_of(given: Mapping[str, Any]) -> Augmentation:
+def augmentation_of(given: Mapping[str, Any]) -> AugmentationOptions:
     """What was asked for, of all that was typed; SpecError where it cannot be."""
-    asked = Augmentation(**{one.name: given[one.name] for one in fields(Augmentation)})
+    asked = AugmentationOptions(
+        **{one.name: given[one.name] for one in fields(AugmentationOptions)}
+    )
     _check_numbers(asked)
     _check_order(asked)
     _check_aspects(asked)
@@ -111,7 +113,7 @@ def augmentation_of(given: Mapping[str, Any]) -> Augmentation:
     return asked
 
 
-def _check_numbers(asked: Augmentation) -> None:
+def _check_numbers(asked: AugmentationOptions) -> None:
     for one in fields(asked):
         value = getattr(asked, one.name)
         if value is not None and not -1e9 < value < 1e9:
@@ -122,7 +124,7 @@ def _check_numbers(asked: Augmentation) -> None:
         raise SpecError(f"--fill-value: expected 0 to 255, got {asked.fill_value}")
 
 
-def _check_order(asked: Augmentation) -> None:
+def _check_order(asked: AugmentationOptions) -> None:
     for name in ("random_scale", "random_area"):
         least, most = getattr(asked, f"min_{name}"), getattr(asked, f"max_{name}")
         if not 0 < least <= most:
@@ -132,7 +134,7 @@ def _check_order(asked: Augmentation) -> None:
             )
 
 
-def _check_aspects(asked: Augmentation) -> None:
+def _check_aspects(asked: AugmentationOptions) -> None:
     least, most = asked.min_random_aspect_ratio, asked.max_random_aspect_ratio
     if least is None and most >= 1:
         raise SpecError(
@@ -146,7 +148,7 @@ def _check_aspects(asked: Augmentation) -> None:
         )
 
 
-def _check_crops(asked: Augmentation) -> None:
+def _check_crops(asked: AugmentationOptions) -> None:
     sizes = asked.crop_sizes
     if sizes != (-1, -1) and not 1 <= sizes[0] <= sizes[1]:
         raise SpecError(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.data.augmentation import NONE
-from bench.data.partition import Portion
+from bench.data.partition import WorkerPartition
 from bench.data.shards import places
 from bench.data.transforms import read_image
 from bench.errors import SmallShareError
@@ -26,7 +26,7 @@ from bench.training.options import Options
 # Enough to make learning by heart slow, few enough to cost nothing.
 _LABEL_BATCHES = 64
 # Batches that are decoded while one is used: one may be late, and memory stays small.
-_AHEAD = 2
+_PREFETCHED = 2
 _IMAGES_A_TASK = 4
 
 # One slice of images and one of labels a device.
@@ -41,7 +41,7 @@ def split(data: Any, label: Any, contexts: list[Any]) -> Batch:
     return load(data, contexts), load(label, contexts)
 
 
-def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Batch]:
+def synthetic_batches(options: Options, contexts: list[Any], first: int) -> Iterator[Batch]:
     """Random images, uniform in [-1, 1], for ever the same; labels drawn anew for each step.
 
     A network that can learn its batch by heart drives the loss to 0, and the denormal numbers
@@ -60,13 +60,15 @@ def synthetic(options: Options, contexts: list[Any], first: int) -> Iterator[Bat
     data = mx.nd.from_numpy(images, zero_copy=False).astype(options.array_dtype)
     named = mx.nd.from_numpy(labels, zero_copy=False)
     if options.costs == "upstream":
-        return _copied(data, named, contexts, mx.cpu_pinned(0) if options.gpus else mx.cpu(0))
+        return _copied_batches(
+            data, named, contexts, mx.cpu_pinned(0) if options.gpus else mx.cpu(0)
+        )
     batches = [split(data, label, contexts) for label in named]
     mx.nd.waitall()
     return itertools.cycle(batches)
 
 
-def _copied(data: Any, labels: Any, contexts: list[Any], host: Any) -> Iterator[Batch]:
+def _copied_batches(data: Any, labels: Any, contexts: list[Any], host: Any) -> Iterator[Batch]:
     """The images with each batch of labels in turn, copied from the host in each step.
 
     So does upstream's Module, into the same arrays on each device again and again.
@@ -88,14 +90,14 @@ def _copied(data: Any, labels: Any, contexts: list[Any], host: Any) -> Iterator[
         yield batch[0], batch[1]
 
 
-def shuffled(options: Options, portion: Portion) -> Iterator[Any]:
+def shuffled_orders(options: Options, portion: WorkerPartition) -> Iterator[Any]:
     """The portion's images in a new order every epoch, for ever."""
     for epoch in itertools.count():
         yield np.random.default_rng((options.seed, epoch)).permutation(portion.images)
 
 
-def forever(
-    options: Options, portion: Portion, orders: Iterable[Any], rank: int = 0
+def training_batches(
+    options: Options, portion: WorkerPartition, orders: Iterable[Any], rank: int = 0
 ) -> Iterator[tuple[Any, Any]]:
     """Images and labels of one epoch after another; a batch may end one and begin the next.
 
@@ -110,28 +112,30 @@ def forever(
             f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
         )
     size = options.batch_size
-    draws = partial(_draw, options.seed, rank) if options.augmentation != NONE else None
-    return _decoded(options, portion, _cut(orders, size), draws)
+    draws = partial(_image_draw, options.seed, rank) if options.augmentation != NONE else None
+    return _decoded_batches(options, portion, _batch_orders(orders, size), draws)
 
 
-def _draw(seed: int, rank: int, number: int) -> np.random.Generator:
+def _image_draw(seed: int, rank: int, number: int) -> np.random.Generator:
     """What decides how a rank's image of this number is changed."""
     return np.random.default_rng((seed, rank, number))
 
 
-def once(options: Options, portion: Portion, batch_size: int) -> Iterator[tuple[Any, Any, int]]:
+def validation_batches(
+    options: Options, portion: WorkerPartition, batch_size: int
+) -> Iterator[tuple[Any, Any, int]]:
     """Images and labels of one epoch in order, and how many of the batch count.
 
-    The last batch is filled up with the first images. Memory is used again as in `forever`.
+    The last batch is filled up with the first images. Memory is reused as in `training_batches`.
     """
     images = portion.images
     order = np.resize(np.arange(images), -(-images // batch_size) * batch_size)
-    batches = _decoded(options, portion, _cut([order], batch_size))
+    batches = _decoded_batches(options, portion, _batch_orders([order], batch_size))
     for number, (data, label) in enumerate(batches):
         yield data, label, min(batch_size, images - number * batch_size)
 
 
-def _cut(orders: Iterable[Any], size: int) -> Iterator[Any]:
+def _batch_orders(orders: Iterable[Any], size: int) -> Iterator[Any]:
     """The orders one after another, in pieces of this size."""
     left = np.empty(0, np.int64)
     for order in orders:
@@ -142,7 +146,7 @@ def _cut(orders: Iterable[Any], size: int) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Room:
+class _Buffer:
     """Arrays of a batch, and their memory for threads to write to."""
 
     data: Any
@@ -151,22 +155,22 @@ class _Room:
     labels: Any
 
 
-def _decoded(
-    options: Options, portion: Portion, pieces: Iterable[Any], draws: Draws | None = None
+def _decoded_batches(
+    options: Options, portion: WorkerPartition, pieces: Iterable[Any], draws: Draws | None = None
 ) -> Iterator[tuple[Any, Any]]:
     """Batches of these images of the portion, decoded ahead by `data_nthreads` threads."""
     where = places(portion.paths)[portion.first : portion.first + portion.images]
     read = partial(_read, options, portion, draws)
     pool = ThreadPoolExecutor(options.data_nthreads, thread_name_prefix="decode")
-    rooms: list[_Room] = []
-    started: deque[tuple[_Room, list[Future[None]]]] = deque()
+    rooms: list[_Buffer] = []
+    started: deque[tuple[_Buffer, list[Future[None]]]] = deque()
     try:
         for count, piece in enumerate(pieces):
-            if len(rooms) < _AHEAD + 2:
-                rooms.append(_room(options, len(piece)))
+            if len(rooms) < _PREFETCHED + 2:
+                rooms.append(_buffer(options, len(piece)))
             room = rooms[count % len(rooms)]
             started.append((room, _start(pool, read, where[piece], count * len(piece), room)))
-            if len(started) > _AHEAD:
+            if len(started) > _PREFETCHED:
                 yield _finished(*started.popleft())
         while started:
             yield _finished(*started.popleft())
@@ -175,7 +179,11 @@ def _decoded(
 
 
 def _read(
-    options: Options, portion: Portion, draws: Draws | None, place: Any, into: tuple[int, Any]
+    options: Options,
+    portion: WorkerPartition,
+    draws: Draws | None,
+    place: Any,
+    into: tuple[int, Any],
 ) -> float:
     """An image, told by its number in this stream and where its values go; returns its label."""
     file, offset, length = place
@@ -185,7 +193,7 @@ def _read(
 
 
 def _start(
-    pool: ThreadPoolExecutor, read: Callable[..., float], where: Any, begun: int, room: _Room
+    pool: ThreadPoolExecutor, read: Callable[..., float], where: Any, begun: int, room: _Buffer
 ) -> list["Future[None]"]:
     """Reads a batch; `begun` images of the stream came before it."""
 
@@ -199,17 +207,17 @@ def _start(
     return [pool.submit(fill, first) for first in range(0, len(where), _IMAGES_A_TASK)]
 
 
-def _finished(room: _Room, tasks: list["Future[None]"]) -> tuple[Any, Any]:
+def _finished(room: _Buffer, tasks: list["Future[None]"]) -> tuple[Any, Any]:
     for task in tasks:
         task.result()
     return room.data, room.label
 
 
-def _room(options: Options, size: int) -> _Room:
+def _buffer(options: Options, size: int) -> _Buffer:
     # What goes on to a GPU goes faster from memory that is not moved.
     context = mx.cpu_pinned(0) if options.gpus else mx.cpu(0)
     data, label = (mx.nd.empty((size, *rest), context) for rest in (options.image_shape, ()))
-    return _Room(data=data, label=label, images=_memory_of(data), labels=_memory_of(label))
+    return _Buffer(data=data, label=label, images=_memory_of(data), labels=_memory_of(label))
 
 
 def _memory_of(array: Any) -> Any:

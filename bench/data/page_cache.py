@@ -14,37 +14,37 @@ from bench.errors import SpecError
 from bench.notes import Note, NoteKind
 
 # Of more than this many bytes, one look after another: mincore fills a byte a page.
-_LOOK = 1 << 30
+_MAPPED_BYTES = 1 << 30
 # Other programs may touch a page or two meanwhile.
 _COLD_BELOW = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cached:
+class Residency:
     """How many bytes some files have, and how many of them are in memory."""
 
     size: int
     cached: int
 
 
-def cached(paths: Sequence[Path]) -> Cached | None:
+def residency(paths: Sequence[Path]) -> Residency | None:
     """What the kernel says of each page of these files (mincore), which reads none of them.
 
     None where a file belongs to somebody else: Linux tells nobody but its owner and who may write.
     """
     size = found = 0
-    if not all(_may_know(path) for path in paths):
+    if not all(_may_query(path) for path in paths):
         return None
     for path in paths:
         with path.open("rb") as file:
             length = os.fstat(file.fileno()).st_size
-            for start in range(0, length, _LOOK):
-                found += _cached_bytes(file.fileno(), start, min(_LOOK, length - start))
+            for start in range(0, length, _MAPPED_BYTES):
+                found += _cached_bytes(file.fileno(), start, min(_MAPPED_BYTES, length - start))
         size += length
-    return Cached(size=size, cached=found)
+    return Residency(size=size, cached=found)
 
 
-def _may_know(path: Path) -> bool:
+def _may_query(path: Path) -> bool:
     return os.access(path, os.W_OK) or path.stat().st_uid == os.geteuid()
 
 
@@ -70,10 +70,10 @@ def drop(paths: Sequence[Path]) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def emptied(data: str, paths: Sequence[Path]) -> Cached:
+def drop_and_check(data: str, paths: Sequence[Path]) -> Residency:
     """Drops the files from memory and looks; SpecError where they will not go, or none can say."""
     drop(paths)
-    left = cached(paths)
+    left = residency(paths)
     if left is None:
         raise SpecError(
             f"--cold: {data} belongs to another user, and Linux does not say whether it is in "
@@ -88,7 +88,7 @@ def emptied(data: str, paths: Sequence[Path]) -> Cached:
     return left
 
 
-def facts(found: Cached | None) -> dict[str, int | None]:
+def describe(found: Residency | None) -> dict[str, int | None]:
     """What a worker says of it."""
     if found is None:
         return {"data_bytes": None, "cached_bytes": None}

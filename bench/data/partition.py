@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.data.shards import count_images, named, shards
+from bench.data.shards import count_images, shards, split_data
 from bench.errors import SpecError, brief, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import frame, read_index, records
@@ -17,24 +17,24 @@ from im2rec_tools.packing import manifest as packed
 FILE = "share.json"
 SCHEMA = 1  # first
 _UNREADABLE = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
-_AGAIN = "push the data again with 'fab hosts.push-data'"
+_REPUSH = "push the data again with 'fab hosts.push-data'"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class HostPartition:
     """Share `index` of a set: `images` by the name of each shard, for every share of the set."""
 
     index: int
     images: tuple[dict[str, int], ...]
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         """Which one it is, counted from 1, as a person reads it."""
         return f"share {self.index + 1} of {len(self.images)}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Portion:
+class WorkerPartition:
     """What one worker reads: part `index` of `count` equal parts of these files' images.
 
     total   images of the files
@@ -61,13 +61,13 @@ class Portion:
         return self.total * (self.index + 1) // self.count - self.first
 
 
-def text(share: Share) -> str:
+def text(share: HostPartition) -> str:
     """What the file beside a share's shards holds; `read` is its inverse."""
     values = {"schema": SCHEMA, "index": share.index, "of": len(share.images)}
     return json.dumps(values | {"images": share.images}, indent=1) + "\n"
 
 
-def read(folder: Path) -> Share | None:
+def read(folder: Path) -> HostPartition | None:
     """The share that a folder holds; None where it holds all of its set. Raises SpecError."""
     path = folder / FILE
     if not path.is_file():
@@ -78,29 +78,29 @@ def read(folder: Path) -> Share | None:
         schema, index, of = values["schema"], int(values["index"]), int(values["of"])
     except (OSError, ArithmeticError, *_UNREADABLE) as error:
         raise SpecError(
-            f"{path}: not what a push of shares leaves ({brief(error)}); {_AGAIN}"
+            f"{path}: not what a push of shares leaves ({brief(error)}); {_REPUSH}"
         ) from error
     if schema != SCHEMA or of != len(images) or not 0 <= index < of:
         raise SpecError(
             f"{path}: expected schema {SCHEMA} and a share of {len(images)}, found schema "
-            f"{quoted(schema)} and share {quoted(index)} of {quoted(of)}; {_AGAIN}"
+            f"{quoted(schema)} and share {quoted(index)} of {quoted(of)}; {_REPUSH}"
         )
-    return Share(index=index, images=images) if of > 1 else None
+    return HostPartition(index=index, images=images) if of > 1 else None
 
 
-def portion(data: str, rank: int, workers: int) -> Portion:
+def worker_partition(data: str, rank: int, workers: int) -> WorkerPartition:
     """What a worker of a job reads: its part of the files, or of the share that its host holds.
 
     A host's workers part its share between them (MXSCALE_LOCAL). Raises SpecError where there are
     fewer shares than hosts, or this one is not whole.
     """
-    share, whole = _share(data), all_of(data)
+    share, whole = _host_partition(data), whole_data(data)
     if share is None:
         return replace(whole, index=rank, count=workers, fewest=whole.total // workers)
-    index, of = _place()
+    index, of = _local_rank()
     if workers > of * len(share.images):
         raise SpecError(
-            f"{data}: holds {share.said}, too few for {workers} workers, {of} a host; push it for "
+            f"{data}: holds {share.label}, too few for {workers} workers, {of} a host; push it for "
             f"as many hosts as the job has, or read a folder that holds all of it"
         )
     _check(whole, share)
@@ -108,42 +108,42 @@ def portion(data: str, rank: int, workers: int) -> Portion:
     return replace(whole, index=index, count=of, fewest=fewest, epoch=fewest * workers)
 
 
-def _place() -> tuple[int, int]:
+def _local_rank() -> tuple[int, int]:
     """Which worker of its host this process is, and how many a host has; by launch.job.plan."""
     index, _, of = os.environ.get("MXSCALE_LOCAL", "0/1").partition("/")
     return int(index), int(of)
 
 
-def all_of(data: str) -> Portion:
+def whole_data(data: str) -> WorkerPartition:
     """All that is there, for one worker alone, whatever share it is."""
     paths = shards(data)
     images = count_images(paths)
-    return Portion(
+    return WorkerPartition(
         data=data, paths=paths, index=0, count=1, total=images, fewest=images, epoch=images
     )
 
 
-def _share(data: str) -> Share | None:
-    parts = named(data)
+def _host_partition(data: str) -> HostPartition | None:
+    parts = split_data(data)
     found = [share for share in map(read, parts) if share]
     if found and len(parts) > 1:
-        raise SpecError(f"{data}: has a folder that holds {found[0].said}; name that one alone")
+        raise SpecError(f"{data}: has a folder that holds {found[0].label}; name that one alone")
     return found[0] if found else None
 
 
-def _check(found: Portion, share: Share) -> None:
+def _check(found: WorkerPartition, share: HostPartition) -> None:
     """Raises SpecError unless these are just the shards of a share, with all their images."""
     mine = share.images[share.index]
     for name in sorted({path.name for path in found.paths} ^ set(mine)):
         how = "lacks" if name in mine else "holds, beside it,"
         raise SpecError(
-            f"{found.data}: is {share.said}, and {how} {name}; {_AGAIN}, into a folder of its own "
-            f"where this one holds other shards (or remove {FILE} if it holds them all)"
+            f"{found.data}: is {share.label}, and {how} {name}; {_REPUSH}, into a folder of its "
+            f"own where this one holds other shards (or remove {FILE} if it holds them all)"
         )
     if found.epoch != sum(mine.values()):
         raise SpecError(
-            f"{found.data}: is {share.said}, of {sum(mine.values())} images, and has "
-            f"{found.epoch}; {_AGAIN}"
+            f"{found.data}: is {share.label}, of {sum(mine.values())} images, and has "
+            f"{found.epoch}; {_REPUSH}"
         )
 
 

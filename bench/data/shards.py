@@ -12,7 +12,7 @@ LIST = ".txt"
 _BESIDE = (".idx", ".lst", ".json")
 
 
-def named(data: str) -> tuple[Path, ...]:
+def split_data(data: str) -> tuple[Path, ...]:
     """The files and folders of `data`: what ';' joins; a .txt file stands for its lines."""
     found: list[Path] = []
     for part in filter(None, data.split(";")):
@@ -54,7 +54,7 @@ def shards(data: str) -> tuple[Path, ...]:
     is there twice: its images would count twice.
     """
     found: list[Path] = []
-    for path in named(data):
+    for path in split_data(data):
         if path.suffix in _BESIDE:
             raise SpecError(f"{path}: lies beside images and holds none; name the .rec file")
         found += sorted(path.glob("*.rec")) if path.is_dir() else [path]

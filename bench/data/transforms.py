@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from bench.data.augmentation import NONE, Augmentation
+from bench.data.augmentation import NONE, AugmentationOptions
 from bench.errors import SpecError
 from bench.training.options import Options
 from im2rec_tools.errors import DataError
@@ -24,28 +24,28 @@ _HUES = 180
 _TRIES = 10
 
 
-def changed(pixels: Any, asked: Augmentation, size: tuple[int, int], draw: Any) -> Any:
+def augment(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw: Any) -> Any:
     """Pixels of (height, width) `size`, from an image of any size; uint8, RGB or grey.
 
     `draw` is a numpy Generator. What has become too small for its crop is enlarged first.
     """
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]  # OpenCV's way with grey
-    pixels = _warped(pixels, asked, draw)
+    pixels = _warp(pixels, asked, draw)
     if asked.pad_size:
         edge, fill = (asked.pad_size,) * 4, (asked.fill_value,) * 3
         pixels = cv2.copyMakeBorder(pixels, *edge, cv2.BORDER_CONSTANT, value=fill)
-    pixels = _cropped(pixels, asked, size, draw)
-    pixels = _jittered(pixels, asked, draw)
-    pixels = _shifted(pixels, asked, draw)
+    pixels = _crop(pixels, asked, size, draw)
+    pixels = _jitter(pixels, asked, draw)
+    pixels = _shift(pixels, asked, draw)
     if asked.pca_noise:
-        pixels = _plus(pixels, _COLOUR_AXES @ draw.normal(0, asked.pca_noise, 3))
+        pixels = _add(pixels, _COLOUR_AXES @ draw.normal(0, asked.pca_noise, 3))
     if asked.random_mirror and draw.random() < 0.5:
         pixels = cv2.flip(pixels, 1)
     return pixels
 
 
-def fewest_pixels(asked: Augmentation, size: tuple[int, int]) -> tuple[int, int]:
+def fewest_pixels(asked: AugmentationOptions, size: tuple[int, int]) -> tuple[int, int]:
     """The least (height, width) of a packed image from which crops are cut, not made up."""
     if asked.random_resized_crop:
         return 1, 1
@@ -53,7 +53,7 @@ def fewest_pixels(asked: Augmentation, size: tuple[int, int]) -> tuple[int, int]
     return height - 2 * asked.pad_size, width - 2 * asked.pad_size
 
 
-def _warped(pixels: Any, asked: Augmentation, draw: Any) -> Any:
+def _warp(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
     """Sheared, turned, scaled and stretched about its centre; the rest is filled."""
     aspects = (1.0, 1.0) if asked.random_resized_crop else asked.aspects
     scales = asked.min_random_scale, asked.max_random_scale
@@ -83,12 +83,12 @@ def _warped(pixels: Any, asked: Augmentation, draw: Any) -> Any:
     )
 
 
-def _cropped(pixels: Any, asked: Augmentation, size: tuple[int, int], draw: Any) -> Any:
+def _crop(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw: Any) -> Any:
     part = _part(pixels.shape[:2], asked, draw)
     resized = part is not None
     if part is None:
         part = _square(asked, draw) or size
-        pixels = _covering(pixels, *part)
+        pixels = _enlarge(pixels, *part)
     room = np.array(pixels.shape[:2]) - part
     anywhere = asked.random_crop or resized
     top, left = draw.integers(0, room + 1) if anywhere else room // 2
@@ -96,7 +96,7 @@ def _cropped(pixels: Any, asked: Augmentation, size: tuple[int, int], draw: Any)
     return pixels if part == size else cv2.resize(pixels, size[::-1])
 
 
-def _square(asked: Augmentation, draw: Any) -> tuple[int, int] | None:
+def _square(asked: AugmentationOptions, draw: Any) -> tuple[int, int] | None:
     least, most = asked.crop_sizes
     if most == -1:
         return None
@@ -104,7 +104,7 @@ def _square(asked: Augmentation, draw: Any) -> tuple[int, int] | None:
     return side, side
 
 
-def _part(shape: tuple[int, int], asked: Augmentation, draw: Any) -> tuple[int, int] | None:
+def _part(shape: tuple[int, int], asked: AugmentationOptions, draw: Any) -> tuple[int, int] | None:
     """Height and width by area and aspect; None where none is asked for or ten draws do not fit."""
     areas = asked.min_random_area, asked.max_random_area
     if not asked.random_resized_crop or (*areas, *asked.aspects) == (1, 1, 1, 1):
@@ -120,7 +120,7 @@ def _part(shape: tuple[int, int], asked: Augmentation, draw: Any) -> tuple[int, 
     return None
 
 
-def _covering(pixels: Any, height: int, width: int) -> Any:
+def _enlarge(pixels: Any, height: int, width: int) -> Any:
     """Enlarged, its shape kept, where it is smaller than that."""
     more = max(height / pixels.shape[0], width / pixels.shape[1])
     if more <= 1:
@@ -129,7 +129,7 @@ def _covering(pixels: Any, height: int, width: int) -> Any:
     return cv2.resize(pixels, new)
 
 
-def _jittered(pixels: Any, asked: Augmentation, draw: Any) -> Any:
+def _jitter(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
     """Brightness, contrast and saturation times 1 +- what was asked for, in an order of chance."""
     limits = asked.brightness, asked.contrast, asked.saturation
     if not any(limits):
@@ -149,18 +149,18 @@ def _jittered(pixels: Any, asked: Augmentation, draw: Any) -> Any:
     return pixels
 
 
-def _shifted(pixels: Any, asked: Augmentation, draw: Any) -> Any:
+def _shift(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
     """Hue, lightness and saturation moved by up to what was asked for, large moves seldom."""
     limits = np.array([asked.max_random_h, asked.max_random_l, asked.max_random_s])
     if not limits.any():
         return pixels
     moves = ((draw.random((2, 3)).T @ (1, 4)) / 5 * 2 - 1) * limits
-    moved = _plus(cv2.cvtColor(pixels, cv2.COLOR_RGB2HLS), np.trunc(moves))
+    moved = _add(cv2.cvtColor(pixels, cv2.COLOR_RGB2HLS), np.trunc(moves))
     moved[..., 0] = np.minimum(moved[..., 0], _HUES)
     return cv2.cvtColor(moved, cv2.COLOR_HLS2RGB)
 
 
-def _plus(pixels: Any, amounts: Any) -> Any:
+def _add(pixels: Any, amounts: Any) -> Any:
     """An amount added to each channel, kept within 0 to 255."""
     return cv2.add(pixels, np.array([*amounts, 0.0]))
 
@@ -170,7 +170,7 @@ _FIND = (
     "of data pushed to a host, 'fab hosts.check --data DIR --verify' finds what is damaged there, "
     "and 'fab hosts.push-data DIR --verify' copies it again"
 )
-_MANNERS = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
+_COLOR_MODES = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
 
 
 def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: Any = None) -> float:
@@ -193,11 +193,11 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
             f"{where}: its label is {record.labels[0]:g}, outside of --num-classes "
             f"{options.num_classes}; expected 0 to {options.num_classes - 1}"
         )
-    pixels = _decoded(record.image, len(out), where)
+    pixels = _decode(record.image, len(out), where)
     _check_size(pixels, options.augmentation if draw else NONE, out.shape[1:], where)
     if draw:
-        pixels = changed(pixels, options.augmentation, out.shape[1:], draw)
-    planes = _planes(_middle(pixels, out.shape[1:]))
+        pixels = augment(pixels, options.augmentation, out.shape[1:], draw)
+    planes = _planes(_center(pixels, out.shape[1:]))
     for channel, plane in enumerate(planes):
         np.subtract(plane, np.float32(options.rgb_mean[channel]), out=out[channel])
         if options.rgb_std[channel] != 1:
@@ -205,11 +205,11 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
     return record.labels[0]
 
 
-def _decoded(image: bytes, channels: int, where: str) -> Any:
+def _decode(image: bytes, channels: int, where: str) -> Any:
     """Pixels of (height, width, channels); OpenCV gets what is not JPEG, or damaged."""
-    if channels not in _MANNERS:
+    if channels not in _COLOR_MODES:
         raise SpecError(f"--image-shape: expected 1 or 3 channels, got {channels}")
-    colorspace, flag = _MANNERS[channels]
+    colorspace, flag = _COLOR_MODES[channels]
     if image[:2] == b"\xff\xd8":
         try:
             return simplejpeg.decode_jpeg(image, colorspace=colorspace, strict=False)
@@ -224,7 +224,7 @@ def _decoded(image: bytes, channels: int, where: str) -> Any:
     return pixels
 
 
-def _check_size(pixels: Any, asked: Augmentation, size: tuple[int, int], where: str) -> None:
+def _check_size(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], where: str) -> None:
     height, width = fewest_pixels(asked, size)
     if pixels.shape[0] < height or pixels.shape[1] < width:
         raise SpecError(
@@ -234,7 +234,7 @@ def _check_size(pixels: Any, asked: Augmentation, size: tuple[int, int], where: 
         )
 
 
-def _middle(pixels: Any, size: tuple[int, int]) -> Any:
+def _center(pixels: Any, size: tuple[int, int]) -> Any:
     height, width = size
     top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
     return pixels[top : top + height, left : left + width]

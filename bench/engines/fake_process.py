@@ -155,14 +155,14 @@ def _ended(script: dict[str, Any], seconds: list[float]) -> str:
         return "windows"
     if script["asynchronous"] or not (script["precision"] or script["budget_seconds"]):
         return ""
-    from bench.statistics.stopping_rule import Budget, ending  # noqa: PLC0415 - NumPy; most rehearsals need none
+    from bench.statistics.stopping_rule import Budget, end_reason  # noqa: PLC0415 - NumPy; most rehearsals need none
 
     budget = Budget(
         precision=script["precision"],
         windows=script["windows"] - script["warmup_windows"],
         seconds=script["budget_seconds"],
     )
-    return ending(seconds, budget, script["warmup_windows"])
+    return end_reason(seconds, budget, script["warmup_windows"])
 
 
 def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str, int]) -> None:

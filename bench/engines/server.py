@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from bench.engines.server_commands import RefusedError, optimizer_of, secret
 from bench.events import Event, say
-from bench.training.startup import announce
+from bench.training.startup import announce_rendezvous
 from im2rec_tools.terminal import echo
 
 PROFILED = "--profiled"
@@ -34,7 +34,7 @@ def main(*, profiled: bool = False) -> NoReturn:
     if os.environ.get("DMLC_ROLE") not in _ROLES:
         echo("DMLC_ROLE: expected server or scheduler; 'fab bench.sweep' sets it", err=True)
         sys.exit(2)
-    announce()
+    announce_rendezvous()
     sys.meta_path.insert(0, _Server(profiled=profiled))
     import bench.training.mxnet_shim  # noqa: F401, PLC0415
 

@@ -19,16 +19,16 @@ _LEAST_ALIKE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Error:
+class StandardError:
     """The standard error of a mean, in the mean's unit, and its degrees of freedom (1 or more)."""
 
     size: float
-    freedom: float
+    degrees_of_freedom: float
 
     @property
     def half_width(self) -> float:
         """Half of the 95 % interval."""
-        return student(self.freedom) * self.size
+        return student(self.degrees_of_freedom) * self.size
 
 
 @lru_cache(maxsize=4096)
@@ -45,13 +45,17 @@ def student(freedom: float, confidence: float = CONFIDENCE) -> float:
     return math.sqrt(freedom) * math.tan(angle)
 
 
-def error_of_sum(*errors: Error) -> Error:
+def error_of_sum(*errors: StandardError) -> StandardError:
     """The error of a sum of independent terms, with Satterthwaite's (1946) degrees of freedom."""
     squares = [one.size**2 for one in errors]
     if not any(squares):
-        return Error(size=0.0, freedom=sum(one.freedom for one in errors))
-    parts = sum(square**2 / one.freedom for square, one in zip(squares, errors, strict=True))
-    return Error(size=math.sqrt(sum(squares)), freedom=sum(squares) ** 2 / parts)
+        return StandardError(
+            size=0.0, degrees_of_freedom=sum(one.degrees_of_freedom for one in errors)
+        )
+    parts = sum(
+        square**2 / one.degrees_of_freedom for square, one in zip(squares, errors, strict=True)
+    )
+    return StandardError(size=math.sqrt(sum(squares)), degrees_of_freedom=sum(squares) ** 2 / parts)
 
 
 def correlation(lag_one: Any, count: Any) -> Any:
@@ -74,7 +78,7 @@ def independent(rho: float, count: int) -> float:
     return max(count / float(inflation(rho, count)), min(count, _LEAST_ALIKE))
 
 
-def error_of_mean(values: Sequence[float] | Numbers, caution: float = 0.0) -> Error | None:
+def error_of_mean(values: Sequence[float] | Numbers, caution: float = 0.0) -> StandardError | None:
     """The error of the mean of a stationary series; None for fewer than two values.
 
     The series is taken for an AR(1): `count` values say as much as count / inflation independent
@@ -88,8 +92,10 @@ def error_of_mean(values: Sequence[float] | Numbers, caution: float = 0.0) -> Er
     about = series - series.mean()
     squares = float(about @ about)
     if squares == 0:
-        return Error(size=0.0, freedom=count - 1)
+        return StandardError(size=0.0, degrees_of_freedom=count - 1)
     found = correlation(float(about[1:] @ about[:-1]) / squares, count)
     rho = min(float(found) + caution / math.sqrt(count), _MOST_CORRELATION)
     alike = independent(rho, count)
-    return Error(size=math.sqrt(squares / count / (alike - 1)), freedom=alike - 1)
+    return StandardError(
+        size=math.sqrt(squares / count / (alike - 1)), degrees_of_freedom=alike - 1
+    )

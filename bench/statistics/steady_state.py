@@ -14,8 +14,8 @@ from bench.statistics.confidence import Numbers, correlation, inflation, student
 _LEAST_LEFT = 3
 _LEAST_LEFT_LATE = 6
 _MOST_BATCHES = 200
-_SURE = 1 - 1e-3
-_SURE_LATE = 1 - 1e-5
+_CONFIDENCE = 1 - 1e-3
+_LATE_CONFIDENCE = 1 - 1e-5
 _LEAST_STEP = 0.01
 # More is hard to tell from a slow start itself in a dozen windows: it would hide one.
 _MOST_CORRELATION = 0.3
@@ -24,19 +24,19 @@ _SHORT_START = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steady:
+class SteadyState:
     """What counts of a series.
 
     dropped     windows at the front that do not count
-    settled     False if more than a third is at another level, and more than 2 windows: too few
+    converged   False if more than a third is at another level, and more than 2 windows: too few
                 follow to show that theirs is the level that stays
     """
 
     dropped: int
-    settled: bool = True
+    converged: bool = True
 
 
-def steady(seconds: Sequence[float] | Numbers, warmup: int = 0) -> Steady:
+def find_steady_state(seconds: Sequence[float] | Numbers, warmup: int = 0) -> SteadyState:
     """How many windows at the front do not count: at least `warmup`, and those of a slow start.
 
     The cut is where MSER has it (White 1997: the least squared standard error of the mean of what
@@ -49,9 +49,9 @@ def steady(seconds: Sequence[float] | Numbers, warmup: int = 0) -> Steady:
     whole = len(series) // size * size
     batches = series[:whole].reshape(-1, size).mean(axis=1)
     cut = _cut(batches)
-    return Steady(
+    return SteadyState(
         dropped=min(warmup, len(seconds)) + cut * size,
-        settled=cut * size <= _SHORT_START or _is_confirmed(batches, cut),
+        converged=cut * size <= _SHORT_START or _is_confirmed(batches, cut),
     )
 
 
@@ -87,14 +87,16 @@ def _cut(series: Numbers) -> int:
     likely &= np.abs(step) > _LEAST_STEP * mean
     for cut in sorted(np.flatnonzero(likely), key=lambda one: (score[one], one)):
         away = math.copysign(1.0, step[cut]) * (series[:cut] - mean[cut])
-        needed = weight[cut] * _chance(away, int(left[cut]), float(noise[cut]), slow=step[cut] > 0)
+        needed = weight[cut] * _chance_limit(
+            away, int(left[cut]), float(noise[cut]), slow=step[cut] > 0
+        )
         middle = np.sort(away)[(cut - 1) // 2]
         if min(abs(step[cut]), middle) > needed and away[-1] > noise[cut]:
             return int(cut)
     return 0
 
 
-def _chance(away: Numbers, left: int, noise: float, *, slow: bool) -> float:
+def _chance_limit(away: Numbers, left: int, noise: float, *, slow: bool) -> float:
     """What a front that differs by chance alone stays below, for a weight of 1.
 
     A job starts slowly; where the front is faster, more has to be left to count as the rule.
@@ -102,12 +104,12 @@ def _chance(away: Numbers, left: int, noise: float, *, slow: bool) -> float:
     if left < (_LEAST_LEFT if slow else _LEAST_LEFT_LATE):
         return math.inf
     if len(away) <= left:
-        return student(left - 1, _SURE) * noise
+        return student(left - 1, _CONFIDENCE) * noise
     if left < _LEAST_LEFT_LATE:
         return math.inf
     before = float(away.std())
     freedom = (left if noise >= before else len(away)) - 1
-    return student(freedom, _SURE_LATE) * max(noise, before)
+    return student(freedom, _LATE_CONFIDENCE) * max(noise, before)
 
 
 def _tails(values: Numbers) -> Numbers:
@@ -131,7 +133,7 @@ def _noise(
     return np.sqrt(single), np.sqrt(inflation(rho, before) / before + grown / left)
 
 
-def drift(values: Sequence[float] | Numbers, sure: float = _SURE) -> float:
+def drift(values: Sequence[float] | Numbers, sure: float = _CONFIDENCE) -> float:
     """How much a straight line through a series changes, as a part of its mean; 0 within chance.
 
     Chance is Student's t of the slope, `sure` often, with the errors of an AR(1) about a parabola:

@@ -16,7 +16,7 @@ from bench.statistics.confidence import (
     inflation,
     student,
 )
-from bench.statistics.steady_state import drift, steady
+from bench.statistics.steady_state import drift, find_steady_state
 
 PRECISION = 0.02
 # Windows that count, before measuring may end; a third of them is the pilot.
@@ -33,20 +33,20 @@ _STEP, _GROWTH = 3, 1.1
 _LIKELY = 0.8
 
 
-def precision_of(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
+def relative_half_width(seconds: Sequence[float] | Numbers, warmup: int = 0) -> float:
     """Half width of the 95 % interval of the mean steady window, as a part of it.
 
     Infinite where it cannot be said: fewer than six steady windows, or no steady state yet.
     """
-    found = steady(seconds, warmup)
+    found = find_steady_state(seconds, warmup)
     counted = np.asarray(seconds[found.dropped :], dtype=float)
     error = error_of_mean(counted)
-    if error is None or len(counted) < _LEAST_KNOWN or not found.settled:
+    if error is None or len(counted) < _LEAST_KNOWN or not found.converged:
         return math.inf
     return error.half_width / float(counted.mean())
 
 
-def good_enough(
+def is_precise_enough(
     seconds: Sequence[float] | Numbers, precision: float = PRECISION, warmup: int = 0
 ) -> bool:
     """Whether so many windows promise the throughput to within `precision` (relative, at 95 %).
@@ -58,15 +58,15 @@ def good_enough(
     seem to drift by more than the precision. Such a drift need not be certain: more windows will
     tell it from chance.
     """
-    if precision_of(seconds, warmup) > _MOST_MISSED * precision:
+    if relative_half_width(seconds, warmup) > _MOST_MISSED * precision:
         return False
-    counted = np.asarray(seconds[steady(seconds, warmup).dropped :], dtype=float)
-    if len(counted) < LEAST_WINDOWS or _promised(counted, precision) > precision:
+    counted = np.asarray(seconds[find_steady_state(seconds, warmup).dropped :], dtype=float)
+    if len(counted) < LEAST_WINDOWS or _predicted_half_width(counted, precision) > precision:
         return False
     return abs(drift(counted, _LIKELY)) <= precision
 
 
-def _promised(counted: Numbers, precision: float) -> float:
+def _predicted_half_width(counted: Numbers, precision: float) -> float:
     """Half width of the 95 % interval that the pilot promises for all, as a part of the mean.
 
     The slowest window of the pilot counts as the next slowest: of so few, one that another program
@@ -88,14 +88,14 @@ def _promised(counted: Numbers, precision: float) -> float:
     return student(freedom) * math.sqrt(pooled / independent(rho, len(counted)))
 
 
-def alike(windows: Sequence[Mapping[str, Any]]) -> list[float]:
+def per_image_seconds(windows: Sequence[Mapping[str, Any]]) -> list[float]:
     """Seconds of each window if all had as many images as they have on average."""
     mean = sum(one["images"] for one in windows) / len(windows)
     return [one["seconds"] / one["images"] * mean for one in windows]
 
 
 @lru_cache
-def looks_at(count: int) -> bool:
+def is_checkpoint(count: int) -> bool:
     """Whether it is asked after `count` windows since the least warm-up: 9, 12, 15 ... 33, 37 ...
 
     Each look is at one window of the pilot more, or at 1.1 times the windows of the last.
@@ -118,14 +118,14 @@ class Budget:
     seconds: float = 0.0
 
 
-def ending(seconds: Sequence[float], budget: Budget, warmup: int = 0) -> str:
+def end_reason(seconds: Sequence[float], budget: Budget, warmup: int = 0) -> str:
     """What ends the measuring after these windows: "windows", "seconds", "precision"; '' nothing.
 
-    Precision is asked after the looks of `looks_at` alone, and comes first.
+    Precision is asked at checkpoints alone (`is_checkpoint`), and comes first.
     """
     counted = seconds[warmup:]
-    asked = budget.precision > 0 and looks_at(len(counted))
-    if asked and good_enough(seconds, budget.precision, warmup):
+    asked = budget.precision > 0 and is_checkpoint(len(counted))
+    if asked and is_precise_enough(seconds, budget.precision, warmup):
         return "precision"
     if len(counted) >= budget.windows:
         return "windows"

@@ -7,14 +7,14 @@ what the workers push and do nothing else with it.
 from typing import Any
 
 from bench import events
-from bench.training.kvstore import meet, open_kvstore
-from bench.training.loop import Stopwatch, Summary, budget_of, decided
+from bench.training.kvstore import barrier, open_kvstore
+from bench.training.loop import Stopwatch, TrainingSummary, budget_of, stop_reason
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
-from bench.training.worker import network
+from bench.training.worker import build_network
 
 
-def move(options: Options) -> Summary:
+def time_transfers(options: Options) -> TrainingSummary:
     """Moves the arrays window by window; what a window calls images are bytes each way."""
     store: Any = open_kvstore(options)
     arrays = _arrays(options)
@@ -31,12 +31,12 @@ def move(options: Options) -> Summary:
     windows: list[dict[str, Any]] = []
     ended = ""
     while not ended:
-        clock = _moved(store, arrays, options.steps_per_window)
+        clock = _timed_window(store, arrays, options.steps_per_window)
         images = each_way * options.steps_per_window
         windows.append(clock.window(len(windows), images, options.steps_per_window))
         events.say(events.Event(kind="window", rank=store.rank, values=windows[-1]))
-        ended = decided(store, windows, budget, options.warmup_windows)
-    return Summary(
+        ended = stop_reason(store, windows, budget, options.warmup_windows)
+    return TrainingSummary(
         rank=store.rank, num_workers=store.num_workers, windows=tuple(windows), ended=ended
     )
 
@@ -46,15 +46,15 @@ def _arrays(options: Options) -> list[tuple[Any, Any]]:
 
     They are zeros, which stay zeros however often they are added up.
     """
-    net = network(options, [mx.cpu()])
+    net = build_network(options, [mx.cpu()])
     shapes = [p.shape for p in net.collect_params().values() if p.grad_req != "null"]
     return [(mx.nd.zeros(shape), mx.nd.zeros(shape)) for shape in shapes]
 
 
-def _moved(store: Any, arrays: list[tuple[Any, Any]], steps: int) -> Stopwatch:
+def _timed_window(store: Any, arrays: list[tuple[Any, Any]], steps: int) -> Stopwatch:
     """The clock of a window in which the arrays went to the servers and back so often."""
     mx.nd.waitall()
-    meet(store)
+    barrier(store)
     clock = Stopwatch()
     for _ in range(steps):
         for key, (given, taken) in enumerate(arrays):

@@ -10,7 +10,7 @@ from bench.errors import SpecError, unknown
 from bench.training.mxnet_shim import mx
 
 
-def make_room(prefix: str) -> None:
+def make_folder(prefix: str) -> None:
     """Makes the folder that checkpoints go to; SpecError where none can be written."""
     target = Path(prefix)
     if not target.name:
@@ -199,7 +199,7 @@ def load(net: Any, prefix: str, epoch: int) -> None:
         parameter.set_data(array.astype(parameter.dtype))
 
 
-def features(prefix: str, epoch: int, layer: str, contexts: list[Any]) -> Any:
+def feature_network(prefix: str, epoch: int, layer: str, contexts: list[Any]) -> Any:
     """The network up to `layer`, or up to what its last full connection reads, as a Gluon block."""
     symbol = symbol_of(prefix)
     inside = symbol.get_internals()

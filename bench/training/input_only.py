@@ -8,9 +8,9 @@ import numpy as np
 
 from bench import events
 from bench.data import loader, page_cache
-from bench.data.partition import Portion, all_of
-from bench.statistics.stopping_rule import alike, ending
-from bench.training.loop import Stopwatch, Summary, budget_of
+from bench.data.partition import WorkerPartition, whole_data
+from bench.statistics.stopping_rule import end_reason, per_image_seconds
+from bench.training.loop import Stopwatch, TrainingSummary, budget_of
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
@@ -19,13 +19,15 @@ _SETTLE_SECONDS = 1.0
 _WINDOW_SECONDS = 0.5
 
 
-def read(options: Options) -> Summary:
+def time_input(options: Options) -> TrainingSummary:
     """Reads epoch after epoch; each window is as many batches as half a second takes."""
-    portion = all_of(options.data_train)
+    portion = whole_data(options.data_train)
     data, paths = options.data_train, portion.paths
-    found = page_cache.emptied(data, paths) if options.cold else page_cache.cached(paths)
-    batches = loader.forever(options, portion, _orders(options, portion))
-    events.say(events.Event(kind="ready", rank=0, values=_facts(options) | page_cache.facts(found)))
+    found = page_cache.drop_and_check(data, paths) if options.cold else page_cache.residency(paths)
+    batches = loader.training_batches(options, portion, _orders(options, portion))
+    events.say(
+        events.Event(kind="ready", rank=0, values=_facts(options) | page_cache.describe(found))
+    )
     budget = replace(budget_of(options), windows=options.windows or 10)
     windows: list[dict[str, Any]] = []
     ended = ""
@@ -34,8 +36,8 @@ def read(options: Options) -> Summary:
         least = _SETTLE_SECONDS if settling else _WINDOW_SECONDS
         windows.append(_window(batches, options.batch_size, least, len(windows)))
         events.say(events.Event(kind="window", rank=0, values=windows[-1]))
-        ended = ending(alike(windows), budget, options.warmup_windows)
-    return Summary(rank=0, num_workers=1, windows=tuple(windows), ended=ended)
+        ended = end_reason(per_image_seconds(windows), budget, options.warmup_windows)
+    return TrainingSummary(rank=0, num_workers=1, windows=tuple(windows), ended=ended)
 
 
 def _facts(options: Options) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def _facts(options: Options) -> dict[str, Any]:
     }
 
 
-def _orders(options: Options, portion: Portion) -> Iterator[Any]:
+def _orders(options: Options, portion: WorkerPartition) -> Iterator[Any]:
     """All images in order, for ever; where the cache is to be cold, it is so for each epoch."""
     while True:
         yield np.arange(portion.images)

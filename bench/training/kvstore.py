@@ -22,8 +22,8 @@ def compress(store: Any, kind: str, threshold: float) -> None:
 
 
 # Above every parameter's key: the ballots of `any_votes`, and what the first worker says.
-_FIRST_BALLOT, _FIRST_WORD = 1_000_000_000, 1_500_000_000
-_LOUD = 1e30
+_FIRST_BALLOT, _FIRST_BROADCAST = 1_000_000_000, 1_500_000_000
+_ABOVE_THRESHOLD = 1e30
 # What MXNet calls kController and kSetMultiPrecision.
 _OPTIMIZER, _MULTI_PRECISION = 0, 1
 
@@ -47,11 +47,11 @@ def open_kvstore(options: Options) -> Any | None:
         )
     if options.gc_type != "none":
         compress(store, options.gc_type, options.gc_threshold)
-    sign(store)
+    sign_optimizer(store)
     return store
 
 
-def sign(store: Any) -> None:
+def sign_optimizer(store: Any) -> None:
     """Have a distributed store sign the optimizer that it sends, as servers of ours expect."""
 
     def set_optimizer(optimizer: Any) -> None:
@@ -63,7 +63,7 @@ def sign(store: Any) -> None:
     store.set_optimizer = set_optimizer
 
 
-def any_votes(store: Any | None, *, ballot: int, vote: bool) -> bool:
+def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
     """Whether any worker of the job votes yes; all of them ask at the same step.
 
     The servers apply the optimiser to whatever is pushed, so a sum cannot be read back. A new key
@@ -75,25 +75,25 @@ def any_votes(store: Any | None, *, ballot: int, vote: bool) -> bool:
     result = mx.nd.zeros(1)
     store.init(key, result)
     # Large, so that it is above any threshold of a store that compresses.
-    store.push(key, mx.nd.full(1, vote * _LOUD))
+    store.push(key, mx.nd.full(1, vote * _ABOVE_THRESHOLD))
     # An asynchronous store would answer before the others have voted.
     mx.nd.waitall()
-    meet(store)
+    barrier(store)
     store.pull(key, out=result)
     return bool(result.asscalar() != 0)
 
 
-def first_says(store: Any, *, word: int, value: float) -> float:
+def broadcast_from_first(store: Any, *, word: int, value: float) -> float:
     """The value that the first worker gives; all of them ask with a `word` not asked with before.
 
     A key begins with what that worker gives it, whatever the servers make of what is pushed.
     """
-    key, result = _FIRST_WORD + word, mx.nd.zeros(1)
+    key, result = _FIRST_BROADCAST + word, mx.nd.zeros(1)
     store.init(key, mx.nd.full(1, value))
     store.pull(key, out=result)
     return float(result.asscalar())
 
 
-def meet(store: Any) -> None:
+def barrier(store: Any) -> None:
     """Returns when every worker of the job has come here."""
     store._barrier()  # there is no public one

@@ -9,20 +9,26 @@ from typing import Any
 
 from bench import events
 from bench.data import loader, page_cache
-from bench.data.partition import portion
+from bench.data.partition import worker_partition
 from bench.data.shards import shards
 from bench.errors import SpecError
 from bench.kvstores import is_async, is_distributed
 from bench.notes import Note, NoteKind, texts
-from bench.statistics.stopping_rule import LEAST_WINDOWS, Budget, alike, ending, looks_at
+from bench.statistics.stopping_rule import (
+    LEAST_WINDOWS,
+    Budget,
+    end_reason,
+    is_checkpoint,
+    per_image_seconds,
+)
 from bench.training import checkpoint, profiling, validation
 from bench.training import worker as batches
 from bench.training import worker as weights
-from bench.training.kvstore import any_votes, first_says, meet
+from bench.training.kvstore import any_worker, barrier, broadcast_from_first
 from bench.training.mxnet_shim import mx, rounds_to_tf32
 from bench.training.options import Options
-from bench.training.profiling import profiled
-from bench.training.worker import Worker, build, gradients, update
+from bench.training.profiling import profile
+from bench.training.worker import Worker, build_worker, gradients, update
 from im2rec_tools.terminal import echo
 
 
@@ -36,13 +42,15 @@ def window_steps(worker: Worker) -> tuple[int, ...]:
     return (options.steps_per_window,) * whole + ((rest,) if rest else ())
 
 
-def batches_of(worker: Worker) -> Iterator[loader.Batch]:
+def worker_batches(worker: Worker) -> Iterator[loader.Batch]:
     """Synthetic or real batches, on the worker's devices, for ever."""
     options = worker.options
     if options.benchmark:
-        yield from loader.synthetic(options, worker.contexts, worker.part.first)
-    mine = portion(options.data_train, worker.rank, worker.num_workers)
-    for data, label in loader.forever(options, mine, loader.shuffled(options, mine), worker.rank):
+        yield from loader.synthetic_batches(options, worker.contexts, worker.part.first)
+    mine = worker_partition(options.data_train, worker.rank, worker.num_workers)
+    for data, label in loader.training_batches(
+        options, mine, loader.shuffled_orders(options, mine), worker.rank
+    ):
         yield loader.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)
 
 
@@ -81,7 +89,7 @@ def budget_of(options: Options) -> Budget:
     )
 
 
-def decided(
+def stop_reason(
     store: Any | None, windows: Sequence[dict[str, Any]], budget: Budget, warmup: int
 ) -> str:
     """Why no window is needed any more: 'windows', 'precision' or 'seconds'; '' where one is.
@@ -90,15 +98,15 @@ def decided(
     the same; those of the first worker decide, and all stop after the same one. Without a store,
     or with one inside the process, a worker decides for itself.
     """
-    found = ending(alike(windows), budget, warmup)
+    found = end_reason(per_image_seconds(windows), budget, warmup)
     measured = len(windows) - warmup
     alone = store is None or not is_distributed(store.type)
     only_windows = not (budget.precision or budget.seconds)
     if alone or only_windows or measured >= budget.windows:
         return found
-    if measured < 1 or (measured >= LEAST_WINDOWS and not looks_at(measured)):
+    if measured < 1 or (measured >= LEAST_WINDOWS and not is_checkpoint(measured)):
         return ""
-    return _REASONS[round(first_says(store, word=measured, value=_REASONS.index(found)))]
+    return _REASONS[round(broadcast_from_first(store, word=measured, value=_REASONS.index(found)))]
 
 
 # A link of 1 Gbit/s carries as much; on a faster one servers' copies take their part.
@@ -107,7 +115,7 @@ _MANY_BYTES_A_SECOND = 125e6
 _ABSURD = 10
 
 
-def of_batch(options: Options, whole: int, images: int) -> Iterator[Note]:
+def batch_notes(options: Options, whole: int, images: int) -> Iterator[Note]:
     """Notes on a global batch of `whole` images, `images` an epoch."""
     if whole > images:
         yield Note(NoteKind.BATCH_ABOVE_EPOCH, {"batch": whole, "images": images})
@@ -115,7 +123,7 @@ def of_batch(options: Options, whole: int, images: int) -> Iterator[Note]:
         yield Note(NoteKind.BATCH_ABOVE_CLASSES, {"batch": whole, "classes": options.num_classes})
 
 
-def of_traffic(
+def traffic_notes(
     options: Options, parameter_bytes: int, windows: Sequence[Mapping[str, Any]]
 ) -> Iterator[Note]:
     """Notes a network that computes too little for what it sends."""
@@ -129,14 +137,14 @@ def of_traffic(
         yield Note(NoteKind.LITTLE_COMPUTING, {"megabytes": megabytes, "seconds": seconds})
 
 
-def of_loss(classes: int, windows: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
+def loss_notes(classes: int, windows: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
     """Note a loss that is finite and absurd: guessing gives ln(classes)."""
     losses = [window["loss"] for window in windows]
     if losses and losses[-1] > max(losses[0], _ABSURD * math.log(classes)):
         yield Note(NoteKind.LOSS_ROSE, {"first": losses[0], "last": losses[-1]})
 
 
-def show(notes: Iterable[Note]) -> None:
+def print_notes(notes: Iterable[Note]) -> None:
     """Prints each on stderr."""
     for line in texts(notes):
         echo(f"note: {line}", err=True)
@@ -145,7 +153,7 @@ def show(notes: Iterable[Note]) -> None:
 _PROBES = 8
 
 
-def is_due(worker: Worker, windows: int) -> bool:
+def is_probe_due(worker: Worker, windows: int) -> bool:
     """Whether the window after so many, warm-up included, is one to probe before.
 
     Only a job of several workers that wait for each other hides which of them is slow. Where images
@@ -157,7 +165,7 @@ def is_due(worker: Worker, windows: int) -> bool:
     return options.benchmark and waits and 0 <= measured < _PROBES
 
 
-def own_seconds(worker: Worker, batch: loader.Batch) -> float:
+def compute_seconds(worker: Worker, batch: loader.Batch) -> float:
     """Seconds of forward and backward alone; nothing is shared and no weight changes.
 
     Returns when every worker has done the same, so that the next window begins for all at once.
@@ -167,15 +175,15 @@ def own_seconds(worker: Worker, batch: loader.Batch) -> float:
     gradients(worker, batch)
     mx.nd.waitall()
     seconds = time.perf_counter() - start
-    meet(worker.kvstore)
+    barrier(worker.kvstore)
     return seconds
 
 
-_SAY_SECONDS = 5.0
+_REPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary:
+class TrainingSummary:
     """What a worker has done; windows are this rank's, warm-up included.
 
     ended           why no more were measured: as in stopping.py, or 'epochs'
@@ -192,14 +200,18 @@ class Summary:
     notes: tuple[Note, ...] = ()
 
 
-def measure(worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int) -> dict[str, Any]:
+def time_window(
+    worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int
+) -> dict[str, Any]:
     """Times `steps` steps between two waits for all of MXNet's work; none lies between them."""
     mx.nd.waitall()
     clock = Stopwatch()
     for number in range(steps):
         batch = next(feed)
         losses = gradients(worker, batch)
-        profiling.look(worker, batch, index * worker.options.steps_per_window + number + 1)
+        profiling.print_statistics(
+            worker, batch, index * worker.options.steps_per_window + number + 1
+        )
         update(worker)
     mx.nd.waitall()
     window = clock.window(index, steps * worker.options.batch_size, steps)
@@ -209,20 +221,22 @@ def measure(worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int
     return window | {"loss": loss}
 
 
-def _window(worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int) -> dict[str, Any]:
+def _probed_window(
+    worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int
+) -> dict[str, Any]:
     """A window, after a probe of what this worker needs by itself where one is due."""
-    if not is_due(worker, index):
-        return measure(worker, feed, steps, index)
+    if not is_probe_due(worker, index):
+        return time_window(worker, feed, steps, index)
     first = next(feed)
-    own = own_seconds(worker, first)
-    return measure(worker, itertools.chain([first], feed), steps, index) | {"own_seconds": own}
+    own = compute_seconds(worker, first)
+    return time_window(worker, itertools.chain([first], feed), steps, index) | {"own_seconds": own}
 
 
 def validate(worker: Worker) -> validation.Score:
     """This rank's score on its share of the validation images."""
     options = worker.options
-    mine = portion(options.data_val, worker.rank, worker.num_workers)
-    images = loader.once(options, mine, min(mine.images, options.batch_size))
+    mine = worker_partition(options.data_val, worker.rank, worker.num_workers)
+    images = loader.validation_batches(options, mine, min(mine.images, options.batch_size))
     heard = [time.monotonic()]
 
     def scores_of(data: Any) -> Any:
@@ -230,48 +244,50 @@ def validate(worker: Worker) -> validation.Score:
         return worker.net(images).astype("float32").asnumpy()
 
     def said(total: int) -> None:
-        if time.monotonic() - heard[-1] > _SAY_SECONDS:
+        if time.monotonic() - heard[-1] > _REPORT_SECONDS:
             heard.append(time.monotonic())
-            _say(worker, "validating", {"total": total})
+            _emit(worker, "validating", {"total": total})
 
-    return validation.over(images, scores_of, options.top_k, said)
+    return validation.score_batches(images, scores_of, options.top_k, said)
 
 
-def train(options: Options, told: Mapping[str, Any] | None = None) -> Summary:
+def train(options: Options, told: Mapping[str, Any] | None = None) -> TrainingSummary:
     """Trains until the windows asked for are measured, the accuracy is reached or epochs end.
 
     `told` are facts that the record of this worker is to have besides its own.
     """
     # Before the workers meet, so that none has begun to read.
     found = (
-        {} if options.benchmark else page_cache.facts(page_cache.cached(shards(options.data_train)))
+        {}
+        if options.benchmark
+        else page_cache.describe(page_cache.residency(shards(options.data_train)))
     )
-    worker = build(options)
+    worker = build_worker(options)
     _check_validation(worker)
     if options.model_prefix and worker.rank == 0:
-        checkpoint.make_room(options.model_prefix)
+        checkpoint.make_folder(options.model_prefix)
         checkpoint.check_network(
             worker.net,
             options.model_prefix,
             options.image_shape,
             loaded=bool(options.load_epoch),
         )
-    with profiled(worker):
+    with profile(worker):
         windows, ended, accuracy = _epochs(worker, {**found, **(told or {})})
-    return Summary(
+    return TrainingSummary(
         rank=worker.rank,
         num_workers=worker.num_workers,
         windows=tuple(windows),
         ended=ended,
         accuracy=accuracy,
-        weight_hash=weights.digest(worker),
+        weight_hash=weights.weight_digest(worker),
         notes=_notes(worker, windows) if worker.rank == 0 else (),
     )
 
 
 def _check_validation(worker: Worker) -> None:
     options = worker.options
-    if options.data_val and not portion(options.data_val, 0, worker.num_workers).fewest:
+    if options.data_val and not worker_partition(options.data_val, 0, worker.num_workers).fewest:
         raise SpecError(
             f"{options.data_val}: has too few images to validate on, every one of the "
             f"{worker.num_workers} workers needs at least one; leave out --data-val"
@@ -281,12 +297,12 @@ def _check_validation(worker: Worker) -> None:
 def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
     found: list[Note] = []
     if not worker.options.gpus:  # where a processor only starts what GPUs compute
-        found += of_traffic(worker.options, weights.gradient_bytes(worker), windows)
+        found += traffic_notes(worker.options, weights.gradient_bytes(worker), windows)
     if not worker.options.benchmark:
         images = batches.epoch_images(worker.options, worker.num_workers)
-        found += of_batch(worker.options, worker.part.whole, images)
-    found += of_loss(worker.options.num_classes, windows)
-    show(found)
+        found += batch_notes(worker.options, worker.part.whole, images)
+    found += loss_notes(worker.options.num_classes, windows)
+    print_notes(found)
     return tuple(found)
 
 
@@ -302,20 +318,20 @@ def _epochs(
     ended = ""
     # Asynchronous workers run on their own clocks and stop by them.
     store = None if is_async(options.kv_store) else worker.kvstore
-    steps_of_epoch, feed = window_steps(worker), batches_of(worker)
-    _say(worker, "ready", _facts(worker) | found)
+    steps_of_epoch, feed = window_steps(worker), worker_batches(worker)
+    _emit(worker, "ready", _worker_facts(worker) | found)
     for epoch in range(options.load_epoch, max(options.num_epochs, options.load_epoch + 1)):
         before, seen = len(windows), (0, 0)
         shown = before
         for steps in steps_of_epoch:
-            windows.append(_window(worker, feed, steps, len(windows)))
-            _say(worker, "window", windows[-1])
+            windows.append(_probed_window(worker, feed, steps, len(windows)))
+            _emit(worker, "window", windows[-1])
             shown = _show_progress(worker, epoch, windows, before, shown)
             if worker.accuracy:
                 correct, images = worker.accuracy.read()
                 seen = seen[0] + correct, seen[1] + images
             if options.windows:
-                ended = decided(store, windows, budget_of(options), options.warmup_windows)
+                ended = stop_reason(store, windows, budget_of(options), options.warmup_windows)
             if ended:
                 break
         over = bool(ended) or epoch + 1 >= options.num_epochs
@@ -325,7 +341,7 @@ def _epochs(
         if over or (epoch + 1) % options.save_period == 0:
             _save(worker, epoch)
         if options.data_val and (over or (epoch + 1) % options.val_freq == 0):
-            accuracy, reached = _end_of_epoch(worker, epoch)
+            accuracy, reached = _validate_epoch(worker, epoch)
         if over or reached:
             break
     if options.windows and options.precision and not ended:
@@ -333,28 +349,28 @@ def _epochs(
     return windows, ended, accuracy
 
 
-def _end_of_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
+def _validate_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
     """This rank's accuracy, and whether every rank's is above the one to stop at."""
     options, found = worker.options, validate(worker)
     values = {"epoch": epoch, "correct": found.correct, "total": found.total}
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
-    _say(worker, "epoch", values)
-    said = validation.text(found, k=options.top_k, loss=options.loss)
+    _emit(worker, "epoch", values)
+    said = validation.score_text(found, k=options.top_k, loss=options.loss)
     who = f"rank {worker.rank} " if worker.num_workers > 1 else ""
     echo(f"{who}epoch {epoch}: {said}", err=True)
     accuracy = found.correct / found.total
     if options.stop_accuracy >= 1:
         return accuracy, False
     below = accuracy <= options.stop_accuracy
-    return accuracy, not any_votes(worker.kvstore, ballot=epoch, vote=below)
+    return accuracy, not any_worker(worker.kvstore, ballot=epoch, vote=below)
 
 
-def _facts(worker: Worker) -> dict[str, Any]:
+def _worker_facts(worker: Worker) -> dict[str, Any]:
     return {
         "num_workers": worker.num_workers,
         "worker_batch": worker.options.batch_size,
         "devices": worker.options.devices,
-        "arrays": len(weights.trained(worker)),
+        "arrays": len(weights.trainable_parameters(worker)),
         "mxnet": mx.__version__,
         "tf32": bool(worker.options.gpus) and rounds_to_tf32(worker.contexts[0]),
     }
@@ -403,5 +419,5 @@ def _save(worker: Worker, epoch: int) -> None:
         echo(f"saved {options.model_prefix}-{epoch + 1:04d}.params", err=True)
 
 
-def _say(worker: Worker, kind: str, values: dict[str, Any]) -> None:
+def _emit(worker: Worker, kind: str, values: dict[str, Any]) -> None:
     events.say(events.Event(kind=kind, rank=worker.rank, values=values))

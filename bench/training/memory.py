@@ -4,7 +4,7 @@ from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
 
-_SAID = (
+_MESSAGES = (
     "failed to allocate",  # MXNet, of a processor's
     "out of memory",  # CUDA, of a GPU's
     "bad_alloc",
@@ -27,15 +27,15 @@ _NO_THREAD = ("std::system_error", "resource temporarily unavailable")
 START = "out of memory: "
 
 
-def ran_out(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that there was no memory left, of the machine or of a GPU."""
-    return isinstance(error, MemoryError) or told(str(error))
+    return isinstance(error, MemoryError) or is_out_of_memory_text(str(error))
 
 
-def told(text: str) -> bool:
+def is_out_of_memory_text(text: str) -> bool:
     """Whether a program's last words say that it got no memory, or no room for a thread."""
     said = text.lower()
-    return any(words in said for words in _SAID) or all(words in said for words in _NO_THREAD)
+    return any(words in said for words in _MESSAGES) or all(words in said for words in _NO_THREAD)
 
 
 def oom_kills(proc: Path = Path("/proc/vmstat"), cgroup: Path = _CGROUP) -> int | None:

@@ -88,7 +88,7 @@ def _power(text: str) -> float:
     return power
 
 
-def constant(when: Epochs) -> bool:
+def is_constant(when: Epochs) -> bool:
     """Whether the rate never changes."""
     return not when.steps and when.power is None and not when.warmup
 
@@ -126,7 +126,7 @@ def checked_optimizer(name: str) -> str:
     return name
 
 
-def settings(name: str, *, lr: float, mom: float, wd: float) -> dict[str, float]:
+def optimizer_arguments(name: str, *, lr: float, mom: float, wd: float) -> dict[str, float]:
     """Arguments of the optimizer; `mom` only for those to which upstream passes it."""
     momentum = {"momentum": mom} if name in _WITH_MOMENTUM else {}
     return {"learning_rate": lr, "wd": wd, **momentum}

@@ -211,7 +211,7 @@ class Options:
     data_nthreads: int
     rgb_mean: tuple[float, float, float]
     rgb_std: tuple[float, float, float]
-    augmentation: augmentation.Augmentation
+    augmentation: augmentation.AugmentationOptions
     benchmark: bool
     test_io: bool
     disp_batches: int

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def profiled(worker: "Worker") -> Iterator[None]:
+def profile(worker: "Worker") -> Iterator[None]:
     """Profiles what runs inside, where the options ask for it.
 
     The worker's file is rank<N>_SUFFIX. Rank 0 asks the servers; each writes rank<N>_SUFFIX, by
     its own number, into the folder it was started in.
     """
-    roles = _asked(worker)
+    roles = _profiler_files(worker)
     for role, name in roles:
         mx.profiler.set_config(filename=name, profile_all=True, profile_process=role)
         mx.profiler.set_state("run", profile_process=role)
@@ -46,7 +46,7 @@ def _check(path: Path) -> None:
         ) from error
 
 
-def _asked(worker: "Worker") -> list[tuple[str, str]]:
+def _profiler_files(worker: "Worker") -> list[tuple[str, str]]:
     options, found = worker.options, []
     if options.profile_worker_suffix:
         path = Path(options.profile_worker_suffix)
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from bench.training.worker import Worker
 
 
-def look(worker: "Worker", batch: Any, number: int) -> None:
+def print_statistics(worker: "Worker", batch: Any, number: int) -> None:
     """Prints the root mean square of all weights, gradients and the scores, every so many batches.
 
     It looks before the weights move; the gradients are summed over the batch of this worker's first
@@ -71,12 +71,12 @@ def look(worker: "Worker", batch: Any, number: int) -> None:
     every = worker.options.monitor
     if not every or number % every:
         return
-    for name, value in _seen(worker, batch):
-        echo(f"rank {worker.rank} batch {number} {name}: {_size(value):.6g}", err=True)
+    for name, value in _arrays(worker, batch):
+        echo(f"rank {worker.rank} batch {number} {name}: {_root_mean_square(value):.6g}", err=True)
     sys.stderr.flush()
 
 
-def _seen(worker: "Worker", batch: Any) -> Iterator[tuple[str, Any]]:
+def _arrays(worker: "Worker", batch: Any) -> Iterator[tuple[str, Any]]:
     for name, parameter in worker.net.collect_params().items():
         yield name, parameter.data(worker.contexts[0])
         if parameter.grad_req != "null":
@@ -84,5 +84,5 @@ def _seen(worker: "Worker", batch: Any) -> Iterator[tuple[str, Any]]:
     yield "scores", worker.net(batch[0][0])
 
 
-def _size(value: Any) -> float:
+def _root_mean_square(value: Any) -> float:
     return float(mx.nd.norm(value.astype("float32")).asscalar() / value.size**0.5)

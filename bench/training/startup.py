@@ -14,10 +14,10 @@ from pathlib import Path
 from bench.errors import SpecError
 from bench.events import STREAM_VARIABLE, Event, say
 
-VARIABLE = "DNNL_MAX_CPU_ISA"
+INSTRUCTION_SET_VARIABLE = "DNNL_MAX_CPU_ISA"
 _CPUINFO = Path("/proc/cpuinfo")
 # From the oldest to the newest, by oneDNN's names, with the processor's flags that each needs.
-_SETS = {
+_FLAGS_OF_SETS = {
     "SSE41": ("sse4_1",),
     "AVX": ("avx",),
     "AVX2": ("avx2",),
@@ -26,12 +26,12 @@ _SETS = {
     "AVX512_CORE_BF16": ("avx512_bf16",),
     "AVX512_CORE_AMX": ("amx_tile", "amx_int8", "amx_bf16"),
 }
-ORDER = tuple(_SETS)
+INSTRUCTION_SETS = tuple(_FLAGS_OF_SETS)
 # Linux, asm/prctl.h, on x86-64; 18 is the state of AMX's tiles.
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA = 158, 0x1023, 18
 
 
-def flags() -> frozenset[str]:
+def cpu_flags() -> frozenset[str]:
     """What this machine's processor says it has; empty where Linux does not say."""
     if not _CPUINFO.exists():
         return frozenset()
@@ -41,31 +41,35 @@ def flags() -> frozenset[str]:
     return frozenset()
 
 
-def best(has: frozenset[str], most: str = "ALL") -> str:
+def newest_instruction_set(has: frozenset[str], most: str = "ALL") -> str:
     """The newest set of a processor with these flags, up to `most`; empty where it has none."""
-    allowed = ORDER[: ORDER.index(most) + 1] if most in _SETS else ORDER
+    allowed = (
+        INSTRUCTION_SETS[: INSTRUCTION_SETS.index(most) + 1]
+        if most in _FLAGS_OF_SETS
+        else INSTRUCTION_SETS
+    )
     found = ""
     for name in allowed:
-        if not has.issuperset(_SETS[name]):
+        if not has.issuperset(_FLAGS_OF_SETS[name]):
             break
         found = name
     return found
 
 
-def prepare(dtype: str) -> str:
+def prepare_arithmetic(dtype: str) -> str:
     """Readies this process for its arithmetic and says by which instructions it will be.
 
     A set named in DNNL_MAX_CPU_ISA is the most that is used. Raises SpecError where bfloat16 cannot
     be computed.
     """
-    most = os.environ.get(VARIABLE, "ALL").upper()
-    name = best(flags(), most)
+    most = os.environ.get(INSTRUCTION_SET_VARIABLE, "ALL").upper()
+    name = newest_instruction_set(cpu_flags(), most)
     if dtype != "bfloat16":  # what came after AVX512_CORE is for other numbers
-        return min(name, "AVX512_CORE", key=ORDER.index).lower() if name else ""
+        return min(name, "AVX512_CORE", key=INSTRUCTION_SETS.index).lower() if name else ""
     if name == "AVX512_CORE_AMX" and not _ask_for_tiles():
         name = "AVX512_CORE_BF16"
     _check_bfloat16(name)
-    os.environ[VARIABLE] = name
+    os.environ[INSTRUCTION_SET_VARIABLE] = name
     return name.lower()
 
 
@@ -83,12 +87,12 @@ def _ask_for_tiles() -> bool:
     return bool(libc.syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA) == 0)
 
 
-_KNOCK_SECONDS = 0.2
+_RETRY_SECONDS = 0.2
 # MXNet sets this variable in C when the scheduler has given the process its place in the job.
 _PLACE_VARIABLE = b"DMLC_RANK"
 
 
-def announce() -> None:
+def announce_rendezvous() -> None:
     """Says `reached` as soon as the scheduler answers this process; returns at once.
 
     The scheduler itself says so once it listens. A server or worker says `registered` as soon as
@@ -106,7 +110,7 @@ def _connect() -> None:
             local.connect(f"/tmp/{port}")
         return
     address = os.environ["DMLC_PS_ROOT_URI"], int(port)
-    socket.create_connection(address, timeout=_KNOCK_SECONDS).close()
+    socket.create_connection(address, timeout=_RETRY_SECONDS).close()
 
 
 def _follow(role: str) -> None:
@@ -114,7 +118,7 @@ def _follow(role: str) -> None:
         try:
             _connect()
         except OSError:
-            time.sleep(_KNOCK_SECONDS)
+            time.sleep(_RETRY_SECONDS)
         else:
             say(Event(kind="reached", rank=-1))
             break
@@ -127,4 +131,4 @@ def _wait_for_place() -> None:
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_char_p
     while getenv(_PLACE_VARIABLE) is None:
-        time.sleep(_KNOCK_SECONDS)
+        time.sleep(_RETRY_SECONDS)

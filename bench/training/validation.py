@@ -74,14 +74,14 @@ def score(scores: Any, labels: Any, k: int) -> Score:
     )
 
 
-def scored(given: Any, labels: Any, k: int) -> Score:
+def score_outputs(given: Any, labels: Any, k: int) -> Score:
     """`score` of what a network gave that may have a softmax of its own: rows of parts of 1."""
     if (given >= 0).all() and np.allclose(given.sum(axis=1), 1, atol=1e-3):
         given = np.log(np.maximum(given, _LEAST))
     return score(given, labels, k)
 
 
-def over(
+def score_batches(
     batches: Iterable[Any], scores_of: Callable[[Any], Any], k: int, said: Callable[[int], None]
 ) -> Score:
     """The score over images, labels and how many of them count; `said` hears how many are done."""
@@ -92,7 +92,7 @@ def over(
     return sum_
 
 
-def text(sum_: Score, *, k: int, loss: str) -> str:
+def score_text(sum_: Score, *, k: int, loss: str) -> str:
     """A score in words: 'validation accuracy 0.512, top-5 0.913, ce 1.402'."""
     if not sum_.total:
         return f"validation accuracy {math.nan}"

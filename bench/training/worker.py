@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench.data import loader
-from bench.data.partition import portion
+from bench.data.partition import worker_partition
 from bench.errors import SpecError
 from bench.kvstores import is_async
 from bench.networks import NETWORKS
@@ -19,7 +19,7 @@ from bench.training import checkpoint as pretrained
 from bench.training import optimizer as optimizers
 from bench.training.kvstore import open_kvstore
 from bench.training.mxnet_shim import mx
-from bench.training.optimizer import Schedule, constant
+from bench.training.optimizer import Schedule, is_constant
 from bench.training.options import Options
 from bench.training.sgd import Sgd
 from bench.training.validation import Accuracy
@@ -47,7 +47,7 @@ class NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
         return [loss, F.broadcast_equal(guessed, F.cast(label, "float32"))]
 
 
-def network(options: Options, devices: list[Any]) -> Any:
+def build_network(options: Options, devices: list[Any]) -> Any:
     """The network on these devices, with the same weights on every rank.
 
     They are drawn from the seed, or a checkpoint's.
@@ -58,16 +58,20 @@ def network(options: Options, devices: list[Any]) -> Any:
         amp.init(target_dtype="bfloat16")
     mx.random.seed(options.seed)
     with mx.name.NameManager():  # names must not depend on what was built before
-        net = _kept(options, devices) if options.pretrained else _new(options, devices)
+        net = (
+            _pretrained_network(options, devices)
+            if options.pretrained
+            else _new_network(options, devices)
+        )
     net.cast(options.array_dtype)
     # Weights get their shapes, and are drawn, when an image first passes.
-    _pass(net, options, devices[0])
+    _infer_shapes(net, options, devices[0])
     if options.load_epoch:
         checkpoint.load(net, options.model_prefix, options.load_epoch)
     return net
 
 
-def _pass(net: Any, options: Options, device: Any) -> None:
+def _infer_shapes(net: Any, options: Options, device: Any) -> None:
     image = mx.nd.zeros((1, *options.image_shape), ctx=device, dtype=options.array_dtype)
     try:
         net(image).wait_to_read()
@@ -86,7 +90,7 @@ def _compose(block: Any) -> None:
         block.composed = True
 
 
-def _new(options: Options, devices: list[Any]) -> Any:
+def _new_network(options: Options, devices: list[Any]) -> Any:
     net = NETWORKS[options.network].build(
         num_classes=options.num_classes,
         num_layers=options.num_layers,
@@ -101,11 +105,11 @@ def _new(options: Options, devices: list[Any]) -> Any:
     return net
 
 
-def _kept(options: Options, devices: list[Any]) -> Any:
+def _pretrained_network(options: Options, devices: list[Any]) -> Any:
     """The layers of a checkpoint, and behind them a last one of as many classes as now."""
     net = mx.gluon.nn.HybridSequential(prefix="")
     net.add(
-        pretrained.features(
+        pretrained.feature_network(
             options.pretrained,
             options.pretrained_epoch,
             options.layer_before_fullc,
@@ -146,7 +150,7 @@ def _initializer(options: Options) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
+class BatchSlice:
     """A worker's part of a global batch of `whole` images: `count` of them, from number `first`."""
 
     first: int
@@ -154,18 +158,18 @@ class Slice:
     whole: int
 
 
-def slice_of(whole: int, rank: int, workers: int) -> Slice:
+def batch_slice(whole: int, rank: int, workers: int) -> BatchSlice:
     """The part of one rank; where it does not divide, the first ranks have one image more."""
     each, more = divmod(whole, workers)
-    return Slice(first=rank * each + min(rank, more), count=each + (rank < more), whole=whole)
+    return BatchSlice(first=rank * each + min(rank, more), count=each + (rank < more), whole=whole)
 
 
-def own(options: Options, rank: int, workers: int) -> tuple[Options, Slice]:
+def with_batch_slice(options: Options, rank: int, workers: int) -> tuple[Options, BatchSlice]:
     """The options with this rank's batch, and its part of the global batch.
 
     Raises SpecError where a worker would have fewer images than devices.
     """
-    mine = slice_of(options.global_batch or options.batch_size * workers, rank, workers)
+    mine = batch_slice(options.global_batch or options.batch_size * workers, rank, workers)
     if options.global_batch and options.global_batch // workers < options.devices:
         raise SpecError(
             f"--global-batch {options.global_batch}: expected at least an image for each of the "
@@ -176,7 +180,7 @@ def own(options: Options, rank: int, workers: int) -> tuple[Options, Slice]:
 
 def epoch_images(options: Options, workers: int) -> int:
     """Images of an epoch of the whole job."""
-    return options.num_examples or portion(options.data_train, 0, workers).epoch
+    return options.num_examples or worker_partition(options.data_train, 0, workers).epoch
 
 
 def epoch_steps(options: Options, whole: int, workers: int) -> int:
@@ -197,7 +201,7 @@ class Worker:
     is of the images trained; synthetic data has none, except with upstream's costs.
     """
 
-    part: Slice
+    part: BatchSlice
     options: Options
     contexts: list[Any]
     kvstore: Any
@@ -214,19 +218,19 @@ def loss_scale(options: Options) -> int:
     return 1024 if options.dtype == "float16" else 1
 
 
-def contexts(options: Options) -> list[Any]:
+def device_contexts(options: Options) -> list[Any]:
     """The worker's devices."""
     return [mx.gpu(n) for n in options.gpus] or [mx.cpu(n) for n in range(options.cpus)]
 
 
-def build(options: Options) -> Worker:
+def build_worker(options: Options) -> Worker:
     """Builds the network on every device and meets the other workers (the rendezvous)."""
     if options.gpus and not mx.runtime.Features().is_enabled("CUDA"):
         raise SpecError("--gpus: this MXNet is built without CUDA; leave --gpus out to use CPU")
     kvstore = open_kvstore(options)
     rank, num_workers = (kvstore.rank, kvstore.num_workers) if kvstore else (0, 1)
-    options, part = own(options, rank, num_workers)
-    net = network(options, contexts(options))
+    options, part = with_batch_slice(options, rank, num_workers)
+    net = build_network(options, device_contexts(options))
     counted = not options.benchmark or options.costs == "upstream"
     loss_of = NetWithLoss(net, counted=counted)
     loss_of.hybridize(static_alloc=True, static_shape=True)
@@ -234,11 +238,11 @@ def build(options: Options) -> Worker:
     mx.random.seed(options.seed * 1000 + rank + 1)
     parameters = net.collect_params()
     optimizer = _optimizer(options, part.whole, num_workers, sorted(parameters.keys()))
-    _spare_from_decay(parameters, optimizer)
+    _apply_decay_multipliers(parameters, optimizer)
     return Worker(
         options=options,
         part=part,
-        contexts=contexts(options),
+        contexts=device_contexts(options),
         kvstore=kvstore,
         rank=rank,
         num_workers=num_workers,
@@ -262,7 +266,7 @@ def _optimizer(options: Options, whole: int, num_workers: int, names: Sequence[s
     return mx.optimizer.create(options.optimizer, **settings)
 
 
-def _spare_from_decay(parameters: Any, optimizer: Any) -> None:
+def _apply_decay_multipliers(parameters: Any, optimizer: Any) -> None:
     """Give parameters the optimizer's decay multipliers: a worker reads the parameters' own."""
     for name, parameter in parameters.items():
         parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
@@ -270,13 +274,15 @@ def _spare_from_decay(parameters: Any, optimizer: Any) -> None:
 
 def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[str, Any]:
     made: dict[str, Any] = dict(
-        optimizers.settings(options.optimizer, lr=options.lr, mom=options.mom, wd=options.wd)
+        optimizers.optimizer_arguments(
+            options.optimizer, lr=options.lr, mom=options.mom, wd=options.wd
+        )
     )
     if options.dtype == "float16":
         made["multi_precision"] = True
     if options.optimizer == "lbsgd":
         made["warmup_strategy"] = options.lr_epochs.strategy
-    if options.benchmark or constant(options.lr_epochs):
+    if options.benchmark or is_constant(options.lr_epochs):
         return made  # synthetic data have no epochs
     # An asynchronous server applies every worker's push by itself.
     pushes = num_workers if is_async(options.kv_store) else 1
@@ -318,7 +324,7 @@ def update(worker: Worker) -> None:
         worker.accuracy.read()  # upstream's metric waits for the scores in each step
 
 
-def trained(worker: Worker) -> list[Any]:
+def trainable_parameters(worker: Worker) -> list[Any]:
     """The parameters that training changes."""
     return [one for one in worker.net.collect_params().values() if one.grad_req != "null"]
 
@@ -326,14 +332,16 @@ def trained(worker: Worker) -> list[Any]:
 def gradient_bytes(worker: Worker) -> int:
     """Bytes of the gradients of one step."""
     device = worker.contexts[0]
-    return sum(one.data(device).size * np.dtype(one.dtype).itemsize for one in trained(worker))
+    return sum(
+        one.data(device).size * np.dtype(one.dtype).itemsize for one in trainable_parameters(worker)
+    )
 
 
-def digest(worker: Worker) -> str:
+def weight_digest(worker: Worker) -> str:
     """A hash of the weights; FloatingPointError where they are no numbers any more."""
     mx.nd.waitall()
     found = hashlib.blake2b(digest_size=8)
-    for parameter in trained(worker):
+    for parameter in trainable_parameters(worker):
         values = parameter.data(worker.contexts[0]).asnumpy()
         if not np.isfinite(values).all():
             raise FloatingPointError(

@@ -183,9 +183,9 @@ def _noise_model(found: Comparison) -> list[str]:
     if found.scatter:
         lines.append(
             f"noise model: repeats of all points in A and B scatter alike, with a standard "
-            f"deviation of {percent(found.scatter.size)} % ({found.scatter.freedom:.0f} degrees of "
-            f"freedom); a point whose repeats scatter more has its own. Points and repeats are "
-            f"independent."
+            f"deviation of {percent(found.scatter.size)} % "
+            f"({found.scatter.degrees_of_freedom:.0f} degrees of freedom); a point whose "
+            f"repeats scatter more has its own. Points and repeats are independent."
         )
     judged = [one for one in found.changes if one.detectable is not None]
     once = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from bench.notes import INTERFERENCE
-from bench.statistics.confidence import CONFIDENCE, Error, error_of_sum
+from bench.statistics.confidence import CONFIDENCE, StandardError, error_of_sum
 from bench.trial import FIELDS, Trial, values_of
 from results.comparison.differences import Difference, Pairs, run_differences
 from results.errors import StoreError
@@ -33,7 +33,7 @@ class Significance:
     detectable  the relative difference that 9 of 10 such comparisons would find
     """
 
-    error: Error
+    error: StandardError
     significant: bool
     detectable: float
 
@@ -57,10 +57,10 @@ def significances(pairs: Sequence[Pair]) -> list[Significance | None]:
     ]
 
 
-def pooled_error(pairs: Sequence[Pair]) -> Error | None:
+def pooled_error(pairs: Sequence[Pair]) -> StandardError | None:
     """How repeats scatter: one process's error, from all that were repeated; None if none was."""
     several = [
-        (rate.error.freedom, rate.error.size**2 * rate.repeats)
+        (rate.error.degrees_of_freedom, rate.error.size**2 * rate.repeats)
         for pair in pairs
         for rate in pair
         if rate.error and rate.repeats > 1
@@ -68,13 +68,13 @@ def pooled_error(pairs: Sequence[Pair]) -> Error | None:
     if not several:
         return None
     freedom = math.fsum(one for one, _ in several)
-    return Error(
+    return StandardError(
         size=math.sqrt(math.fsum(one * square for one, square in several) / freedom),
-        freedom=freedom,
+        degrees_of_freedom=freedom,
     )
 
 
-def ratio_error(a: Rate, b: Rate, scatter: Error | None) -> Error | None:
+def ratio_error(a: Rate, b: Rate, scatter: StandardError | None) -> StandardError | None:
     """The error of log(b / a), if processes scatter as `scatter` says or as these do, if more.
 
     The point's own excess counts as a second term, so that a point that scatters far more than
@@ -88,11 +88,12 @@ def ratio_error(a: Rate, b: Rate, scatter: Error | None) -> Error | None:
     size = scatter.size * math.sqrt(1 / a.repeats + 1 / b.repeats)
     excess = math.sqrt(max(own.size**2 - size**2, 0))
     return error_of_sum(
-        Error(size=size, freedom=scatter.freedom), Error(size=excess, freedom=own.freedom)
+        StandardError(size=size, degrees_of_freedom=scatter.degrees_of_freedom),
+        StandardError(size=excess, degrees_of_freedom=own.degrees_of_freedom),
     )
 
 
-def _one_repeat_fewer(error: Error, a: Rate, b: Rate) -> Error:
+def _one_repeat_fewer(error: StandardError, a: Rate, b: Rate) -> StandardError:
     """The error if the run with fewer repeats, but two at least, had one repeat less.
 
     Two processes that are alike by chance then decide less: of rare disturbances that pooling
@@ -104,19 +105,21 @@ def _one_repeat_fewer(error: Error, a: Rate, b: Rate) -> Error:
         return error
     fewer = [count - (n == fewest) for n, count in enumerate(counts)]
     factor = sum(1 / count for count in fewer) / sum(1 / count for count in counts)
-    return Error(size=error.size * math.sqrt(factor), freedom=error.freedom)
+    return StandardError(
+        size=error.size * math.sqrt(factor), degrees_of_freedom=error.degrees_of_freedom
+    )
 
 
 def _log_ratio(a: Rate, b: Rate) -> float:
     return math.log(b.images_per_second / a.images_per_second)
 
 
-def p_value(log_ratio: float, error: Error) -> float:
+def p_value(log_ratio: float, error: StandardError) -> float:
     """How often chance alone brings a difference as large (the p-value of Student's t)."""
     size = abs(log_ratio)
     if error.size == 0 or size < _ROUNDING:
         return float(size < _ROUNDING)
-    return float(2 * stdtr(error.freedom, -size / error.size))
+    return float(2 * stdtr(error.degrees_of_freedom, -size / error.size))
 
 
 def holm(chances: Sequence[float]) -> list[bool]:
@@ -129,14 +132,14 @@ def holm(chances: Sequence[float]) -> list[bool]:
     return real
 
 
-def detectable_difference(error: Error, points: int) -> float:
+def detectable_difference(error: StandardError, points: int) -> float:
     """The relative difference found in 9 of 10 such comparisons, of so many points at once.
 
     In standard errors it is the noncentrality with which t is beyond the limit so often; the limit
     is that of the first of Holm's steps.
     """
-    limit = float(stdtrit(error.freedom, 1 - _CHANCE / points / 2))
-    errors = float(nctdtrinc(error.freedom, 1 - _POWER, limit))
+    limit = float(stdtrit(error.degrees_of_freedom, 1 - _CHANCE / points / 2))
+    errors = float(nctdtrinc(error.degrees_of_freedom, 1 - _POWER, limit))
     return math.expm1(min(errors * error.size, _MOST_ERRORS))
 
 
@@ -195,7 +198,7 @@ class Comparison:
     b: Run
     changes: tuple[Change, ...]
     differences: tuple[Difference, ...]
-    scatter: Error | None = None
+    scatter: StandardError | None = None
 
     @property
     def forbidding(self) -> tuple[Difference, ...]:
@@ -311,7 +314,7 @@ def _rates(a: ScalingRow, b: ScalingRow) -> Pair | None:
     return (a.rate, b.rate) if a.rate and b.rate else None
 
 
-def _ratio(a: ScalingRow, b: ScalingRow, error: Error | None) -> Ratio:
+def _ratio(a: ScalingRow, b: ScalingRow, error: StandardError | None) -> Ratio:
     assert a.rate
     assert b.rate
     value = b.rate.images_per_second / a.rate.images_per_second

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.data.partition import Share, damage, portion, read, text
+from bench.data.partition import HostPartition, damage, read, text, worker_partition
 from bench.data.shards import count_images, places
 from bench.data.transforms import read_image
 from bench.errors import SpecError
@@ -57,7 +57,7 @@ def recs(host: Host, folder: str = "train") -> list[str]:
 
 @given(st.lists(st.dictionaries(NAMES, st.integers(1)), min_size=2, max_size=5), st.data())
 def test_a_label_reads_back(images: list[dict[str, int]], data: st.DataObject) -> None:
-    share = Share(index=data.draw(st.integers(0, len(images) - 1)), images=tuple(images))
+    share = HostPartition(index=data.draw(st.integers(0, len(images) - 1)), images=tuple(images))
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "share.json").write_text(text(share), encoding="utf-8")
         assert read(Path(folder)) == share
@@ -79,7 +79,7 @@ def test_every_shard_goes_to_one_host_with_what_lies_beside_it(
                 original = packed / path.relative_to(Path(host.tree, "data", "t"))
                 assert path.read_bytes() == original.read_bytes()
                 assert path.with_suffix(".json").is_file()
-    read_by_all = [portion(f"{host.tree}/data/t/train", 0, count).paths for host in to]
+    read_by_all = [worker_partition(f"{host.tree}/data/t/train", 0, count).paths for host in to]
     assert count_images(tuple(path for paths in read_by_all for path in paths)) == 20
 
 
@@ -153,17 +153,17 @@ def held(tmp_path: Path, packed: Path) -> list[Host]:
 
 
 def test_a_worker_reads_all_of_its_hosts_share_whatever_its_rank(held: list[Host]) -> None:
-    first, second = (portion(f"{host.tree}/data/t/train", 1, 2) for host in held)
+    first, second = (worker_partition(f"{host.tree}/data/t/train", 1, 2) for host in held)
     assert (first.index, first.count) == (second.index, second.count) == (0, 1)
     assert [path.name for path in first.paths] == ["train_0.rec", "train_1.rec"]
     assert (first.fewest, first.epoch) == (second.fewest, second.epoch) == (8, 16)
-    val = portion(f"{held[0].tree}/data/t/val", 1, 2)
+    val = worker_partition(f"{held[0].tree}/data/t/val", 1, 2)
     assert (val.index, val.count, val.epoch) == (1, 2, 4)
 
 
 def refused(data: Path, workers: int = 2) -> str:
     with pytest.raises(SpecError) as caught:
-        portion(str(data), 0, workers)
+        worker_partition(str(data), 0, workers)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -189,7 +189,7 @@ def test_the_workers_of_a_host_part_its_share(
 ) -> None:
     data = f"{held[1].tree}/data/t/train"  # 8 images; the other share has 12
     monkeypatch.setenv("MXSCALE_LOCAL", "1/2")
-    mine = portion(data, 3, 4)
+    mine = worker_partition(data, 3, 4)
     assert (mine.index, mine.count, mine.fewest, mine.epoch) == (1, 2, 4, 16)
 
 

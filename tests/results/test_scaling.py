@@ -119,7 +119,7 @@ def test_a_ratio_carries_the_errors_of_both() -> None:
     found = ratio(point, base)
     assert found.value == 1
     # Twice the variance, and with errors of equal size the freedom of both and one more.
-    half = stdtrit(2 * point.error.freedom + 1, 0.975) * math.sqrt(2) * point.error.size
+    half = stdtrit(2 * point.error.degrees_of_freedom + 1, 0.975) * math.sqrt(2) * point.error.size
     assert found.high is not None
     assert math.log(found.high) == pytest.approx(half, rel=1e-3)
     assert ratio(base, base).low == 1

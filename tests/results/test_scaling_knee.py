@@ -9,7 +9,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 import tasks.bench
-from bench.statistics.confidence import Error
+from bench.statistics.confidence import StandardError
 from bench.sweep import Sweep
 from bench.trial import Trial, make
 from plots.figures.threads import draw, input_rows
@@ -22,7 +22,12 @@ BASE: dict[str, Any] = {"mode": "test-io", "batch_per_device": 8, "data_train": 
 
 
 def row(trial: Trial, rate: float, error: float = 0.005) -> ScalingRow:
-    found = Rate(images_per_second=rate, error=Error(size=error, freedom=9), repeats=1, windows=10)
+    found = Rate(
+        images_per_second=rate,
+        error=StandardError(size=error, degrees_of_freedom=9),
+        repeats=1,
+        windows=10,
+    )
     return ScalingRow(trial=trial, status="ok", message="", rate=found, emulated=False)
 
 

@@ -23,11 +23,11 @@ def test_the_share_in_memory_is_counted_page_by_page(
     written: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = (2 << 20) + 1
-    assert page_cache.cached(written) == page_cache.Cached(size=size, cached=size)
-    monkeypatch.setattr(page_cache, "_LOOK", 1 << 18)
-    assert page_cache.cached(written) == page_cache.Cached(size=size, cached=size)
+    assert page_cache.residency(written) == page_cache.Residency(size=size, cached=size)
+    monkeypatch.setattr(page_cache, "_MAPPED_BYTES", 1 << 18)
+    assert page_cache.residency(written) == page_cache.Residency(size=size, cached=size)
     page_cache.drop(written[:1])
-    found = page_cache.cached(written)
+    found = page_cache.residency(written)
     assert found is not None
     if found.cached == size:
         pytest.skip("this file system keeps its files in memory")
@@ -39,7 +39,7 @@ def test_what_stays_in_memory_is_refused(
 ) -> None:
     monkeypatch.setattr(page_cache, "drop", lambda paths: None)
     with pytest.raises(SpecError, match=r"--cold: 100 % of x stay in memory"):
-        page_cache.emptied("x", written)
+        page_cache.drop_and_check("x", written)
 
 
 def test_files_of_others_are_not_known(
@@ -47,14 +47,17 @@ def test_files_of_others_are_not_known(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert page_cache.cached(written) is None
+    assert page_cache.residency(written) is None
     with pytest.raises(SpecError, match="belongs to another user"):
-        page_cache.emptied("x", written)
+        page_cache.drop_and_check("x", written)
 
 
 def test_the_state_of_the_cache_is_a_few_words() -> None:
     def facts(*parts: int) -> list[dict[str, int | None]]:
-        return [page_cache.facts(page_cache.Cached(size=44_000_000, cached=part)) for part in parts]
+        return [
+            page_cache.describe(page_cache.Residency(size=44_000_000, cached=part))
+            for part in parts
+        ]
 
     def said(workers: list[dict[str, int | None]]) -> str:
         return "; ".join(texts(page_cache.notes(workers)))
@@ -63,6 +66,6 @@ def test_the_state_of_the_cache_is_a_few_words() -> None:
     assert said(facts(0, 0)) == "cold page cache (0 % of 44 MB)"
     assert said(facts(0, 22_000_000)) == "partly warm page cache (0 to 50 % of 44 MB)"
     assert (
-        said([*facts(0), page_cache.facts(None)])
+        said([*facts(0), page_cache.describe(None)])
         == "page cache unknown: another user owns the data"
     )

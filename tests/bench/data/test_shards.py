@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.data.partition import portion
+from bench.data.partition import worker_partition
 from bench.data.shards import count_images, places, shards
 from bench.errors import SpecError
 from im2rec_tools.errors import DataError
@@ -107,7 +107,7 @@ def test_a_file_named_twice_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 8])
 def test_the_workers_of_a_job_part_all_images_evenly(folder: Path, workers: int) -> None:
-    parts = [portion(str(folder), rank, workers) for rank in range(workers)]
+    parts = [worker_partition(str(folder), rank, workers) for rank in range(workers)]
     read = [n for part in parts for n in range(part.first, part.first + part.images)]
     assert read == list(range(8))
     assert min(part.images for part in parts) == parts[0].fewest

@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
-from bench.data.augmentation import Augmentation
-from bench.data.partition import all_of
-from bench.data.transforms import changed
+from bench.data.augmentation import AugmentationOptions
+from bench.data.partition import whole_data
+from bench.data.transforms import augment
 from bench.errors import SpecError
 from bench.training.options import Options, parse
 from im2rec_tools.formats.recordio import ImageRecord, pack
@@ -28,8 +28,8 @@ def photograph(height: int = 60, width: int = 70) -> Any:
 
 
 def many(count: int = 400, **asked: Any) -> list[Any]:
-    image, how = photograph(), Augmentation(**asked)
-    return [changed(image, how, _SIZE, np.random.default_rng((1, n))) for n in range(count)]
+    image, how = photograph(), AugmentationOptions(**asked)
+    return [augment(image, how, _SIZE, np.random.default_rng((1, n))) for n in range(count)]
 
 
 def test_nothing_asked_for_is_the_crop_from_the_middle() -> None:
@@ -51,8 +51,8 @@ def test_half_of_the_images_are_mirrored() -> None:
 
 
 def test_padding_has_its_colour_and_lets_small_images_through() -> None:
-    asked = Augmentation(pad_size=10, fill_value=7)
-    one = changed(photograph(30, 40), asked, _SIZE, np.random.default_rng(0))
+    asked = AugmentationOptions(pad_size=10, fill_value=7)
+    one = augment(photograph(30, 40), asked, _SIZE, np.random.default_rng(0))
     assert (one[:5] == 7).all()
     assert (one[5:35, 4:44] == photograph(30, 40)).all()
     assert (one[:, :4] == 7).all()
@@ -107,17 +107,17 @@ def test_any_change_of_any_image_has_the_size_asked_for(
 ) -> None:
     for seed in range(30):
         draw = np.random.default_rng(seed)
-        one = changed(photograph(*shape), Augmentation(**asked), _SIZE, draw)
+        one = augment(photograph(*shape), AugmentationOptions(**asked), _SIZE, draw)
         assert one.shape == (*_SIZE, 3)
         assert one.dtype == np.uint8
 
 
 def test_grey_images_change_too() -> None:
-    asked = Augmentation(
+    asked = AugmentationOptions(
         brightness=0.4, contrast=0.4, random_mirror=1, random_crop=1, max_random_rotate_angle=5
     )
     for grey in (photograph()[:, :, :1], photograph()[:, :, 0]):
-        one = changed(grey, asked, _SIZE, np.random.default_rng(2))
+        one = augment(grey, asked, _SIZE, np.random.default_rng(2))
         assert one.shape == _SIZE
         assert one.std() > 1
 
@@ -138,9 +138,9 @@ def options(data: Path, *more: str) -> Options:
 def ours(asked: Options, batches: int, rank: int = 0) -> Any:
     from bench.data import loader  # noqa: PLC0415
 
-    whole = all_of(asked.data_train)
+    whole = whole_data(asked.data_train)
     order = itertools.repeat(np.arange(whole.images))
-    stream = itertools.islice(loader.forever(asked, whole, order, rank), batches)
+    stream = itertools.islice(loader.training_batches(asked, whole, order, rank), batches)
     return np.concatenate([data.asnumpy() for data, _ in stream])
 
 

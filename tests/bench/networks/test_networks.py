@@ -283,9 +283,9 @@ def options(name: str, *words: str) -> Options:
 
 def first_arrays(name: str, *words: str) -> dict[str, Any]:
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import network  # noqa: PLC0415
+    from bench.training.worker import build_network  # noqa: PLC0415
 
-    made = network(options(name, *words), [mx.cpu()]).collect_params()
+    made = build_network(options(name, *words), [mx.cpu()]).collect_params()
     return {one: value.data().asnumpy() for one, value in made.items()}
 
 
@@ -363,12 +363,12 @@ def test_the_seed_decides_first_weights() -> None:
 
 
 def test_resnet_18s_first_step_is_modules() -> None:
-    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build, gradients  # noqa: PLC0415
+    from bench.training.worker import build_worker, gradients  # noqa: PLC0415
 
-    worker = build(options("resnet-18", "--batch-size", "8"))
-    batch = next(synthetic(worker.options, worker.contexts, 0))
+    worker = build_worker(options("resnet-18", "--batch-size", "8"))
+    batch = next(synthetic_batches(worker.options, worker.contexts, 0))
     (data,), (label,) = batch
     net = worker.net
     symbol = mx.sym.SoftmaxOutput(symbol_of(net), name="softmax")
@@ -385,12 +385,12 @@ def test_resnet_18s_first_step_is_modules() -> None:
 
 
 def test_a_fixed_scale_does_not_act_and_has_a_gradient_of_zeros() -> None:
-    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build, gradients  # noqa: PLC0415
+    from bench.training.worker import build_worker, gradients  # noqa: PLC0415
 
-    worker = build(options("mobilenet"))
-    batch = next(synthetic(worker.options, worker.contexts, 0))
+    worker = build_worker(options("mobilenet"))
+    batch = next(synthetic_batches(worker.options, worker.contexts, 0))
     scales = [
         value for name, value in worker.net.collect_params().items() if name.endswith("gamma")
     ]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from bench.statistics.confidence import Numbers
-from bench.statistics.stopping_rule import good_enough, looks_at
+from bench.statistics.stopping_rule import is_checkpoint, is_precise_enough
 from benchmarks.coverage import KINDS, simulate
 from results.rates import ASSUMED_SCATTER, Rate, Ratio, rate, ratio
 from results.record import Record
 from tests.support.runs.records import record
 
 _MOST_WINDOWS = 60
-_LOOKS = [count for count in range(_MOST_WINDOWS) if looks_at(count)]
+_LOOKS = [count for count in range(_MOST_WINDOWS) if is_checkpoint(count)]
 RATE = 8.0
 
 
@@ -41,7 +41,7 @@ def processes(
 def enough(seconds: Numbers) -> list[float]:
     """The windows up to the first look that finds them enough."""
     for count in _LOOKS:
-        if good_enough(seconds[: count + 1], 0.02, 1):
+        if is_precise_enough(seconds[: count + 1], 0.02, 1):
             return list(seconds[: count + 1])
     return list(seconds)
 
@@ -133,7 +133,7 @@ def test_one_repeat_of_skewed_windows_does_so_too() -> None:
 
 def test_the_windows_alone_decide_when_one_process_has_enough() -> None:
     quiet = np.ones(12) + 0.001 * (np.arange(12) % 3)
-    assert good_enough(quiet, 0.002, 1)
+    assert is_precise_enough(quiet, 0.002, 1)
     found = rate([_record(list(quiet))])
     assert found.high / found.images_per_second > 1.03
 

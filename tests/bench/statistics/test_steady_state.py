@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from bench.statistics.confidence import Numbers, error_of_mean, student
-from bench.statistics.steady_state import Steady, drift, steady
-from bench.statistics.stopping_rule import Budget, ending, good_enough, looks_at, precision_of
+from bench.statistics.steady_state import SteadyState, drift, find_steady_state
+from bench.statistics.stopping_rule import (
+    Budget,
+    end_reason,
+    is_checkpoint,
+    is_precise_enough,
+    relative_half_width,
+)
 
 # Images per second that others have logged: the first two windows are a warm-up.
 LOGGED = (952, 2687, 22244, 21021, 21819, 21400, 21600, 21100, 21800, 21500)
@@ -32,9 +38,9 @@ def noise(
 @pytest.mark.parametrize("count", [5, 6, 8, 10])
 def test_a_logged_warm_up_is_dropped_down_to_the_steady_level(count: int) -> None:
     seconds = [1 / rate for rate in LOGGED[:count]]
-    assert steady(seconds).dropped == 2
-    assert steady(seconds, warmup=1).dropped == 2
-    assert steady(seconds, warmup=3).dropped == 3
+    assert find_steady_state(seconds).dropped == 2
+    assert find_steady_state(seconds, warmup=1).dropped == 2
+    assert find_steady_state(seconds, warmup=3).dropped == 3
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6])
@@ -46,7 +52,7 @@ def test_a_slow_first_third_moves_the_rate_by_less_than_a_hundredth(count: int, 
         truth = noise(draw, count, rho, 0.01)
         slowed = truth.copy()
         slowed[: count // 3] /= 0.7
-        counted = slowed[steady(slowed).dropped :]
+        counted = slowed[find_steady_state(slowed).dropped :]
         off.append(abs(counted.mean() / truth[count // 3 :].mean() - 1))
     assert max(off) < 0.01
 
@@ -59,7 +65,7 @@ def test_a_steady_series_keeps_its_windows(cov: float, rho: float, slow: float) 
     off, dropped, runs = 0.0, 0, 600
     for _ in range(runs):
         seconds = noise(draw, 20, rho, cov, slow)
-        cut = steady(seconds).dropped
+        cut = find_steady_state(seconds).dropped
         off += (seconds[cut:].mean() - seconds.mean()) / runs
         dropped += cut > 0
     assert abs(off) < 0.002
@@ -70,18 +76,18 @@ def test_one_slow_window_is_no_slow_start_and_hides_none() -> None:
     draw = np.random.default_rng(3)
     seconds = noise(draw, 30, 0.0, 0.01)
     seconds[9] = 2.0
-    assert steady(seconds).dropped == 0
+    assert find_steady_state(seconds).dropped == 0
     seconds[:2] = 9.0
-    assert steady(seconds).dropped == 2
+    assert find_steady_state(seconds).dropped == 2
 
 
 def test_a_series_that_is_steady_only_late_is_not_settled() -> None:
     draw = np.random.default_rng(4)
     seconds = noise(draw, 30, 0.0, 0.01)
     seconds[:20] *= 1.4
-    assert steady(seconds) == Steady(dropped=20, settled=False)
-    assert precision_of(seconds) == math.inf
-    assert not steady([1.4, 1.5, 1.3, 1.45] * 3 + [1.0] * 6).settled
+    assert find_steady_state(seconds) == SteadyState(dropped=20, converged=False)
+    assert relative_half_width(seconds) == math.inf
+    assert not find_steady_state([1.4, 1.5, 1.3, 1.45] * 3 + [1.0] * 6).converged
 
 
 @pytest.mark.parametrize("slow", [5, 8, 12])
@@ -90,8 +96,8 @@ def test_a_level_is_confirmed_once_at_most_a_third_of_the_windows_is_dropped(slo
     for seed in range(40):
         seconds = noise(np.random.default_rng(seed), 60, 0.0, 0.01)
         seconds[:slow] *= 1.15
-        early += steady(seconds[: 3 * slow - 1]).settled
-        late += steady(seconds[: 4 * slow]).settled
+        early += find_steady_state(seconds[: 3 * slow - 1]).converged
+        late += find_steady_state(seconds[: 4 * slow]).converged
     assert early <= 2
     assert late >= 38
 
@@ -101,20 +107,20 @@ def test_measuring_goes_on_until_a_faster_level_is_confirmed_or_the_budget_is_sp
     seconds = [2.0, *noise(draw, 8, 0.0, 0.1) * 1.4, *noise(draw, 52, 0.0, 0.005)]
 
     def ends(budget: Budget) -> tuple[int, str]:
-        found = ((n, ending(seconds[: n + 1], budget, 1)) for n in range(len(seconds)))
+        found = ((n, end_reason(seconds[: n + 1], budget, 1)) for n in range(len(seconds)))
         return next((n, said) for n, said in found if said)
 
     count, said = ends(Budget(precision=0.02, windows=60))
     assert said == "precision"
     assert count >= 24
     assert ends(Budget(precision=0.02, windows=20)) == (20, "windows")
-    assert not steady(seconds[:21], warmup=1).settled
+    assert not find_steady_state(seconds[:21], warmup=1).converged
 
 
 def test_a_series_that_goes_on_changing_drifts() -> None:
     draw = np.random.default_rng(5)
     seconds = noise(draw, 40, 0.0, 0.01) * np.linspace(1, 1.2, 40)
-    cut = steady(seconds).dropped
+    cut = find_steady_state(seconds).dropped
     assert 0.03 < drift(seconds[cut:]) < 0.2
     assert drift(seconds[::-1]) == pytest.approx(-0.18, abs=0.02)
     assert drift(noise(draw, 40, 0.0, 0.01)) == 0
@@ -137,25 +143,25 @@ def test_drift_is_rarely_seen_where_there_is_none() -> None:
 
 def test_short_and_equal_series_are_taken_as_they_are() -> None:
     for count in range(12):
-        assert steady([2.0] * count, warmup=1) == Steady(dropped=min(1, count))
-    assert steady([9.0, 1.0, 1.0]).dropped == 0
-    assert steady([9.0, 1.0, 1.0, 1.0]).dropped == 1
+        assert find_steady_state([2.0] * count, warmup=1) == SteadyState(dropped=min(1, count))
+    assert find_steady_state([9.0, 1.0, 1.0]).dropped == 0
+    assert find_steady_state([9.0, 1.0, 1.0, 1.0]).dropped == 1
 
 
 def test_long_series_are_taken_in_batches() -> None:
     seconds = noise(np.random.default_rng(8), 50_000, 0.3, 0.02)
     seconds[:5000] *= 2
-    assert 5000 <= steady(seconds).dropped <= 5500
+    assert 5000 <= find_steady_state(seconds).dropped <= 5500
 
 
 @settings(deadline=None)
 @given(st.lists(st.floats(1e-6, 1e6), max_size=40), st.integers(0, 5))
 def test_any_series_leaves_windows_to_count(seconds: list[float], warmup: int) -> None:
-    found = steady(seconds, warmup)
+    found = find_steady_state(seconds, warmup)
     assert min(warmup, len(seconds)) <= found.dropped
     assert found.dropped < len(seconds) or len(seconds) <= warmup
     assert math.isfinite(drift(seconds))
-    assert good_enough(seconds, 0.02, warmup) in (True, False)
+    assert is_precise_enough(seconds, 0.02, warmup) in (True, False)
 
 
 def test_students_quantiles_are_those_of_scipy() -> None:
@@ -178,25 +184,25 @@ def test_windows_that_are_alike_count_for_less() -> None:
 
 def test_it_stops_when_it_is_sure_and_not_before() -> None:
     quiet = [3.0, 1.0, 1.01, 0.99, 1.005, 1.0, 0.995, 1.0, 1.01, 0.99]
-    assert good_enough(quiet, 0.02, warmup=1)
-    assert not good_enough(quiet, 0.001, warmup=1)
-    assert not good_enough(quiet[:9], 0.02, warmup=1)
-    assert not good_enough([3.0, 1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9, 1.1, 1.0], 0.02, warmup=1)
+    assert is_precise_enough(quiet, 0.02, warmup=1)
+    assert not is_precise_enough(quiet, 0.001, warmup=1)
+    assert not is_precise_enough(quiet[:9], 0.02, warmup=1)
+    assert not is_precise_enough([3.0, 1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9, 1.1, 1.0], 0.02, warmup=1)
 
 
 def test_windows_that_scatter_once_the_pilot_is_over_keep_it_from_stopping() -> None:
     pilot, wild = [1.0, 1.01, 0.99], [1.0, 1.5, 0.7, 1.4, 0.8, 1.2]
-    assert not good_enough([*pilot, *wild])
+    assert not is_precise_enough([*pilot, *wild])
 
 
 def test_one_slow_window_of_the_pilot_is_not_taken_for_the_scatter_of_all() -> None:
     quiet = [1.0, 1.01, 0.99, 1.0, 1.005, 0.995]
-    assert good_enough([*quiet, 1.0, 1.3, 0.99, *quiet * 4])
-    assert not good_enough([*quiet, 1.3, 1.3, 0.99, *quiet * 4])
+    assert is_precise_enough([*quiet, 1.0, 1.3, 0.99, *quiet * 4])
+    assert not is_precise_enough([*quiet, 1.3, 1.3, 0.99, *quiet * 4])
 
 
 def test_looks_are_spaced_by_a_window_of_the_pilot_or_a_tenth() -> None:
-    looks = [count for count in range(100) if looks_at(count)]
+    looks = [count for count in range(100) if is_checkpoint(count)]
     assert looks[:10] == [9, 12, 15, 18, 21, 24, 27, 30, 33, 37]
     assert all(b / a >= 1.1 and b - a >= 3 for a, b in itertools.pairwise(looks))
 
@@ -206,7 +212,7 @@ def test_what_ended_a_measurement_is_said() -> None:
     budget = Budget(precision=0.02, windows=18, seconds=15.0)
 
     def ends(seconds: list[float], budget: Budget) -> tuple[int, str]:
-        found = ((n, ending(seconds[: n + 1], budget, 1)) for n in range(len(seconds)))
+        found = ((n, end_reason(seconds[: n + 1], budget, 1)) for n in range(len(seconds)))
         return next((n, said) for n, said in found if said)
 
     assert ends(quiet, budget) == (9, "precision")

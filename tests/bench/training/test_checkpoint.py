@@ -15,8 +15,8 @@ from bench.score import metrics, score
 from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
-from bench.training.validation import scored
-from bench.training.worker import build
+from bench.training.validation import score_outputs
+from bench.training.worker import build_worker
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.mxnet
@@ -94,7 +94,9 @@ def test_fine_tuning_keeps_the_layers_of_a_checkpoint(
     own: tuple[str, float], modules: str, photographs: Path
 ) -> None:
     for prefix, epoch in ((own[0], 3), (modules, 4)):
-        net = build(fine_tune.parse(tuned(prefix, epoch, photographs, "--num-classes=7"))).net
+        net = build_worker(
+            fine_tune.parse(tuned(prefix, epoch, photographs, "--num-classes=7"))
+        ).net
         saved = mx.nd.load(f"{prefix}-{epoch:04d}.params")
         kept = net.collect_params()
         assert net(mx.nd.zeros((2, 3, 32, 32))).shape == (2, 7)
@@ -116,7 +118,7 @@ def test_a_fine_tuned_network_learns_and_is_a_checkpoint_again(
     assert summary.accuracy > 0.3
     again = [f"--model={prefix}", "--load-epoch=4", f"--data-val={photographs / 'val'}", SHAPE]
     assert score([*again, MEAN, "--rgb-std=58,57,57"])["acc"] == pytest.approx(summary.accuracy)
-    build(fine_tune.parse(tuned(prefix, 4, photographs)))
+    build_worker(fine_tune.parse(tuned(prefix, 4, photographs)))
 
 
 def test_what_cannot_be_is_one_line(
@@ -151,22 +153,22 @@ def test_what_cannot_be_is_one_line(
         (tuned(modules, 3, photographs), "m-0003.params: expected a checkpoint's parameters"),
     ):
         with pytest.raises(SpecError, match=said):
-            build(fine_tune.parse(words))
+            build_worker(fine_tune.parse(words))
 
 
 def test_scores_are_right_on_known_ones() -> None:
     given = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.2, 0.5, 0.3]]))
-    found = scored(given, np.array([0.0, 1.0, 0.0]), 2)
+    found = score_outputs(given, np.array([0.0, 1.0, 0.0]), 2)
     assert (found.total, found.correct, found.in_top_k) == (3, 1, 2)
     assert found.loss == pytest.approx(-np.log([0.7, 0.3, 0.2]).sum())
-    assert scored(np.exp(given), np.array([0, 1, 0]), 2) == found
+    assert score_outputs(np.exp(given), np.array([0, 1, 0]), 2) == found
     with pytest.raises(ValueError, match="label 3"):
-        scored(given, np.array([0, 1, 3]), 1)
+        score_outputs(given, np.array([0, 1, 3]), 1)
 
 
 def test_scores_that_are_no_numbers_fail() -> None:
     with pytest.raises(FloatingPointError, match="scores are no numbers"):
-        scored(np.full((2, 3), np.nan), np.array([0, 1]), 1)
+        score_outputs(np.full((2, 3), np.nan), np.array([0, 1]), 1)
 
 
 def test_metrics_have_upstreams_names() -> None:
@@ -224,7 +226,7 @@ def test_upstreams_module_loads_our_checkpoints_as_it_does_its_own(
     module.set_params(arguments, auxiliary)
     module.forward(mx.io.DataBatch([images], [mx.nd.zeros(4)]), is_train=False)
     found = module.get_outputs()[0].asnumpy()
-    net = build(parse([*words, "--load-epoch=1", "--num-epochs=2"])).net
+    net = build_worker(parse([*words, "--load-epoch=1", "--num-epochs=2"])).net
     np.testing.assert_allclose(found, mx.nd.softmax(net(images)).asnumpy(), rtol=2e-4, atol=1e-6)
 
 
@@ -250,7 +252,7 @@ def test_training_goes_on_from_a_checkpoint_with_upstreams_names(
     names = upstreams_names(str(tmp_path / "own"), theirs, 1)
     before = Path(f"{theirs}-symbol.json").read_bytes()
     words = ["--load-epoch=1", "--num-epochs=2"]
-    worker = build(parse(synthetic(network, tmp_path / "theirs", *words)))
+    worker = build_worker(parse(synthetic(network, tmp_path / "theirs", *words)))
     saved = mx.nd.load(str(tmp_path / "own-0001.params"))
     for name, parameter in worker.net.collect_params().items():
         array = saved.get(f"arg:{name}", saved.get(f"aux:{name}"))
@@ -271,7 +273,7 @@ def test_arrays_of_other_shapes_are_another_network_whatever_their_names(tmp_pat
     words = synthetic("--network=alexnet", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
     words[words.index("--image-shape=3,64,64")] = "--image-shape=3,72,72"
     with pytest.raises(SpecError, match=r"theirs-0001\.params: is of another network") as error:
-        build(parse(words))
+        build_worker(parse(words))
     assert "\n" not in str(error.value)
 
 
@@ -281,4 +283,4 @@ def test_another_number_of_classes_is_named_also_under_upstreams_names(tmp_path:
     words = synthetic("--network=tiny", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
     words = [word for word in words if not word.startswith("--num-classes")]
     with pytest.raises(SpecError, match="give its --network, --num-classes and --image-shape"):
-        build(parse([*words, "--num-classes=12"]))
+        build_worker(parse([*words, "--num-classes=12"]))

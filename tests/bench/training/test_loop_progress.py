@@ -21,12 +21,12 @@ LINE = r"rank 0 epoch (\d+) batch (\d+): ([\d.]+) images/s on this worker"
 
 def timed(monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
     """Windows last as long as listed."""
-    measure, left = loop.measure, iter(seconds)
+    measure, left = loop.time_window, iter(seconds)
 
     def scripted(*given: Any) -> dict[str, Any]:
         return measure(*given) | {"seconds": next(left)}
 
-    monkeypatch.setattr(loop, "measure", scripted)
+    monkeypatch.setattr(loop, "time_window", scripted)
 
 
 def test_a_line_has_the_mean_throughput_since_the_last_one(
@@ -95,15 +95,15 @@ def test_accuracy_is_read_at_the_edges_of_windows_alone(
 
 
 def test_hits_of_steps_are_kept_until_they_are_read() -> None:
-    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.options import parse  # noqa: PLC0415
-    from bench.training.worker import build  # noqa: PLC0415
+    from bench.training.worker import build_worker  # noqa: PLC0415
 
     # Batches of one right and one wrong label: no step's hits may overwrite the last step's.
     options = parse([*SYNTHETIC, "--windows=1", "--costs=upstream"])
-    worker = build(options)
+    worker = build_worker(options)
     assert worker.accuracy
-    (images,), _ = next(synthetic(options, worker.contexts, 0))
+    (images,), _ = next(synthetic_batches(options, worker.contexts, 0))
     right = worker.net(images).argmax(axis=1)
     wrong = (right + 1) % 10
     for labels in (right, wrong, right, wrong, wrong):
@@ -127,9 +127,9 @@ def noted(happened: list[str], name: str, function: Any) -> Any:
 
 def test_a_synthetic_sweeps_graph_gives_nothing_but_losses() -> None:
     from bench.training.options import parse  # noqa: PLC0415
-    from bench.training.worker import build  # noqa: PLC0415
+    from bench.training.worker import build_worker  # noqa: PLC0415
 
-    worker = build(parse([*SYNTHETIC, "--windows=1"]))
+    worker = build_worker(parse([*SYNTHETIC, "--windows=1"]))
     assert worker.accuracy is None
     found = worker.loss_of(mx.nd.zeros((4, 3, 32, 32)), mx.nd.zeros(4))
     assert found.shape == (4,)
@@ -138,13 +138,13 @@ def test_a_synthetic_sweeps_graph_gives_nothing_but_losses() -> None:
 def test_training_that_diverges_to_a_finite_loss_is_noted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = loop.measure
+    measure = loop.time_window
 
     def absurd(*given: Any) -> dict[str, Any]:
         found = measure(*given)
         return found | {"loss": 4.5e7 if found["index"] else 2.3}
 
-    monkeypatch.setattr(loop, "measure", absurd)
+    monkeypatch.setattr(loop, "time_window", absurd)
     summary = trained(*SYNTHETIC, "--windows=2")
     assert [note.kind for note in summary.notes] == [NoteKind.LOSS_ROSE]
     assert "note: the loss rose from 2.3 to 4.5e+07" in capsys.readouterr().err

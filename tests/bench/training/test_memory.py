@@ -10,8 +10,8 @@ import pytest
 
 from bench.auto_batch import largest
 from bench.notes import Note, NoteKind, texts
-from bench.training.loop import of_batch, of_loss, of_traffic
-from bench.training.memory import ran_out
+from bench.training.loop import batch_notes, loss_notes, traffic_notes
+from bench.training.memory import is_out_of_memory
 from bench.training.options import parse
 from tests.support.paths import ROOT
 
@@ -96,7 +96,7 @@ def test_doubling_and_bisection_find_the_limit(limit: int) -> None:
     ],
 )
 def test_out_of_memory_is_recognised(error: Exception, full: bool) -> None:
-    assert ran_out(error) is full
+    assert is_out_of_memory(error) is full
 
 
 @pytest.mark.parametrize(
@@ -113,23 +113,23 @@ def test_out_of_memory_is_recognised(error: Exception, full: bool) -> None:
 def test_a_loss_that_rises_beyond_ten_times_that_of_guessing_is_noted(
     losses: list[float], noted: bool
 ) -> None:
-    found = list(of_loss(10, [{"loss": one} for one in losses]))
+    found = list(loss_notes(10, [{"loss": one} for one in losses]))
     figures = {"first": losses[0], "last": losses[-1]} if noted else {}
     assert found == ([Note(NoteKind.LOSS_ROSE, figures)] if noted else [])
 
 
 def test_doubtful_jobs_are_told_their_figures() -> None:
     options = parse(["--data-train=x", "--num-classes=10"])
-    few = texts(of_batch(options, 64, 50))
+    few = texts(batch_notes(options, 64, 50))
     assert "64 is more than the 50 images" in few[0]
     assert "64 is above the 10 classes" in few[1]
     warm = parse(["--data-train=x", "--num-classes=10", "--warmup-epochs=2"])
-    assert list(of_batch(warm, 64, 64)) == []
+    assert list(batch_notes(warm, 64, 64)) == []
     windows = [{"cpu_seconds": 0.2, "steps": 2}]
     servers = parse(["--data-train=x", "--kv-store=dist_sync"])
-    (line,) = texts(of_traffic(servers, 50_000_000, windows))
+    (line,) = texts(traffic_notes(servers, 50_000_000, windows))
     assert "100 MB for 0.1 s of computing" in line
-    (line,) = texts(of_traffic(replace(servers, gc_type="2bit"), 50_000_000, windows))
+    (line,) = texts(traffic_notes(replace(servers, gc_type="2bit"), 50_000_000, windows))
     assert "53.1 MB for 0.1 s of computing" in line
-    assert list(of_traffic(options, 50_000_000, windows)) == []
-    assert list(of_traffic(servers, 50_000, windows)) == []
+    assert list(traffic_notes(options, 50_000_000, windows)) == []
+    assert list(traffic_notes(servers, 50_000, windows)) == []

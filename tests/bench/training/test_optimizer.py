@@ -9,9 +9,9 @@ import pytest
 
 from bench.training import worker
 from bench.training.mxnet_shim import mx
-from bench.training.optimizer import OPTIMIZERS, UNFIT, Schedule, constant, epochs
+from bench.training.optimizer import OPTIMIZERS, UNFIT, Schedule, epochs, is_constant
 from bench.training.options import parse
-from bench.training.worker import build, slice_of, step
+from bench.training.worker import batch_slice, build_worker, step
 from launch.job.monitor import Deadlines
 from tests.support.programs.jobs import measured, tiny
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, weights
@@ -22,7 +22,7 @@ from tests.support.training.workers import SMALL, SYNTHETIC, photos, weights
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_there_is_trains(name: str) -> None:
     words = [*SYNTHETIC, "--windows=1", f"--optimizer={name}", "--lr=0.01"]
-    worker = build(parse(words))
+    worker = build_worker(parse(words))
     before = {key: p.data().asnumpy() for key, p in worker.net.collect_params().items()}
     batch = [mx.nd.random.uniform(shape=(4, 3, 32, 32))], [mx.nd.arange(4)]
     for _ in range(2):
@@ -37,7 +37,7 @@ def test_every_optimizer_there_is_trains(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_weight_decay_is_upstreams_for_each_array_on_workers_and_servers(name: str) -> None:
-    worker = build(parse([*SYNTHETIC, "--windows=1", f"--optimizer={name}", "--wd=0.1"]))
+    worker = build_worker(parse([*SYNTHETIC, "--windows=1", f"--optimizer={name}", "--wd=0.1"]))
     here = worker.trainer.optimizer
     # As MXNet sends it: without the parameters.
     on_servers = pickle.loads(pickle.dumps(here, 0))
@@ -53,7 +53,7 @@ def test_weight_decay_is_upstreams_for_each_array_on_workers_and_servers(name: s
 @pytest.mark.mxnet
 def test_weight_decay_acts_on_gammas_and_not_on_betas() -> None:
     words = "--network=resnet-18 --image-shape=3,64,64 --benchmark=1 --windows=1 --wd=0.1"
-    worker = build(parse([*words.split(), "--batch-size=2"]))
+    worker = build_worker(parse([*words.split(), "--batch-size=2"]))
     optimizer = worker.trainer.optimizer
     kinds: dict[str, set[float]] = {}
     for number, parameter in enumerate(worker.trainer._params):
@@ -66,7 +66,7 @@ def test_weight_decay_acts_on_gammas_and_not_on_betas() -> None:
 @pytest.mark.mxnet
 @pytest.mark.filterwarnings("ignore:Please import:DeprecationWarning")
 def test_lars_has_upstreams_momentum_and_leaves_biases_to_the_plain_rate() -> None:
-    worker = build(parse([*SYNTHETIC, "--windows=1", "--optimizer=lars", "--lr=0.5"]))
+    worker = build_worker(parse([*SYNTHETIC, "--windows=1", "--optimizer=lars", "--lr=0.5"]))
     assert worker.trainer.optimizer.momentum == 0
     parameters = worker.net.collect_params()
     (bias,) = (one for one in parameters.values() if one.name.endswith("dense0_bias"))
@@ -84,7 +84,7 @@ def test_mxnet_has_no_optimizer_that_is_not_offered() -> None:
 @pytest.mark.mxnet
 def test_the_rate_of_the_schedule_is_the_one_that_is_used(photographs: Path) -> None:
     words = [*SMALL, *photos(photographs), "--num-epochs=4", "--lr=0.4"]
-    worker = build(parse([*words, "--lr-step-epochs=1,2", "--warmup-epochs=1"]))
+    worker = build_worker(parse([*words, "--lr-step-epochs=1,2", "--warmup-epochs=1"]))
     rates = []
     batch = [mx.nd.random.uniform(shape=(24, 3, 32, 32))], [mx.nd.zeros(24)]
     for _ in range(22):
@@ -164,8 +164,8 @@ def test_a_polynomial_has_upstreams_rate_at_each_update() -> None:
 
 
 def test_a_factor_of_one_switches_steps_off() -> None:
-    assert constant(epochs("3,6", factor=1, warmup=0))
-    assert not constant(epochs("3,6", factor=0.1, warmup=0))
+    assert is_constant(epochs("3,6", factor=1, warmup=0))
+    assert not is_constant(epochs("3,6", factor=0.1, warmup=0))
 
 
 def test_servers_can_be_sent_a_schedule() -> None:
@@ -174,7 +174,7 @@ def test_servers_can_be_sent_a_schedule() -> None:
 
 @pytest.mark.parametrize(("whole", "workers"), [(8, 2), (9, 4), (7, 3), (5, 5)])
 def test_slices_are_the_global_batch(whole: int, workers: int) -> None:
-    slices = [slice_of(whole, rank, workers) for rank in range(workers)]
+    slices = [batch_slice(whole, rank, workers) for rank in range(workers)]
     images = [n for one in slices for n in range(one.first, one.first + one.count)]
     assert images == list(range(whole))
     assert max(one.count for one in slices) - min(one.count for one in slices) <= 1

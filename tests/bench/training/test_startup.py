@@ -26,23 +26,23 @@ AMX = BF16 | {"amx_tile", "amx_int8", "amx_bf16"}
 def test_a_worker_uses_the_newest_instructions_it_may(
     monkeypatch: pytest.MonkeyPatch, has: frozenset[str], dtype: str, tiles: bool, said: str
 ) -> None:
-    monkeypatch.setenv(startup.VARIABLE, "ALL")
-    monkeypatch.setattr(startup, "flags", lambda: has)
+    monkeypatch.setenv(startup.INSTRUCTION_SET_VARIABLE, "ALL")
+    monkeypatch.setattr(startup, "cpu_flags", lambda: has)
     monkeypatch.setattr(startup, "_ask_for_tiles", lambda: tiles)
-    assert startup.prepare(dtype) == said
+    assert startup.prepare_arithmetic(dtype) == said
 
 
 def test_no_newer_instructions_are_used_than_the_environment_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(startup, "flags", lambda: AMX)
-    monkeypatch.setenv(startup.VARIABLE, "avx512_core")
-    assert startup.prepare("bfloat16") == "avx512_core"
-    monkeypatch.setenv(startup.VARIABLE, "AVX2")
-    assert startup.prepare("float32") == "avx2"
+    monkeypatch.setattr(startup, "cpu_flags", lambda: AMX)
+    monkeypatch.setenv(startup.INSTRUCTION_SET_VARIABLE, "avx512_core")
+    assert startup.prepare_arithmetic("bfloat16") == "avx512_core"
+    monkeypatch.setenv(startup.INSTRUCTION_SET_VARIABLE, "AVX2")
+    assert startup.prepare_arithmetic("float32") == "avx2"
     with pytest.raises(SpecError, match=r"needs a processor with AVX-512.*computes with AVX2"):
-        startup.prepare("bfloat16")
+        startup.prepare_arithmetic("bfloat16")
 
 
 def test_this_processor_is_known() -> None:
-    assert startup.best(startup.flags()) in {"", *startup.ORDER}
+    assert startup.newest_instruction_set(startup.cpu_flags()) in {"", *startup.INSTRUCTION_SETS}

@@ -19,16 +19,16 @@ OPTIONS = parse(WORDS.split())
 
 def trained(options: Options, *, optimizer: str = "") -> list[Any]:
     """Weights after three steps of a worker, by an optimiser of MXNet's own where one is named."""
-    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build, step  # noqa: PLC0415
+    from bench.training.worker import build_worker, step  # noqa: PLC0415
 
-    worker = build(options)
+    worker = build_worker(options)
     if optimizer:
         settings = {"learning_rate": options.lr, "momentum": options.mom, "wd": options.wd}
         trainer = mx.gluon.Trainer(worker.net.collect_params(), optimizer, settings, kvstore=None)
         worker = replace(worker, trainer=trainer)
-    batches = synthetic(options, worker.contexts, 0)
+    batches = synthetic_batches(options, worker.contexts, 0)
     for _ in range(3):
         step(worker, next(batches))
     return [value.data().asnumpy() for value in worker.net.collect_params().values()]
@@ -90,15 +90,15 @@ def test_a_job_that_meets_at_files_is_one_job(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("network", ["resnet-18", "mobilenet"])
 def test_a_step_moves_all_that_validation_normalises_by(network: str) -> None:
-    from bench.data.loader import synthetic  # noqa: PLC0415
+    from bench.data.loader import synthetic_batches  # noqa: PLC0415
     from bench.training.mxnet_shim import mx  # noqa: PLC0415
-    from bench.training.worker import build, step  # noqa: PLC0415
+    from bench.training.worker import build_worker, step  # noqa: PLC0415
 
     words = f"{WORDS} --network {network} --num-classes 10 --image-shape 3,64,64"
-    worker = build(parse(words.split()))
+    worker = build_worker(parse(words.split()))
     kept = {name: one for name, one in worker.net.collect_params().items() if "running" in name}
     before = {name: one.data().asnumpy() for name, one in kept.items()}
-    step(worker, next(synthetic(worker.options, worker.contexts, 0)))
+    step(worker, next(synthetic_batches(worker.options, worker.contexts, 0)))
     mx.nd.waitall()  # reading an average does not wait for the step that moves it
     assert len(kept) >= 38
     assert [

@@ -44,13 +44,13 @@ def test_costs_are_of_training_on_synthetic_data(words: str) -> None:
 @pytest.mark.mxnet
 @pytest.mark.parametrize("devices", [1, 2])
 def test_upstreams_costs_copy_the_input_in_each_step(devices: int) -> None:
-    from bench.data.loader import synthetic  # noqa: PLC0415
-    from bench.training.worker import contexts  # noqa: PLC0415
+    from bench.data.loader import synthetic_batches  # noqa: PLC0415
+    from bench.training.worker import device_contexts  # noqa: PLC0415
 
     options = parse([*WORDS, COSTS, f"--cpus={devices}"])
     plain = parse([*WORDS, f"--cpus={devices}"])
-    costly = synthetic(options, contexts(options), 3)
-    for wanted in itertools.islice(synthetic(plain, contexts(plain), 3), 3):
+    costly = synthetic_batches(options, device_contexts(options), 3)
+    for wanted in itertools.islice(synthetic_batches(plain, device_contexts(plain), 3), 3):
         found = next(costly)
         for ours, theirs in zip((*wanted[0], *wanted[1]), (*found[0], *found[1]), strict=True):
             np.testing.assert_array_equal(theirs.asnumpy(), ours.asnumpy())
@@ -65,8 +65,8 @@ def test_upstreams_costs_use_the_store_of_one_device_and_compute_the_accuracy_in
     from bench.data import loader  # noqa: PLC0415
     from bench.training import validation, worker  # noqa: PLC0415
 
-    found = worker.build(parse([*WORDS, COSTS]))
-    batch = next(loader.synthetic(found.options, found.contexts, 0))
+    found = worker.build_worker(parse([*WORDS, COSTS]))
+    batch = next(loader.synthetic_batches(found.options, found.contexts, 0))
     pushes: list[Any] = []
     worker.step(found, batch)
     assert found.trainer._update_on_kvstore
@@ -85,7 +85,7 @@ def test_upstreams_costs_use_the_store_of_one_device_and_compute_the_accuracy_in
         worker.step(found, batch)
     assert pushes == list(range(len(found.trainer._params))) * 3
     assert [images for _, images in reads] == [4, 4, 4]
-    assert worker.build(parse(WORDS)).kvstore is None
+    assert worker.build_worker(parse(WORDS)).kvstore is None
 
 
 @pytest.mark.mxnet

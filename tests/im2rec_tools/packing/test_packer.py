@@ -137,8 +137,8 @@ if __name__ == "__main__":
     multiprocessing.forkserver.ensure_running = ensure_running.__get__(
         multiprocessing.forkserver._forkserver)
     program = {{"pack": pack, "verify": verify}}[sys.argv[1]]
-    from im2rec_tools.cli import run
-    sys.exit(run(program.COMMAND, sys.argv[2:]))
+    from im2rec_tools.cli import run_command
+    sys.exit(run_command(program.COMMAND, sys.argv[2:]))
 """
 
 

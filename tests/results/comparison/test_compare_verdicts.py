@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from bench.statistics.confidence import Error, Numbers
+from bench.statistics.confidence import Numbers, StandardError
 from benchmarks.comparisons import NOISES, POINTS, Noise, comparisons, found_of, run
 from results.comparison.compare import (
     compare,
@@ -132,7 +132,9 @@ def _run(name: str, rates: list[Rate]) -> Run:
 
 def rate(size: float, repeats: int, images_per_second: float = 1.0) -> Rate:
     """A rate whose processes were seen to scatter by `size`."""
-    error = Error(size=size / math.sqrt(repeats), freedom=max(repeats - 1, 9 * (repeats == 1)))
+    error = StandardError(
+        size=size / math.sqrt(repeats), degrees_of_freedom=max(repeats - 1, 9 * (repeats == 1))
+    )
     return Rate(images_per_second=images_per_second, error=error, repeats=repeats, windows=9)
 
 
@@ -145,12 +147,12 @@ def test_repeats_that_are_alike_by_chance_are_judged_by_the_scatter_of_all() -> 
 
 def test_a_point_that_scatters_more_has_its_own_degrees_of_freedom() -> None:
     scatter = pooled_error([(rate(0.01, 3), rate(0.01, 3))] * 20)
-    assert (scatter.size, scatter.freedom) == (pytest.approx(0.01), 80)
+    assert (scatter.size, scatter.degrees_of_freedom) == (pytest.approx(0.01), 80)
     alike = ratio_error(rate(0.01, 3), rate(0.01, 3), scatter)
     noisy = ratio_error(rate(0.1, 3), rate(0.1, 3), scatter)
-    assert (alike.size, alike.freedom) == (pytest.approx(0.01 * math.sqrt(2 / 3)), 80)
+    assert (alike.size, alike.degrees_of_freedom) == (pytest.approx(0.01 * math.sqrt(2 / 3)), 80)
     assert noisy.size == pytest.approx(0.1 * math.sqrt(2 / 3))
-    assert noisy.freedom < 6
+    assert noisy.degrees_of_freedom < 6
 
 
 def test_points_without_repeats_have_no_scatter_in_common() -> None:
@@ -183,7 +185,7 @@ def test_a_visible_change_is_mostly_found(repeats: int, least: float) -> None:
 
 
 def test_a_visible_change_is_two_quantiles_of_a_known_error() -> None:
-    error = Error(size=0.01, freedom=1e6)
+    error = StandardError(size=0.01, degrees_of_freedom=1e6)
     # Two normal quantiles: 1.960 for the limit, 1.282 for nine of ten.
     assert detectable_difference(error, 1) == pytest.approx(0.0329, abs=1e-4)
     assert detectable_difference(error, 27) > detectable_difference(error, 1)

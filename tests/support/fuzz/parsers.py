@@ -163,7 +163,7 @@ def _manifest() -> bytes:
 
 
 def _data() -> list[Parser]:
-    share = partition.Share(index=0, images=({"a.rec": 3}, {"b.rec": 4}))
+    share = partition.HostPartition(index=0, images=({"a.rec": 3}, {"b.rec": 4}))
     picture = pixels(jpeg(24, 32))
     images = tuple(encoded(ending, picture) for ending in (".jpg", ".png", ".bmp"))
     lists = b"0\t1.000000\tcat/1.jpg\n1\t0.5\t2\tdog/2.jpg\n"

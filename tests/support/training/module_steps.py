@@ -45,9 +45,9 @@ def without_dropout(net: Any) -> Any:
 
 def ours(options: Options) -> tuple[list[float], dict[str, Any]]:
     """Losses and final weights of a worker."""
-    from bench.training.worker import build, step  # noqa: PLC0415
+    from bench.training.worker import build_worker, step  # noqa: PLC0415
 
-    worker = build(options)
+    worker = build_worker(options)
     without_dropout(worker.net)
     losses = []
     for number in range(STEPS):
@@ -61,9 +61,9 @@ def ours(options: Options) -> tuple[list[float], dict[str, Any]]:
 def module(options: Options) -> tuple[list[float], dict[str, Any]]:
     """As upstream's common/fit.py trains it."""
     from bench.training.checkpoint import symbol  # noqa: PLC0415
-    from bench.training.worker import network  # noqa: PLC0415
+    from bench.training.worker import build_network  # noqa: PLC0415
 
-    net = without_dropout(network(options, [mx.cpu()]))
+    net = without_dropout(build_network(options, [mx.cpu()]))
     made = mx.mod.Module(symbol(net))
     shape = (options.batch_size, *options.image_shape)
     made.bind([("data", shape)], [("softmax_label", shape[:1])])

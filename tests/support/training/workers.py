@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.training.loop import Summary, train
+from bench.training.loop import TrainingSummary, train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 
@@ -20,7 +20,7 @@ SMALL = [
 SYNTHETIC = [*SMALL, "--benchmark", "1", "--batch-size", "4"]
 
 
-def trained(*words: str) -> Summary:
+def trained(*words: str) -> TrainingSummary:
     """A tiny network trained with these options besides."""
     return train(parse([*SMALL, *words]))
 

@@ -11,14 +11,14 @@ import pytest
 from bench import fine_tune
 from bench.data import loader
 from bench.data.augmentation import NONE
-from bench.data.partition import all_of
-from bench.data.transforms import changed
+from bench.data.partition import whole_data
+from bench.data.transforms import augment
 from bench.errors import SpecError
 from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.optimizer import Schedule
 from bench.training.options import Options, parse
-from bench.training.worker import build, loss_scale
+from bench.training.worker import build_worker, loss_scale
 from launch.hosts import ROOT
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained
 
@@ -30,7 +30,7 @@ BASE = ["--data-train=t.rec"]
 def examples(photographs: Path) -> None:
     options = parse([*SMALL, *photos(photographs)])
     assert options.num_examples == 0
-    assert all_of(options.data_train).epoch == 240
+    assert whole_data(options.data_train).epoch == 240
 
 
 def index(_: Path) -> None:
@@ -50,7 +50,8 @@ def shape(_: Path) -> None:
 
 def he(_: Path) -> None:
     by_name, default = (
-        build(parse([*SYNTHETIC, ONE, f"--initializer={name}"])).net for name in ("he", "default")
+        build_worker(parse([*SYNTHETIC, ONE, f"--initializer={name}"])).net
+        for name in ("he", "default")
     )
     for one, other in zip(
         by_name.collect_params().values(), default.collect_params().values(), strict=True
@@ -64,13 +65,13 @@ def vgg(_: Path) -> None:
 
 def mobilenet(_: Path) -> None:
     words = "--network=mobilenet --image-shape=3,64,64 --benchmark=1 --windows=1 --batch-size=1"
-    assert build(parse(words.split())).net(mx.nd.zeros((1, 3, 64, 64))).shape == (1, 1000)
+    assert build_worker(parse(words.split())).net(mx.nd.zeros((1, 3, 64, 64))).shape == (1, 1000)
 
 
 def operators(name: str, size: int, *, composed: bool = True) -> list[str]:
     """Operators of a network as it trains on CPU, or of MXNet's own alone."""
     words = f"--network={name} --image-shape=3,{size},{size} --benchmark=1 --windows=1"
-    net = build(parse([*words.split(), "--batch-size=1"])).net
+    net = build_worker(parse([*words.split(), "--batch-size=1"])).net
     if not composed:
         net.apply(lambda block: setattr(block, "composed", False))
     nodes = json.loads(net(mx.sym.var("data")).tojson())["nodes"]
@@ -112,7 +113,7 @@ def power(_: Path) -> None:
 def warmup(photographs: Path) -> None:
     assert parse(BASE).lr_epochs.warmup == 0
     words = [*SMALL, *photos(photographs), "--warmup-epochs=2", "--optimizer=adam", "--lr=0.1"]
-    schedule = build(parse(words)).trainer.optimizer.lr_scheduler
+    schedule = build_worker(parse(words)).trainer.optimizer.lr_scheduler
     assert schedule(1) == pytest.approx(0.1 / 20)
 
 
@@ -145,16 +146,16 @@ def grey(_: Path) -> None:
     asked = parse([*BASE, "--saturation=1"]).augmentation
     red = np.zeros((8, 8, 3), np.uint8)
     red[..., 0] = 200
-    greens = [changed(red, asked, (8, 8), np.random.default_rng(n))[0, 0, 1] for n in range(100)]
+    greens = [augment(red, asked, (8, 8), np.random.default_rng(n))[0, 0, 1] for n in range(100)]
     # Red weighs 0.299 in grey, blue 0.114: with blue for red it would be 23 at most.
     assert 50 < max(greens) <= 60
 
 
 def last_batch(photographs: Path) -> None:
     options = parse([*SMALL, *photos(photographs), "--test-io=1"])
-    whole = all_of(options.data_val)
+    whole = whole_data(options.data_val)
     assert whole.images % 16
-    kept = [count for *_, count in loader.once(options, whole, 16)]
+    kept = [count for *_, count in loader.validation_batches(options, whole, 16)]
     assert sum(kept) == whole.images
 
 
@@ -164,7 +165,7 @@ def float16(_: Path) -> None:
 
 
 def nadam(_: Path) -> None:
-    trainer = build(parse([*SYNTHETIC, ONE, "--optimizer=nadam"])).trainer
+    trainer = build_worker(parse([*SYNTHETIC, ONE, "--optimizer=nadam"])).trainer
     names = [one.name for one in trainer._params]
     assert names == sorted(names)
     assert list(trainer.optimizer.idx2name.values()) == names

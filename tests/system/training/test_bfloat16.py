@@ -12,7 +12,7 @@ from tests.support.programs.jobs import measured, tiny
 pytestmark = [
     pytest.mark.mxnet,
     pytest.mark.skipif(
-        not startup.best(startup.flags()).startswith("AVX512_CORE"),
+        not startup.newest_instruction_set(startup.cpu_flags()).startswith("AVX512_CORE"),
         reason="this processor has no AVX-512",
     ),
 ]
@@ -32,7 +32,7 @@ def test_two_workers_learn_the_same_in_bfloat16(tmp_path: Path, photographs: Pat
 
 
 def test_a_processor_that_cannot_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    trial = tiny(dtype="bfloat16", env=[f"{startup.VARIABLE}=AVX2"])
+    trial = tiny(dtype="bfloat16", env=[f"{startup.INSTRUCTION_SET_VARIABLE}=AVX2"])
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     assert record.status == "failed"
     assert "bfloat16 needs a processor with AVX-512, this one computes with AVX2" in record.message

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from bench.data import loader
-from bench.data.partition import all_of
-from bench.data.transforms import changed
+from bench.data.partition import whole_data
+from bench.data.transforms import augment
 from bench.training import worker as batches
-from bench.training.input_only import read
+from bench.training.input_only import time_input
 from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
-from bench.training.worker import Worker, build, contexts, gradients, step
+from bench.training.worker import Worker, build_worker, device_contexts, gradients, step
 from tests.support.paths import TESTS
 from tests.support.training.upstream import UPSTREAM
 from tests.support.training.workers import SMALL, SYNTHETIC, photos
@@ -30,7 +30,7 @@ Printed = Callable[[], str]
 
 
 def worker(*words: str) -> Worker:
-    return build(parse([*SYNTHETIC, "--windows=1", *words]))
+    return build_worker(parse([*SYNTHETIC, "--windows=1", *words]))
 
 
 def arrays(net: Any) -> int:
@@ -50,7 +50,7 @@ def moved(one: Worker, steps: int = 1) -> float:
 def rates(*words: str) -> list[float]:
     """The learning rate of each of four epochs of ten steps."""
     options = parse([*SMALL, *BASE, "--num-examples=1280", "--num-epochs=4", "--lr=1", *words])
-    schedule = build(options).trainer.optimizer.lr_scheduler
+    schedule = build_worker(options).trainer.optimizer.lr_scheduler
     return [round(schedule(10 * epoch + 6), 6) for epoch in range(4)]
 
 
@@ -68,7 +68,7 @@ def num_layers() -> None:
 
 
 def gpus() -> None:
-    assert contexts(parse([*BASE, "--gpus=0,2"])) == [mx.gpu(0), mx.gpu(2)]
+    assert device_contexts(parse([*BASE, "--gpus=0,2"])) == [mx.gpu(0), mx.gpu(2)]
 
 
 def kv_store() -> None:
@@ -116,7 +116,7 @@ def wd() -> None:
     first = one.trainer._params[-1]
     assert first.name.endswith("weight")
     before = first.data().asnumpy()
-    gradients(one, next(loader.synthetic(one.options, one.contexts, 0)))
+    gradients(one, next(loader.synthetic_batches(one.options, one.contexts, 0)))
     for parameter in one.trainer._params:
         parameter.grad()[:] = 0
     one.trainer.step(1)
@@ -125,8 +125,8 @@ def wd() -> None:
 
 def batch_size() -> None:
     options = parse([*SYNTHETIC, "--windows=1", "--batch-size=6"])
-    one = build(options)
-    (loss,) = gradients(one, next(loader.synthetic(options, one.contexts, 0)))
+    one = build_worker(options)
+    (loss,) = gradients(one, next(loader.synthetic_batches(options, one.contexts, 0)))
     assert loss.shape == (6,)
 
 
@@ -136,7 +136,7 @@ def num_classes() -> None:
 
 def image_shape() -> None:
     options = parse([*SYNTHETIC, "--windows=1", "--image-shape=3,40,48"])
-    ((images,), _) = next(loader.synthetic(options, [mx.cpu()], 0))
+    ((images,), _) = next(loader.synthetic_batches(options, [mx.cpu()], 0))
     assert images.shape == (4, 3, 40, 48)
 
 
@@ -182,20 +182,20 @@ def scores(photographs: Path, printed: Printed) -> None:
 
 def only_reading(photographs: Path, _: Printed) -> None:
     words = [*SMALL, *photos(photographs), "--test-io=1", "--windows=1", "--data-nthreads=1"]
-    summary = read(parse(words))
+    summary = time_input(parse(words))
     assert "loss" not in summary.windows[0]
     assert summary.windows[0]["images"] > 0
 
 
 def data(photographs: Path, _: Printed) -> None:
     options = parse([*SMALL, *photos(photographs)])
-    assert (all_of(options.data_train).images, all_of(options.data_val).images) == (240, 60)
+    assert (whole_data(options.data_train).images, whole_data(options.data_val).images) == (240, 60)
 
 
 def pixels(photographs: Path, _: Printed) -> None:
     def first(*words: str) -> Any:
         options = parse([*SMALL, *photos(photographs), "--rgb-std=1,1,1", *words])
-        images, _, _ = next(loader.once(options, all_of(options.data_val), 8))
+        images, _, _ = next(loader.validation_batches(options, whole_data(options.data_val), 8))
         return images.asnumpy()
 
     plain = first("--rgb-mean=0,0,0")
@@ -215,7 +215,7 @@ def drawn(*words: str, size: int = 64) -> list[Any]:
     """Forty draws of the image."""
     asked = parse([*BASE, *words]).augmentation
     return [
-        changed(SQUARE.copy(), asked, (size, size), np.random.default_rng(n)) for n in range(40)
+        augment(SQUARE.copy(), asked, (size, size), np.random.default_rng(n)) for n in range(40)
     ]
 
 
@@ -247,7 +247,7 @@ def random_mirror() -> None:
     asked = parse([*BASE, "--random-mirror=1"]).augmentation
     image = np.arange(64 * 64 * 3, dtype=np.uint32).astype(np.uint8).reshape(64, 64, 3)
     flipped = [
-        (changed(image, asked, (64, 64), np.random.default_rng(n)) == image[:, ::-1]).all()
+        (augment(image, asked, (64, 64), np.random.default_rng(n)) == image[:, ::-1]).all()
         for n in range(100)
     ]
     assert 30 < sum(flipped) < 70

@@ -10,7 +10,7 @@ import pytest
 from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
-from bench.training.worker import build
+from bench.training.worker import build_worker
 from launch.job.monitor import Deadlines
 from tests.support.paths import ROOT
 from tests.support.programs.jobs import measured, tiny
@@ -40,7 +40,7 @@ def test_workers_train_as_one_process_with_their_global_batch(tmp_path: Path, wo
         found.append(weights(tmp_path / name))
         images = sorted(rank.images[0] for rank in record.ranks)
         assert images == sorted(trial.worker_batches)
-    start = build(parse([*SYNTHETIC, "--windows", "1"])).net.collect_params()
+    start = build_worker(parse([*SYNTHETIC, "--windows", "1"])).net.collect_params()
     for name, one in found[0].items():
         np.testing.assert_allclose(found[1][name], one, rtol=1e-4, atol=1e-6)
         moved = np.abs(one - start[name.removeprefix("arg:")].data().asnumpy()).max()
@@ -76,14 +76,16 @@ def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path)
 
 def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
     from bench.data import loader  # noqa: PLC0415
-    from bench.data.partition import all_of  # noqa: PLC0415
+    from bench.data.partition import whole_data  # noqa: PLC0415
 
     words = ["--data-train", str(photographs / "train"), "--random-crop", "1", "--random-mirror=1"]
 
     def first(rank: int, seed: int = 0) -> Any:
         options = parse([*SMALL, *words, f"--seed={seed}", "--batch-size=8"])
-        whole = all_of(options.data_train)
-        data, _ = next(loader.forever(options, whole, loader.shuffled(options, whole), rank))
+        whole = whole_data(options.data_train)
+        data, _ = next(
+            loader.training_batches(options, whole, loader.shuffled_orders(options, whole), rank)
+        )
         return data.asnumpy()
 
     assert (first(0) == first(0)).all()
@@ -104,7 +106,7 @@ def test_checkpoints_load_in_mxnets_own_programs(tmp_path: Path, photographs: Pa
     module.set_params(args, auxiliary)
     image = mx.nd.ones((2, 3, 32, 32))
     module.forward(mx.io.DataBatch([image]), is_train=False)
-    net = build(
+    net = build_worker(
         parse([*SMALL, *words, f"--model-prefix={prefix}", "--load-epoch=2", "--num-epochs=3"])
     ).net
     scores = mx.nd.softmax(net(image))

@@ -10,8 +10,8 @@ from bench.errors import SpecError
 from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
-from bench.training.worker import build, digest
-from bench.training.worker import trained as trained_parameters
+from bench.training.worker import build_worker, weight_digest
+from bench.training.worker import trainable_parameters as trained_parameters
 from im2rec_tools.formats.recordio import ImageRecord, pack
 from launch.job.monitor import Deadlines
 from tests.support.data.shards import write
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.mxnet
 
 
 def test_weights_that_are_no_numbers_fail_though_the_loss_is_one() -> None:
-    worker = build(parse([*SYNTHETIC, "--windows=1"]))
-    assert digest(worker) == digest(worker)
+    worker = build_worker(parse([*SYNTHETIC, "--windows=1"]))
+    assert weight_digest(worker) == weight_digest(worker)
     parameter = trained_parameters(worker)[0]
     parameter.set_data(mx.nd.full(parameter.shape, math.nan))
     with pytest.raises(FloatingPointError, match=f"are no numbers any more .{parameter.name}"):
-        digest(worker)
+        weight_digest(worker)
 
 
 def test_a_prefix_of_another_network_is_refused(tmp_path: Path, photographs: Path) -> None:
