@@ -11,27 +11,45 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.events import Event
 from bench.networks.catalog import named
+from bench.sweep import Sweep
 from bench.trial import Trial, make
-from benchmarks.jobs import records, running
 from im2rec_tools.commands.prepare import PrepareOptions, prepare, shards_root
 from im2rec_tools.commands.sample import sample
 from im2rec_tools.commands.split import SplitOptions
 from im2rec_tools.formats.recipe import Recipe
-from launch.hosts import ROOT
-from results.record import Record
+from launch.hosts import ROOT, this_machine
+from launch.sweep import ClusterSetup, points, sweep
+from results.progress import JobProgress
+from results.record import Record, RepeatStart
+from results.store import Store
 
 _JOB: dict[str, Any] = {"kvstore": "dist_sync", "devices": 2}
 _FEW, _MANY = 2, 12
 _ACCURACY = 0.5
 # The command in it is told by "$@".
 _OWN_LOOPBACK = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+
+
+def running(
+    *trials: Trial, repeats: int = 1
+) -> Generator[RepeatStart | Event | JobProgress | Record]:
+    """The updates of these trials, all of them once and then again."""
+    what = Sweep(name="benchmark", description="", repeats=repeats, trials=trials, text="")
+    where = ClusterSetup(hosts=(this_machine(),))
+    with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
+        yield from sweep(what, points(what, where), where, store)
+
+
+def records(*trials: Trial, repeats: int = 1) -> list[Record]:
+    """The records of these trials, in the order they were made."""
+    return [one for one in running(*trials, repeats=repeats) if isinstance(one, Record)]
 
 
 def compressing(threshold: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import argparse
 from typing import Any
 
 from bench.trial import make
-from benchmarks.jobs import records
+from benchmarks.compression import records
 from results.rates import rate
 
 NETWORKS: dict[str, dict[str, Any]] = {

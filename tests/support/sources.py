@@ -3,25 +3,17 @@
 import ast
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from launch.install import code_files
 from tests.support.paths import ROOT
 
-# Who may import whom of ours.
-BELOW: dict[str, set[str]] = {
-    "im2rec_tools": set(),
-    "bench": {"im2rec_tools"},
-    "results": {"bench", "im2rec_tools"},
-    "launch": {"bench", "im2rec_tools", "results"},
-    "plots": {"bench", "im2rec_tools", "results"},
-    "tasks": {"bench", "im2rec_tools", "launch", "plots", "results"},
-}
+PACKAGES = ("bench", "im2rec_tools", "launch", "plots", "results", "tasks")
 
 
 def modules() -> list[Path]:
-    return [path for name in BELOW for path in sorted((ROOT / name).rglob("*.py"))]
+    return [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
 
 
 def dotted(path: Path) -> str:
@@ -35,20 +27,25 @@ def is_for_types(node: ast.If | ast.Try) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
-def imported_at_import(path: Path, known: set[str]) -> set[str]:
-    """The modules of ours that a module imports when it is imported itself."""
+def imported(path: Path, known: set[str], *, at_once: bool = False) -> set[str]:
+    """The modules of ours that a module imports; `at_once`: without those in functions."""
+    tree = ast.parse(path.read_text())
     found: set[str] = set()
-    ahead: list[ast.stmt] = list(ast.parse(path.read_text()).body)
-    while ahead:
-        node = ahead.pop()
+    for node in statements(tree.body) if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{name.name}" for name in node.names}
             found |= {name if name in known else node.module for name in names}
-        elif isinstance(node, ast.If | ast.Try) and not is_for_types(node):
-            ahead += [*node.body, *node.orelse]
     return found & known - {dotted(path)}
+
+
+def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """What runs when a module is imported."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try) and not is_for_types(node):
+            yield from statements([*node.body, *node.orelse])
 
 
 def imports(source: str) -> Iterator[str]:
