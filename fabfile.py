@@ -17,7 +17,7 @@ from tasks import cli, data
 from tasks.ab import bench_ab
 from tasks.bandwidth import bench_bandwidth
 from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
-from tasks.cli import door, task
+from tasks.cli import command, task
 from tasks.compare import report_baseline, report_baselines, report_compare, report_history
 from tasks.hosts import hosts_check, hosts_install, hosts_logs, hosts_stop, push_data
 from tasks.practice import (
@@ -29,7 +29,7 @@ from tasks.practice import (
     practice_show,
     practice_up,
 )
-from tasks.report import UNSTEADY, report_build, report_show, stamped
+from tasks.report import UNSTEADY, report_build, report_show, timestamped_name
 from tasks.results import (
     results_export,
     results_import,
@@ -55,18 +55,18 @@ def _try_out(sweep: str, run: str) -> None:
 
 
 @task(help={"run": "name below results/runs, or a path; default: a new one each time"})
-@door
+@command
 def smoke(c, run=""):  # type: ignore[no-untyped-def]
     """Train a tiny network here with and without servers, in under a minute; for CI."""
-    _try_out("smoke", run or stamped("smoke"))
+    _try_out("smoke", run or timestamped_name("smoke"))
 
 
 @task
-@door
+@command
 def demo(c):  # type: ignore[no-untyped-def]
     """Go the whole way on this machine: photographs, shards, training, scaling, report."""
-    data.run("sample", root="data/sample")
-    data.run("prepare", dir="data/sample", val_per_class="12", train_shards="2")
+    data.run_data_command("sample", root="data/sample")
+    data.run_data_command("prepare", dir="data/sample", val_per_class="12", train_shards="2")
     _try_out("demo", "")
 
 

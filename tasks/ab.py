@@ -14,8 +14,8 @@ from bench.errors import SpecError, parse_int, quoted
 from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.terminal import echo
-from tasks.bench import spread_over
-from tasks.cluster import NOT_ASKED, cluster_of, hosts_task, on_hosts, on_this_machine
+from tasks.bench import sweep_for_hosts
+from tasks.cluster import NO_HOST_OPTIONS, cluster_hosts, cluster_setup, hosts_task, local_setup
 from tasks.report import new_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -37,19 +37,28 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     }
 )
 def bench_ab(  # type: ignore[no-untyped-def]
-    c, a, b, sweep="", asked=NOT_ASKED, point="", blocks="8", windows="", engine="", run=""
+    c,
+    a,
+    b,
+    sweep="",
+    host_options=NO_HOST_OPTIONS,
+    point="",
+    blocks="8",
+    windows="",
+    engine="",
+    run="",
 ):
     """Measure two settings of a point in turn, and say by how much B is faster than A."""
     if not sweep:
         raise SpecError("--sweep: expected the name of a sweep, or a file; it says what to measure")
-    hosts = cluster_of(asked, only_named=engine == "fake")
+    hosts = cluster_hosts(host_options, only_named=engine == "fake")
     fields = {"windows": parse_int("--windows", windows)} if windows else {}
-    what = spread_over(hosts, sweep, fields, engine)
+    what = sweep_for_hosts(hosts, sweep, fields, engine)
     base = only(what, point)
     both = changed(base, a), changed(base, b)
     what = replace(what, trials=both, description=described(a, b, base))
     count = parse_int("--blocks", blocks, least=2, most=500)
-    place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
+    place = cluster_setup(hosts, host_options, what) if hosts else local_setup(what)
     with place as where:
         compare(what, run or f"ab-{what.name}-{both[0].key[:6]}-{both[1].key[:6]}", where, count)
 

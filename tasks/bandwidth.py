@@ -15,8 +15,8 @@ from bench.sweep import Sweep
 from bench.trial import make
 from im2rec_tools.terminal import echo
 from tasks.bench import measure
-from tasks.cluster import NOT_ASKED, cluster_of, hosts_task, on_hosts, on_this_machine
-from tasks.report import UNSTEADY, new_folder, run_folder, stamped
+from tasks.cluster import NO_HOST_OPTIONS, cluster_hosts, cluster_setup, hosts_task, local_setup
+from tasks.report import UNSTEADY, new_folder, run_folder, timestamped_name
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.sweep import ClusterSetup
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 def bench_bandwidth(  # type: ignore[no-untyped-def]
     c,
     network="alexnet",
-    asked=NOT_ASKED,
+    host_options=NO_HOST_OPTIONS,
     kvstore="dist_sync",
     workers="1",
     windows="60",
@@ -46,7 +46,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     from launch.preflight.check import tcp_bandwidth
     from results.store import set_environment
 
-    hosts = cluster_of(asked, only_named=False)
+    hosts = cluster_hosts(host_options, only_named=False)
     if not is_distributed(kvstore):
         raise SpecError(f"--kvstore: expected one with servers (dist_...), got {quoted(kvstore)}")
     family, layers = named(network)
@@ -71,8 +71,8 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
         trials=(trial,),
         text="",
     )
-    folder = new_folder(run or stamped("bandwidth"))
-    place = on_hosts(hosts, asked, what) if hosts else on_this_machine(what)
+    folder = new_folder(run or timestamped_name("bandwidth"))
+    place = cluster_setup(hosts, host_options, what) if hosts else local_setup(what)
     with place as where:
         moved = [tcp_bandwidth(where.hosts, where.start)]
 

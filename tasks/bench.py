@@ -16,15 +16,15 @@ from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault, within
 from bench.training.options import DATA
 from bench.trial import chosen, make
 from im2rec_tools.terminal import echo
-from tasks.cli import door, reader, task
+from tasks.cli import command, read_only_command, task
 from tasks.cluster import (
-    NOT_ASKED,
-    addressed,
-    cluster_of,
+    NO_HOST_OPTIONS,
+    cluster_hosts,
+    cluster_setup,
     hosts_task,
     listed_hosts,
-    on_hosts,
-    on_this_machine,
+    local_setup,
+    with_listed_address,
 )
 from tasks.report import (
     SPEEDUP_BASELINE,
@@ -32,7 +32,7 @@ from tasks.report import (
     checked_baseline,
     new_folder,
     prices_of,
-    stamped,
+    timestamped_name,
 )
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 def measure_here(what: Sweep, run: str) -> None:
     """Measures a sweep on this machine, one with a file as `fab bench.sweep NAME` does."""
     command = ("fab", "bench.sweep", what.name) if what.text else ()
-    with on_this_machine(what) as where:
+    with local_setup(what) as where:
         measure(replace(what, command=command), run, where)
 
 
@@ -82,7 +82,7 @@ def measure(
 
 
 @hosts_task(
-    entrance=reader,
+    decorator=read_only_command,
     help={
         "sweep": "name of a shipped sweep, or a file",
         "port": "the scheduler's",
@@ -99,7 +99,7 @@ def bench_plan(  # type: ignore[no-untyped-def]
     c,
     sweep,
     x=None,
-    asked=NOT_ASKED,
+    host_options=NO_HOST_OPTIONS,
     port="9091",
     point="",
     servers_per_host="",
@@ -111,12 +111,12 @@ def bench_plan(  # type: ignore[no-untyped-def]
     from launch.hosts import pretend, this_machine
     from launch.job.plan import describe, plan
 
-    hosts = listed_hosts(asked)
-    fields = fields_of(x, servers_per_host, server_hosts, precision, budget)
-    what = spread_over(hosts, sweep, fields, "")
+    hosts = listed_hosts(host_options)
+    fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
+    what = sweep_for_hosts(hosts, sweep, fields, "")
     most = max(what.trials, key=lambda trial: trial.hosts)
     if hosts:
-        hosts = tuple(addressed(host) for host in hosts)
+        hosts = tuple(with_listed_address(host) for host in hosts)
     elif most.hosts > 1 or most.layout.device == "gpu":
         hosts = pretend(most.hosts, most.layout.devices_per_host)
         echo(
@@ -167,7 +167,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     sweep,
     fault=None,
     x=None,
-    asked=NOT_ASKED,
+    host_options=NO_HOST_OPTIONS,
     run="",
     port="",
     point="",
@@ -190,12 +190,12 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     from launch.job.monitor import Deadlines
 
     baseline = checked_baseline(speedup_baseline)
-    hosts = cluster_of(asked, only_named=engine == "fake")
-    fields = fields_of(x, servers_per_host, server_hosts, precision, budget)
+    hosts = cluster_hosts(host_options, only_named=engine == "fake")
+    fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
     if auto_batch:
         fields |= {"batch_per_device": 1}
-    what = spread_over(hosts, sweep, fields, engine)
-    command = ("fab", "bench.sweep", *map(masked_word, asked.words))
+    what = sweep_for_hosts(hosts, sweep, fields, engine)
+    command = ("fab", "bench.sweep", *map(masked_word, host_options.words))
     what = replace(what, command=command)
     if auto_batch:
         from launch.auto_batch import check_fitting, fitting
@@ -216,7 +216,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         progress=parse_int("--progress", progress),
     )
     listening = parse_int("--port", port, most=65535) if port else None
-    place = on_hosts(hosts, asked, what, scheduler) if hosts else on_this_machine(what)
+    place = cluster_setup(hosts, host_options, what, scheduler) if hosts else local_setup(what)
     with place as where:
         kept = parse_int("--log-budget", log_budget) << 20
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
@@ -225,7 +225,7 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         measure(what, run, patient, in_order, baseline)
 
 
-def fields_of(
+def option_fields(
     settings: list[str] | None,
     servers_per_host: str,
     server_hosts: str,
@@ -250,7 +250,9 @@ def fields_of(
     return fields
 
 
-def spread_over(hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engine: str) -> Sweep:
+def sweep_for_hosts(
+    hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engine: str
+) -> Sweep:
     """The sweep as it is, or with the device counts of these hosts."""
     if not hosts:
         return load_sweep(sweep, engine=engine or None, fields=fields)
@@ -275,7 +277,7 @@ def spread_over(hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engin
         "options": "of training, such as '--random-crop=1 --random-mirror=1'",
     }
 )
-@door
+@command
 def bench_io(  # type: ignore[no-untyped-def]
     c, data, batch="32", nthreads="", image_shape="3,224,224", windows="10", cold=False, options=""
 ):
@@ -295,4 +297,4 @@ def bench_io(  # type: ignore[no-untyped-def]
     trials = tuple(make(fields | {"data_nthreads": count}) for count in counts)
     description = f"reading {data} in {' / '.join(map(str, counts))} threads"
     what = Sweep(name="io", description=description, repeats=1, trials=trials, text="")
-    measure_here(what, stamped("io"))
+    measure_here(what, timestamped_name("io"))

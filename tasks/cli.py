@@ -1,4 +1,4 @@
-"""The door of every command: where it may run, what its options are, how it ends."""
+"""The wrapper of every command: place, options, errors to exit codes."""
 
 import functools
 import inspect
@@ -46,7 +46,7 @@ class Program(Fab):
         if _DRY & set(own):
             self.core[0].args["dry"].value = True
             words[: len(own)] = own = [word for word in own if word not in _DRY]
-        name = _helped(own)
+        name = _help_subject(own)
         if name is not None:
             self.core[0].args["help"].value = name
             words.clear()
@@ -60,7 +60,7 @@ class Program(Fab):
             super().parse_cleanup()
 
 
-def _helped(words: list[str]) -> str | None:
+def _help_subject(words: list[str]) -> str | None:
     """The task whose help is asked for by `-h` or `--help` behind it; None if none is."""
     place = next((n for n, word in enumerate(words) if word in _HELP), 0)
     return words[0] if place else None
@@ -118,23 +118,23 @@ def check_place(c: Context) -> None:
 task = functools.partial(invoke.tasks.task, auto_shortflags=False)
 
 
-def door(body: Body) -> Body:
+def command(body: Body) -> Body:
     """Turns what a person has to fix into one line and exit code 2, an interrupt into 130.
 
     SIGTERM and SIGHUP interrupt as Ctrl-C does; the codes are 143 and 129.
 
     fab's own --dry is refused before anything happens, unless the task has an option `dry_run`,
-    which is then set, or is a `reader`.
+    which is then set, or is a `read_only_command`.
     """
-    return _door(body, _dry_run_or_refused)
+    return _run_body(body, _dry_run_options)
 
 
-def reader(body: Body) -> Body:
-    """The door of a task that changes nothing, so that it runs with --dry as without."""
-    return _door(body, lambda *_: {})
+def read_only_command(body: Body) -> Body:
+    """As `command`, for a task that changes nothing: it runs with --dry as without it."""
+    return _run_body(body, lambda *_: {})
 
 
-def _dry_run_or_refused(c: Context, body: Body) -> dict[str, bool]:
+def _dry_run_options(c: Context, body: Body) -> dict[str, bool]:
     """The options by which a task honors fab's --dry; SpecError if it has none."""
     if not c.config.run.dry:
         return {}
@@ -146,7 +146,7 @@ def _dry_run_or_refused(c: Context, body: Body) -> dict[str, bool]:
     )
 
 
-def _door(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
+def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Body:
     @functools.wraps(body)
     def wrapped(c: Context, *args: Any, **kwargs: Any) -> None:
         caught = interruptible()

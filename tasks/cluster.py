@@ -15,7 +15,7 @@ from bench.errors import parse_int, quoted
 from bench.sweep import Sweep
 from im2rec_tools.terminal import echo
 from launch.remote.errors import LaunchError, PreflightError
-from tasks.cli import Body, door, task
+from tasks.cli import Body, command, task
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.hosts import Host
@@ -51,27 +51,31 @@ class HostOptions:
     words: tuple[str, ...] = ()
 
 
-NOT_ASKED = HostOptions()
+NO_HOST_OPTIONS = HostOptions()
 
 
 def hosts_task(
-    help: dict[str, str] | None = None, entrance: Callable[[Body], Body] = door, **options: Any
+    help: dict[str, str] | None = None,
+    decorator: Callable[[Body], Body] = command,
+    **options: Any,
 ) -> Callable[[Body], Task[Any]]:
-    """As `task`, of a body that takes `asked`: the options of hosts are added to the task's own."""
+    """As `task`, of a body that takes `host_options`; adds their options to the task's own."""
 
     def make(body: Body) -> Task[Any]:
-        own = [one for one in inspect.signature(body).parameters.values() if one.name != "asked"]
+        own = [
+            one for one in inspect.signature(body).parameters.values() if one.name != "host_options"
+        ]
         added = [_option(name) for name in _OPTIONS]
         signature = inspect.Signature(
             [one.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in [*own, *added]]
         )
 
-        @entrance
+        @decorator
         def wrapped(c: Any, *args: Any, **given: Any) -> None:
             said = signature.bind(c, *args, **given).arguments
-            words = tuple(words_of(said, list(signature.parameters.values())[1:]))
+            words = tuple(command_words(said, list(signature.parameters.values())[1:]))
             hosts = {name: given.pop(name) for name in _OPTIONS if name in given}
-            body(c, *args, asked=HostOptions(**hosts, words=words), **given)
+            body(c, *args, host_options=HostOptions(**hosts, words=words), **given)
 
         wrapped.__name__, wrapped.__doc__ = body.__name__, body.__doc__
         wrapped.__signature__ = signature  # type: ignore[attr-defined] # Invoke reads it
@@ -86,7 +90,9 @@ def _option(name: str) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
 
-def words_of(said: Mapping[str, Any], parameters: Iterable[inspect.Parameter]) -> Iterator[str]:
+def command_words(
+    said: Mapping[str, Any], parameters: Iterable[inspect.Parameter]
+) -> Iterator[str]:
     """The words that tell a task what was said to it, without what is so by default.
 
     A long option is one word with its value; one of a single letter has its value after it.
@@ -104,7 +110,7 @@ def words_of(said: Mapping[str, Any], parameters: Iterable[inspect.Parameter]) -
                     yield option if single is True else f"{option}={single}"
 
 
-def listed_hosts(asked: HostOptions) -> tuple[Host, ...]:
+def listed_hosts(host_options: HostOptions) -> tuple[Host, ...]:
     """The hosts that a person or the environment listed; none where neither did.
 
     Says what should be known of the list.
@@ -112,15 +118,17 @@ def listed_hosts(asked: HostOptions) -> tuple[Host, ...]:
     from launch import hostfile
     from launch.hosts import Host, Login
 
-    listed = hostfile.find(asked.hostfile, asked.hosts, asked.hosts_format, os.environ)
-    if listed and not (asked.hostfile or asked.hosts):
+    listed = hostfile.find(
+        host_options.hostfile, host_options.hosts, host_options.hosts_format, os.environ
+    )
+    if listed and not (host_options.hostfile or host_options.hosts):
         names = ", ".join(one.target for one in listed[:3])
         echo(
             f"note: {len(listed)} host(s) from what the environment says: {names}"
             f"{' ...' if len(listed) > 3 else ''}; --hostfile or --hosts name others",
             err=True,
         )
-    devices = asked.devices_per_node
+    devices = host_options.devices_per_node
     count = parse_int("--devices-per-node", devices) if devices else None
     if listed and (count is not None or any(one.slots is not None for one in listed)):
         listed, notes = hostfile.with_devices(listed, count)
@@ -138,19 +146,19 @@ def listed_hosts(asked: HostOptions) -> tuple[Host, ...]:
     )
 
 
-def needed_hosts(asked: HostOptions) -> tuple[Host, ...]:
+def required_hosts(host_options: HostOptions) -> tuple[Host, ...]:
     """The hosts that were listed; LaunchError where none were."""
-    hosts = listed_hosts(asked)
+    hosts = listed_hosts(host_options)
     if not hosts:
         raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
     return hosts
 
 
-def ssh_of(asked: HostOptions) -> Ssh:
+def ssh_of(host_options: HostOptions) -> Ssh:
     """The SSH by which those hosts are reached; nothing is connected yet."""
     from launch.transport.ssh import Settings, Ssh
 
-    return Ssh(Settings(config=asked.ssh_config, accept_new=asked.accept_new))
+    return Ssh(Settings(config=host_options.ssh_config, accept_new=host_options.accept_new))
 
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -161,7 +169,7 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 
 
 @contextmanager
-def on_this_machine(what: Sweep) -> Iterator[ClusterSetup]:
+def local_setup(what: Sweep) -> Iterator[ClusterSetup]:
     """This machine alone, or playing all the hosts that a rehearsal needs."""
     from launch.hosts import rehearse, this_machine
     from launch.preflight.check import check_interpreters
@@ -172,10 +180,10 @@ def on_this_machine(what: Sweep) -> Iterator[ClusterSetup]:
     most = max(what.trials, key=lambda trial: trial.hosts)
     hosts = rehearse(most.hosts, most.layout.devices_per_host) if fake else (this_machine(),)
     check_interpreters(what.trials, hosts, start_local)
-    yield ClusterSetup(hosts=hosts, facts={} if fake else _found_here(hosts[0]))
+    yield ClusterSetup(hosts=hosts, facts={} if fake else _local_facts(hosts[0]))
 
 
-def _found_here(host: Host) -> dict[str, Any]:
+def _local_facts(host: Host) -> dict[str, Any]:
     """What this machine has, told as by hosts of a cluster; nothing where it does not answer."""
     from launch.preflight.check import interpreter_facts
     from launch.transport.line import start_local
@@ -186,7 +194,7 @@ def _found_here(host: Host) -> dict[str, Any]:
         return {}
 
 
-def _master(found: list[HostReport]) -> Host:
+def _controller(found: list[HostReport]) -> Host:
     """This machine by the address that the hosts see it at."""
     from launch.hosts import this_machine
     from launch.preflight.addresses import is_ipv4
@@ -202,8 +210,8 @@ def _master(found: list[HostReport]) -> Host:
 
 
 @contextmanager
-def on_hosts(
-    hosts: tuple[Host, ...], asked: HostOptions, what: Sweep, scheduler: str = "first"
+def cluster_setup(
+    hosts: tuple[Host, ...], host_options: HostOptions, what: Sweep, scheduler: str = "first"
 ) -> Iterator[ClusterSetup]:
     """The hosts of a cluster, each found fit for the sweep; PreflightError where one is not.
 
@@ -220,37 +228,37 @@ def on_hosts(
     from launch.sweep import ClusterSetup
 
     wanted = Requirements(
-        tree=asked.tree,
-        interface=asked.interface,
+        tree=host_options.tree,
+        interface=host_options.interface,
         code=own_code(),
         mxnet=any(trial.engine == "mxnet" for trial in what.trials),
         device="gpu" if any(trial.layout.device == "gpu" for trial in what.trials) else "cpu",
     )
-    with closing(ssh_of(asked)) as ssh:
+    with closing(ssh_of(host_options)) as ssh:
         found = reported(hosts, ssh.start, wanted)
-        check(found)
+        check_reports(found)
         facts = {one.host.name: one.facts for one in found}
         fit = tuple(one.host for one in found)
         check_interpreters(what.trials, fit, ssh.start)
         data = manifests(what.trials, fit, ssh.start)
-        at = _master(found) if scheduler == "master" else None
+        at = _controller(found) if scheduler == "master" else None
         yield ClusterSetup(hosts=fit, start=ssh.start, scheduler=at, facts=facts, data=data)
 
 
 @contextmanager
-def found_hosts(asked: HostOptions) -> Iterator[tuple[tuple[Host, ...], Starter]]:
+def ready_hosts(host_options: HostOptions) -> Iterator[tuple[tuple[Host, ...], Starter]]:
     """The hosts that were listed, reached and with a checkout, and how programs start there."""
     from launch.preflight.findings import Requirements
     from launch.preflight.table import reported
 
-    hosts = needed_hosts(asked)
-    with closing(ssh_of(asked)) as ssh:
-        found = reported(hosts, ssh.start, Requirements(tree=asked.tree, mxnet=False))
-        check(found)
+    hosts = required_hosts(host_options)
+    with closing(ssh_of(host_options)) as ssh:
+        found = reported(hosts, ssh.start, Requirements(tree=host_options.tree, mxnet=False))
+        check_reports(found)
         yield tuple(one.host for one in found), ssh.start
 
 
-def check(found: list[HostReport]) -> None:
+def check_reports(found: list[HostReport]) -> None:
     """Raises PreflightError with every problem of hosts that were looked at."""
     said = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
     if said:
@@ -258,14 +266,14 @@ def check(found: list[HostReport]) -> None:
         raise PreflightError(f"{bad} of {len(found)} hosts are not ready:", *said)
 
 
-def addressed(host: Host) -> Host:
+def with_listed_address(host: Host) -> Host:
     """The host by the address that it was listed with, or by its name, to look at a plan with."""
     assert host.login is not None
     return replace(host, address=host.login.host, tree="~/mxscale")
 
 
-def cluster_of(asked: HostOptions, *, only_named: bool) -> tuple[Host, ...]:
+def cluster_hosts(host_options: HostOptions, *, only_named: bool) -> tuple[Host, ...]:
     """The hosts that were listed; without `only_named` also those that the environment names."""
-    if only_named and not (asked.hostfile or asked.hosts):
+    if only_named and not (host_options.hostfile or host_options.hosts):
         return ()
-    return listed_hosts(asked)
+    return listed_hosts(host_options)

@@ -12,8 +12,8 @@ from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks import report
-from tasks.cli import door, reader, task
-from tasks.report import named_run, run_folder
+from tasks.cli import command, read_only_command, task
+from tasks.report import open_run, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from results.comparison.compare import Comparison
@@ -33,7 +33,7 @@ REGRESSED = 4
         "markdown": "a file to write the comparison to",
     }
 )
-@door
+@command
 def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # type: ignore[no-untyped-def]
     """Compare two runs point by point: improved, regressed or undecided."""
     share = percentage("--fail-on", fail_on) if fail_on else None
@@ -41,7 +41,7 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
     from results.comparison.compare import compare, same_settings, same_size
     from results.store import write_text
 
-    found = compare(named_run(a), named_run(b), same_size if across else same_settings)
+    found = compare(open_run(a), open_run(b), same_size if across else same_settings)
     if found.forbidding and not across:
         echo(*plot.differences(found))
         raise StoreError(refusal(found))
@@ -51,7 +51,7 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
             write_text(Path(path), text(found))
             echo(path)
     if share is not None:
-        gate(found, share, fail_on)
+        check_regressions(found, share, fail_on)
 
 
 def percentage(option: str, text: str) -> float:
@@ -73,7 +73,7 @@ def refusal(found: Comparison) -> str:
     )
 
 
-def gate(found: Comparison, share: float, asked: str) -> None:
+def check_regressions(found: Comparison, share: float, asked: str) -> None:
     """Ends with exit code 4 where a point is worse by so much; says what it could not see."""
     from results.comparison.compare import inconclusive_points, regressions
 
@@ -97,7 +97,7 @@ def gate(found: Comparison, share: float, asked: str) -> None:
         "remove": "remove the baseline instead",
     },
 )
-@door
+@command
 def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-def]
     """Keep a run under a name below results/baselines, to compare later ones with."""
     from results.comparison.baselines import remove as remove_baseline
@@ -116,7 +116,7 @@ def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-d
 
 
 @task
-@reader
+@read_only_command
 def report_baselines(c):  # type: ignore[no-untyped-def]
     """List the baselines that are kept, also those that cannot be read."""
     from results.comparison.baselines import describe, names
@@ -134,23 +134,23 @@ def report_baselines(c):  # type: ignore[no-untyped-def]
         "chart": "where to draw it, without the ending: PATH.svg and PATH.png",
     }
 )
-@door
+@command
 def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-def]
     """Show one point over many runs, and where their conditions changed."""
     from plots.tables.history import show
     from results.comparison.history import history
 
-    found = readable(runs)
+    found = readable_runs(runs)
     if not point:
         names = dict.fromkeys(row.trial.name for run in found for row in run.rows)
         raise SpecError(f"--point: expected words of one point's name, of {', '.join(names)}")
     entries = history(found, point)
     show(entries)
     if chart:
-        drawn(entries, Path(chart))
+        write_chart(entries, Path(chart))
 
 
-def drawn(entries: list[HistoryEntry], path: Path) -> None:
+def write_chart(entries: list[HistoryEntry], path: Path) -> None:
     """Writes the chart of a point's history to PATH.svg and PATH.png, and prints their names."""
     from plots.figures.scaling import save
     from plots.tables.history import draw
@@ -163,7 +163,7 @@ def drawn(entries: list[HistoryEntry], path: Path) -> None:
         raise StoreError(f"{path}: cannot be written ({error.strerror})") from error
 
 
-def readable(names: str) -> list[Run]:
+def readable_runs(names: str) -> list[Run]:
     """The runs of these names, or all there are; a line for each that cannot be read."""
     from results.run import load
 
@@ -172,7 +172,7 @@ def readable(names: str) -> list[Run]:
     found = []
     for name in listed or paths:
         try:
-            found.append(named_run(name) if isinstance(name, str) else load(name))
+            found.append(open_run(name) if isinstance(name, str) else load(name))
         except StoreError as error:
             echo(f"skipped: {error}")
     if not found:

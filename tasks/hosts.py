@@ -17,14 +17,14 @@ from launch.hosts import ROOT, Host
 from launch.remote.errors import LaunchError
 from launch.transport.line import Starter
 from results.errors import StoreError
-from tasks.cli import reader, task
+from tasks.cli import read_only_command, task
 from tasks.cluster import (
-    NOT_ASKED,
+    NO_HOST_OPTIONS,
     HostOptions,
-    found_hosts,
     hosts_task,
     listed_hosts,
-    needed_hosts,
+    ready_hosts,
+    required_hosts,
     ssh_of,
 )
 from tasks.report import RUNS, run_folder
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from launch.push import Moved
 
 
-def show(updates: "Iterable[Moved]") -> "dict[str, Moved]":
+def show_progress(updates: "Iterable[Moved]") -> "dict[str, Moved]":
     """Shows how far each host's push is, in MB; returns the last of each."""
     from im2rec_tools.bars import Bars
 
@@ -57,18 +57,18 @@ def show(updates: "Iterable[Moved]") -> "dict[str, Moved]":
     },
 )
 def push_data(  # type: ignore[no-untyped-def]
-    c, source, asked=NOT_ASKED, into="", shared=False, verify=False
+    c, source, host_options=NO_HOST_OPTIONS, into="", shared=False, verify=False
 ):
     """Copy each host its own share of a data set's shards; run again, it copies what is missing."""
     from launch.data_shares import target
 
     folder = target(Path(source), into)
-    with found_hosts(asked) as (hosts, start):
-        serve = _compare if shared else _copy
+    with ready_hosts(host_options) as (hosts, start):
+        serve = _compare_data if shared else _copy_data
         serve(Path(source), hosts, start, folder, verify=verify)
 
 
-def _compare(
+def _compare_data(
     source: Path, hosts: Sequence[Host], start: Starter, into: str, *, verify: bool
 ) -> None:
     from launch.data_shares import everything, not_seen
@@ -86,12 +86,14 @@ def _compare(
     echo(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
 
 
-def _copy(source: Path, hosts: Sequence[Host], start: Starter, into: str, *, verify: bool) -> None:
+def _copy_data(
+    source: Path, hosts: Sequence[Host], start: Starter, into: str, *, verify: bool
+) -> None:
     from launch.data_shares import hand_out, parcels
 
     with scratch() as labels:
         given = parcels(source, len(hosts), labels)
-        last = show(hand_out(given, hosts, start, into, verify=verify))
+        last = show_progress(hand_out(given, hosts, start, into, verify=verify))
     for one, host in zip(given, hosts, strict=True):
         moved, size = last[host.name], sum(piece.size for piece in one.pieces)
         for name in moved.other:
@@ -115,7 +117,7 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
         "process": "only of this one: worker-1",
     },
 )
-@reader
+@read_only_command
 def hosts_logs(  # type: ignore[no-untyped-def]
     c, run="", point="", repeat="", lines="20", process=""
 ):
@@ -125,7 +127,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 
     count = parse_int("--lines", lines)
     folder = run_folder(run) if run else _newest_run()
-    name, logs = _trial(folder, point, parse_int("--repeat", repeat) if repeat else None)
+    name, logs = _chosen_logs(folder, point, parse_int("--repeat", repeat) if repeat else None)
     hosts = process_hosts(logs)
     if process and process not in hosts:
         raise LaunchError(
@@ -145,7 +147,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
         raise StoreError(f"{_shown(logs)}: some logs cannot be read: {'; '.join(damaged[:3])}")
 
 
-def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":
+def _chosen_logs(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":
     """The trial that was chosen, of those whose logs the run has, and where these are."""
     from results.run import known_identities
     from results.run_folder import HOSTS
@@ -167,7 +169,7 @@ def _trial(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Pat
         asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
         known = ", ".join(sorted({name.name for name in found.values()}))
         raise StoreError(f"{folder}: no point with logs has {asked}; those with logs: {known}")
-    newest = max(wanted, key=lambda path: _began(path / HOSTS))
+    newest = max(wanted, key=lambda path: _start_time(path / HOSTS))
     return found[newest], newest
 
 
@@ -177,10 +179,10 @@ def _newest_run() -> Path:
     found = list(RUNS.glob(f"*/logs/*/*/{HOSTS}"))
     if not found:
         raise StoreError(f"{RUNS}: no run has logs yet; 'fab bench.sweep' makes one")
-    return max(found, key=_began).parents[3]
+    return max(found, key=_start_time).parents[3]
 
 
-def _began(path: Path) -> float:
+def _start_time(path: Path) -> float:
     return path.stat().st_mtime
 
 
@@ -202,7 +204,7 @@ _PROBLEMS = 3
 )
 def hosts_check(
     c: Any,
-    asked: HostOptions,
+    host_options: HostOptions,
     json: bool = False,
     bandwidth: bool = False,
     gpu: bool = False,
@@ -219,15 +221,15 @@ def hosts_check(
     if verify and not data:
         raise LaunchError("--verify: expected --data DIR, found none; name the shards to read")
     wanted = Requirements(
-        tree=asked.tree,
-        interface=asked.interface,
+        tree=host_options.tree,
+        interface=host_options.interface,
         code=own_code(),
         device="gpu" if gpu else "cpu",
         bandwidth=bandwidth,
     )
-    hosts = listed_hosts(asked)
+    hosts = listed_hosts(host_options)
     held: list[str] = []
-    with closing(ssh_of(asked)) as ssh:
+    with closing(ssh_of(host_options)) as ssh:
         start = ssh.start if hosts else start_local
         found = reported(hosts or [this_machine()], start, wanted)
         if data and not any(one.problems for one in found):
@@ -246,30 +248,30 @@ def hosts_check(
 @hosts_task(
     help={"wheelhouse": "folder of wheels here, for hosts that reach no package index"},
 )
-def hosts_install(c: Any, asked: HostOptions, wheelhouse: str = "") -> None:
+def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> None:
     """Put this checkout and its environment on every host; nothing is done where all is there."""
     from launch.install import Installing, install
 
-    hosts = needed_hosts(asked)
+    hosts = required_hosts(host_options)
     folder = Path(wheelhouse) if wheelhouse else None
-    what = Installing(tree=asked.tree or "~/mxscale", wheelhouse=folder)
-    with closing(ssh_of(asked)) as ssh:
+    what = Installing(tree=host_options.tree or "~/mxscale", wheelhouse=folder)
+    with closing(ssh_of(host_options)) as ssh:
         if install(hosts, ssh.start, what, echo):
             raise Exit(code=_PROBLEMS)
 
 
 @hosts_task()
-def hosts_stop(c: Any, asked: HostOptions) -> None:
+def hosts_stop(c: Any, host_options: HostOptions) -> None:
     """End whatever a master of this program runs on the hosts, or on this machine."""
     from launch.hosts import this_machine
     from launch.stop import stop
     from launch.transport.line import start_local
 
-    hosts = listed_hosts(asked)
+    hosts = listed_hosts(host_options)
     if not hosts:
         failed = stop([this_machine()], start_local, echo)
     else:
-        with closing(ssh_of(asked)) as ssh:
+        with closing(ssh_of(host_options)) as ssh:
             failed = stop(hosts, ssh.start, echo)
     if failed:
         raise Exit(code=_PROBLEMS)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from bench.errors import parse_int
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
-from tasks.cli import door, reader, task
+from tasks.cli import command, read_only_command, task
 
 if TYPE_CHECKING:
     from launch.practice.network import Link
@@ -27,7 +27,7 @@ def _folder(text: str) -> Path:
         **_DIR,
     }
 )
-@door
+@command
 def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-untyped-def]
     """Start hosts on this machine; needs root."""
     from launch.practice.cluster import NOBODY, up
@@ -58,7 +58,7 @@ def _shown(path: Path) -> Path:
 
 
 @task(help=_HOST)
-@door
+@command
 def practice_cut(c, host, dir=""):  # type: ignore[no-untyped-def]
     """Take a host's link down; what is sent is lost silently."""
     from launch.practice.cluster import cut, load
@@ -67,7 +67,7 @@ def practice_cut(c, host, dir=""):  # type: ignore[no-untyped-def]
 
 
 @task(help=_HOST)
-@door
+@command
 def practice_mend(c, host, dir=""):  # type: ignore[no-untyped-def]
     """Take a host's link up again."""
     from launch.practice.cluster import load, mend
@@ -76,7 +76,7 @@ def practice_mend(c, host, dir=""):  # type: ignore[no-untyped-def]
 
 
 @task(help={"rate": "such as 200mbit or 1gbit; none: no limit", **_DIR})
-@door
+@command
 def practice_rate(c, rate, dir=""):  # type: ignore[no-untyped-def]
     """Limit the links of all hosts, in each direction."""
     from launch.practice import cluster
@@ -85,7 +85,7 @@ def practice_rate(c, rate, dir=""):  # type: ignore[no-untyped-def]
 
 
 @task(help=_HOST)
-@door
+@command
 def practice_kill(c, host, dir=""):  # type: ignore[no-untyped-def]
     """End a host as a loss of power does."""
     from launch.practice.cluster import kill, load
@@ -94,7 +94,7 @@ def practice_kill(c, host, dir=""):  # type: ignore[no-untyped-def]
 
 
 @task(help=_DIR)
-@door
+@command
 def practice_down(c, dir=""):  # type: ignore[no-untyped-def]
     """End the cluster."""
     from launch.practice.cluster import down
@@ -104,7 +104,7 @@ def practice_down(c, dir=""):  # type: ignore[no-untyped-def]
 
 
 @task(help=_DIR)
-@reader
+@read_only_command
 def practice_show(c, dir=""):  # type: ignore[no-untyped-def]
     """Print each host's address, link and first process."""
     from launch.practice.cluster import load

@@ -17,7 +17,7 @@ from bench.errors import SpecError, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
-from tasks.cli import door, reader, task
+from tasks.cli import command, read_only_command, task
 from tasks.scratch import is_packed, report_beside, unpacked
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -58,7 +58,7 @@ def run_folder(name: str) -> Path:
     return runs[-1].parent
 
 
-def named_run(name: str) -> Run:
+def open_run(name: str) -> Run:
     """The run of a path, or of the name of a run, a baseline or a published table."""
     from results.comparison.baselines import open_run
     from results.run import load
@@ -81,7 +81,7 @@ def new_folder(name: str) -> Path:
     return run_folder(name)
 
 
-def stamped(name: str) -> str:
+def timestamped_name(name: str) -> str:
     """A run name of its own for each call."""
     return f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
@@ -101,10 +101,10 @@ def costs_of(run: Run, prices: Prices | None) -> Costs:
     return costs(run.rows, prices, run.environment)
 
 
-def drawn_behind(name: str) -> Run:
+def overlay_run(name: str) -> Run:
     """What --over names: a run, a baseline, a published table or a path."""
     try:
-        return named_run(name)
+        return open_run(name)
     except StoreError as error:
         raise StoreError(f"--over: {error}") from error
 
@@ -131,17 +131,17 @@ def build_report(
     given = prices_of(prices)
     run = with_baseline(load(folder), baseline)
     costs = costs_of(run, given)
-    behind = with_baseline(drawn_behind(over), baseline) if over else None
+    behind = with_baseline(overlay_run(over), baseline) if over else None
     failures = Failures()
     with ThreadPoolExecutor(1) as beside:  # to read gigabytes takes as long as to draw
         files = beside.submit(digest.files, folder)
         show(run, costs, failures)
-        _say(build(run, costs, behind, failures))
+        _print_paths(build(run, costs, behind, failures))
         for name in extra:
-            _say(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
+            _print_paths(failures.attempt(f"--{name}", partial(EXTRA[name], run, costs), []))
     built = choice(run, baseline, over)
     echo(f"digest: {digest.write(folder, own_code(), files.result(), given, built)}")
-    _end(run, failures)
+    _exit_by_result(run, failures)
 
 
 def checked_baseline(text: str) -> str:
@@ -151,7 +151,7 @@ def checked_baseline(text: str) -> str:
     return str(parse_baseline(text)) if text else ""
 
 
-def _end(run: Run, failures: Failures) -> None:
+def _exit_by_result(run: Run, failures: Failures) -> None:
     """Ends the program with its code where the run is not whole or not steady."""
     if failures.lines:
         lines = "; ".join(dict.fromkeys(failures.lines))
@@ -170,7 +170,7 @@ def _end(run: Run, failures: Failures) -> None:
         raise Exit("some points did not become steady; the table says which", code=UNSTEADY)
 
 
-def _say(paths: Sequence[Path]) -> None:
+def _print_paths(paths: Sequence[Path]) -> None:
     for path in map(Path.resolve, paths):
         echo(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
@@ -185,7 +185,7 @@ def _say(paths: Sequence[Path]) -> None:
         "parquet": "also results.parquet; needs what 'make exports' installs",
     }
 )
-@door
+@command
 def report_build(  # type: ignore[no-untyped-def]
     c, run="", prices="", over="", speedup_baseline="", upstream_csv=False, parquet=False
 ):
@@ -207,7 +207,7 @@ def report_build(  # type: ignore[no-untyped-def]
     },
     optional=["reference"],
 )
-@reader
+@read_only_command
 def report_show(  # type: ignore[no-untyped-def]
     c, run="", prices="", speedup_baseline="", reference=""
 ):
@@ -229,4 +229,4 @@ def report_show(  # type: ignore[no-untyped-def]
     given, found = prices_of(prices), with_baseline(load(run_folder(run)), baseline)
     failures = Failures()
     show(found, costs_of(found, given), failures)
-    _end(found, failures)
+    _exit_by_result(found, failures)

@@ -16,7 +16,7 @@ from bench.errors import SpecError, parse_int, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
-from tasks.cli import door, reader, task
+from tasks.cli import command, read_only_command, task
 from tasks.report import RUNS, archive_of, run_folder
 
 
@@ -43,7 +43,7 @@ from tasks.report import RUNS, archive_of, run_folder
         "description": "a line about the run, for its report",
     },
 )
-@door
+@command
 def results_import(  # type: ignore[no-untyped-def]
     c,
     file,
@@ -141,7 +141,7 @@ OURS = ("bench", "im2rec_tools", "results")
         "speedup_baseline": "'KVSTORE xN': also speed-up and efficiency against this point",
     },
 )
-@door
+@command
 def results_export(  # type: ignore[no-untyped-def]
     c, target, run="", to="", point="", speedup_baseline=""
 ):
@@ -151,7 +151,7 @@ def results_export(  # type: ignore[no-untyped-def]
     exporters = {name: _exporter(name) for name in _targets(target)}
     wanted = with_baseline(load(run_folder(run)), speedup_baseline)
     if point:
-        wanted = _only(wanted, point)
+        wanted = _with_points(wanted, point)
     folder = Path(to).expanduser() if to else wanted.folder / "report" / "exports"
     export(wanted, exporters, folder)
 
@@ -201,7 +201,7 @@ def _exporter(target: str) -> Exporter:
     return write
 
 
-def _only(run: Run, words: str) -> Run:
+def _with_points(run: Run, words: str) -> Run:
     """The run with the points of these words alone."""
     from bench.trial import chosen
 
@@ -213,7 +213,7 @@ _RUN = "name below results/runs, or a path to its folder or .zip"
 
 
 @task(help={"in": "a folder of runs besides results/runs"})
-@reader
+@read_only_command
 def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     """List the runs there are, newest first: points, hosts, networks, size."""
     from plots.tables.runs import show
@@ -229,7 +229,7 @@ def results_list(c, in_=""):  # type: ignore[no-untyped-def]
 
 
 @task(help={"run": _RUN})
-@reader
+@read_only_command
 def results_show(c, run):  # type: ignore[no-untyped-def]
     """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
     from plots.figures.caption import hardware
@@ -243,11 +243,11 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
         raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
     environment = read_environment(folder)
     found = point_statuses(folder, record_headers(folder))
-    told = {"machine": hardware(environment), "digest": _told_digest(folder)}
+    told = {"machine": hardware(environment), "digest": _digest_text(folder)}
     describe(folder, run_entry(folder), found, environment, **told)
 
 
-def _told_digest(folder: Path) -> str:
+def _digest_text(folder: Path) -> str:
     from results.integrity.digest import load
 
     try:
@@ -264,7 +264,7 @@ def _told_digest(folder: Path) -> str:
         "dry_run": "print what --yes would remove, and remove nothing",
     }
 )
-@door
+@command
 def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-def]
     """Remove runs with their logs and reports."""
     from im2rec_tools.files import format_size
@@ -272,7 +272,7 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
     from results.run_folder import check_removable, remove
     from results.store import writing_process
 
-    folders = [_named(name) for name in dict.fromkeys(runs.split(",")) if name.strip()]
+    folders = [_run_path(name) for name in dict.fromkeys(runs.split(",")) if name.strip()]
     for folder in folders:
         check_removable(folder)
     for folder in folders:
@@ -289,13 +289,13 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
 
 
 @task(help={"run": "name below results/runs, or a path", "to": "default: NAME.zip beside the run"})
-@door
+@command
 def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
     """Pack a run with its logs and report into one .zip, to be moved and reported elsewhere."""
     from im2rec_tools.files import format_size
     from results.integrity.archive import SUFFIX, pack
 
-    folder = _named(run)
+    folder = _run_path(run)
     target = Path(to) if to else folder.resolve().with_name(folder.resolve().name + SUFFIX)
     if target.suffix != SUFFIX:
         raise SpecError(f"--to: expected a name that ends in {SUFFIX}, got {quoted(to)}")
@@ -309,7 +309,7 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
         "run": "name or path of the folder it becomes; default: its own name",
     }
 )
-@door
+@command
 def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
     """Unpack a run without its report, below results/runs unless --run is a path."""
     from results.integrity.archive import SUFFIX, unpack
@@ -317,7 +317,7 @@ def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
 
     named = archive if archive.endswith(SUFFIX) else f"{archive}{SUFFIX}"
     packed = Path(archive) if Path(archive).is_file() else archive_of(named)
-    into, name = (_named(run).parent, _named(run).name) if run else (RUNS, "")
+    into, name = (_run_path(run).parent, _run_path(run).name) if run else (RUNS, "")
     folder = unpack(packed, into, name, without=REPORT)
     echo(folder)
     echo(
@@ -327,7 +327,7 @@ def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
     )
 
 
-def _named(name: str) -> Path:
+def _run_path(name: str) -> Path:
     """The folder of a run by its name or path; it need not be there."""
     name = name.strip()
     if not name or name in {".", ".."} or name.endswith(".zip"):

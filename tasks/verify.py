@@ -13,8 +13,8 @@ from invoke.exceptions import Exit
 from bench.errors import SpecError
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
-from tasks.cli import reader, task
-from tasks.report import costs_of, drawn_behind, prices_of, run_folder
+from tasks.cli import read_only_command, task
+from tasks.report import costs_of, overlay_run, prices_of, run_folder
 from tasks.scratch import scratch
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -55,7 +55,7 @@ class Built:
         "over": "the run that the report was built over; default: a published table is found",
     }
 )
-@reader
+@read_only_command
 def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]
     """Check a run against its digest, and every cell of its report against the raw events."""
     from results.store import writing_process
@@ -150,7 +150,7 @@ def _built(was: Digests | None, over: str) -> Built:
     from results.run import with_baseline
 
     if was is None:
-        return Built(behind=drawn_behind(over) if over else None)
+        return Built(behind=overlay_run(over) if over else None)
     choice, here = was.choice, libraries()
     differing = [
         f"{name} {version}, here {here.get(name, 'none')}"
@@ -161,7 +161,7 @@ def _built(was: Digests | None, over: str) -> Built:
     behind = None
     if over or choice.over:
         try:
-            behind = with_baseline(drawn_behind(over or _published(choice.over)), choice.baseline)
+            behind = with_baseline(overlay_run(over or _published(choice.over)), choice.baseline)
         except StoreError:
             if over:
                 raise

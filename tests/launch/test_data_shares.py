@@ -25,7 +25,7 @@ from launch.hosts import ROOT, Host, this_machine
 from launch.job.monitor import Deadlines
 from launch.remote.errors import LaunchError, PreflightError
 from launch.transport.line import start_local
-from tasks.hosts import show
+from tasks.hosts import show_progress
 from tests.support.data.trees import made, tree, wanted
 from tests.support.programs.jobs import left_over, measured, tiny
 
@@ -48,7 +48,7 @@ def hosts(folder: Path, count: int) -> list[Host]:
 def handed_out(source: Path, to: list[Host], labels: Path) -> dict[str, Any]:
     """The last that each host's push says; they get their shares into data/t below their trees."""
     labels.mkdir(exist_ok=True)
-    return show(hand_out(parcels(source, len(to), labels), to, start_local, "data/t"))
+    return show_progress(hand_out(parcels(source, len(to), labels), to, start_local, "data/t"))
 
 
 def recs(host: Host, folder: str = "train") -> list[str]:
@@ -236,10 +236,10 @@ def test_a_shard_that_rots_after_a_push_is_found_and_copied_again(
     whole = rotted(bad)
     assert {moved.files for moved in handed_out(packed, to, tmp_path / "labels").values()} == {0}
     given = parcels(packed, 2, tmp_path / "labels")
-    last = show(hand_out(given, to, start_local, "data/t", verify=True))
+    last = show_progress(hand_out(given, to, start_local, "data/t", verify=True))
     assert [last[host.name].other for host in to] == [(), ("train/train_3.rec",)]
     assert bad.read_bytes() == whole
-    last = show(hand_out(given, to, start_local, "data/t", verify=True))
+    last = show_progress(hand_out(given, to, start_local, "data/t", verify=True))
     assert {(moved.files, moved.other) for moved in last.values()} == {(0, ())}
 
 

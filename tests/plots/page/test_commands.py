@@ -13,7 +13,7 @@ from plots.markdown import document
 from plots.page.commands import rerun_command, rerun_title
 from plots.page.page import page
 from results.run import load
-from tasks.cluster import words_of
+from tasks.cluster import command_words
 from tests.support.pages.pages import details, run_of
 from tests.support.paths import ROOT
 from tests.support.programs.commands import SWEEP, fab, sweep_file
@@ -35,7 +35,7 @@ def kept(*typed: str) -> list[str]:
     contexts = fabfile.namespace.to_contexts()
     (call,) = Parser(contexts=contexts).parse_argv(["bench.sweep", *typed])
     return list(
-        words_of(
+        command_words(
             call.as_kwargs, list(fabfile.bench_sweep.body.__signature__.parameters.values())[1:]
         )
     )
