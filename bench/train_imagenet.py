@@ -14,9 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if not __package__:
-    print(
-        "run `python -m bench.train_imagenet ...` in the folder of this checkout", file=sys.stderr
-    )
+    print("run `python -m bench.train_imagenet ...` in this checkout", file=sys.stderr)
     raise SystemExit(2)
 
 from bench import events

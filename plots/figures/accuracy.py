@@ -11,6 +11,10 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+if not __package__:
+    print("run `python -m plots.figures.accuracy ...` in this checkout", file=sys.stderr)
+    raise SystemExit(2)
+
 from im2rec_tools.terminal import echo, install_filter
 from plots.results_csv import csv_text
 

@@ -119,14 +119,6 @@ def test_a_program_is_called_with_an_underscore_too(name: str) -> None:
     assert program(name.replace("-", "_"), "--help").stdout == program(name, "--help").stdout
 
 
-def test_the_module_of_an_earlier_version_names_the_new_command() -> None:
-    for module in ("im2rec_tools.to_tfrecord", "im2rec_tools.to-tfrecord"):
-        command = [sys.executable, "-m", module, "a.rec"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 2
-        assert done.stderr == "moved: run `python -m im2rec_tools to-tfrecord ...`\n"
-
-
 def test_a_name_that_is_no_command_lists_those_there_are() -> None:
     done = program("pak")
     assert done.returncode == 2

@@ -1,0 +1,51 @@
+"""Every program starts as a module; by its path it prints how to run it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from im2rec_tools.commands import NAMES
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.program
+WITH_HELP = (
+    "bench.train_imagenet",
+    "bench.score",
+    "bench.fine_tune",
+    "bench.auto_batch",
+    "launch.launch",
+    "im2rec_tools",
+    "im2rec_tools.im2rec",
+)
+BY_PATH = (*WITH_HELP, "bench.libraries", "plots.figures.accuracy")
+
+
+def python(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("module", WITH_HELP)
+def test_a_program_starts_as_a_module(module: str) -> None:
+    done = python("-m", module, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: python -m {module} ")
+
+
+@pytest.mark.parametrize("module", BY_PATH)
+def test_a_program_that_is_run_by_its_path_prints_how_to_run_it(module: str) -> None:
+    name = module.replace(".", "/")
+    done = python(f"{name}/__main__.py" if (ROOT / name).is_dir() else f"{name}.py", "--help")
+    assert (done.returncode, done.stdout) == (2, "")
+    words = "NAME ..." if module == "im2rec_tools" else "..."
+    assert done.stderr == f"run `python -m {module} {words}` in this checkout\n"
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES, *(name.replace("-", "_") for name in NAMES)}))
+def test_the_module_of_a_data_command_of_an_earlier_version_names_the_new_command(
+    name: str,
+) -> None:
+    done = python("-m", f"im2rec_tools.{name}", "a.rec")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"moved: run `python -m im2rec_tools {name.replace('_', '-')} ...`\n"
