@@ -1,4 +1,4 @@
-"""How long a cluster takes to be looked at and to start a job: `python -m benchmarks.cluster`.
+"""Time to check a cluster and start a job: `python -m benchmarks.cluster`.
 
 On practice hosts of this machine, as root: it shares its cores, so that what needs computing takes
 longer than on a cluster. docs/cluster.md has figures.

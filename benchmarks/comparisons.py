@@ -1,4 +1,4 @@
-"""False alarms and power of comparisons, simulated: `python -m benchmarks.comparisons`.
+"""False alarms and power of comparisons: `python -m benchmarks.comparisons`.
 
 Two runs of 27 points are drawn whose processes and windows scatter as one of `NOISES` says, and
 judged by `results.comparison.compare.judged`, as `fab report.compare` does. A false alarm is a

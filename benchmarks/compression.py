@@ -1,4 +1,4 @@
-"""What two-bit gradients save, and what they cost: `python -m benchmarks.compression`.
+"""Savings and cost of 2-bit gradients: `python -m benchmarks.compression`.
 
 Bytes: two workers push and pull a network's arrays, in a network namespace whose loopback has no
 other traffic; what a job of many windows moves, less a job of few. Epochs: the tiny network on the

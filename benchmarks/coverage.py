@@ -1,4 +1,4 @@
-"""How often the 95 % interval holds the throughput, if measuring ends by the stopping rule.
+"""Coverage of the 95 % interval if measuring ends by the stopping rule.
 
 `python -m benchmarks.coverage` simulates window times of many processes, ends each by
 `bench.statistics.stopping_rule.end_reason` (60 windows at most, precision 2 %) and takes every 3

@@ -21,7 +21,7 @@ import cv2
 import simplejpeg
 from tabulate import tabulate
 
-from im2rec_tools.commands.list import COMMAND as LIST
+from im2rec_tools.cli import load
 from im2rec_tools.commands.sample import sample
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.images import decode, encode_pixels, resize, size_of
@@ -152,7 +152,7 @@ def verifying(rec: Path) -> float:
 
 def measure(images: Path, work: Path, upstream: list[str], repeats: int) -> None:
     """Runs everything in turn and prints the table."""
-    for _ in LIST.planned({"prefix": str(work / "all"), "root": str(images)}).work():
+    for _ in load("list").planned({"prefix": str(work / "all"), "root": str(images)}).work():
         pass
     lst, one = work / "all.lst", work / "one.lst"
     one.write_text(lst.read_text().splitlines(keepends=True)[0])

@@ -1,4 +1,4 @@
-"""How long a point takes to be known to 2 %, start-up included: `python -m benchmarks.point`.
+"""Time until a point is known to 2 %: `python -m benchmarks.point`.
 
 Held against upstream's way to a number: a process that trains 31 batches by Module, of which it
 looks at the last ten. In turn, medians; docs/speed.md has figures.

@@ -1,4 +1,4 @@
-"""What servers cost on one machine, by how they are set up: `python -m benchmarks.servers`.
+"""The cost of servers on one machine, by set-up: `python -m benchmarks.servers`.
 
 Two workers on two cores through dist_sync, set up in several ways, against one process on one core;
 repeats of all points alternate. docs/speed.md has figures.

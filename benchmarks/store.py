@@ -22,7 +22,7 @@ import numpy as np
 from bench.statistics.confidence import Numbers
 from bench.trial import Trial, make
 from launch.hosts import ROOT
-from results import record as records
+from results import record
 from results.record import Identity, Rank, Record
 
 _NETWORKS = ("alexnet", "inception-v3", "resnet", "vgg", "mobilenet")
@@ -103,7 +103,7 @@ def write(folder: Path, points: int, ranks: int, windows: int) -> None:
     chance = np.random.default_rng(0)
     with (folder / "records.jsonl").open("w", encoding="utf-8") as file:
         for trial in trials(points, ranks):
-            file.write(records.emit(record_of(trial, windows, chance)) + "\n")
+            file.write(record.emit(record_of(trial, windows, chance)) + "\n")
 
 
 def timed(*arguments: str) -> tuple[float, float]:

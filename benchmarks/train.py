@@ -1,4 +1,4 @@
-"""Training steps against upstream's: `python -m benchmarks.train`, docs/speed.md has figures.
+"""Training steps against upstream's: `python -m benchmarks.train`.
 
 Three processes hold the same network, with the same first weights, and take turns: one trains as
 a worker does, one as a worker with `--costs upstream`, one as upstream's train_imagenet.py, by

@@ -1,4 +1,4 @@
-"""A data command, declared once: run as `fab data.NAME` or `python -m im2rec_tools NAME`."""
+"""Data commands: declaration, and running as a task or as a program."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Stands in for upstream's tools/im2rec.py: the same options, the same lists, the same records.
+"""Drop-in replacement of upstream's tools/im2rec.py: same options and output.
 
 docs/data.md says what differs on purpose.
 """
@@ -19,7 +19,7 @@ from im2rec_tools.cli import percentage, run_plan, run_program
 from im2rec_tools.commands.pack import count_listed, pack_lists
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import atomic_file
-from im2rec_tools.formats import lists as listing
+from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.tree import walk
@@ -57,20 +57,20 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("prefix", help="of the .lst and .rec files")
     parser.add_argument("root", help="folder of the images")
-    lists = parser.add_argument_group("lists")
-    lists.add_argument("--list", action="store_true", help="make lists, do not pack")
-    lists.add_argument(
+    list_options = parser.add_argument_group("lists")
+    list_options.add_argument("--list", action="store_true", help="make lists, do not pack")
+    list_options.add_argument(
         "--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of image files"
     )
-    lists.add_argument("--chunks", type=int, default=1, help="number of lists")
-    lists.add_argument("--train-ratio", type=float, default=1.0, help="share of train lists")
-    lists.add_argument("--test-ratio", type=float, default=0, help="share of test lists")
-    lists.add_argument(
+    list_options.add_argument("--chunks", type=int, default=1, help="number of lists")
+    list_options.add_argument("--train-ratio", type=float, default=1.0, help="share of train lists")
+    list_options.add_argument("--test-ratio", type=float, default=0, help="share of test lists")
+    list_options.add_argument(
         "--recursive",
         action="store_true",
         help="folders below too, a label each; else label 0",
     )
-    lists.add_argument(
+    list_options.add_argument(
         "--no-shuffle", dest="shuffle", action="store_false", help="keep the order of names"
     )
     records = parser.add_argument_group("shards")
@@ -125,7 +125,7 @@ def _labeled_images(root: Path, given: argparse.Namespace) -> Images:
 def _write_list(path: Path, images: Images, indices: Sequence[int]) -> None:
     with atomic_file(path) as file:
         for index in indices:
-            file.write(f"{listing.emit(images.entry(index))}\n".encode())
+            file.write(f"{lists.emit(images.entry(index))}\n".encode())
 
 
 def _make_lists(prefix: Path, root: Path, given: argparse.Namespace) -> Iterator[Update]:
@@ -133,7 +133,7 @@ def _make_lists(prefix: Path, root: Path, given: argparse.Namespace) -> Iterator
     images = _labeled_images(root, given)
     if not len(images):
         raise DataError(f"{root}: expected images ({' '.join(given.exts)}), found none")
-    indices = listing.shuffled_order(len(images)) if given.shuffle else range(len(images))
+    indices = lists.shuffled_order(len(images)) if given.shuffle else range(len(images))
     size = -(-len(images) // given.chunks)
     test = int(size * given.test_ratio)
     train = test + int(size * given.train_ratio)
@@ -184,25 +184,25 @@ def _plan(given: argparse.Namespace) -> Plan:
             says=[f"would list the images of {root} in {given.chunks} lists: {prefix}*.lst"],
             work=lambda: _make_lists(prefix, root, given),
         )
-    lists = [path for path in _lists(prefix) if any(True for _ in listing.read(path))]
-    if not lists:
+    paths = [path for path in _lists(prefix) if any(True for _ in lists.read(path))]
+    if not paths:
         raise DataError(f"{prefix}: expected lists with this prefix, found none; make them: --list")
     work = PackJob(
-        lists=lists,
+        lists=paths,
         source=root,
-        folder=lists[0].parent,
+        folder=paths[0].parent,
         recipe=_recipe(given),
         processes=min(given.num_thread, os.cpu_count() or 1),
     )
     allowed = percentage("--max-bad", given.max_bad)
     return Plan(
-        says=_plan_lines(lists),
+        says=_plan_lines(paths),
         work=lambda: pack_lists(work, allowed),
     )
 
 
-def _plan_lines(lists: Sequence[Path]) -> Iterator[str]:
-    for path in lists:
+def _plan_lines(paths: Sequence[Path]) -> Iterator[str]:
+    for path in paths:
         count, notes = count_listed(path)
         yield from notes
         yield f"would pack {count} images of {path} into {path.with_suffix('.rec')}"

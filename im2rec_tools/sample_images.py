@@ -1,4 +1,4 @@
-"""Images of samples: parts of photographs and digits, with classes and sizes of known data sets."""
+"""Images of samples: parts of photographs and digits, by class and size."""
 
 import random
 from collections.abc import Callable

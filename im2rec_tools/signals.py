@@ -1,4 +1,4 @@
-"""Signals that end a program: each interrupts it once, so that it cleans up as after Ctrl-C."""
+"""Signals that end a program: each interrupts it once, as Ctrl-C does."""
 
 import signal
 from types import FrameType

@@ -1,4 +1,4 @@
-"""Printing: text of hosts, files and other people reaches no terminal as a command.
+"""Printing: control characters of foreign text never reach the terminal.
 
 Lines are printed by `echo`, tables and bars by `console.Screen`; a program puts a `Filter` before
 its standard output and error for all that is printed otherwise: tracebacks, warnings, usage.

@@ -1,4 +1,4 @@
-"""Words out of files and options: read as numbers, and quoted in error lines."""
+"""Words of files and options: parsed as numbers, and quoted in error lines."""
 
 import math
 import re

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.data.partition import FILE, HostPartition, manifest, text
+from bench.data.partition import FILE, HostPartition, data_hash, text
 from bench.data.shards import count_images
 from bench.trial import Trial
 from im2rec_tools.commands.shard import worker_shards
@@ -64,7 +64,7 @@ def described(
         share = f"share {one['share'][0] + 1} of {one['share'][1]}, " if one["share"] else ""
         lines.append(
             f"{name}: {data}: {share}{len(one['lines'])} shards, manifest "
-            f"{manifest(one['lines'])}{', every record read and whole' if verify else ''}"
+            f"{data_hash(one['lines'])}{', every record read and whole' if verify else ''}"
         )
     return lines
 
@@ -94,7 +94,7 @@ def _manifest(
     for data in (one for one in (trial.data.train, trial.data.val) if one):
         at = wanted.index(data)
         listed += _together(data, {host.name: told[host.name][at] for host in hosts})
-    return manifest(listed)
+    return data_hash(listed)
 
 
 def _together(data: str, held: dict[str, dict[str, Any]]) -> list[str]:

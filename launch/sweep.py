@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import secrets
-from bench.data.partition import lines, manifest
+from bench.data.partition import data_hash, lines
 from bench.environment import describe
 from bench.events import Event
 from bench.sweep import Sweep
@@ -53,7 +53,7 @@ def run_order(points: Sequence[PlannedRun], seed: str) -> list[PlannedRun]:
 def data_manifest(trial: Trial) -> str:
     """Of the trial's data on this machine; SpecError where a shard is missing or damaged."""
     named = [data for data in (trial.data.train, trial.data.val) if data]
-    return manifest(line for data in named for line in lines(data))
+    return data_hash(line for data in named for line in lines(data))
 
 
 def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Identity:

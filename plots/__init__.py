@@ -1,1 +1,1 @@
-"""What a person looks at: progress, tables, figures and reports, drawn from scaling rows."""
+"""Screens, tables, figures and reports, drawn from the rows of a run."""

@@ -1,4 +1,4 @@
-"""What the files of a report say against what its run gives: cells, lines, pages and figures."""
+"""Report verification: cells, lines, pages and figures against the run."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""Failures: parts of a report that could not be made, which cost the others nothing."""
+"""Failures: parts of a report that could not be made; the others stay."""
 
 import traceback
 from collections.abc import Callable

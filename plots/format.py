@@ -1,4 +1,4 @@
-"""How numbers are written for people."""
+"""Numbers, intervals and Markdown as text."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The report in Markdown: words, table, figures, failed points, replay, environment."""
+"""report.md: summary, table, figures, failed points, environment, commands."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

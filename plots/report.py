@@ -1,4 +1,4 @@
-"""The report of a run: results.csv, report.md, the page and the figures, from its records."""
+"""The report of a run: results.csv, report.md, the page and the figures."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,8 +7,7 @@ from pathlib import Path
 
 from plots import results_csv
 from plots.failures import Failures
-from plots.figures import scaling as figure
-from plots.figures import threads
+from plots.figures import scaling, threads
 from plots.figures.caption import caption, provenance
 from plots.figures.model import is_drawn
 from plots.markdown import document
@@ -75,21 +74,21 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
     rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
     title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
 
-    def scaling() -> list[Path]:
+    def scaling_files() -> list[Path]:
         if not is_drawn(run.rows):
             return []
-        return figure.save(figure.draw(run.rows, title, caption(run), over), folder)
+        return scaling.save(scaling.draw(run.rows, title, caption(run), over), folder)
 
-    def reading() -> list[Path]:
+    def threads_files() -> list[Path]:
         readings = threads.input_rows(run.rows)
         if not readings:
             return []
-        return figure.save(threads.draw(readings, title, provenance(run)), folder, "threads")
+        return scaling.save(threads.draw(readings, title, provenance(run)), folder, "threads")
 
     none: list[Path] = []
     return [
-        *failures.attempt("figure scaling", scaling, none),
-        *failures.attempt("figure threads", reading, none),
+        *failures.attempt("figure scaling", scaling_files, none),
+        *failures.attempt("figure threads", threads_files, none),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Scaling rows as the data frame behind results.csv; one row a point."""
+"""results.csv, results.parquet and upstream's CSV, from scaling rows."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What a person sees while a sweep goes on."""
+"""The screen of a sweep: workers in a table above a bar of its points."""
 
 import time
 from types import TracebackType

@@ -1,4 +1,4 @@
-"""A run in one paragraph: how far it scales, what was measured, what to doubt."""
+"""The summary of a run: scaling, what was measured, caveats."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Where the workers of a running job stand, as a table that fits a terminal."""
+"""The table of the workers of a running job, for a terminal."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,1 +1,1 @@
-"""The commands a person types, by what they are about; `fabfile.py` names them for fab."""
+"""The commands, by group; `fabfile.py` gives them their names."""

@@ -1,1 +1,1 @@
-"""Shards of a job: which worker reads what, decoding, augmentation, the page cache."""
+"""Input data: shards, partitions, decoding, augmentation, page cache."""

@@ -1,4 +1,4 @@
-"""How training images are changed at random, by upstream's option names and defaults."""
+"""Augmentation options, by upstream's names and defaults."""
 
 import argparse
 from collections.abc import Mapping

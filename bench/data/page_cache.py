@@ -1,4 +1,4 @@
-"""How much of some files is in memory already (the page cache), and how to get it out of there."""
+"""Page-cache residency of files, and dropping them from it."""
 
 import ctypes
 import mmap

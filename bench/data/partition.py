@@ -1,4 +1,4 @@
-"""Shares: the part of a data set's shards that a host holds, and what a worker reads of it."""
+"""Partitions of a data set: the shards of a host, the images of a worker."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from bench.data.shards import count_images, shards, split_data
 from bench.errors import SpecError, brief, quoted
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.recordio import frame, read_index, records
-from im2rec_tools.packing import manifest as packed
+from im2rec_tools.packing import manifest
 
 FILE = "share.json"
 SCHEMA = 1  # first
@@ -160,7 +160,7 @@ def lines(data: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def manifest(listed: Iterable[str]) -> str:
+def data_hash(listed: Iterable[str]) -> str:
     """Twelve hex digits over the lines of all data of a job, empty where it reads none."""
     text = "".join(listed)
     return hashlib.sha256(text.encode()).hexdigest()[:12] if text else ""
@@ -199,13 +199,13 @@ def damage(data: str) -> list[str]:
 
 def _damage(rec: Path) -> str:
     try:
-        made = packed.read(rec)
+        made = manifest.read(rec)
         beside = rec.with_suffix(".idx")
         index = read_index(beside) if beside.is_file() else None
         count = 0
         for offset, payload in records(rec):
             where = f"{rec}: record {count} at byte {offset}"
-            if made and not packed.is_packed(made, count, frame(payload)):
+            if made and not manifest.is_packed(made, count, frame(payload)):
                 return f"{where}: differs from what was packed"
             if index is not None and [at for _, at in index[count : count + 1]] != [offset]:
                 return f"{where}: its index {beside.name} lists another place"

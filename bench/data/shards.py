@@ -1,4 +1,4 @@
-"""The .rec files a job reads: which they are, how many images, and where each image lies."""
+"""The .rec files of a job: which, how many images, and where each image lies."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What becomes of a record: its image decoded, cropped or changed, normalised; its label."""
+"""Records to network input: decoding, cropping, augmentation, normalization."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How sure a mean of a series is that depends on its own past; NumPy only, for workers need it."""
+"""Standard errors and intervals of means of autocorrelated series (NumPy only)."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Where a series of window times becomes steady, and whether it drifts after that."""
+"""Steady-state detection: warm-up windows that do not count, and drift."""
 
 import math
 from collections.abc import Sequence

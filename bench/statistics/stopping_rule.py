@@ -1,4 +1,4 @@
-"""When the windows measured so far are enough: pure rules that a worker asks between windows."""
+"""The stopping rule: whether the windows so far are enough. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the store alone moves: a network's arrays, without computing anything (--bandwidth 1).
+"""Mode bandwidth: push and pull of a network's arrays alone (--bandwidth 1).
 
 Every step pushes each array of the network, in their own sizes, and pulls it; the servers add up
 what the workers push and do nothing else with it.

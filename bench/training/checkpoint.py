@@ -1,4 +1,4 @@
-"""Checkpoints: PREFIX-symbol.json and PREFIX-NNNN.params, as upstream's programs write them."""
+"""Checkpoints: PREFIX-symbol.json and PREFIX-NNNN.params, as upstream writes."""
 
 import json
 import tempfile

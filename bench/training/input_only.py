@@ -1,4 +1,4 @@
-"""Times the input pipeline alone: reads, decodes and crops, and trains nothing (--test-io 1)."""
+"""Mode test-io: the input pipeline alone, no training (--test-io 1)."""
 
 from collections.abc import Iterator
 from dataclasses import replace

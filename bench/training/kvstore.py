@@ -1,4 +1,4 @@
-"""A worker's side of the parameter store."""
+"""A worker's kvstore client: opening, compression, votes, barrier."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a worker does: trains window by window, saying each on the event stream."""
+"""The training loop of a worker: epochs, timed windows, validation, stopping."""
 
 import itertools
 import math
@@ -22,13 +22,21 @@ from bench.statistics.stopping_rule import (
     per_image_seconds,
 )
 from bench.training import checkpoint, profiling, validation
-from bench.training import worker as batches
-from bench.training import worker as weights
 from bench.training.kvstore import any_worker, barrier, broadcast_from_first
 from bench.training.mxnet_shim import mx, rounds_to_tf32
 from bench.training.options import Options
 from bench.training.profiling import profile
-from bench.training.worker import Worker, build_worker, gradients, update
+from bench.training.worker import (
+    Worker,
+    build_worker,
+    epoch_images,
+    epoch_steps,
+    gradient_bytes,
+    gradients,
+    trainable_parameters,
+    update,
+    weight_digest,
+)
 from im2rec_tools.terminal import echo
 
 
@@ -37,7 +45,7 @@ def window_steps(worker: Worker) -> tuple[int, ...]:
     options = worker.options
     if options.benchmark:
         return (options.steps_per_window,) * (options.warmup_windows + options.windows)
-    steps = batches.epoch_steps(options, worker.part.whole, worker.num_workers)
+    steps = epoch_steps(options, worker.part.whole, worker.num_workers)
     whole, rest = divmod(steps, options.steps_per_window)
     return (options.steps_per_window,) * whole + ((rest,) if rest else ())
 
@@ -280,7 +288,7 @@ def train(options: Options, told: Mapping[str, Any] | None = None) -> TrainingSu
         windows=tuple(windows),
         ended=ended,
         accuracy=accuracy,
-        weight_hash=weights.weight_digest(worker),
+        weight_hash=weight_digest(worker),
         notes=_notes(worker, windows) if worker.rank == 0 else (),
     )
 
@@ -297,9 +305,9 @@ def _check_validation(worker: Worker) -> None:
 def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
     found: list[Note] = []
     if not worker.options.gpus:  # where a processor only starts what GPUs compute
-        found += traffic_notes(worker.options, weights.gradient_bytes(worker), windows)
+        found += traffic_notes(worker.options, gradient_bytes(worker), windows)
     if not worker.options.benchmark:
-        images = batches.epoch_images(worker.options, worker.num_workers)
+        images = epoch_images(worker.options, worker.num_workers)
         found += batch_notes(worker.options, worker.part.whole, images)
     found += loss_notes(worker.options.num_classes, windows)
     print_notes(found)
@@ -370,7 +378,7 @@ def _worker_facts(worker: Worker) -> dict[str, Any]:
         "num_workers": worker.num_workers,
         "worker_batch": worker.options.batch_size,
         "devices": worker.options.devices,
-        "arrays": len(weights.trainable_parameters(worker)),
+        "arrays": len(trainable_parameters(worker)),
         "mxnet": mx.__version__,
         "tf32": bool(worker.options.gpus) and rounds_to_tf32(worker.contexts[0]),
     }

@@ -1,4 +1,4 @@
-"""Imports MXNet 1.9.1 under a NumPy it was not written for, and leaves NumPy as it was.
+"""Import of MXNet 1.9.1 under a newer NumPy, which stays as it was.
 
 Every module of ours does `from bench.training.mxnet_shim import mx`. In a process whose
 DMLC_ROLE is server or scheduler this import serves the job and ends the process when it is over.

@@ -1,4 +1,4 @@
-"""The optimiser of a job, by MXNet's names, as the trainer and the servers apply it."""
+"""Optimizer names, arguments and learning-rate schedule, by MXNet's names."""
 
 from dataclasses import dataclass
 

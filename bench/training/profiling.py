@@ -1,4 +1,4 @@
-"""Looks inside a network in training (--monitor N)."""
+"""Profiling: MXNet's profiler and the statistics of --monitor."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""The way to a job's scheduler, tried by each of its processes while MXNet is loaded.
+"""Before MXNet is loaded: rendezvous messages and the CPU instruction set.
 
 MXNet says nothing until all have met, and then only to workers: without this nobody could tell
 which of a hundred processes the others are waiting for.

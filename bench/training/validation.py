@@ -1,4 +1,4 @@
-"""How well a network does on images that it was not trained on."""
+"""Accuracy, top-k accuracy and loss on validation images."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

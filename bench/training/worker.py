@@ -1,4 +1,4 @@
-"""One worker of a job: built, then updated step by step."""
+"""A worker of a job: its network and trainer, and single steps."""
 
 import dataclasses
 import hashlib
@@ -15,11 +15,9 @@ from bench.errors import SpecError
 from bench.kvstores import is_async
 from bench.networks import NETWORKS
 from bench.training import checkpoint
-from bench.training import checkpoint as pretrained
-from bench.training import optimizer as optimizers
 from bench.training.kvstore import open_kvstore
 from bench.training.mxnet_shim import mx
-from bench.training.optimizer import Schedule, is_constant
+from bench.training.optimizer import Schedule, is_constant, optimizer_arguments
 from bench.training.options import Options
 from bench.training.sgd import Sgd
 from bench.training.validation import Accuracy
@@ -109,7 +107,7 @@ def _pretrained_network(options: Options, devices: list[Any]) -> Any:
     """The layers of a checkpoint, and behind them a last one of as many classes as now."""
     net = mx.gluon.nn.HybridSequential(prefix="")
     net.add(
-        pretrained.feature_network(
+        checkpoint.feature_network(
             options.pretrained,
             options.pretrained_epoch,
             options.layer_before_fullc,
@@ -274,9 +272,7 @@ def _apply_decay_multipliers(parameters: Any, optimizer: Any) -> None:
 
 def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[str, Any]:
     made: dict[str, Any] = dict(
-        optimizers.optimizer_arguments(
-            options.optimizer, lr=options.lr, mom=options.mom, wd=options.wd
-        )
+        optimizer_arguments(options.optimizer, lr=options.lr, mom=options.mom, wd=options.wd)
     )
     if options.dtype == "float16":
         made["multi_precision"] = True

@@ -1,4 +1,4 @@
-"""Command `from-tfrecord`: TFRecord shards of ImageNet's Examples to RecordIO shards."""
+"""Command `from-tfrecord`: TFRecord shards of ImageNet to RecordIO shards."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Command `join-index`: one index for several shards, as readers want that take one file of it."""
+"""Command `join-index`: one index for several shards, for readers of one file."""
 
 from collections.abc import Iterator
 from pathlib import Path

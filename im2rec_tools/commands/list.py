@@ -1,4 +1,4 @@
-"""Command `list`: a labelled tree to lists of images, one a shard, and its labels file."""
+"""Command `list`: a labeled tree to image lists, one per shard, and labels."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Command `pack`: listed images to RecordIO shards, from a tree or straight from a tar of tars."""
+"""Command `pack`: listed images to RecordIO shards, from a tree or a tar."""
 
 import os
 from collections.abc import Iterator
@@ -10,8 +10,7 @@ from im2rec_tools.cli import Command, Option, integer, path, path_or_none, perce
 from im2rec_tools.commands.list import CHUNKS, PER_SHARD
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import format_size, lock, tsv_line, write_text
-from im2rec_tools.formats import lists as listing
-from im2rec_tools.formats.lists import Images, Parts, gather, write_lists
+from im2rec_tools.formats.lists import Images, Parts, check, find_lists, gather, write_lists
 from im2rec_tools.formats.recipe import Recipe, describe
 from im2rec_tools.formats.tars import TarImages
 from im2rec_tools.formats.tree import SUFFIXES, walk
@@ -50,7 +49,7 @@ def count_listed(lst: Path) -> tuple[int, list[str]]:
 
     One without any is refused too.
     """
-    found = listing.check(lst)
+    found = check(lst)
     if not found.entries:
         raise DataError(f"{lst}: expected images, found none")
     if not found.twice:
@@ -130,7 +129,7 @@ def _plan(
     if not from_tar and not root.is_dir():
         also = "; --from-tar packs from a tar" if root.is_file() else ""
         raise DataError(f"{root}: no such folder; expected the images' folder{also}")
-    lists = listing.find_lists(prefix)
+    lists = find_lists(prefix)
     if lists and (chunks > 1 and chunks != len(lists)):
         raise DataError(f"{lists[0]}: expected {chunks} lists (--chunks), found {len(lists)}")
     folder = out or prefix.parent
@@ -139,7 +138,7 @@ def _plan(
         tar = TarImages(root) if from_tar else None
         yield from _ensure_lists(prefix, root, tar, parts)
         work = PackJob(
-            lists=listing.find_lists(prefix),
+            lists=find_lists(prefix),
             source=root,
             folder=folder,
             recipe=recipe,
@@ -169,7 +168,7 @@ def _ensure_lists(
     prefix: Path, root: Path, tar: TarImages | None, parts: Parts
 ) -> Iterator[Progress]:
     """Makes the lists where there are none; a tar's index is read in any case."""
-    there = listing.find_lists(prefix)
+    there = find_lists(prefix)
     if there and not tar:
         return
     images, known = Images(), dict[str, int]()

@@ -1,4 +1,4 @@
-"""Command `prepare`: all of it, from a tree or a tar of tars to shards that read back."""
+"""Command `prepare`: from a tree or a tar of tars to verified shards."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Command `sample`: a labelled tree of photographs, or one shaped like a well-known data set.
+"""Command `sample`: a labeled tree of photographs, or an ImageNet-shaped sample.
 
 The pictures are cut from photographs that scikit-image carries; docs/data.md names the source and
 licence of each.

@@ -1,4 +1,4 @@
-"""Command `split`: some images of each class move to a validation tree beside the first."""
+"""Command `split`: some images of each class move to a validation tree."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Command `to-tfrecord`: RecordIO shards to TFRecord shards of ImageNet's Examples."""
+"""Command `to-tfrecord`: RecordIO shards to TFRecord shards of ImageNet."""
 
 import json
 from collections.abc import Iterator
@@ -7,8 +7,7 @@ from typing import Any
 
 from im2rec_tools.cli import Command, Option, integer, path, path_or_none
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import atomic_file as whole_file
-from im2rec_tools.files import check_space, format_size, lock, write_text
+from im2rec_tools.files import atomic_file, check_space, format_size, lock, write_text
 from im2rec_tools.formats import lists, tfrecord
 from im2rec_tools.formats.recordio import count_records, frame, records, unpack
 from im2rec_tools.formats.tree import record_files
@@ -51,7 +50,7 @@ def _example(payload: bytes, where: str, names: dict[int, str], offset: int) -> 
 
 def _convert(rec: Path, target: Path, names: dict[int, str], offset: int) -> Iterator[None]:
     made = manifest.read(rec)
-    with whole_file(target) as file:
+    with atomic_file(target) as file:
         for number, (at, payload) in enumerate(records(rec)):
             where = f"{rec}: record {number} at byte {at}"
             if made and not manifest.is_packed(made, number, frame(payload)):

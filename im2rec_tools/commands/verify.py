@@ -1,4 +1,4 @@
-"""Command `verify`: reads shards back whole and compares them with what was packed."""
+"""Command `verify`: shards read back and compared with what was packed."""
 
 import os
 from collections.abc import Iterator, Sequence

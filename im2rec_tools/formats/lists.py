@@ -1,4 +1,4 @@
-"""Lists of images, as upstream's .lst files: index, labels and path, joined by tabs."""
+"""Image lists (upstream's .lst files): parsing, writing, labels, order."""
 
 import hashlib
 import random

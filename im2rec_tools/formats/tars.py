@@ -1,4 +1,4 @@
-"""Tars of class tars, read where they lie: nothing is unpacked to know what is in them."""
+"""Tars of class tars, read in place: members without unpacking."""
 
 import os
 import re

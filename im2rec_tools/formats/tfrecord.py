@@ -1,4 +1,4 @@
-"""TFRecord files of ImageNet's Examples: framing with CRC-32C, and the fields in them."""
+"""TFRecord files of ImageNet: framing with CRC-32C, and the Example's fields."""
 
 
 # ruff: noqa: PLC0415 - protobuf takes long to load, and few commands need it

@@ -1,1 +1,1 @@
-"""From image lists to shards: encoding processes, their order, manifests, verification."""
+"""Image lists to shards: encoder processes, manifests, verification."""

@@ -1,4 +1,4 @@
-"""Lists of images to shards: blocks of images go to packing processes and are written in order."""
+"""Packer: blocks of images to encoder processes, written to shards in order."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import IO
 
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, create, flush_folder, part_of, tsv_line, write_text
-from im2rec_tools.formats import lists as listing
+from im2rec_tools.formats import lists
 from im2rec_tools.formats.crc32c import join
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.packing import manifest
@@ -121,7 +121,7 @@ class _Shard:
 
 
 def pack_shards(
-    work: PackJob, lists: Sequence[Path], totals: dict[Path, int]
+    work: PackJob, paths: Sequence[Path], totals: dict[Path, int]
 ) -> Iterator[Progress]:
     """Packs these lists, of so many images each, into NAME.rec, .idx, .json and NAME.bad.tsv.
 
@@ -130,9 +130,9 @@ def pack_shards(
     """
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(Pool(work.processes, _MODULE, work.source, work.recipe))
-        line = _Pipeline(work, pool, sum(totals[lst] for lst in lists))
+        line = _Pipeline(work, pool, sum(totals[lst] for lst in paths))
         stack.callback(line.forget)
-        feed = _blocks(work, lists)
+        feed = _blocks(work, paths)
         waiting = next(feed, None)
         while waiting or line.outstanding:
             while waiting and pool.has_room and line.has_room:
@@ -145,11 +145,11 @@ def pack_shards(
         line.check_end()
 
 
-def _blocks(work: PackJob, lists: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
+def _blocks(work: PackJob, paths: Sequence[Path]) -> Iterator[tuple[Path, Block]]:
     size = _PIXELS_A_BLOCK if work.recipe.encoding == "raw" else _IMAGES_A_BLOCK
     number = 0
-    for lst in lists:
-        entries = listing.read(lst)
+    for lst in paths:
+        entries = lists.read(lst)
         while block := tuple(islice(entries, size)):
             places = tuple(work.place(entry.path) for entry in block) if work.place else ()
             yield lst, Block(number=number, entries=block, places=places)

@@ -1,4 +1,4 @@
-"""Processes that work for one, and word from them; a death ends the work with where it was."""
+"""Pool of worker processes; one that dies is named with its task and step."""
 
 import functools
 import importlib

@@ -1,1 +1,1 @@
-"""The figures: what is drawn, panels, axes, labels, captions."""
+"""The figures: model, panels, axes, labels, caption."""

@@ -1,4 +1,4 @@
-"""Validation accuracy by epoch, out of the logs of training jobs: a table and a figure.
+"""Validation accuracy by epoch, from the logs of jobs: a table and a figure.
 
 python -m plots.figures.accuracy docs/runs/training/accuracy alexnet=a.log resnet-18=b.log
 """

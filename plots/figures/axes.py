@@ -16,7 +16,7 @@ _DECIMALS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6,
 _MOST_GRID = 20
 
 
-def devices(axes: Axes, counts: Sequence[int]) -> None:
+def device_axis(axes: Axes, counts: Sequence[int]) -> None:
     """Ticks at the device counts that were measured, and nowhere else."""
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator([float(count) for count in counts]))
@@ -27,13 +27,13 @@ def devices(axes: Axes, counts: Sequence[int]) -> None:
         axes.set_xlim(counts[0] / 1.35, counts[-1] * 1.35)
     if len(counts) > _MOST_GRID:
         axes.grid(visible=False, axis="x")
-    named = readable(counts)
+    named = readable_counts(counts)
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:g}" if value in named else "")
     )
 
 
-def readable(counts: Sequence[int]) -> list[int]:
+def readable_counts(counts: Sequence[int]) -> list[int]:
     """The counts whose labels have room on a logarithmic axis: the first, the last, and others."""
     if len(counts) < 2:
         return list(counts)
@@ -51,7 +51,7 @@ def _digits(*counts: int) -> int:
     return sum(len(str(count)) for count in counts)
 
 
-def logarithmic(axes: Axes, values: Sequence[float]) -> None:
+def log_axis(axes: Axes, values: Sequence[float]) -> None:
     """A logarithmic axis around the values; an interval much wider than that runs off it."""
     axes.set_yscale("log", base=2)
     if values:
@@ -64,18 +64,18 @@ def logarithmic(axes: Axes, values: Sequence[float]) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def decimal(axes: Axes, values: Sequence[float]) -> None:
+def decimal_axis(axes: Axes, values: Sequence[float]) -> None:
     """As `logarithmic`, with ticks at 1, 2 and 5 times powers of ten."""
     axes.set_yscale("log", base=10)
     if values:
         axes.set_ylim(min(values) / 1.6, max(values) * 1.6)
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(FixedLocator(decimals(low, high)))
+    axes.yaxis.set_major_locator(FixedLocator(decimal_ticks(low, high)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10g}"))
 
 
-def decimals(low: float, high: float) -> list[float]:
+def decimal_ticks(low: float, high: float) -> list[float]:
     """Ticks within these ends: powers of ten, and between them as many as leave some room."""
     digits = _DECIMALS[sum(high / low < reach for reach in _REACHES)]
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -83,6 +83,6 @@ def decimals(low: float, high: float) -> list[float]:
     return [tick for tick in found if low <= tick <= high]
 
 
-def from_zero(axes: Axes, values: Sequence[float], least: float) -> None:
+def zero_based_axis(axes: Axes, values: Sequence[float], least: float) -> None:
     """A linear axis from 0 to a little above the values, and to `least` at least."""
     axes.set_ylim(0, max([least, *(1.3 * value for value in values)]))

@@ -1,4 +1,4 @@
-"""The lines under a figure: on what, how and when it was measured, and what it leaves out."""
+"""The caption of a figure: hardware, settings, and what is not drawn."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

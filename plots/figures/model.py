@@ -1,4 +1,4 @@
-"""What stands in the figure besides panels: lines, marks, ceilings, and where hosts begin."""
+"""The model of a figure: lines, failed points, ceilings, the second host."""
 
 import math
 from collections.abc import Callable, Sequence

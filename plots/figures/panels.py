@@ -1,4 +1,4 @@
-"""One panel of the figure: lines with intervals, what is behind them, and marks."""
+"""Panels of the figure: lines with intervals, marks, ceilings, windows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from plots.figures import axes as axis
+from plots.figures.axes import device_axis
 from plots.figures.labels import LineEnd, matplotlib_text
 from plots.figures.model import REHEARSAL, FigureModel, Line
 from plots.format import significant
@@ -162,7 +162,7 @@ def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face:
 
 def draw_marks(axes: Axes, shown: FigureModel) -> None:
     """Device ticks, a cross on the axis for each point without a number, where hosts begin."""
-    axis.devices(axes, shown.counts)
+    device_axis(axes, shown.counts)
     same: dict[int, int] = {}
     for one in shown.crosses:
         count = one.row.trial.layout.devices

@@ -1,4 +1,4 @@
-"""The figure: images per second, speed-up, efficiency and window times against devices."""
+"""The scaling figure: throughput, speed-up, efficiency and window times."""
 
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from plots.figures import axes as axis
 from plots.figures import labels, panels
+from plots.figures.axes import decimal_axis, log_axis, zero_based_axis
 from plots.figures.labels import balanced_lines, matplotlib_text
 from plots.figures.model import FigureModel, figure_model, network_label
 from plots.figures.panels import DOTTED, EFFICIENCY, GREY, RATE, RING, SPEEDUP
@@ -49,11 +49,11 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
             speedup: panels.draw(speedup, shown, SPEEDUP),
             efficiency: panels.draw(efficiency, shown, EFFICIENCY),
         }
-        axis.decimal(rate, [*panels.panel_values(shown, RATE), *panels.ceiling_values(shown)])
+        decimal_axis(rate, [*panels.panel_values(shown, RATE), *panels.ceiling_values(shown)])
         panels.draw_ceilings(rate, shown)
         _ideal(speedup, shown)
         efficiency.axhline(100, color=GREY, linewidth=1, linestyle=DOTTED)
-        axis.from_zero(efficiency, panels.panel_values(shown, EFFICIENCY), least=110)
+        zero_based_axis(efficiency, panels.panel_values(shown, EFFICIENCY), least=110)
         panels.draw_windows(windows, shown)
         for axes, panel in ((rate, RATE), (speedup, SPEEDUP), (efficiency, EFFICIENCY)):
             panels.draw_missing_networks(axes, shown, panel)
@@ -74,12 +74,12 @@ def _ideal(axes: Axes, shown: FigureModel) -> None:
     """The speed-up that equals the devices."""
     counts, found = shown.counts, panels.panel_values(shown, SPEEDUP)
     if len(counts) < 2 or not found:
-        axis.logarithmic(axes, found)
+        log_axis(axes, found)
         return
     ends = [counts[0], counts[-1]]
     of = shown.baseline.devices if shown.baseline else 1
     ideal = [count / of for count in ends]
-    axis.logarithmic(axes, [*found, *ideal])
+    log_axis(axes, [*found, *ideal])
     axes.plot(ends, ideal, color=GREY, linewidth=1, linestyle=DOTTED)
     axes.annotate(
         "ideal",

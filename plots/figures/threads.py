@@ -1,4 +1,4 @@
-"""The figure of reading alone: images per second against decoding threads."""
+"""The input-pipeline figure: images per second against decoding threads."""
 
 from collections.abc import Sequence
 from textwrap import fill

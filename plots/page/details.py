@@ -1,4 +1,4 @@
-"""What the page tells of a single point: its windows, its ranks, how to run it again."""
+"""Details of single points for the page: windows, ranks, commands; thinned."""
 
 import base64
 import gzip

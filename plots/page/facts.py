@@ -1,4 +1,4 @@
-"""The environment as tables: a fact a row, and for hosts a column each, differences first."""
+"""The environment as tables: one fact per row, one column per host."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the four panels draw, ready for JSON; points are named by their place in results.csv."""
+"""Data of the four panels as JSON; points by their place in results.csv."""
 
 import math
 from collections.abc import Sequence

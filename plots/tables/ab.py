@@ -1,4 +1,4 @@
-"""What two settings measured in turn came to: a page and a CSV in the run's report folder."""
+"""The comparison of two settings as Markdown and CSV in the run's report folder."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A comparison of two runs for the terminal, as Markdown and as CSV, from the same cells."""
+"""The comparison of two runs: terminal, Markdown and CSV, from the same cells."""
 
 from collections.abc import Iterator, Sequence
 

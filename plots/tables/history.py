@@ -1,4 +1,4 @@
-"""One point over many runs: a table with bars for the terminal, and a small chart."""
+"""One point over many runs: a terminal table with bars, and a chart."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Runs as a person looks them over: those of a folder in a table, and one with what it holds."""
+"""Tables of runs: all of a folder, or one with its points, files and hosts."""
 
 from collections.abc import Sequence
 from pathlib import Path

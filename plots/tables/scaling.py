@@ -1,4 +1,4 @@
-"""The results table, for the terminal and for Markdown, from the same cells."""
+"""The results table, for the terminal and for Markdown, with its remarks."""
 
 from collections.abc import Iterator, Sequence
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plots.figures.axes import decimals
+from plots.figures.axes import decimal_ticks
 from plots.figures.labels import balanced_lines
 from tests.support.pages.figures import panels, texts
 from tests.support.runs.records import record
@@ -38,7 +38,7 @@ def test_a_network_without_a_base_is_named_where_it_is_not_drawn() -> None:
     ],
 )
 def test_rates_have_ticks_that_people_count_in(low: float, high: float, ticks: list[float]) -> None:
-    assert decimals(low, high) == ticks
+    assert decimal_ticks(low, high) == ticks
 
 
 def test_ticks_of_rates_are_written_as_in_the_table() -> None:

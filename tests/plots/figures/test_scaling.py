@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from plots.figures.axes import readable
+from plots.figures.axes import readable_counts
 from plots.figures.caption import caption
 from plots.figures.labels import spread
 from plots.figures.model import failed_points, figure_model, lines
@@ -213,9 +213,9 @@ def test_one_point_is_drawn_and_says_what_it_lacks() -> None:
 
 def test_close_device_counts_keep_their_ticks_and_drop_labels_without_room() -> None:
     counts = list(range(1, 33))
-    named = readable(counts)
+    named = readable_counts(counts)
     assert {1, 32} <= set(named) < set(counts)
-    assert readable([1, 2, 4, 8, 16, 32, 64, 128, 256]) == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert readable_counts([1, 2, 4, 8, 16, 32, 64, 128, 256]) == [1, 2, 4, 8, 16, 32, 64, 128, 256]
     axes = panels([point(n, 10 * n) for n in counts])[0]
     assert [int(tick) for tick in axes.get_xticks()] == counts
 
