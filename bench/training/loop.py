@@ -194,7 +194,7 @@ _REPORT_SECONDS = 5.0
 class TrainingSummary:
     """What a worker has done; windows are this rank's, warm-up included.
 
-    ended           why no more were measured: as in stopping.py, or 'epochs'
+    ended           why no more were measured: a word of `stop_reason`, or 'epochs'
     weight_hash     equal on every rank after a synchronous job, or it trained several networks
     notes           what a reader of its numbers should know
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.sources import dotted, imported, modules
+from tests.support.sources import PACKAGES, dotted, imported, modules
 
 AT_USE_ONLY = {"mxnet", "matplotlib", "fabric", "pandas", "skimage", "mlflow", "tensorboard"}
 _CONSOLE = "im2rec_tools.*"  # terminal, files, errors, progress
@@ -77,6 +77,7 @@ SAME = {
 FILES = (3, 14)  # of code in a folder, without __init__.py
 SMALL = {"bench/settings"}
 EARLIER = {"bench/mxnet_import.py"}  # names that scripts of users may still import
+UPSTREAM = {"tools/im2rec.py", "tools/launch.py"}  # files of MXNet
 MOST_LINES = 600
 HOSTS = re.compile(r"https?://|--index-url|--find-links|--extra-index-url")
 
@@ -190,6 +191,41 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     graph = {dotted(path): imported(path, known, at_once=True) for path in modules()}
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
     assert circles(graph) == set()
+
+
+def named_files(text: str) -> set[str]:
+    """The files of ours that a text names by their path, and the modules that it runs."""
+    folders = "|".join((*PACKAGES, "benchmarks", "docs", "tests", "tools"))
+    paths = re.findall(rf"(?<![\w./-])(?:{folders})/[\w/.-]*\w\.(?:py|js|toml|md|sh)\b", text)
+    programs = re.findall(rf'-m"?,? "?(im2rec_tools|(?:{folders})(?:\.\w+)+)\b', text)
+    return {*paths, *programs}
+
+
+def exists(name: str) -> bool:
+    """Whether there is such a file or module; tests may be named from tests/ on."""
+    if name in UPSTREAM:
+        return True
+    if "/" in name:
+        return (ROOT / name).exists() or (ROOT / "tests" / name).exists()
+    path = ROOT / name.replace(".", "/")
+    return path.with_suffix(".py").exists() or (path / "__main__.py").exists()
+
+
+def test_texts_name_files_and_programs_that_exist() -> None:
+    texts = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "Makefile", *everything()]
+    texts = [path for path in texts if path.name not in {"CHANGELOG.md", Path(__file__).name}]
+    lost = {
+        path.name: {name for name in named_files(path.read_text()) if not exists(name)}
+        for path in texts
+    }
+    assert {name: found for name, found in lost.items() if found} == {}
+    sample = "see launch/heard.py, `python -m bench.serve` and docs/design.md"
+    assert named_files(sample) == {"launch/heard.py", "bench.serve", "docs/design.md"}
+    assert [exists(name) for name in ("launch/heard.py", "bench.serve", "docs/design.md")] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def pins(lock: str) -> list[str]:
