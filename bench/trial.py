@@ -1,11 +1,10 @@
 """Trial: everything that decides one number, and nothing that does not."""
 
-import dataclasses
 import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, get_args, get_origin
@@ -24,9 +23,18 @@ from bench.kvstores import (
 from bench.networks import NETWORKS, describe, named
 from bench.networks.catalog import check_images, checked_layers
 from bench.secrets import Hidden, masked_word
-from bench.settings.declaration import Field, fields_of, setting
-from bench.settings.parts import Data, Layout, Measuring, Model, Training
-from bench.training.options import COSTS, DTYPES, parse
+from bench.settings.declaration import Field, Role, fields_of, setting
+from bench.settings.fields import PART_FIELDS, PARTS
+from bench.settings.parts import (
+    MODES,
+    MOST_DEVICES,
+    Data,
+    Layout,
+    Measuring,
+    Model,
+    Training,
+)
+from bench.training.options import parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +44,8 @@ class Trial:
     Sweeps, records and tables name its settings without the parts: see `FIELDS` and `fields`.
     """
 
-    engine: str = setting("mxnet")
-    mode: str = setting("synthetic")
+    engine: str = setting("mxnet", help="mxnet trains; fake simulates", role=Role.ORIGIN)
+    mode: str = setting("synthetic", help="what is measured, on which data", choices=MODES)
     model: Model
     layout: Layout
     training: Training
@@ -175,8 +183,8 @@ class Trial:
     def key(self) -> str:
         """Twelve hex digits that change with any field."""
         fields = self.fields
-        for name in ("python", "costs"):  # of later: what was measured without it keeps its key
-            if fields[name] == FIELDS[name].default:
+        for name, field in FIELDS.items():
+            if field.setting.later and fields[name] == field.default:
                 del fields[name]
         fields["env"] = secrets.identified(self.layout.env)
         text = json.dumps(fields, sort_keys=True)
@@ -192,15 +200,8 @@ class Trial:
         return made
 
 
-_PARTS: dict[str, Any] = {
-    field.name: field.type for field in dataclasses.fields(Trial) if is_dataclass(field.type)
-}
-# The settings by stored name, in the order of records.
-FIELDS: dict[str, Field] = {
-    field.name: field
-    for part, kind in {"": Trial, **_PARTS}.items()
-    for field in fields_of(kind, part)
-}
+# All settings by stored name, in the order of records.
+FIELDS: dict[str, Field] = {field.name: field for field in fields_of(Trial)} | PART_FIELDS
 _ALL = attrgetter(*(field.path for field in FIELDS.values()))
 
 
@@ -209,16 +210,21 @@ def values_of(names: Iterable[str]) -> Callable[[Trial], tuple[Any, ...]]:
     return attrgetter(*(FIELDS[name].path for name in names))
 
 
+def with_role(*roles: Role) -> tuple[str, ...]:
+    """The stored names of the settings with one of these roles."""
+    return tuple(name for name, field in FIELDS.items() if field.setting.role in roles)
+
+
 def composed(fields: Mapping[str, Any]) -> Trial:
     """A Trial of settings by stored name, unchecked; TypeError for an unknown or missing one."""
-    parts: dict[str, dict[str, Any]] = {part: {} for part in _PARTS}
+    parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
     own: dict[str, Any] = {}
     for name, value in fields.items():
         if name not in FIELDS:
             raise TypeError(f"no setting of a trial: {name}")
         part, _, attribute = FIELDS[name].path.rpartition(".")
         (parts[part] if part else own)[attribute] = value
-    return Trial(**own, **{part: _PARTS[part](**values) for part, values in parts.items()})
+    return Trial(**own, **{part: PARTS[part](**values) for part, values in parts.items()})
 
 
 def make(fields: dict[str, Any]) -> Trial:
@@ -259,68 +265,26 @@ def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
     return found
 
 
-MODES = ("synthetic", "real", "test-io", "bandwidth")
-DEVICE_KINDS = ("cpu", "gpu")
-MOST_DEVICES = 10_000
-_MOST_EDGE = 1 << 16  # pixels, which is JPEG's
 # What an engine says of a trial's fields; anything else may stand in `options`.
 OF_FIELDS = frozenset(
-    f"--{name}"
-    for name in (
-        *("network", "num-layers", "image-shape", "num-classes", "batch-size", "global-batch"),
-        "auto-batch",
-        *("gpus", "cpus", "kv-store", "expect-workers", "dtype", "lr", "mom", "wd", "seed"),
-        *("windows", "warmup-windows", "steps-per-window", "benchmark", "test-io"),
-        *("data-train", "data-val", "data-nthreads", "rgb-mean", "rgb-std", "num-examples"),
-        *("cold", "bandwidth", "costs"),
-        *("num-epochs", "stop-accuracy", "precision", "budget-seconds", "gc-type", "gc-threshold"),
-    )
+    {
+        *(field.setting.flag for field in FIELDS.values() if field.setting.flag),
+        *("--batch-size", "--global-batch", "--auto-batch", "--gpus", "--cpus"),
+        *("--expect-workers", "--benchmark", "--test-io", "--bandwidth"),
+    }
 )
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise SpecError(f"{name}: expected one of {', '.join(known)}, got {quoted(value)}")
 
 
 def check(trial: Trial) -> None:
     """Raises SpecError naming the field that cannot be, what was expected and what it is."""
-    _one_of("mode", trial.mode, MODES)
-    _one_of("device", trial.layout.device, DEVICE_KINDS)
-    _one_of("dtype", trial.training.dtype, DTYPES)
-    _one_of("costs", trial.mxnet.costs, COSTS)
+    for name, field in FIELDS.items():
+        if problem := field.setting.problem(trial.value(name)):
+            raise SpecError(f"{name}: {problem}")
     if trial.mxnet.costs != "none" and trial.mode != "synthetic":
         raise SpecError(f"costs: expected mode 'synthetic', got {quoted(trial.mode)}")
-    at_least_one = (
-        "devices devices_per_worker devices_per_host steps_per_window num_classes num_epochs "
-        "data_nthreads"
-    )
-    for name in at_least_one.split():
-        if trial.value(name) < 1:
-            raise SpecError(f"{name}: expected 1 or more, got {trial.value(name)}")
-    for name in (
-        "servers_per_host",
-        "server_hosts",
-        "batch_per_device",
-        "global_batch_fixed",
-        "warmup_windows",
-        "windows",
-        "num_examples",
-        "seed",
-        "precision",
-        "budget_seconds",
-        "lr",
-        "momentum",
-        "weight_decay",
-    ):
-        if trial.value(name) < 0:
-            raise SpecError(f"{name}: expected 0 or more, got {trial.value(name)}")
-    _check_most(trial)
+    if trial.servers > MOST_DEVICES:
+        raise SpecError(f"servers: expected {MOST_DEVICES} or fewer, got {trial.servers}")
     _check_arithmetic(trial)
-    if trial.measuring.precision >= 1:
-        raise SpecError(
-            f"precision: expected a part of the rate, below 1, got {trial.measuring.precision}"
-        )
     if "\0" in trial.mxnet.python:
         raise SpecError(f"python: expected a path, got {quoted(trial.mxnet.python)}")
     for text in trial.layout.env:
@@ -338,33 +302,6 @@ def check(trial: Trial) -> None:
     _check_played(trial)
 
 
-def _check_most(trial: Trial) -> None:
-    """Raises SpecError for a number that would make more than any job has."""
-    most = {
-        "devices": MOST_DEVICES,
-        "devices_per_host": MOST_DEVICES,
-        "devices_per_worker": MOST_DEVICES,
-        "server_hosts": MOST_DEVICES,
-        "servers_per_host": MOST_DEVICES,
-        "data_nthreads": MOST_DEVICES,
-        "num_classes": 10**7,
-        "windows": 10**9,
-        "warmup_windows": 10**9,
-        "steps_per_window": 10**9,
-        "num_epochs": 10**9,
-        "seed": 2**32 - 1,
-    }
-    for name, largest in most.items():
-        if trial.value(name) > largest:
-            raise SpecError(f"{name}: expected {largest} or fewer, got {trial.value(name)}")
-    if trial.servers > MOST_DEVICES:
-        raise SpecError(f"servers: expected {MOST_DEVICES} or fewer, got {trial.servers}")
-    if max(trial.model.image_shape, default=0) > _MOST_EDGE:
-        raise SpecError(
-            f"image_shape: expected {_MOST_EDGE} or less, got {trial.model.image_shape}"
-        )
-
-
 def _check_played(trial: Trial) -> None:
     played = trial.faults or trial.fake.seconds or trial.fake.noise or trial.fake.spread
     if played and trial.engine != "fake":
@@ -374,9 +311,6 @@ def _check_played(trial: Trial) -> None:
         )
     if any(seconds <= 0 for seconds in trial.fake.seconds):
         raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake.seconds)}")
-    for name in ("fake_noise", "fake_correlation", "fake_spread"):
-        if not 0 <= trial.value(name) < 1:
-            raise SpecError(f"{name}: expected 0 or more, below 1, got {trial.value(name)}")
 
 
 def _check_arithmetic(trial: Trial) -> None:

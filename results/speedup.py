@@ -8,19 +8,16 @@ from typing import Any, Generic, Protocol, TypeVar
 from bench.errors import SpecError, quoted
 from bench.kvstores import is_distributed
 from bench.notes import Note, NoteKind
-from bench.trial import FIELDS, Trial, values_of
+from bench.settings.declaration import Role
+from bench.trial import Trial, values_of, with_role
 from results.rates import Rate, Ratio, ratio
 
 # What baselines are chosen for of themselves, in the order of the table; each is a field of a row.
 COLUMNS = ("device", "host", "worker")
 _CHOICE = re.compile(r" *(\S+) +x([0-9]{1,9}) *")
-# Fields in which a point may differ from its baseline.
-_SCALED = ("devices", "devices_per_worker", "devices_per_host", "kvstore")
-_WINDOWS = ("warmup_windows", "windows", "precision", "budget_seconds")
-_SERVERS = ("servers_per_host", "server_hosts", "gc_type", "gc_threshold")
-_SCRIPTED = ("fake_seconds", "fake_faults")
-_SAME = tuple(name for name in FIELDS if name not in {*_SCALED, *_WINDOWS, *_SERVERS, *_SCRIPTED})
-_same, _servers = values_of(_SAME), values_of(_SERVERS)
+# The settings that a point and its baseline share, and those that only stores with servers have.
+_same = values_of(with_role(Role.IDENTITY, Role.ORIGIN))
+_servers = values_of(with_role(Role.SERVERS))
 # The status of a point that was asked for and has no record yet.
 UNMEASURED = "unmeasured"
 _NOT_TRAINED = ("test-io", "bandwidth")

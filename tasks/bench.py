@@ -12,8 +12,8 @@ from bench.engines.catalog import ENGINES
 from bench.engines.faults import KINDS
 from bench.errors import SpecError, parse_float, parse_int, quoted
 from bench.secrets import masked_word
+from bench.settings.parts import DATA
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault, within
-from bench.training.options import DATA
 from bench.trial import chosen, make
 from im2rec_tools.terminal import echo
 from tasks.cli import command, read_only_command, task

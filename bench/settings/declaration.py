@@ -1,20 +1,77 @@
-"""Declaration of a setting: a dataclass field of one part of a trial, and what is known of it."""
+"""Declaration of a setting: a dataclass field of a part of a trial, with all that is known of it.
+
+Validation, a worker's options and command lines, the reference, speed-up baselines and comparisons
+are made from it: a new setting is declared once, in its part.
+"""
 
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
+from enum import Enum, auto
 from typing import Any
 
-_STORED = "stored"
+from bench.errors import quoted
 
 
-def setting(default: Any = MISSING, *, stored: str = "") -> Any:
-    """A field of a part.
+class Role(Enum):
+    """In which settings a point may differ from its baseline, and two points that are compared."""
 
-    default  its value if a sweep gives none; a field without one is required or derived
-    stored   its name in sweeps, records and tables, if that is not the attribute's
+    IDENTITY = auto()  # in neither
+    SCALED = auto()  # from its baseline: what scaling changes
+    SERVERS = auto()  # from its baseline, unless both have servers
+    MEASURING = auto()  # in both: how long it was measured, and what a rehearsal plays
+    ORIGIN = auto()  # points of two runs: the engine, where its data lie, its scatter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is known of a setting besides its type and default.
+
+    help      one line, for --help and the reference
+    role      see `Role`
+    stored    its name in sweeps, records and tables, if that is not the attribute's
+    choices   its values, if there are few
+    least     no number may be less
+    most      no number may be more
+    below     every number must be less
+    flag      the worker's option, which has the value if its mode is one of `modes`
+    typed     the default of that option, if it is another
+    unless    without the option while the setting of this stored name has its default
+    later     came after others: a trial that has the default keeps the key that it had without
     """
-    return dataclasses.field(default=default, metadata={_STORED: stored})
+
+    help: str
+    role: Role = Role.IDENTITY
+    stored: str = ""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    below: float | None = None
+    flag: str = ""
+    typed: Any = ...
+    modes: tuple[str, ...] = ("synthetic", "real", "test-io", "bandwidth")
+    unless: str = ""
+    later: bool = False
+
+    def problem(self, value: Any) -> str:
+        """What was expected instead of this value; empty if it may be."""
+        if self.choices and value not in self.choices:
+            return f"expected one of {', '.join(self.choices)}, got {quoted(value)}"
+        numbers = value if isinstance(value, tuple) else (value,)
+        if self.least is not None and any(not one >= self.least for one in numbers):
+            limit = f", below {self.below}" if self.below is not None else ""
+            return f"expected {self.least} or more{limit}, got {value}"
+        if self.below is not None and any(not one < self.below for one in numbers):
+            least = f"{self.least} or more, " if self.least is not None else ""
+            return f"expected {least}below {self.below}, got {value}"
+        if self.most is not None and any(not one <= self.most for one in numbers):
+            return f"expected {self.most} or fewer, got {value}"
+        return ""
+
+
+def setting(default: Any = MISSING, **known: Any) -> Any:
+    """A field of a part; without a default it is required or follows from others."""
+    return dataclasses.field(default=default, metadata={"setting": Setting(**known)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +82,27 @@ class Field:
     path: str
     type: Any
     default: Any
+    setting: Setting
+
+    @property
+    def part(self) -> str:
+        """The part that it belongs to; empty for what belongs to the trial itself."""
+        return self.path.rpartition(".")[0]
+
+    @property
+    def option(self) -> str:
+        """The name that argparse has for the worker's option; empty if there is none."""
+        return self.setting.flag.lstrip("-").replace("-", "_")
 
 
 def fields_of(part: type, name: str = "") -> Iterator[Field]:
     """The settings of a part, which the trial has under `name`."""
     for field in dataclasses.fields(part):
-        if _STORED in field.metadata:
+        if known := field.metadata.get("setting"):
             yield Field(
-                name=field.metadata[_STORED] or field.name,
+                name=known.stored or field.name,
                 path=f"{name}.{field.name}" if name else field.name,
                 type=field.type,
                 default=field.default,
+                setting=known,
             )

@@ -4,13 +4,12 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench.data import augmentation
 from bench.data.augmentation import flag
 from bench.errors import SpecError, is_whole, plain, quoted
 from bench.kvstores import (
-    COMPRESSIONS,
     check_bandwidth,
     check_compression,
     checked_kvstore,
@@ -18,6 +17,7 @@ from bench.kvstores import (
 )
 from bench.networks import NETWORKS, named
 from bench.networks.catalog import check_images, checked_layers
+from bench.settings.fields import PART_FIELDS, add_options, add_other_options
 from bench.training.optimizer import (
     INITIALIZERS,
     MOVES_BY_ITSELF,
@@ -28,12 +28,8 @@ from bench.training.optimizer import (
     epochs,
 )
 
-DTYPES = ("float32", "float16", "bfloat16")
-# Of a step on synthetic data, beside training: none, or those in the speed that upstream prints.
-COSTS = ("none", "upstream")
 # Of a device; nothing has room for more.
 MOST_BATCH = 1 << 16
-DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with a path a line"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -70,22 +66,19 @@ def add_all(made: argparse.ArgumentParser) -> None:
     add_data(made)
     augmentation.add_options(made)
     _add_measuring(made)
+    add_other_options(made)
 
 
 def _add_network(made: argparse.ArgumentParser) -> None:
     add = made.add_argument_group("network").add_argument
-    add("--network", default="resnet", help=f"one of {', '.join(NETWORKS)}")
-    add("--num-layers", type=int, help="depth, for resnet and vgg")
-    add("--image-shape", help="channels,height,width (default: the network's own)")
-    add("--num-classes", type=int, default=1000, help="classes that labels number from 0")
+    add_options(add, "network", "num_layers", "image_shape", "num_classes")
     add(
         "--initializer",
         default="default",
         choices=INITIALIZERS,
         help="of all weights; default: upstream's for the network",
     )
-    add("--dtype", default="float32", choices=DTYPES, help="what is computed in")
-    add("--seed", type=int, default=0, help="of first weights, orders and random changes")
+    add_options(add, "dtype", "seed")
 
 
 def _add_batch(made: argparse.ArgumentParser) -> None:
@@ -104,29 +97,27 @@ def _add_batch(made: argparse.ArgumentParser) -> None:
     )
     add("--gpus", default="", help="for example 0,1,2; empty: CPU")
     add("--cpus", type=int, default=1, help="CPU devices where --gpus is empty")
-    add("--kv-store", default="device", help="local, device, dist_sync, dist_async, ...")
+    add_options(add, "kvstore")
     add("--expect-workers", type=int, default=0, help="fail unless the job has this many (0: any)")
-    add("--gc-type", default="none", choices=COMPRESSIONS, help="compression of gradients")
-    add("--gc-threshold", type=float, default=0.5, help="of 2bit: what a bit stands for")
+    add_options(add, "gc_type", "gc_threshold")
     add("--macrobatch-size", type=int, default=0, help="refused above the global batch")
 
 
 def _add_training(made: argparse.ArgumentParser) -> None:
     add = made.add_argument_group("training").add_argument
-    add("--num-epochs", type=int, default=80, help="the last epoch, those before --load-epoch too")
+    add_options(add, "num_epochs")
     add("--optimizer", default="sgd", help=f"one of {', '.join(OPTIMIZERS)}")
-    add("--lr", type=float, default=0.1, help="learning rate, for a batch of some hundreds")
+    add_options(add, "lr")
     add("--lr-factor", type=float, default=0.1, help="the rate is multiplied by it at each step")
     add("--lr-step-epochs", default="30,60", help="epochs, or a polynomial's power such as pow2")
     add("--warmup-epochs", type=int, default=0, help="epochs over which the rate rises to --lr")
     add("--warmup-strategy", default="linear", choices=STRATEGIES, help="how it rises")
     add("--initial-lr", type=float, default=0.0, help="where warm-up begins")
-    add("--mom", type=float, default=0.9, help="momentum, for optimisers that have it")
-    add("--wd", type=float, default=1e-4, help="weight decay")
+    add_options(add, "momentum", "weight_decay")
     add("--val-freq", type=int, default=1, help="validate after every so many epochs")
     add("--top-k", type=int, default=0, help="validation says top-k accuracy too (0: no)")
     add("--loss", default="", help="validation says the loss too: ce, or nll")
-    add("--stop-accuracy", type=float, default=1.0, help="end once validation is above this")
+    add_options(add, "stop_accuracy")
 
 
 def _add_checkpoints(made: argparse.ArgumentParser) -> None:
@@ -143,34 +134,21 @@ def _add_checkpoints(made: argparse.ArgumentParser) -> None:
 def add_data(made: argparse.ArgumentParser) -> None:
     """Where images are and how they are read."""
     add = made.add_argument_group("data").add_argument
-    add("--num-examples", type=int, default=0, help="images an epoch (0: count --data-train)")
-    add("--data-train", default="", help=DATA)
+    add_options(add, "num_examples", "data_train")
     add("--data-train-idx", default="", help="not needed: the .idx beside each .rec is found")
-    add("--data-val", default="", help="the same for validation after each epoch")
+    add_options(add, "data_val")
     add("--data-val-idx", default="", help="not needed either")
-    add("--data-nthreads", type=int, default=4, help="decoding threads")
-    add("--rgb-mean", default="123.68,116.779,103.939", help="taken from each pixel")
-    add("--rgb-std", default="1,1,1", help="each pixel is divided by it then")
+    add_options(add, "data_nthreads", "rgb_mean", "rgb_std")
     add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
-    add(
-        "--costs",
-        default="none",
-        choices=COSTS,
-        help="of --benchmark 1; upstream: copy the input, compute the accuracy and use the store "
-        "of one device in each step, as the speed that upstream prints contains them",
-    )
+    add_options(add, "costs")
     add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
     add("--bandwidth", type=int, choices=(0, 1), default=0, help="1: only push and pull, no data")
-    add("--cold", type=int, choices=(0, 1), default=0, help="1: --test-io reads from the disk")
+    add_options(add, "cold")
 
 
 def _add_measuring(made: argparse.ArgumentParser) -> None:
     add = made.add_argument_group("measuring").add_argument
-    add("--windows", type=int, default=0, help="measure so many windows at most (0: all epochs)")
-    add("--precision", type=float, default=0.0, help="end once the rate is known to so much of it")
-    add("--budget-seconds", type=float, default=0.0, help="measure so long at most (0: any time)")
-    add("--warmup-windows", type=int, default=1, help="windows before them that do not count")
-    add("--steps-per-window", type=int, default=0, help="0: 1 on CPU, 10 on GPU")
+    add_options(add, "windows", "precision", "budget_seconds", "warmup_windows", "steps_per_window")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,29 +344,20 @@ def _check_needless(typed: dict[str, Any]) -> None:
         )
 
 
-if TYPE_CHECKING:
-    pass
-
-
-def check(options: "Options") -> None:
+def check(options: Options) -> None:
     """Raises SpecError where these options cannot be, each or together."""
-    for name in (
-        *("num_classes", "cpus", "data_nthreads", "disp_batches", "num_epochs"),
-        *("save_period", "val_freq"),
-    ):
+    _check_settings(options)
+    for name in ("cpus", "disp_batches", "save_period", "val_freq"):
         _check_least(options, name, 1)
-    for name in (
-        *("windows", "warmup_windows", "steps_per_window", "num_examples", "global_batch"),
-        *("auto_batch", "monitor", "load_epoch", "top_k", "lr", "mom", "wd"),
-        *("precision", "budget_seconds", "seed"),
-    ):
+    for name in ("global_batch", "auto_batch", "monitor", "load_epoch", "top_k"):
         _check_least(options, name, 0)
     if (
         not all(abs(one) < 1e30 for one in (*options.rgb_mean, *options.rgb_std))
         or 0 in options.rgb_std
     ):
         raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
-    _check_most(options)
+    if not 0 <= options.stop_accuracy <= 1:
+        raise SpecError(f"--stop-accuracy: expected 0 to 1, got {options.stop_accuracy}")
     _check_arithmetic(options)
     _check_images(options)
     _check_batch(options)
@@ -414,7 +383,14 @@ def check(options: "Options") -> None:
         raise SpecError("--benchmark 1 has no epochs to end by; say --windows N")
 
 
-def _check_arithmetic(options: "Options") -> None:
+def _check_settings(options: Options) -> None:
+    for field in PART_FIELDS.values():
+        value = getattr(options, field.option) if field.option in vars(options) else None
+        if value is not None and (problem := field.setting.problem(value)):
+            raise SpecError(f"{field.setting.flag}: {problem}")
+
+
+def _check_arithmetic(options: Options) -> None:
     if options.dtype == "float16" and not options.gpus:
         raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use bfloat16")
     if options.dtype == "bfloat16" and options.gpus:
@@ -424,7 +400,7 @@ def _check_arithmetic(options: "Options") -> None:
     check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
 
 
-def _check_images(options: "Options") -> None:
+def _check_images(options: Options) -> None:
     if not options.test_io:
         check_images(options.network, options.num_layers, options.image_shape)
     if options.image_shape[0] == 1 and options.augmentation.colours:
@@ -434,23 +410,13 @@ def _check_images(options: "Options") -> None:
         )
 
 
-def _check_least(options: "Options", name: str, least: int) -> None:
+def _check_least(options: Options, name: str, least: int) -> None:
     value = getattr(options, name)
     if not value >= least:
         raise SpecError(f"{flag(name)}: expected {least} or more, got {value}")
 
 
-def _check_most(options: "Options") -> None:
-    for name, most in (("windows", 10**9), ("warmup_windows", 10**9), ("num_classes", 10**7)):
-        if getattr(options, name) > most:
-            raise SpecError(f"{flag(name)}: expected at most {most}, got {getattr(options, name)}")
-    if not options.precision < 1:
-        raise SpecError(f"--precision: expected below 1, got {options.precision}")
-    if not 0 <= options.stop_accuracy <= 1:
-        raise SpecError(f"--stop-accuracy: expected 0 to 1, got {options.stop_accuracy}")
-
-
-def _check_batch(options: "Options") -> None:
+def _check_batch(options: Options) -> None:
     if options.global_batch or options.auto_batch:
         return  # what each worker has is known once they have met, or once it was tried
     if options.batch_size < options.devices or options.batch_size % options.devices:
@@ -460,7 +426,7 @@ def _check_batch(options: "Options") -> None:
         )
 
 
-def _check_training(options: "Options") -> None:
+def _check_training(options: Options) -> None:
     if options.load_epoch and not options.model_prefix:
         raise SpecError("--load-epoch: expected --model-prefix, which says where the files are")
     if options.load_epoch >= options.num_epochs and not options.benchmark:

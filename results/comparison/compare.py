@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from bench.notes import INTERFERENCE
+from bench.settings.declaration import Role
 from bench.statistics.confidence import CONFIDENCE, StandardError, error_of_sum
-from bench.trial import FIELDS, Trial, values_of
+from bench.trial import Trial, values_of, with_role
 from results.comparison.differences import Difference, Pairs, run_differences
 from results.errors import StoreError
 from results.rates import Rate, Ratio, standard_error_of_difference
@@ -143,12 +144,8 @@ def detectable_difference(error: StandardError, points: int) -> float:
     return math.expm1(min(errors * error.size, _MOST_ERRORS))
 
 
-# How long a point was measured, where its data lie and what a rehearsal plays make it no other.
-_ASIDE = {
-    *("warmup_windows", "windows", "precision", "budget_seconds", "data_train", "data_val"),
-    *("engine", "fake_seconds", "fake_faults", "fake_noise", "fake_correlation", "fake_spread"),
-}
-_SETTINGS = tuple(name for name in FIELDS if name not in _ASIDE)
+# Of the settings of points that are compared, those that make them others.
+_SETTINGS = with_role(Role.IDENTITY, Role.SCALED, Role.SERVERS)
 _settings = values_of(_SETTINGS)
 # Windows of less say little of how fast a process is in the long run.
 _BRIEF_SECONDS = 1.0

@@ -8,8 +8,8 @@ from typing import Any
 from bench.errors import SpecError, quoted
 from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
-from bench.training.options import DTYPES
-from bench.trial import DEVICE_KINDS, MOST_DEVICES, Trial, composed
+from bench.settings.parts import DEVICE_KINDS, DTYPES, MOST_DEVICES
+from bench.trial import Trial, composed
 from im2rec_tools.words import brief
 from results.imports.arguments import BYTEPS, HOROVOD
 from results.imports.log import Format

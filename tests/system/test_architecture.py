@@ -23,7 +23,7 @@ _LAUNCH = (
 )
 _RESULTS = (
     *(f"bench.{name}" for name in ("errors", "event_decoder", "events", "kvstores", "networks")),
-    *(f"bench.{name}" for name in ("notes", "secrets", "statistics", "trial")),
+    *(f"bench.{name}" for name in ("notes", "secrets", "settings", "statistics", "trial")),
     _CONSOLE,
 )
 _PLOTS = (
