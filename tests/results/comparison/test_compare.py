@@ -165,7 +165,10 @@ def test_unlike_runs_pair_the_most_alike_points() -> None:
     a = run("a", *quiet(devices=2), *quiet(devices=2, kvstore="dist_sync", devices_per_worker=2))
     b = run("b", *quiet(2.0, devices=2, kvstore="dist_sync", devices_per_worker=2, lr=0.5))
     first, alone = compare(a, b, same_size).changes
-    assert (first.a.trial.layout.kvstore, first.b.trial.layout.kvstore) == ("dist_sync", "dist_sync")
+    assert (first.a.trial.layout.kvstore, first.b.trial.layout.kvstore) == (
+        "dist_sync",
+        "dist_sync",
+    )
     assert (alone.trial.layout.kvstore, alone.verdict) == ("local", "lost")
 
 
