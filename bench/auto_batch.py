@@ -61,7 +61,7 @@ _BATCHES = frozenset({"--batch-size", "--global-batch", "--auto-batch"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class BatchProbe:
     """What is tried: a worker, by its whole command, and who shares the machine's memory with it.
 
     devices   of this worker
@@ -96,7 +96,7 @@ def largest(fits: Callable[[int], bool], most: int = MOST_BATCH, good: int = 0) 
     return good
 
 
-def find(tried: Tried, most: int = MOST_BATCH) -> int:
+def find(tried: BatchProbe, most: int = MOST_BATCH) -> int:
     """The largest batch a device, up to `most`, that fits; SpecError if there is none."""
     tries = _Tries(tried)
     if not tries.fits(1):
@@ -106,7 +106,7 @@ def find(tried: Tried, most: int = MOST_BATCH) -> int:
     return tries.confirmed(largest(tries.fits, most, good=1))
 
 
-def narrowed(tried: Tried, batch: int) -> int:
+def narrowed(tried: BatchProbe, batch: int) -> int:
     """As `find`, if no more than this batch is wanted, which probably fits."""
     tries = _Tries(tried)
     if tried.servers:
@@ -117,7 +117,7 @@ def narrowed(tried: Tried, batch: int) -> int:
 class _Tries:
     """Tries of one worker, and the most bytes that each batch took."""
 
-    def __init__(self, tried: Tried) -> None:
+    def __init__(self, tried: BatchProbe) -> None:
         self.tried = tried
         self.taken: dict[int, int] = {}
 
@@ -207,7 +207,7 @@ def _errors(stream: Iterable[str]) -> Iterator[str]:
                 yield event.values.get("error", "")
 
 
-def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, int]:
+def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[bool, int]:
     """Whether the batch fits, and the bytes it took, if a server takes so many."""
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
     limits = _limits(None if tried.gpu else max(0, share), headroom)
@@ -243,7 +243,7 @@ def _try(tried: Tried, batch: int, server: int, headroom: int) -> tuple[bool, in
     return not full, end.taken
 
 
-def _length(tried: Tried) -> tuple[str, ...]:
+def _length(tried: BatchProbe) -> tuple[str, ...]:
     """How long a try trains: steps wait for each other at a window's edge, and free memory."""
     taker = empty("auto_batch", "")
     taker.add_argument("--steps-per-window", type=int, default=0)
@@ -252,7 +252,7 @@ def _length(tried: Tried) -> tuple[str, ...]:
     return f"--steps-per-window={steps}", f"--windows={_STEPS // steps - 1}"
 
 
-def _saving(tried: Tried, folder: str) -> tuple[str]:
+def _saving(tried: BatchProbe, folder: str) -> tuple[str]:
     """Where a try saves its weights, which takes memory: nowhere, unless training saves them."""
     taker = empty("auto_batch", "")
     taker.add_argument("--model-prefix", default="")
@@ -356,7 +356,7 @@ def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
     if workers < 1:
         raise SpecError(f"--workers: expected 1 or more, got {workers}")
     words = [*_without_batch(argv), *(() if options.data_train else ("--benchmark=1",))]
-    tried = Tried(
+    tried = BatchProbe(
         command=(sys.executable, "-m", "bench.train_imagenet", *words),
         devices=options.devices,
         gpu=bool(options.gpus),

@@ -40,7 +40,7 @@ _IN_TOML = re.compile(
 )
 
 
-class Hidden(str):
+class MaskedText(str):
     """'NAME=***' or 'NAME', which is all that is written of a variable.
 
     `value` is its value, None if that is not known here.
@@ -49,7 +49,7 @@ class Hidden(str):
     __slots__ = ("value",)
     value: str | None
 
-    def __new__(cls, text: str, value: str | None = None) -> "Hidden":
+    def __new__(cls, text: str, value: str | None = None) -> "MaskedText":
         """The text, beside the value that it stands for."""
         made = super().__new__(cls, text)
         made.value = value
@@ -63,14 +63,14 @@ def is_secret(name: str) -> bool:
 
 def setting(text: str) -> str:
     """NAME=VALUE or NAME of an environment as it is kept, its value beside it if that is secret."""
-    if isinstance(text, Hidden):
+    if isinstance(text, MaskedText):
         return text
     name, equals, value = text.partition("=")
     if not equals:
-        return Hidden(name, os.environ.get(name))
+        return MaskedText(name, os.environ.get(name))
     if not is_secret(name):
         return text
-    return Hidden(f"{name}={MASK}", None if value == MASK else value)
+    return MaskedText(f"{name}={MASK}", None if value == MASK else value)
 
 
 def identified(env: Iterable[str]) -> list[str]:
@@ -81,22 +81,22 @@ def identified(env: Iterable[str]) -> list[str]:
 def lacking(env: Iterable[str]) -> list[str]:
     """The names of those settings whose values are not known here."""
     return [
-        _name(one) for one in map(setting, env) if isinstance(one, Hidden) and one.value is None
+        _name(one) for one in map(setting, env) if isinstance(one, MaskedText) and one.value is None
     ]
 
 
 def names(env: Iterable[str]) -> list[str]:
     """The names of those settings whose values are not written."""
-    return [_name(one) for one in map(setting, env) if isinstance(one, Hidden)]
+    return [_name(one) for one in map(setting, env) if isinstance(one, MaskedText)]
 
 
 def variables(env: Iterable[str]) -> dict[str, str]:
-    """Name and value of each setting; what is not written is a `Hidden`."""
+    """Name and value of each setting; what is not written is a `MaskedText`."""
     found: dict[str, str] = {}
     for one in map(setting, env):
         name, _, value = one.partition("=")
-        if isinstance(one, Hidden):
-            found[name] = Hidden(MASK if "=" in one else f'"${name}"', one.value)
+        if isinstance(one, MaskedText):
+            found[name] = MaskedText(MASK if "=" in one else f'"${name}"', one.value)
         else:
             found[name] = value
     return found
@@ -104,15 +104,15 @@ def variables(env: Iterable[str]) -> dict[str, str]:
 
 def revealed(env: Mapping[str, str]) -> dict[str, str]:
     """The environment with the values that are written nowhere, for the process itself."""
-    hidden = [name for name, one in env.items() if isinstance(one, Hidden)]
-    shown = {name: one.value if isinstance(one, Hidden) else one for name, one in env.items()}
+    hidden = [name for name, one in env.items() if isinstance(one, MaskedText)]
+    shown = {name: one.value if isinstance(one, MaskedText) else one for name, one in env.items()}
     found = {name: value for name, value in shown.items() if value is not None}
     return found | ({NAMES: ",".join(hidden)} if hidden else {})
 
 
 def assignment(name: str, value: str) -> str:
     """NAME=VALUE as a shell takes it, on one line."""
-    if isinstance(value, Hidden):
+    if isinstance(value, MaskedText):
         return f"{name}={value!s}"
     return f"{name}={MASK if is_secret(name) else quoted(value)}"
 

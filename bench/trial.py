@@ -22,7 +22,7 @@ from bench.kvstores import (
 )
 from bench.networks import NETWORKS, describe, named
 from bench.networks.catalog import check_images, checked_layers
-from bench.secrets import Hidden, masked_word
+from bench.secrets import MaskedText, masked_word
 from bench.settings.declaration import Field, Role, fields_of, setting
 from bench.settings.fields import PART_FIELDS, PARTS
 from bench.settings.parts import (
@@ -330,7 +330,7 @@ def _check_arithmetic(trial: Trial) -> None:
 
 def _check_variable(text: str) -> None:
     name, equals, _ = text.partition("=")
-    value = text.value or "" if isinstance(text, Hidden) else text
+    value = text.value or "" if isinstance(text, MaskedText) else text
     if not (name.isascii() and name.isidentifier()) or "\0" in value:
         shown = repr(str(text)) if equals else "a word that is neither"
         raise SpecError(f"env: expected NAME=VALUE or NAME, got {shown}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.auto_batch import Tried, find, narrowed
+from bench.auto_batch import BatchProbe, find, narrowed
 from bench.data.partition import whole_data
 from bench.errors import SpecError, parse_int
 from bench.secrets import revealed
@@ -125,7 +125,7 @@ def _layout(trial: Trial) -> Layout:
     )
 
 
-def _tried(trial: Trial, layout: Layout, where: ClusterSetup, name: str) -> Tried:
+def _tried(trial: Trial, layout: Layout, where: ClusterSetup, name: str) -> BatchProbe:
     alone = trial.replace(
         kvstore=layout.store,
         devices=layout.devices,
@@ -135,7 +135,7 @@ def _tried(trial: Trial, layout: Layout, where: ClusterSetup, name: str) -> Trie
         gc_type="none",
     )
     (process,) = plan(alone, where.hosts, 0)
-    return Tried(
+    return BatchProbe(
         command=process.argv,
         devices=layout.devices,
         gpu=trial.layout.device == "gpu",

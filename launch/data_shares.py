@@ -14,7 +14,7 @@ from bench.trial import Trial
 from im2rec_tools.commands.shard import worker_shards
 from im2rec_tools.formats.tree import record_files
 from launch.hosts import ROOT, Host
-from launch.push import Moved, Piece, contents, differences, push, side_by_side, strangers
+from launch.push import Piece, PushProgress, contents, differences, push, side_by_side, strangers
 from launch.remote.errors import LaunchError, PreflightError
 from launch.transport.client import Talk, map_hosts
 from launch.transport.line import Starter
@@ -214,7 +214,7 @@ def hand_out(
     into: str,
     *,
     verify: bool = False,
-) -> Iterator[Moved]:
+) -> Iterator[PushProgress]:
     """Pushes each host its parcel, after a check that no shard of another lies there.
 
     With `verify` what lies there is read and compared, whatever earlier pushes noted. Raises

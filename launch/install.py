@@ -47,7 +47,7 @@ _LEFT_OUT = {".git", ".venv", "data", "runs", "__pycache__", ".mypy_cache", ".ru
 
 
 @dataclass(frozen=True, kw_only=True)
-class Installing:
+class InstallOptions:
     """Where to on each host, and the folder of wheels for hosts without a package index."""
 
     tree: str = "~/mxscale"
@@ -55,7 +55,7 @@ class Installing:
 
 
 def install(
-    hosts: Sequence[Host], start: Starter, what: Installing, say: Callable[[str], None]
+    hosts: Sequence[Host], start: Starter, what: InstallOptions, say: Callable[[str], None]
 ) -> int:
     """Installs side by side, does nothing where all is up to date; how many hosts failed.
 
@@ -144,7 +144,7 @@ def _wheels(folder: Path | None) -> list[Path]:
 def _installed(
     host: Host,
     start: Starter,
-    what: Installing,
+    what: InstallOptions,
     sent: tuple[list[str], list[Path]],
     facts: dict[str, Any],
 ) -> str:
@@ -169,7 +169,7 @@ def _pushed(moves: Pushing) -> int:
     return copied
 
 
-def _facts(host: Host, start: Starter, what: Installing) -> dict[str, Any]:
+def _facts(host: Host, start: Starter, what: InstallOptions) -> dict[str, Any]:
     with closing(Talk(host, start, "probe")) as talk:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
         facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS, "facts")

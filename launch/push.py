@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moved:
+class PushProgress:
     """How far a host's push is: bytes of `files` files that are compared or copied.
 
     `other` are those that the host has had whole, with other contents.
@@ -54,7 +54,7 @@ class Moved:
     other: tuple[str, ...] = ()
 
 
-Pushing = Generator[Moved]
+Pushing = Generator[PushProgress]
 
 
 def contents(path: Path, name: str) -> Piece:
@@ -139,8 +139,8 @@ class _Missing:
 
 def _moved(
     host: Host, step: Literal["comparing", "copying"], files: int, done: int, total: int
-) -> Moved:
-    return Moved(host=host.name, step=step, files=files, done=done, total=total)
+) -> PushProgress:
+    return PushProgress(host=host.name, step=step, files=files, done=done, total=total)
 
 
 def _bytes(missing: Iterable[_Missing]) -> int:
@@ -157,7 +157,7 @@ def _fits(pieces: Sequence[Piece], there: Sequence[Any]) -> bool:
 
 def _missing(
     pieces: Sequence[Piece], there: Sequence[Any], exchange: Exchange, host: Host
-) -> Generator[Moved, None, list[_Missing]]:
+) -> Generator[PushProgress, None, list[_Missing]]:
     """What a host lacks, by the checksums of what it has."""
     found = []
     for at, (piece, has) in enumerate(zip(pieces, there, strict=True)):
@@ -173,7 +173,7 @@ def _missing(
     return found
 
 
-def _is_same(piece: Piece, has: dict[str, int], host: Host) -> Generator[Moved, None, bool]:
+def _is_same(piece: Piece, has: dict[str, int], host: Host) -> Generator[PushProgress, None, bool]:
     """Whether what a host has is the beginning of a file here, or all of it."""
     size = has.get("part", piece.size)
     crc = done = 0
@@ -214,12 +214,12 @@ def _copied(missing: Sequence[_Missing], exchange: Exchange, host: Host) -> Push
         exchange.send({"do": "end", "crc": crc})
 
 
-def side_by_side(pushes: Sequence[Pushing]) -> Iterator[Moved]:
+def side_by_side(pushes: Sequence[Pushing]) -> Iterator[PushProgress]:
     """How far several pushes are, eight at a time; each goes on whatever becomes of the others.
 
     Raises LaunchError at the end, with the lines of all that failed.
     """
-    inbox: queue.Queue[Moved | None] = queue.Queue()
+    inbox: queue.Queue[PushProgress | None] = queue.Queue()
     stop = threading.Event()
 
     def follow(one: Pushing) -> None:

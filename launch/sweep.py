@@ -31,7 +31,7 @@ from launch.transport.line import Starter, start_local
 from results.progress import JobProgress
 from results.record import Identity, Rank, Record, RepeatStart
 from results.store import Store, set_environment
-from results.worker_log import Heard, rank_of
+from results.worker_log import WorkerLog, rank_of
 
 PlannedRun = tuple[Trial, Identity]
 
@@ -272,5 +272,5 @@ def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:
 
 
 def _rank(worker: ProcessState) -> Rank:
-    told = Heard(rank=worker.rank, facts=worker.facts, windows=worker.windows, done=worker.done)
+    told = WorkerLog(rank=worker.rank, facts=worker.facts, windows=worker.windows, done=worker.done)
     return rank_of(told, worker.process.host.name, worker.process.id)

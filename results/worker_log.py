@@ -1,4 +1,4 @@
-"""Heard: what one worker said, put together from the lines of its events; a record's ranks."""
+"""The log of a worker, put together from the lines of its events; the ranks of a record."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _EPOCH = ("correct", "total")
 
 
 @dataclass(kw_only=True)
-class Heard:
+class WorkerLog:
     """What one worker has said so far; `rank` is None until it has met the others."""
 
     rank: int | None = None
@@ -28,9 +28,9 @@ class Heard:
     done: Values | None = None
 
 
-def heard(lines: Iterable[str]) -> Heard:
+def heard(lines: Iterable[str]) -> WorkerLog:
     """What these lines say; those that are torn, wrong or somebody else's say nothing."""
-    found = Heard()
+    found = WorkerLog()
     for event in _events(lines):
         if event.kind == "ready":
             found.rank, found.facts = event.rank, event.values
@@ -56,7 +56,7 @@ def _events(lines: Iterable[str]) -> Iterator[Event]:
                 yield event
 
 
-def rank_of(one: Heard, host: str, process: str) -> Rank:
+def rank_of(one: WorkerLog, host: str, process: str) -> Rank:
     """The rank of a record that a worker's events make; it has met the others."""
     assert one.rank is not None
     windows = one.windows

@@ -31,14 +31,14 @@ from tasks.report import RUNS, run_folder
 from tasks.scratch import scratch
 
 if TYPE_CHECKING:
-    from launch.push import Moved
+    from launch.push import PushProgress
 
 
-def show_progress(updates: "Iterable[Moved]") -> "dict[str, Moved]":
+def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]":
     """Shows how far each host's push is, in MB; returns the last of each."""
     from im2rec_tools.bars import Bars
 
-    last: dict[str, Moved] = {}
+    last: dict[str, PushProgress] = {}
     with Bars() as bars:
         for moved in updates:
             last[moved.host] = moved
@@ -250,11 +250,11 @@ def hosts_check(
 )
 def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> None:
     """Put this checkout and its environment on every host; nothing is done where all is there."""
-    from launch.install import Installing, install
+    from launch.install import InstallOptions, install
 
     hosts = required_hosts(host_options)
     folder = Path(wheelhouse) if wheelhouse else None
-    what = Installing(tree=host_options.tree or "~/mxscale", wheelhouse=folder)
+    what = InstallOptions(tree=host_options.tree or "~/mxscale", wheelhouse=folder)
     with closing(ssh_of(host_options)) as ssh:
         if install(hosts, ssh.start, what, echo):
             raise Exit(code=_PROBLEMS)

@@ -19,7 +19,7 @@ from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.recordio import ImageRecord, frame_record
 from im2rec_tools.formats.tars import read_at
-from im2rec_tools.packing.messages import Answer, Block, Done, Encoded, Message, Write
+from im2rec_tools.packing.messages import Answer, Block, EncodedBlock, Message, Write, WriteResult
 
 
 class Encoder:
@@ -42,10 +42,10 @@ class Encoder:
             else:
                 os.fsync(self._file(message.path))
         except OSError as error:
-            return Done(asked=message, problem=error.strerror or str(error))
-        return Done(asked=message)
+            return WriteResult(asked=message, problem=error.strerror or str(error))
+        return WriteResult(asked=message)
 
-    def _encode(self, block: Block) -> Encoded:
+    def _encode(self, block: Block) -> EncodedBlock:
         records = bytearray()
         index: list[tuple[int, int]] = []
         bad: list[tuple[Entry, str]] = []
@@ -66,7 +66,7 @@ class Encoder:
                 crcs.append(extend(0, data))
                 records += data
         self._held[block.number] = records
-        return Encoded(
+        return EncodedBlock(
             number=block.number,
             length=len(records),
             crc32c=extend(0, bytes(records)),

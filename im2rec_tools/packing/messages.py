@@ -20,7 +20,7 @@ class Block:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoded:
+class EncodedBlock:
     """A block's records: their keys and offsets from its start; images that are bad, and why."""
 
     number: int
@@ -48,7 +48,7 @@ class Sync:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
+class WriteResult:
     """What was asked for is done, or why it could not be."""
 
     asked: Write | Sync
@@ -56,4 +56,4 @@ class Done:
 
 
 Message = Block | Write | Sync
-Answer = Encoded | Done
+Answer = EncodedBlock | WriteResult

@@ -15,7 +15,7 @@ from im2rec_tools.formats.crc32c import join
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.manifest import Manifest
-from im2rec_tools.packing.messages import Answer, Block, Done, Encoded, Sync, Write
+from im2rec_tools.packing.messages import Answer, Block, EncodedBlock, Sync, Write, WriteResult
 from im2rec_tools.packing.pool import Pool
 from im2rec_tools.progress import Progress
 from im2rec_tools.words import quoted
@@ -163,7 +163,7 @@ class _Pipeline:
         self._work, self._pool, self._total = work, pool, total
         self._shards: list[_Shard] = []
         self._owners: dict[int, tuple[_Shard, int]] = {}
-        self._encoded: dict[int, Encoded] = {}
+        self._encoded: dict[int, EncodedBlock] = {}
         self._next = 0
         self._bytes = self._done = self._bad = 0
         self._estimates = list(_ESTIMATES)
@@ -205,7 +205,7 @@ class _Pipeline:
 
     def take(self, answer: Answer) -> None:
         """Goes on with what a packing process has done."""
-        if isinstance(answer, Encoded):
+        if isinstance(answer, EncodedBlock):
             self._encoded[answer.number] = answer
             while self._next in self._encoded:
                 self._commit(self._encoded.pop(self._next))
@@ -215,7 +215,7 @@ class _Pipeline:
         else:
             self._go_on(answer)
 
-    def _commit(self, block: Encoded) -> None:
+    def _commit(self, block: EncodedBlock) -> None:
         shard, count = self._owners[block.number]
         self._check_space(block, count)
         place = Write(number=block.number, path=part_of(shard.rec), offset=shard.offset)
@@ -237,7 +237,7 @@ class _Pipeline:
         self._done += count
         self._bad += len(block.bad)
 
-    def _check_space(self, block: Encoded, count: int) -> None:
+    def _check_space(self, block: EncodedBlock, count: int) -> None:
         """Before a block is written: whether all that is left will fit, by those so far."""
         done, size = self._done + count, self._bytes + block.length
         if self._estimates and done >= self._estimates[0]:
@@ -245,7 +245,7 @@ class _Pipeline:
             needed = size * self._total // done - self._bytes
             check_space(self._work.folder, needed, "pack into a folder on another disk")
 
-    def _go_on(self, answer: Done) -> None:
+    def _go_on(self, answer: WriteResult) -> None:
         shard = next(one for one in self._shards if part_of(one.rec) == answer.asked.path)
         if isinstance(answer.asked, Sync):
             self._finish(shard)

@@ -14,7 +14,7 @@ from results.record import Rank, Record
 from results.repeat import RepeatSummary, summarize
 from results.run import Run, build_run
 from results.store import UnreadableLine, record_lines, record_log
-from results.worker_log import Heard, accuracy_of, heard, rank_of
+from results.worker_log import WorkerLog, accuracy_of, heard, rank_of
 
 UNREADABLE = (*store.UNREADABLE, AssertionError, LookupError)
 _SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
@@ -86,7 +86,7 @@ def _from(
     return again
 
 
-def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, Heard]:
+def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, WorkerLog]:
     """What each process said; one whose events are damaged is told in `again`."""
     told = {}
     for name, path in files.items():
@@ -98,7 +98,7 @@ def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, Heard]:
 
 
 def _ranks(
-    told: Mapping[str, Heard], hosts: Mapping[str, str], again: Rederived
+    told: Mapping[str, WorkerLog], hosts: Mapping[str, str], again: Rederived
 ) -> dict[str, Rank]:
     ranks = {}
     for name, one in told.items():

@@ -14,7 +14,7 @@ from invoke.context import Context
 
 import fabfile as _fabfile
 from bench import auto_batch
-from bench.auto_batch import Tried, _length, _saving, find, narrowed
+from bench.auto_batch import BatchProbe, _length, _saving, find, narrowed
 from bench.errors import SpecError
 from bench.training.memory import oom_kills
 from bench.training.options import parse
@@ -39,8 +39,8 @@ except MemoryError:
 TRAINED = SWEEP.replace("fake", "mxnet")
 
 
-def hungry(**fields: Any) -> Tried:
-    return Tried(command=(sys.executable, "-c", HUNGRY), **fields)
+def hungry(**fields: Any) -> BatchProbe:
+    return BatchProbe(command=(sys.executable, "-c", HUNGRY), **fields)
 
 
 @pytest.fixture
@@ -68,17 +68,17 @@ def test_workers_of_one_machine_get_a_share_each_and_servers_theirs() -> None:
 def test_a_try_that_fails_otherwise_or_takes_too_long_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broken = Tried(command=(sys.executable, "-c", "import nothing_of_that_name"), name="x: ")
+    broken = BatchProbe(command=(sys.executable, "-c", "import nothing_of_that_name"), name="x: ")
     with pytest.raises(SpecError, match="x: a batch of 1 a device fails for another reason: Mod"):
         find(broken)
     with pytest.raises(SpecError, match="not even a batch of 1 a device fits"):
         find(hungry(workers=30))
     monkeypatch.setattr(auto_batch, "_SECONDS", 0.2)
     with pytest.raises(SpecError, match=r"more than 0 s; say how much is enough: --auto-batch="):
-        find(Tried(command=(sys.executable, "-c", "import time; time.sleep(60)")))
+        find(BatchProbe(command=(sys.executable, "-c", "import time; time.sleep(60)")))
 
 
-def dying(last_words: str, how: str) -> Tried:
+def dying(last_words: str, how: str) -> BatchProbe:
     """A worker that trains one image, and ends so with more."""
     text = f"""
 import os, signal, sys
@@ -86,7 +86,7 @@ if int(sys.argv[-1].removeprefix("--batch-size=")) > 1:
     print({last_words!r}, file=sys.stderr, flush=True)
     {how}
 """
-    return Tried(command=(sys.executable, "-c", text))
+    return BatchProbe(command=(sys.executable, "-c", text))
 
 
 ABORT = "os.abort()"
@@ -164,7 +164,7 @@ def test_a_crash_without_words_is_of_memory_near_the_limit_alone() -> None:
 def test_a_try_has_windows_as_long_as_training_has(
     words: tuple[str, ...], gpu: bool, length: tuple[str, ...]
 ) -> None:
-    assert _length(Tried(command=("python", "-m", "x", *words), gpu=gpu)) == length
+    assert _length(BatchProbe(command=("python", "-m", "x", *words), gpu=gpu)) == length
 
 
 @pytest.mark.program
@@ -180,10 +180,10 @@ def test_a_try_that_stands_still_near_its_limit_does_not_fit(
 # What `ulimit -v` does: the process's own address space, from its start.
 LIMITED = """
 import resource, sys
-from bench.auto_batch import Tried, find
+from bench.auto_batch import BatchProbe, find
 most = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
-print(find(Tried(command=(sys.executable, "-c", sys.argv[2])), most=64))
+print(find(BatchProbe(command=(sys.executable, "-c", sys.argv[2])), most=64))
 """
 
 
@@ -252,7 +252,7 @@ def test_at_a_limit_a_batch_of_1_is_found_if_it_mostly_fits(
 
 def test_a_try_saves_weights_if_the_job_does(tmp_path: Path) -> None:
     def prefix(*words: str) -> str:
-        return _saving(Tried(command=("python", "-m", "bench.train_imagenet", *words)), "T")[0]
+        return _saving(BatchProbe(command=("python", "-m", "bench.train_imagenet", *words)), "T")[0]
 
     assert prefix("--lr=1") == prefix("--model-prefix=") == "--model-prefix="
     assert prefix("--model-prefix=m/x") == prefix("--model-prefix", "x") == "--model-prefix=T/try"

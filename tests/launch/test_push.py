@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launch.push import Moved, contents, in_tree
+from launch.push import PushProgress, contents, in_tree
 from launch.remote.errors import LaunchError
 from tests.support.hosts.pushes import pushed, tree_of, written
 from tests.support.programs.jobs import agents
@@ -46,7 +46,7 @@ def test_any_names_and_contents_arrive_as_they_are(files: dict[str, tuple[bytes,
         wanted = {(p.name, p.path.read_bytes(), p.mtime_ns, p.mode) for p in pieces}
         assert described - wanted == {one for one in described if one[0] == ".mxscale-pushed"}
         assert wanted <= described
-        assert pushed(pieces, root / "dst") == Moved(
+        assert pushed(pieces, root / "dst") == PushProgress(
             host="node01", step="copying", files=0, done=0, total=0
         )
         assert agents() == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launch.hosts import Host, this_machine
-from launch.push import Moved, Piece, in_tree, push
+from launch.push import Piece, PushProgress, in_tree, push
 from launch.transport.line import start_local
 from tests.support.paths import ROOT
 
@@ -41,7 +41,7 @@ def tree_of(root: Path) -> list[Piece]:
     return [in_tree(root, str(path.relative_to(root))) for path in found]
 
 
-def pushed(pieces: Sequence[Piece], folder: Path, *, exact: bool = False) -> Moved:
+def pushed(pieces: Sequence[Piece], folder: Path, *, exact: bool = False) -> PushProgress:
     """The last that is said of a push into FOLDER/x."""
     return list(push(pieces, host(folder), start_local, "x", exact=exact))[-1]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.secrets import Hidden
+from bench.secrets import MaskedText
 from tests.support.paths import ROOT
 
 FAB = Path(sys.executable).with_name("fab")
@@ -217,5 +217,5 @@ def test_launch_puts_variables_on_no_command_line() -> None:
 
 
 def test_a_value_that_stands_beside_its_text_is_in_no_copy_of_the_text() -> None:
-    one = Hidden("A_KEY=***", "w0rd")
+    one = MaskedText("A_KEY=***", "w0rd")
     assert not any(map(leaks, (str(one), repr(one), f"{one}", json.dumps(one), one + "")))
