@@ -29,7 +29,7 @@ from tasks.practice import (
     practice_show,
     practice_up,
 )
-from tasks.report import UNSTEADY, report_build, report_show, timestamped_name
+from tasks.report import UNSTEADY, report_build, report_show, report_verify, timestamped_name
 from tasks.results import (
     results_export,
     results_import,
@@ -39,7 +39,6 @@ from tasks.results import (
     results_show,
     results_unpack,
 )
-from tasks.verify import report_verify
 
 cli.install()
 

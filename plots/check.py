@@ -8,6 +8,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -15,11 +16,31 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from bench.errors import SpecError
 from plots.failures import Failures
 from plots.markdown import document
+from plots.report import EXTRA, build, libraries
 from plots.results_csv import results_frame
+from results.comparison.references import reference, table_names
 from results.cost.cost import Costs
-from results.run import Run
+from results.cost.cost import costs as point_costs
+from results.cost.prices import Prices
+from results.errors import StoreError
+from results.integrity.archive import scratch
+from results.integrity.digest import (
+    BUILD_AGAIN,
+    FORMAT,
+    NAME,
+    REPORT,
+    Digests,
+    changes,
+    load,
+    report_format,
+    run_digests,
+    unknown_files,
+)
+from results.integrity.rederive import VerifyResult, rederive_run
+from results.run import Run, with_baseline
 
 _MOST_NAMED = 3
 # As results.csv writes numbers; Python reads more, such as 1_0, which other readers do not.
@@ -36,6 +57,203 @@ _NUMBER = re.compile(r"([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
 _DETAILS = re.compile(r'<script type="text/plain" id="details">([^<]*)</script>')
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MOST_UNPACKED_BYTES = 1 << 28
+# What of a report is made again, cell by cell and line by line.
+_DERIVED = ("results.csv", "report.md")
+_PICTURES = ("index.html", "scaling.svg", "scaling.png", "threads.svg", "threads.png")
+# What bench.ab writes there, and what report.build writes if it is asked to.
+_OTHERS = frozenset({"ab.md", "ab.csv"})
+_EXTRA = {"upstream-csv": "upstream/", "parquet": "results.parquet"}
+_EXPORTS = "exports/"
+_MOST_UNKNOWN = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """How a report was built, as far as that is known here.
+
+    behind  the run that was drawn behind it
+    excuse  why pages and figures may rightly be others than those made here; '' if they may not
+    """
+
+    behind: Run | None = None
+    excuse: str = ""
+
+
+def verify_report(
+    folder: Path, expected: str = "", prices: Prices | None = None, over: Run | None = None
+) -> VerifyResult:
+    """What came out of checking a run, against the digest it is expected to have.
+
+    Costs are at these prices, or else at those that its report was built with; `over` is the run
+    that the report was drawn over.
+    """
+    now = run_digests(folder)
+    again, result = rederive_run(folder)
+    result.digest = now.digest
+    result.unchecked += _unknown_files(folder)
+    if (folder / REPORT / _EXPORTS).is_dir():
+        result.unchecked.append(f"report/{_EXPORTS}, which results.export wrote")
+    if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
+        result.wrong.append(f"{REPORT}: expected a folder, found a file; {BUILD_AGAIN}")
+    was = _recorded_digests(folder, result)
+    result.wrong[:0] = _run_files(folder, now, was, expected)
+    number = report_format(folder, was)
+    if number not in {None, FORMAT}:
+        line = f"report not checked: built by format {number}; run fab report.build"
+        result.lacking.append(line)
+    elif again is not None and number is not None:
+        named = _as_built(again, was, result)
+        costs = point_costs(named.rows, prices or (was.prices if was else None), named.environment)
+        result.wrong += _report_differences(named, costs, folder, _built(was, over), result)
+    return result
+
+
+def _as_built(run: Run, was: Digests | None, result: VerifyResult) -> Run:
+    """The run under the name, at the place and with the baseline that its report was built with."""
+    placed = replace(run, place=run.location)
+    if was is None:
+        return placed
+    if was.name != run.name:
+        result.unchecked.append(f"the name of the run, which its report calls {was.name!r}")
+    if was.prices is not None:
+        result.unchecked.append("the prices that the report was built with")
+    try:
+        placed = with_baseline(placed, was.choice.baseline)
+    except SpecError as error:
+        result.wrong.append(f"report/digests.json: {error}")
+    folder = run.folder.resolve().with_name(was.name or run.name)
+    place = placed.place if was.choice.place is None else was.choice.place
+    return replace(placed, folder=folder, place=place)
+
+
+def _built(was: Digests | None, over: Run | None) -> Built:
+    """What is known here of how the report was built."""
+    if was is None:
+        return Built(behind=over)
+    choice, here = was.choice, libraries()
+    differing = [
+        f"{name} {version}, here {here.get(name, 'none')}"
+        for name, version in choice.libraries.items()
+        if here.get(name) != version
+    ]
+    excuse = f"drawn by other library versions ({'; '.join(differing)})" if differing else ""
+    behind = None
+    if over is None and choice.over:
+        table = choice.over.removeprefix("reference:")
+        if table in table_names():
+            over = reference(table)
+        else:
+            excuse = f"drawn over {choice.over!r}; name that run by --over"
+    if over is not None:
+        behind = with_baseline(over, choice.baseline)
+    return Built(behind=behind, excuse=excuse)
+
+
+def _unknown_files(folder: Path) -> Iterator[str]:
+    """What of the folder is not looked at, in one line."""
+    names = [name if name.isprintable() else ascii(name) for name in unknown_files(folder)]
+    more = f" and {len(names) - _MOST_UNKNOWN} more" if len(names) > _MOST_UNKNOWN else ""
+    if names:
+        yield f"{', '.join(names[:_MOST_UNKNOWN])}{more}: of no run, and not in the digest"
+
+
+def _recorded_digests(folder: Path, result: VerifyResult) -> Digests | None:
+    """What the report said of the files as it was built; without it no place can be named."""
+    was = None
+    try:
+        was = load(folder)
+        if was is None:
+            result.unchecked.append(f"report/{NAME} is not there, by which places are named")
+    except StoreError as error:
+        result.wrong.append(str(error))
+    return was
+
+
+def _run_files(folder: Path, now: Digests, was: Digests | None, expected: str) -> Iterator[str]:
+    """What is wrong with the run's files."""
+    if expected and now.digest != expected:
+        yield from _other_digest(was, now, expected)
+    elif expected and was is not None and was.digest != expected:
+        yield f"report/{NAME}: is of other files; those there have the digest that was given"
+    if was is not None:
+        yield from changes(folder, was, now)
+
+
+def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[str]:
+    yield f"the digest of its files is {now.digest}, expected {expected}"
+    if was is not None and was.digest != expected:
+        yield (
+            f"report/digests.json has the digest {was.digest}, not the one expected either: the "
+            f"report was built again since, or that file was changed with the others"
+        )
+
+
+def _report_differences(
+    again: Run, costs: Costs, folder: Path, built: Built, result: VerifyResult
+) -> Iterator[str]:
+    """What is wrong with the report's files."""
+    giver = "the events" if result.ranks else "the records"
+    table = folder / REPORT / "results.csv"
+    if table.is_file() and lacks_prices(costs, table.read_text(encoding="utf-8", errors="replace")):
+        yield (
+            "results.csv: has columns of cost, and at which prices is not known any more; give "
+            "--prices FILE, or build the report again"
+        )
+        return
+    for name in _DERIVED:
+        path = folder / REPORT / name
+        if not path.is_file():
+            result.unchecked.append(f"report/{name} is not there")
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if name == "results.csv":
+            result.rows = len(again.rows)
+            yield from cell_differences(again, costs, text, giver)
+        else:
+            yield from line_differences(again, costs, text)
+    yield from _rebuilt_differences(again, costs, folder, built, result)
+
+
+def _rebuilt_differences(
+    again: Run, costs: Costs, folder: Path, built: Built, result: VerifyResult
+) -> Iterator[str]:
+    """Pages, figures and tables that are not those that the run gives, by making them again."""
+    there = _report_files(folder / REPORT)
+    with scratch() as place:
+        run = replace(again, folder=place / again.name)
+        build(run, costs, built.behind, Failures())
+        for name, where in _EXTRA.items():
+            if any(one.startswith(where) for one in there):
+                try:
+                    EXTRA[name](run, costs)
+                except StoreError as error:
+                    result.lacking.append(f"report/{where}: not compared: {error}")
+        made = _report_files(run.folder / REPORT)
+        for name in sorted(made.keys() - {*_DERIVED, NAME}):
+            path = there.pop(name, None)
+            if path is None:
+                result.unchecked.append(f"report/{name} is not there")
+            elif path.is_symlink() or not path.is_file():
+                yield f"{name}: is no file"
+            elif (said := file_difference(path, made[name])) and built.excuse:
+                result.lacking.append(f"{name}: not compared: {built.excuse}")
+            elif said:
+                yield said
+    for name in sorted(there.keys() - {*_DERIVED, NAME}):
+        if name in _PICTURES or name.startswith(_EXTRA["upstream-csv"]):
+            yield f"{name}: the run gives no such file"
+        elif name in _OTHERS:
+            result.unchecked.append(f"{name}: compared with report/{NAME} only")
+        elif name not in _EXTRA.values():
+            shown = name if name.isprintable() else ascii(name)
+            result.lacking.append(f"report/{shown}: of no report, not checked")
+
+
+def _report_files(report: Path) -> dict[str, Path]:
+    """The files and links of a report by their names in it, without those of other tools."""
+    found = (path for path in report.rglob("*") if path.is_symlink() or not path.is_dir())
+    named = {path.relative_to(report).as_posix(): path for path in found}
+    return {name: path for name, path in named.items() if not name.startswith(_EXPORTS)}
 
 
 def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:

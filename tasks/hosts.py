@@ -28,7 +28,6 @@ from tasks.cluster import (
     ssh_of,
 )
 from tasks.report import RUNS, run_folder
-from tasks.scratch import scratch
 
 if TYPE_CHECKING:
     from launch.push import PushProgress
@@ -90,6 +89,7 @@ def _copy_data(
     source: Path, hosts: Sequence[Host], start: Starter, into: str, *, verify: bool
 ) -> None:
     from launch.data_shares import hand_out, parcels
+    from results.integrity.archive import scratch
 
     with scratch() as labels:
         given = parcels(source, len(hosts), labels)

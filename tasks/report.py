@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from tasks.cli import command, read_only_command, task
-from tasks.scratch import is_packed, report_beside, unpacked
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from plots.failures import Failures
@@ -33,6 +32,7 @@ _RUN = "name below results/runs, or a path; default: the newest"
 _PRICES = "file with what an hour of a host costs; default: prices.toml, where there is one"
 SPEEDUP_BASELINE = "'KVSTORE xN': give speed-ups against this point of each network too"
 BASELINES = ROOT / "results" / "baselines"
+_MOST_LINES = 200
 # The study that the shipped sweep `seed` repeats.
 PUBLISHED = "tutorial"
 
@@ -45,6 +45,8 @@ def run_folder(name: str) -> Path:
     if name in {".", ".."}:
         raise StoreError(f"--run: expected a name or a path, got {quoted(name)}")
     if is_packed(name):
+        from results.integrity.archive import unpacked
+
         return unpacked(archive_of(name))
     if name:
         folder = Path(name) if os.sep in name else RUNS / name
@@ -66,6 +68,11 @@ def open_run(name: str) -> Run:
     if os.sep in name:
         return load(run_folder(name))
     return open_run(name, RUNS, BASELINES)
+
+
+def is_packed(name: str) -> bool:
+    """Whether what --run was given is a .zip."""
+    return name.endswith(".zip")
 
 
 def archive_of(name: str) -> Path:
@@ -194,7 +201,12 @@ def report_build(  # type: ignore[no-untyped-def]
     folder = run_folder(run)
     asked = {"upstream-csv": upstream_csv, "parquet": parquet}
     extra = [name for name, wanted in asked.items() if wanted]
-    with report_beside(archive_of(run), folder) if is_packed(run) else nullcontext():
+    if not is_packed(run):
+        build_report(folder, prices, over, extra, baseline)
+        return
+    from results.integrity.archive import report_beside
+
+    with report_beside(archive_of(run), folder):
         build_report(folder, prices, over, extra, baseline)
 
 
@@ -230,3 +242,56 @@ def report_show(  # type: ignore[no-untyped-def]
     failures = Failures()
     show(found, costs_of(found, given), failures)
     _exit_by_result(found, failures)
+
+
+def _digest(text: str) -> str:
+    found = text.strip().lower()
+    if found and not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", found):
+        raise SpecError(f"--digest: expected sha256: and 64 hex digits, got {text!r:.80}")
+    return f"sha256:{found.removeprefix('sha256:')}" if found else ""
+
+
+@task(
+    help={
+        "run": "name below results/runs, or a path; default: the newest",
+        "digest": "what 'fab report.build' printed: sha256:...",
+        "prices": "file with prices; default: those that the report was built with",
+        "over": "the run that the report was built over; default: a published table is found",
+    }
+)
+@read_only_command
+def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]
+    """Check a run against its digest, and every cell of its report against the raw events."""
+    from plots.check import verify_report
+    from results.store import writing_process
+
+    expected, folder = _digest(digest), run_folder(run)
+    given = prices_of(prices) if prices else None
+    if not folder.is_dir():
+        raise StoreError(f"{folder}: no such run folder; 'fab results.list' shows those there are")
+    if process := writing_process(folder):
+        raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
+    result = verify_report(folder, expected, given, overlay_run(over) if over else None)
+    for line in result.wrong[:_MOST_LINES]:
+        echo(f"WRONG: {line}")
+    if len(result.wrong) > _MOST_LINES:
+        echo(f"WRONG: {len(result.wrong) - _MOST_LINES} more places")
+    for line in result.unchecked:
+        echo(f"not checked: {line}")
+    for line in result.lacking:
+        echo(line)
+    echo(f"digest: {result.digest}")
+    echo(
+        f"derived again: {result.windows} windows of {result.ranks} ranks from their events, "
+        f"{result.rows} rows of results.csv"
+    )
+    if not expected:
+        echo(
+            "without a --digest from elsewhere this finds accidents: somebody could have changed "
+            "all of it and built the report again"
+        )
+    if result.wrong:
+        raise Exit(f"error: {folder}: is not as it has to be, the lines above say where", code=2)
+    if result.lacking and expected:
+        raise Exit(f"error: {folder}: not all of its report was checked, see above", code=2)
+    echo("all that was checked holds")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from plots.check import verify_report
 from plots.report import build, choice
 from results.cost.prices import load_prices
 from results.integrity import digest
 from results.run import load
 from tasks.report import costs_of
-from tasks.verify import verified
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
 
@@ -28,32 +28,32 @@ def run(tmp_path: Path) -> Path:
 def test_it_holds_though_the_file_of_prices_is_gone(run: Path) -> None:
     (run.parent / "mine.toml").unlink()
     assert "images_per_EUR" in (run / "report" / "results.csv").read_text()
-    assert verified(run).wrong == []
+    assert verify_report(run).wrong == []
 
 
 def test_other_prices_give_other_cells(run: Path) -> None:
     (run.parent / "mine.toml").write_text("[[price]]\nper_hour=3\ncurrency='EUR'")
-    wrong = verified(run, prices=load_prices(run.parent / "mine.toml")).wrong
+    wrong = verify_report(run, prices=load_prices(run.parent / "mine.toml")).wrong
     assert any("results.csv row 1 (alexnet local x1), images_per_EUR: says" in one for one in wrong)
 
 
 def test_without_the_prices_of_its_cells_one_line_says_so(run: Path) -> None:
     (run / "report" / "digests.json").unlink()
-    (wrong,) = verified(run).wrong
+    (wrong,) = verify_report(run).wrong
     assert wrong.startswith("results.csv: has columns of cost, and at which prices is not known")
-    assert verified(run, prices=load_prices(run.parent / "mine.toml")).wrong == []
+    assert verify_report(run, prices=load_prices(run.parent / "mine.toml")).wrong == []
 
 
 def test_what_is_of_no_run_is_named_and_fails_nothing(run: Path) -> None:
     for name in (".lock", "report/exports/x/mlflow.json"):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).touch()
-    assert not any("of no run" in one for one in verified(run).unchecked)
+    assert not any("of no run" in one for one in verify_report(run).unchecked)
     for name in ("evil.json", "dir/z", "a\nb", "logs/.hidden"):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).touch()
     (run / "logs" / "link").symlink_to("/etc/passwd")
-    found = verified(run)
+    found = verify_report(run)
     assert found.wrong == []
     told = r"'a\nb', dir/z, evil.json, logs/.hidden, logs/link: of no run, and not in the digest"
     assert told in found.unchecked
@@ -62,7 +62,7 @@ def test_what_is_of_no_run_is_named_and_fails_nothing(run: Path) -> None:
 def test_what_is_not_derived_again_is_named(run: Path) -> None:
     (run / "report" / "ab.md").write_text("# A and B")
     (run / "report" / "results.csv").unlink()
-    found = verified(run)
+    found = verify_report(run)
     assert found.rows == 0
     assert "report/results.csv is not there" in found.unchecked
     (others,) = (one for one in found.unchecked if one.endswith("report/digests.json only"))
@@ -73,11 +73,11 @@ def test_what_is_not_derived_again_is_named(run: Path) -> None:
 def test_a_format_that_is_no_whole_number_is_not_accepted(run: Path, number: str) -> None:
     path = run / "report" / "digests.json"
     path.write_text(path.read_text().replace(f'"format": {digest.FORMAT}', f'"format": {number}'))
-    assert any("expected a whole number as its format" in one for one in verified(run).wrong)
+    assert any("expected a whole number as its format" in one for one in verify_report(run).wrong)
 
 
 def test_a_file_in_place_of_the_report_folder_is_wrong(run: Path) -> None:
     shutil.rmtree(run / "report")
-    assert verified(run).wrong == []  # no report is nothing to check
+    assert verify_report(run).wrong == []  # no report is nothing to check
     (run / "report").touch()
-    assert verified(run).wrong[-1].startswith("report: expected a folder, found a file; 'fab")
+    assert verify_report(run).wrong[-1].startswith("report: expected a folder, found a file; 'fab")

@@ -18,13 +18,12 @@ from PIL.PngImagePlugin import PngInfo
 
 import fabfile as _fabfile
 from launch.hosts import ROOT
-from plots.check import file_difference
+from plots.check import file_difference, verify_report
 from plots.report import EXTRA, build, choice
 from results.cost.cost import NO_COSTS
 from results.integrity import digest
 from results.run import load, with_baseline
 from tasks.report import costs_of
-from tasks.verify import verified
 from tests.support.programs.commands import refusal
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
@@ -152,7 +151,7 @@ def test_a_forged_report_fails_though_its_digests_were_written_again(run: Path) 
     for forge, _ in WHOLE.values():
         forge(run / "report")
     assert digest.write(run, "code", choice=kept.choice) == kept.digest
-    wrong = verified(run, kept.digest).wrong
+    wrong = verify_report(run, kept.digest).wrong
     for name, (_, said) in WHOLE.items():
         assert any(said in one for one in wrong), name
     assert all(": was changed" not in one for one in wrong)
@@ -161,7 +160,7 @@ def test_a_forged_report_fails_though_its_digests_were_written_again(run: Path) 
 def test_a_link_in_place_of_the_page_fails(run: Path) -> None:
     link(run / "report")
     expected = digest.write(run, "code", choice=choice(load(run)))
-    assert "index.html: is no file" in verified(run, expected).wrong
+    assert "index.html: is no file" in verify_report(run, expected).wrong
 
 
 def test_an_honest_report_holds_however_it_is_compressed(run: Path) -> None:
@@ -170,7 +169,7 @@ def test_an_honest_report_holds_however_it_is_compressed(run: Path) -> None:
     picture = run / "report" / "scaling.png"
     Image.open(picture).save(picture, dpi=(144, 144), compress_level=1)
     expected = digest.write(run, "code", choice=choice(load(run)))
-    found = verified(run, expected)
+    found = verify_report(run, expected)
     assert (found.wrong, found.lacking) == ([], [])
 
 
@@ -182,7 +181,7 @@ def test_the_last_digit_of_a_computed_number_is_no_forgery(run: Path) -> None:
     other = found[1][:-1] + str((int(found[1][-1]) + 1) % 10)
     page.write_text(text[: found.start(1)] + other + text[found.end(1) :])
     expected = digest.write(run, "code", choice=choice(load(run)))
-    assert verified(run, expected).wrong == []
+    assert verify_report(run, expected).wrong == []
 
 
 @pytest.mark.parametrize("name", ["results.csv", "index.html"])
@@ -195,7 +194,7 @@ def test_a_number_in_digits_that_only_python_reads_is_a_forgery(run: Path, name:
     assert float(other) == float(found[0])
     path.write_text(text.replace(found[0], other, 1))
     digest.write(run, "code", choice=choice(load(run)))
-    assert verified(run).wrong
+    assert verify_report(run).wrong
 
 
 def test_a_file_that_is_of_no_report_fails_with_a_digest(
@@ -231,7 +230,7 @@ def test_a_report_of_another_format_is_not_checked_and_fails_with_a_digest(
     assert code == 2
     said = f"report not checked: built by format {number}; run fab report.build"
     assert said in capsys.readouterr().out.splitlines()
-    assert verified(run, expected).wrong == []
+    assert verify_report(run, expected).wrong == []
     fabfile.report_verify.body(Context(), run=str(run))
     assert said in capsys.readouterr().out.splitlines()
 
@@ -239,7 +238,7 @@ def test_a_report_of_another_format_is_not_checked_and_fails_with_a_digest(
 def test_a_number_that_is_edited_in_digests_alone_is_another_format(run: Path) -> None:
     path = run / "report" / "digests.json"
     path.write_text(path.read_text().replace(f'"format": {digest.FORMAT}', '"format": 9'))
-    found = verified(run)
+    found = verify_report(run)
     line = "report not checked: built by format 9; run fab report.build"
     assert (found.wrong, found.lacking) == ([], [line])
 
@@ -254,22 +253,24 @@ def test_without_digests_the_format_is_read_from_the_page_or_the_text(run: Path,
     path.write_text(text)
     if name == "report.md":
         (run / "report" / "index.html").unlink()
-    (line,) = verified(run).lacking
+    (line,) = verify_report(run).lacking
     assert line == "report not checked: built by format 7; run fab report.build"
 
 
 def test_a_number_forged_in_the_page_alone_fails(run: Path) -> None:
     exchange("index.html", f'content="{digest.FORMAT}"', 'content="7"')(run / "report")
     expected = digest.write(run, "code", choice=choice(load(run)))
-    assert any("index.html line " in one for one in verified(run, expected).wrong)
+    assert any("index.html line " in one for one in verify_report(run, expected).wrong)
 
 
 def test_other_library_versions_are_told_and_fail_with_a_digest(run: Path) -> None:
     versions = dict(choice(load(run)).libraries)
     other = {"place": "", "libraries": versions | {"matplotlib": "1.0"}}
-    assert verified(run, forged(run, choice=other)).lacking == []  # the files are the same here
+    assert (
+        verify_report(run, forged(run, choice=other)).lacking == []
+    )  # the files are the same here
     exchange("scaling.svg", "</svg>", "<text>2</text></svg>")(run / "report")
-    found = verified(run, forged(run, choice=other))
+    found = verify_report(run, forged(run, choice=other))
     (line,) = found.lacking
     assert line.startswith(
         "scaling.svg: not compared: drawn by other library versions (matplotlib "
@@ -281,16 +282,16 @@ def test_a_report_knows_its_baseline_and_the_run_behind_it(run: Path) -> None:
     based, behind = with_baseline(load(run), named), with_baseline(load(run), named)
     build(based, costs_of(based, None), behind)
     expected = digest.write(run, "code", choice=choice(based, named, "reference:tutorial"))
-    found = verified(run, expected, over=f"{run}/")
+    found = verify_report(run, expected, over=load(run))
     assert (found.wrong, found.lacking) == ([], [])
     digest.write(run, "code", choice=choice(based, named, "elsewhere"))
-    found = verified(run, expected)
+    found = verify_report(run, expected)
     assert found.wrong == []
     assert (
         "index.html: not compared: drawn over 'elsewhere'; name that run by --over" in found.lacking
     )
     digest.write(run, "code", choice=choice(based, "local x1", ""))
-    assert any("results.csv row 1" in one for one in verified(run, expected).wrong)
+    assert any("results.csv row 1" in one for one in verify_report(run, expected).wrong)
 
 
 @pytest.mark.parametrize(
@@ -308,4 +309,4 @@ def test_a_report_knows_its_baseline_and_the_run_behind_it(run: Path) -> None:
 )
 def test_digests_that_hold_what_no_report_has_fail(run: Path, fields: dict[str, Any]) -> None:
     expected = forged(run, **fields)
-    assert any("digests.json" in one for one in verified(run, expected).wrong)
+    assert any("digests.json" in one for one in verify_report(run, expected).wrong)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from plots.check import verify_report
 from plots.figures.caption import caption
 from plots.markdown import document
 from plots.page.page import page
@@ -27,7 +28,6 @@ from results.record import Identity, Record
 from results.run import Run, load
 from results.scaling import scaling
 from tasks.report import costs_of
-from tasks.verify import verified
 from tests.support.goldens import assert_golden
 from tests.support.runs.records import record
 from tests.support.runs.scenes import point, published, run, three
@@ -141,7 +141,7 @@ def test_a_report_built_again_keeps_no_files_of_other_records(tmp_path: Path) ->
     digest.write(tmp_path, "code", choice=choice(again))
     assert not (tmp_path / "report" / "results.parquet").exists()
     assert list((tmp_path / "report" / "upstream").iterdir()) == []
-    assert verified(tmp_path).wrong == []
+    assert verify_report(tmp_path).wrong == []
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is not None, reason="pyarrow is here")

@@ -15,10 +15,10 @@ from launch.hosts import ROOT, this_machine
 from launch.job.monitor import Deadlines
 from launch.preflight.check import tcp_bandwidth
 from launch.transport.line import start_local
+from plots.check import verify_report
 from plots.results_csv import results_frame
 from plots.tables.scaling import cells
 from results.scaling import mb_per_second, scaling
-from tasks.verify import verified
 from tests.support.programs.jobs import measured
 
 fabfile: Any = _fabfile
@@ -78,5 +78,5 @@ def test_the_task_sets_the_store_beside_raw_tcp(
     assert "images/s" not in said.err
     found = re.findall(r"digest: (sha256:\w+)", said.out)
     assert len(found) == 1
-    checked = verified(Path(run), found[0])
+    checked = verify_report(Path(run), found[0])
     assert (checked.wrong, checked.lacking) == ([], [])

@@ -12,12 +12,12 @@ import pytest
 import fabfile as _fabfile
 import launch.job.logs
 from launch.hosts import ROOT
+from plots.check import verify_report
 from plots.report import build
 from results.integrity import digest
 from results.run import load
 from results.store import Store, read_records
 from tasks.report import costs_of
-from tasks.verify import verified
 from tests.support.programs.commands import refusal
 from tests.support.programs.jobs import measured, trial
 
@@ -61,7 +61,7 @@ def events_of(folder: Path, name: str) -> Path:
 
 def test_an_untouched_run_holds_wherever_it_lies(run: Path, tmp_path: Path) -> None:
     moved = copy(run, tmp_path)
-    result = verified(moved, digest.run_digests(run).digest)
+    result = verify_report(moved, digest.run_digests(run).digest)
     assert result.wrong == []
     assert (result.ranks, result.rows) == (10, 3)
     assert result.windows == sum(
@@ -99,7 +99,7 @@ def test_a_flipped_digit_is_found_and_its_line_named(run: Path, tmp_path: Path, 
         data[place] = ord("0") + (data[place] - ord("0") + chance.randint(1, 9)) % 10
     line = data[: place if digits else 0].count(b"\n") + 1
     path.write_bytes(data)
-    wrong = verified(changed, expected).wrong
+    wrong = verify_report(changed, expected).wrong
     name = path.relative_to(changed).as_posix()
     if name == "report/digests.json":
         assert any(name in one for one in wrong), wrong
@@ -114,7 +114,7 @@ def test_a_changed_event_is_told_by_rank_and_window(run: Path, tmp_path: Path) -
     path = events_of(changed, "worker-1")
     line = [json.loads(one) for one in path.read_text().splitlines()][2]
     replaced(path, f'"seconds": {line["seconds"]}', '"seconds": 0.125')
-    wrong = verified(changed).wrong
+    wrong = verify_report(changed).wrong
     who = f"rank {line['rank']} (worker-1 on "
     assert any(
         who in one and "window 1: seconds" in one and "its events say 0.125" in one for one in wrong
@@ -130,7 +130,7 @@ def test_a_digit_changed_everywhere_but_in_the_events_is_still_found(
     first["ranks"][0]["seconds"][1] /= 2
     (changed / "records.jsonl").write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n")
     after = built(changed)
-    wrong = verified(changed, digest.run_digests(run).digest).wrong
+    wrong = verify_report(changed, digest.run_digests(run).digest).wrong
     told = "\n".join(wrong)
     assert f"the digest of its files is {after}, expected" in wrong[0]
     assert "was built again since, or that file was changed with the others" in wrong[1]
@@ -138,7 +138,7 @@ def test_a_digit_changed_everywhere_but_in_the_events_is_still_found(
     assert "window 2: seconds" in told
     name = load(changed).rows[0].trial.name
     assert f"({name}), images_per_second: says" in told
-    assert verified(changed).wrong != []
+    assert verify_report(changed).wrong != []
 
 
 def test_a_cell_that_does_not_follow_is_told_with_what_it_should_be(
@@ -151,7 +151,7 @@ def test_a_cell_that_does_not_follow_is_told_with_what_it_should_be(
     path = changed / "report" / "results.csv"
     replaced(path, str(rate.images_per_second), "77.5")
     digest.write(changed, "code")
-    (wrong,) = verified(changed, digest.run_digests(run).digest).wrong
+    (wrong,) = verify_report(changed, digest.run_digests(run).digest).wrong
     assert wrong == (
         f"results.csv row 1 (tiny local x1), images_per_second: says 77.5, the events give "
         f"{rate.images_per_second}"
@@ -163,7 +163,7 @@ def test_a_line_of_the_page_that_does_not_follow_is_told(run: Path, tmp_path: Pa
     built(changed)
     replaced(changed / "report" / "report.md", "| tiny", "| tony")
     digest.write(changed, "code")
-    (wrong,) = verified(changed).wrong
+    (wrong,) = verify_report(changed).wrong
     assert "report.md line " in wrong
     assert "'| tony" in wrong
 
@@ -187,7 +187,7 @@ def test_files_that_came_went_grew_or_shrank_are_told(
     changed = copy(run, tmp_path)
     logs = sorted(changed.glob("logs/*/*/worker-0.log"))
     change(next(log for log in logs if len(log.read_text().splitlines()) == 4))
-    assert any(said in one for one in verified(changed).wrong)
+    assert any(said in one for one in verify_report(changed).wrong)
 
 
 def test_packed_logs_and_events_are_read_and_a_damaged_one_is_named(
@@ -196,16 +196,16 @@ def test_packed_logs_and_events_are_read_and_a_damaged_one_is_named(
     monkeypatch.setattr(launch.job.logs, "_COMPRESS_ABOVE", 20)
     measured(tmp_path, trial())
     expected = built(tmp_path)
-    result = verified(tmp_path, expected)
+    result = verify_report(tmp_path, expected)
     assert (result.wrong, result.ranks) == ([], 2)
     path = min(tmp_path.glob("logs/*/*/worker-0.events.jsonl.gz"))
     lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
     lines[3] = lines[3].replace('"seconds": 0', '"seconds": 1')
     path.write_bytes(gzip.compress("".join(lines).encode()))
     name = path.relative_to(tmp_path).as_posix()
-    assert any(f"{name} line 4: was changed" in one for one in verified(tmp_path).wrong)
+    assert any(f"{name} line 4: was changed" in one for one in verify_report(tmp_path).wrong)
     path.write_bytes(path.read_bytes()[:60])
-    wrong = "\n".join(verified(tmp_path).wrong)
+    wrong = "\n".join(verify_report(tmp_path).wrong)
     assert f"{name}: " in wrong
     assert "cannot be read" in wrong
 
@@ -214,7 +214,7 @@ def test_a_run_without_events_is_checked_as_far_as_that_goes(run: Path, tmp_path
     changed = copy(run, tmp_path)
     shutil.rmtree(changed / "logs")
     shutil.rmtree(changed / "report")
-    result = verified(changed)
+    result = verify_report(changed)
     assert result.wrong == []
     told = "\n".join(result.unchecked)
     assert "6 of 6 repeats: without logs; their windows are taken as recorded" in told
@@ -226,7 +226,7 @@ def test_logs_of_a_try_that_left_no_record_are_not_held_against_another(tmp_path
     path = min(tmp_path.glob("logs/*/*/recorded.json"))
     path.unlink()
     replaced(events_of(tmp_path, "worker-0"), '"seconds": 0.', '"seconds": 1.')
-    result = verified(tmp_path)
+    result = verify_report(tmp_path)
     assert result.wrong == []
     assert any("1 of 1 repeats: whose logs are of another try" in one for one in result.unchecked)
 

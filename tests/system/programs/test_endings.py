@@ -37,7 +37,7 @@ from results.run import load
 from results.run_folder import remove
 from results.store import Store, read_records
 from tasks import report
-from tasks.scratch import scratch
+from results.integrity.archive import scratch
 from tests.support.data.datasets import entries_of, listed, tar_of_tars, untar
 from tests.support.data.datasets import pack as pack_shard
 from tests.support.data.trees import tree
