@@ -29,7 +29,7 @@ from launch.remote.errors import LaunchError
 from results import store
 from results.comparison import baselines
 from results.errors import StoreError
-from results.integrity.archive import pack, unpack
+from results.integrity.archive import pack, scratch, unpack
 from results.integrity.catalog import list_runs
 from results.integrity.rederive import rederive
 from results.record import emit
@@ -37,7 +37,6 @@ from results.run import load
 from results.run_folder import remove
 from results.store import Store, read_records
 from tasks import report
-from results.integrity.archive import scratch
 from tests.support.data.datasets import entries_of, listed, tar_of_tars, untar
 from tests.support.data.datasets import pack as pack_shard
 from tests.support.data.trees import tree
