@@ -75,7 +75,6 @@ SAME = {
     ("results", "windows"): "window times: judged, exported, imported",
 }
 FILES = (3, 14)  # of code in a folder, without __init__.py
-SMALL = {"bench/settings"}
 EARLIER = {"bench/mxnet_import.py"}  # names that scripts of users may still import
 UPSTREAM = {"tools/im2rec.py", "tools/launch.py"}  # files of MXNet
 MOST_LINES = 600
@@ -163,7 +162,7 @@ def test_folders_and_files_keep_to_their_limits() -> None:
     assert {name: count for name, count in lengths.items() if count > MOST_LINES} == {}
     few, most = FILES
     assert {name: count for name, count in folders.items() if count > most} == {}
-    assert {name for name, count in folders.items() if count < few} <= SMALL
+    assert {name for name, count in folders.items() if count < few} == set()
 
 
 def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
