@@ -142,7 +142,7 @@ def test_repeats_that_are_alike_by_chance_are_judged_by_the_scatter_of_all() -> 
     quiet, usual = rate(0.0001, 2), rate(0.02, 2)
     alone = significances([(quiet, rate(0.0001, 2, 0.97))])
     among = significances([(quiet, rate(0.0001, 2, 0.97)), *[(usual, usual)] * 9])
-    assert (alone[0].real, among[0].real) == (True, False)
+    assert (alone[0].significant, among[0].significant) == (True, False)
 
 
 def test_a_point_that_scatters_more_has_its_own_degrees_of_freedom() -> None:
