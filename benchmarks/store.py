@@ -24,6 +24,7 @@ from bench.trial import Trial, make
 from launch.hosts import ROOT
 from results import record
 from results.record import Identity, Rank, Record
+from results.run_folder import RECORDS, REPORT
 
 _NETWORKS = ("alexnet", "inception-v3", "resnet", "vgg", "mobilenet")
 _STORES = ("dist_sync", "dist_device_sync")
@@ -101,7 +102,7 @@ def write(folder: Path, points: int, ranks: int, windows: int) -> None:
     """Writes the run's records."""
     folder.mkdir(parents=True, exist_ok=True)
     chance = np.random.default_rng(0)
-    with (folder / "records.jsonl").open("w", encoding="utf-8") as file:
+    with (folder / RECORDS).open("w", encoding="utf-8") as file:
         for trial in trials(points, ranks):
             file.write(record.emit(record_of(trial, windows, chance)) + "\n")
 
@@ -127,13 +128,13 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = asked.folder or Path(scratch) / "large"
-        if not (folder / "records.jsonl").exists():
+        if not (folder / RECORDS).exists():
             write(folder, asked.points, asked.ranks, asked.windows)
-        _say("records.jsonl", folder / "records.jsonl")
+        _say(RECORDS, folder / RECORDS)
         for task in ("report.show", "report.build"):
             seconds, memory = timed(task, "--run", f"{folder}/")
             print(f"{task:14} {seconds:6.1f} s {memory:6.0f} MiB")
-        for path in sorted((folder / "report").iterdir()):
+        for path in sorted((folder / REPORT).iterdir()):
             _say(path.name, path)
 
 

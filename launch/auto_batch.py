@@ -18,6 +18,7 @@ from launch.hosts import Host
 from launch.job.plan import plan
 from launch.sweep import ClusterSetup, points
 from results.errors import StoreError
+from results.run_folder import BATCHES
 from results.store import write_text
 
 # Points that are alike in these have one batch, so that they can be compared.
@@ -25,7 +26,6 @@ _ALIKE = (
     *("mode", "network", "num_layers", "image_shape", "num_classes", "dtype", "device"),
     *("options", "env", "python", "costs"),
 )
-_KEPT = "batches.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ def _tried(trial: Trial, layout: Layout, where: ClusterSetup, name: str) -> Batc
 
 
 def _kept(folder: Path) -> dict[str, int]:
-    path = folder / _KEPT
+    path = folder / BATCHES
     try:
         found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return {str(key): int(batch) for key, batch in found.items()}
@@ -160,4 +160,4 @@ def _keep(folder: Path, kept: dict[str, int]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be made ({error.strerror})") from error
-    write_text(folder / _KEPT, json.dumps(kept, indent=1) + "\n")
+    write_text(folder / BATCHES, json.dumps(kept, indent=1) + "\n")

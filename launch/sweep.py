@@ -30,6 +30,7 @@ from launch.remote.errors import LaunchError, StoppedError
 from launch.transport.line import Starter, start_local
 from results.progress import JobProgress
 from results.record import Identity, Rank, Record, RepeatStart
+from results.run_folder import ASKED, ENVIRONMENT, LOGS, SWEEP, job_logs
 from results.store import Store, set_environment
 from results.worker_log import WorkerLog, rank_of
 
@@ -142,19 +143,19 @@ def sweep(
     asked = [
         asdict(name) | ({} if name.repeat else {"trial": trial.fields}) for trial, name in wanted
     ]
-    compress_again(store.folder / "logs")
-    store.write("asked.json", json.dumps(asked) + "\n")
+    compress_again(store.folder / LOGS)
+    store.write(ASKED, json.dumps(asked) + "\n")
     done = store.done()
     before = sum(name in done for _, name in wanted)
     order = wanted if order is None else order
     left = [(trial, name) for trial, name in order if name not in done]
     if left:
-        store.write("sweep.toml", what.text)
+        store.write(SWEEP, what.text)
         environment = _environment(what, where) | {"order": order_names(order)}
         data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
         environment |= {"data": data} if data else {}
         environment |= {"command": list(what.command)} if what.command else {}
-        store.write("environment.json", json.dumps(environment, indent=1) + "\n")
+        store.write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
     elif what.command:
         set_environment(store.folder, command=list(what.command))
     with closing(Agents(where.start)) as agents:
@@ -211,7 +212,7 @@ def check_devices(trial: Trial, where: ClusterSetup) -> None:
 def _point(
     trial: Trial, name: Identity, where: ClusterSetup, store: Store, agents: Agents
 ) -> Iterator[Event | JobProgress | Record]:
-    logs = store.folder / "logs" / trial.key / str(name.repeat)
+    logs = job_logs(store.folder, trial.key, name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     monitor, verdict = yield from _job((trial, name), where, agents, logs, started)
     if verdict.status == "ok":

@@ -30,8 +30,6 @@ from results.integrity.archive import scratch
 from results.integrity.digest import (
     BUILD_AGAIN,
     FORMAT,
-    NAME,
-    REPORT,
     Digests,
     changes,
     load,
@@ -41,6 +39,19 @@ from results.integrity.digest import (
 )
 from results.integrity.rederive import VerifyResult, rederive_run
 from results.run import Run, with_baseline
+from results.run_folder import (
+    AB_TABLE,
+    AB_TEXT,
+    DIGESTS,
+    EXPORTS,
+    PAGE,
+    PARQUET,
+    PICTURES,
+    REPORT,
+    TABLE,
+    TEXT,
+    UPSTREAM,
+)
 
 _MOST_NAMED = 3
 # As results.csv writes numbers; Python reads more, such as 1_0, which other readers do not.
@@ -58,12 +69,12 @@ _DETAILS = re.compile(r'<script type="text/plain" id="details">([^<]*)</script>'
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MOST_UNPACKED_BYTES = 1 << 28
 # What of a report is made again, cell by cell and line by line.
-_DERIVED = ("results.csv", "report.md")
-_PICTURES = ("index.html", "scaling.svg", "scaling.png", "threads.svg", "threads.png")
+_DERIVED = (TABLE, TEXT)
+_DRAWN = (PAGE, *PICTURES)
 # What bench.ab writes there, and what report.build writes if it is asked to.
-_OTHERS = frozenset({"ab.md", "ab.csv"})
-_EXTRA = {"upstream-csv": "upstream/", "parquet": "results.parquet"}
-_EXPORTS = "exports/"
+_OTHERS = frozenset({AB_TEXT, AB_TABLE})
+_EXTRA = {"upstream-csv": f"{UPSTREAM}/", "parquet": PARQUET}
+_EXPORTS = f"{EXPORTS}/"
 _MOST_UNKNOWN = 10
 
 
@@ -92,7 +103,7 @@ def verify_report(
     result.digest = now.digest
     result.unchecked += _unknown_files(folder)
     if (folder / REPORT / _EXPORTS).is_dir():
-        result.unchecked.append(f"report/{_EXPORTS}, which results.export wrote")
+        result.unchecked.append(f"{REPORT}/{_EXPORTS}, which results.export wrote")
     if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
         result.wrong.append(f"{REPORT}: expected a folder, found a file; {BUILD_AGAIN}")
     was = _recorded_digests(folder, result)
@@ -120,7 +131,7 @@ def _as_built(run: Run, was: Digests | None, result: VerifyResult) -> Run:
     try:
         placed = with_baseline(placed, was.choice.baseline)
     except SpecError as error:
-        result.wrong.append(f"report/digests.json: {error}")
+        result.wrong.append(f"{REPORT}/digests.json: {error}")
     folder = run.folder.resolve().with_name(was.name or run.name)
     place = placed.place if was.choice.place is None else was.choice.place
     return replace(placed, folder=folder, place=place)
@@ -163,7 +174,7 @@ def _recorded_digests(folder: Path, result: VerifyResult) -> Digests | None:
     try:
         was = load(folder)
         if was is None:
-            result.unchecked.append(f"report/{NAME} is not there, by which places are named")
+            result.unchecked.append(f"{REPORT}/{DIGESTS} is not there, by which places are named")
     except StoreError as error:
         result.wrong.append(str(error))
     return was
@@ -174,7 +185,7 @@ def _run_files(folder: Path, now: Digests, was: Digests | None, expected: str) -
     if expected and now.digest != expected:
         yield from _other_digest(was, now, expected)
     elif expected and was is not None and was.digest != expected:
-        yield f"report/{NAME}: is of other files; those there have the digest that was given"
+        yield f"{REPORT}/{DIGESTS}: is of other files; those there have the digest that was given"
     if was is not None:
         yield from changes(folder, was, now)
 
@@ -183,7 +194,7 @@ def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[
     yield f"the digest of its files is {now.digest}, expected {expected}"
     if was is not None and was.digest != expected:
         yield (
-            f"report/digests.json has the digest {was.digest}, not the one expected either: the "
+            f"{REPORT}/digests.json has the digest {was.digest}, not the one expected either: the "
             f"report was built again since, or that file was changed with the others"
         )
 
@@ -193,7 +204,7 @@ def _report_differences(
 ) -> Iterator[str]:
     """What is wrong with the report's files."""
     giver = "the events" if result.ranks else "the records"
-    table = folder / REPORT / "results.csv"
+    table = folder / REPORT / TABLE
     if table.is_file() and lacks_prices(costs, table.read_text(encoding="utf-8", errors="replace")):
         yield (
             "results.csv: has columns of cost, and at which prices is not known any more; give "
@@ -203,10 +214,10 @@ def _report_differences(
     for name in _DERIVED:
         path = folder / REPORT / name
         if not path.is_file():
-            result.unchecked.append(f"report/{name} is not there")
+            result.unchecked.append(f"{REPORT}/{name} is not there")
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        if name == "results.csv":
+        if name == TABLE:
             result.rows = len(again.rows)
             yield from cell_differences(again, costs, text, giver)
         else:
@@ -227,26 +238,26 @@ def _rebuilt_differences(
                 try:
                     EXTRA[name](run, costs)
                 except StoreError as error:
-                    result.lacking.append(f"report/{where}: not compared: {error}")
+                    result.lacking.append(f"{REPORT}/{where}: not compared: {error}")
         made = _report_files(run.folder / REPORT)
-        for name in sorted(made.keys() - {*_DERIVED, NAME}):
+        for name in sorted(made.keys() - {*_DERIVED, DIGESTS}):
             path = there.pop(name, None)
             if path is None:
-                result.unchecked.append(f"report/{name} is not there")
+                result.unchecked.append(f"{REPORT}/{name} is not there")
             elif path.is_symlink() or not path.is_file():
                 yield f"{name}: is no file"
             elif (said := file_difference(path, made[name])) and built.excuse:
                 result.lacking.append(f"{name}: not compared: {built.excuse}")
             elif said:
                 yield said
-    for name in sorted(there.keys() - {*_DERIVED, NAME}):
-        if name in _PICTURES or name.startswith(_EXTRA["upstream-csv"]):
+    for name in sorted(there.keys() - {*_DERIVED, DIGESTS}):
+        if name in _DRAWN or name.startswith(_EXTRA["upstream-csv"]):
             yield f"{name}: the run gives no such file"
         elif name in _OTHERS:
-            result.unchecked.append(f"{name}: compared with report/{NAME} only")
+            result.unchecked.append(f"{name}: compared with {REPORT}/{DIGESTS} only")
         elif name not in _EXTRA.values():
             shown = name if name.isprintable() else ascii(name)
-            result.lacking.append(f"report/{shown}: of no report, not checked")
+            result.lacking.append(f"{REPORT}/{shown}: of no report, not checked")
 
 
 def _report_files(report: Path) -> dict[str, Path]:
@@ -261,19 +272,19 @@ def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[
     said, found = _rows(text), _rows(results_frame(run.rows, costs, run.commit).to_csv(index=False))
     header = found[0]
     if not said or said[0] != header:
-        yield "results.csv line 1: is not the line of its columns' names"
+        yield f"{TABLE} line 1: is not the line of its columns' names"
         return
     if len(said) != len(found):
-        yield f"results.csv: {len(said) - 1} rows, {giver} give {len(found) - 1}"
+        yield f"{TABLE}: {len(said) - 1} rows, {giver} give {len(found) - 1}"
     for number, (one, other) in enumerate(zip(said[1:], found[1:], strict=False), 1):
         name = run.rows[number - 1].trial.name
         if len(one) != len(header):
-            yield f"results.csv row {number} ({name}): {len(one)} cells, expected {len(header)}"
+            yield f"{TABLE} row {number} ({name}): {len(one)} cells, expected {len(header)}"
             continue
         for column, cell, derived in zip(header, one, other, strict=True):
             if not _same_cell(cell, derived):
                 yield (
-                    f"results.csv row {number} ({name}), {column}: says {_shown(cell)}, "
+                    f"{TABLE} row {number} ({name}), {column}: says {_shown(cell)}, "
                     f"{giver} give {_shown(derived)}"
                 )
 
@@ -293,9 +304,9 @@ def line_differences(run: Run, costs: Costs, text: str) -> Iterator[str]:
     lines = zip_longest(text.split("\n"), made.split("\n"))
     wrong = [(n, one, other) for n, (one, other) in enumerate(lines, 1) if one != other]
     for number, one, other in wrong[:_MOST_NAMED]:
-        yield f"report.md line {number}: {_difference(one or '', other or '')}"
+        yield f"{TEXT} line {number}: {_difference(one or '', other or '')}"
     if len(wrong) > _MOST_NAMED:
-        yield f"report.md: {len(wrong) - _MOST_NAMED} more lines are not what the run gives"
+        yield f"{TEXT}: {len(wrong) - _MOST_NAMED} more lines are not what the run gives"
 
 
 def file_difference(path: Path, made: Path) -> str:

@@ -16,8 +16,8 @@ from plots.summary import summary
 from plots.tables.scaling import markdown, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.integrity.digest import FORMAT
-from results.run import Run
-from results.run_folder import shown_environment
+from results.run import Run, shown_environment
+from results.run_folder import FIGURE, RECORDS
 from results.scaling import ScalingRow
 
 # What changes from one look at a host to the next, and where it is.
@@ -59,7 +59,7 @@ def _part(failures: Failures | None, name: str, make: Callable[[], str]) -> str:
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if is_drawn(rows):
-        yield "![images per second, speed-up, efficiency and window times](scaling.svg)"
+        yield f"![images per second, speed-up, efficiency and window times]({FIGURE})"
     if threads.input_rows(rows):
         yield "![images per second against decoding threads](threads.svg)"
 
@@ -146,6 +146,6 @@ def _commands(row: ScalingRow) -> str:
         shown = alike if len(alike) <= _MOST_SHOWN else alike[:1]
         lines += [text for name in shown for text in (f"# {name}", commands[name])]
         if shown != alike:
-            lines.append(f"# {alike[1]} to {alike[-1]} likewise; records.jsonl has them")
+            lines.append(f"# {alike[1]} to {alike[-1]} likewise; {RECORDS} has them")
     name = escape(one_line(row.trial.name))
     return f"<details><summary>{name}</summary>\n\n{fenced(lines, 'sh')}\n\n</details>"

@@ -17,11 +17,10 @@ from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.integrity.digest import ReportSettings
 from results.run import Run
+from results.run_folder import PAGE, PARQUET, PICTURES, REPORT, TABLE, TEXT, UPSTREAM
 from results.store import write_text
 
 # Those that draw: with other versions pages and figures differ.
-_PICTURES = ("scaling.svg", "scaling.png", "threads.svg", "threads.png")
-_UPSTREAM, _PARQUET = "upstream", "results.parquet"
 _LIBRARIES = ("jinja2", "matplotlib", "pillow", "plotly")
 
 
@@ -44,9 +43,9 @@ def build(
         return paths
     folder = _folder(run)
     texts: dict[str, Callable[[], str]] = {
-        "results.csv": lambda: results_frame(run.rows, costs, run.commit).to_csv(index=False),
-        "report.md": lambda: document(run, costs, failures),
-        "index.html": lambda: page(run, costs, over, failures),
+        TABLE: lambda: results_frame(run.rows, costs, run.commit).to_csv(index=False),
+        TEXT: lambda: document(run, costs, failures),
+        PAGE: lambda: page(run, costs, over, failures),
     }
     written = []
     try:
@@ -55,7 +54,7 @@ def build(
                 write_text(folder / name, text)
                 written.append(folder / name)
         written += _images(run, over, folder, failures)
-        for path in (*(folder / name for name in (*texts, *_PICTURES)), *_extra(folder)):
+        for path in (*(folder / name for name in (*texts, *PICTURES)), *_extra(folder)):
             if path not in written:
                 path.unlink(missing_ok=True)  # of records that were others then
         return written  # noqa: TRY300 - all of it is one attempt
@@ -65,9 +64,9 @@ def build(
 
 def _extra(folder: Path) -> list[Path]:
     """What a report has only if it was asked for."""
-    upstreams = folder / _UPSTREAM
+    upstreams = folder / UPSTREAM
     found = [] if upstreams.is_symlink() else list(upstreams.glob("*.csv"))
-    return [folder / _PARQUET, *found]
+    return [folder / PARQUET, *found]
 
 
 def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> list[Path]:
@@ -94,7 +93,7 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
 
 def write_upstream(run: Run, _: Costs) -> list[Path]:
     """Writes RUN/report/upstream/: upstream's CSV, a file a network."""
-    folder = _folder(run, _UPSTREAM)
+    folder = _folder(run, UPSTREAM)
     texts = results_csv.upstream_tables(run.rows)
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -103,7 +102,7 @@ def write_upstream(run: Run, _: Costs) -> list[Path]:
 
 def write_parquet(run: Run, costs: Costs) -> list[Path]:
     """Writes RUN/report/results.parquet, the rows of results.csv; StoreError without pyarrow."""
-    path = _folder(run) / _PARQUET
+    path = _folder(run) / PARQUET
     save_parquet(run.rows, costs, run.commit, path)
     return [path]
 
@@ -126,7 +125,7 @@ EXTRA: Mapping[str, Callable[[Run, Costs], list[Path]]] = {
 
 
 def _folder(run: Run, below: str = "") -> Path:
-    folder = run.folder / "report" / below
+    folder = run.folder / REPORT / below
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)  # what cannot be written is reported before anything is drawn

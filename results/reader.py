@@ -11,14 +11,25 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from bench.errors import quoted
 from bench.networks import describe
+from bench.trial import Trial
 from results.errors import StoreError
-from results.record import SCHEMA, STATUSES, Identity, identity_of, parse_rate_record
+from results.record import SCHEMA, STATUSES, Identity, identity_of, parse_rate_record, stored_trial
 from results.repeat import RepeatSummary, summarize
-from results.run_folder import asked_identities
-from results.store import UNREADABLE, UnreadableLine, is_present, parsed_lines, record_log
+from results.run_folder import ASKED, RECORDS
+from results.store import (
+    UNREADABLE,
+    UnreadableLine,
+    is_present,
+    parsed_lines,
+    read_json,
+    record_log,
+)
 
 _RANKS = re.compile(rb',\s*"ranks":\s*\[')
 _SOURCE = re.compile(rb'"source":\s*("(?:[^"\\]|\\.)*")')
@@ -52,6 +63,25 @@ class PointStatus:
     repeats: int
 
 
+def asked_identities(folder: Path) -> list[Identity]:
+    """What the last sweep in this folder asked for; empty where it did not leave that."""
+    try:
+        asked: list[Any] = read_json(folder, ASKED, [])
+        return [identity_of(one) for one in asked]
+    except ValueError as error:
+        raise StoreError(f"{folder / ASKED}: not a list of points: {error}") from error
+
+
+def asked_trials(folder: Path) -> list[Trial]:
+    """The trials of what the last sweep asked for; earlier versions did not leave them."""
+    asked: list[Any] = read_json(folder, ASKED, [])
+    try:
+        found = [one["trial"] for one in asked if isinstance(one, dict) and "trial" in one]
+        return [stored_trial(one) for one in found]
+    except msgspec.ValidationError as error:
+        raise StoreError(f"{folder / ASKED}: not a list of points: {error}") from error
+
+
 def point_statuses(
     folder: Path, found: Iterable[RecordHeader | UnreadableLine]
 ) -> list[PointStatus]:
@@ -81,7 +111,7 @@ def _point(asked: Sequence[Identity], found: Sequence[RecordHeader]) -> PointSta
 
 def record_headers(folder: Path) -> Iterator[RecordHeader | UnreadableLine]:
     """The front of each record, oldest first, without torn lines, and which lines hold none."""
-    log = folder / "records.jsonl"
+    log = folder / RECORDS
     if not is_present(log):
         return
     try:

@@ -1,19 +1,21 @@
 """A run folder as reports read it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.errors import quoted
+from bench.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
-from results.reader import read_summaries
+from results.reader import asked_identities, asked_trials, read_summaries
 from results.record import Identity
 from results.repeat import RepeatSummary
-from results.run_folder import asked_identities, asked_trials, read_environment
+from results.run_folder import ASKED, ENVIRONMENT, SWEEP
 from results.scaling import ScalingRow, rows_of, with_chosen_baseline
 from results.speedup import parse_baseline
-from results.store import UnreadableLine, read_records
+from results.store import UnreadableLine, read_json, read_records
 
 # What stands for the folder of a run outside the checkout.
 ELSEWHERE = "RUN"
@@ -46,7 +48,7 @@ class Run:
         folder = self.folder.resolve()
         if self.place is not None:
             return self.place
-        if not (folder / "sweep.toml").is_file():
+        if not (folder / SWEEP).is_file():
             return ""
         below = folder.is_relative_to(Path.cwd())
         return folder.relative_to(Path.cwd()).as_posix() if below else ELSEWHERE
@@ -143,7 +145,7 @@ def _matters(one: UnreadableLine, found: Iterable[Identity], asked: Sequence[Ide
 def _nothing(folder: Path, troubles: Sequence[str], others: int) -> str:
     if others:
         return (
-            f"{folder}: none of its {others} records is of a point that asked.json asks for; "
+            f"{folder}: none of its {others} records is of a point that {ASKED} asks for; "
             f"without that file every record counts"
         )
     if troubles:
@@ -169,3 +171,78 @@ def known_identities(folder: Path) -> list[Identity]:
 def _named(name: Identity, asked: list[Identity]) -> str:
     repeats = sum(other.key == name.key for other in asked)
     return name.name if repeats == 1 else f"{name.name} (repeat {name.repeat + 1} of {repeats})"
+
+
+_TEXTS = ("description", "date", "commit", "system", "processor", "source", "imported")
+_HIDDEN = frozenset({"description", "points", "repeats", "hosts", "order"})
+
+
+def read_environment(folder: Path) -> dict[str, Any]:
+    """What environment.json says, nothing where there is none.
+
+    Raises StoreError naming the fact where it is not what is written there.
+    """
+    found: dict[str, Any] = read_json(folder, ENVIRONMENT, {})
+    for name in _TEXTS:
+        _check(folder, name, found.get(name), str)
+    if not _of_texts(found.get("command", [])):
+        raise _odd(folder, "command", found["command"])
+    hosts = found.get("hosts")
+    _check(folder, "hosts", hosts, dict)
+    for host, facts in (hosts or {}).items():
+        if not isinstance(facts, dict):
+            raise _odd(folder, f"hosts: {quoted(host)}", facts)
+        for fact, fits in _OF_HOST.items():
+            if fact in facts and not fits(facts[fact]):
+                raise _odd(folder, f"hosts: {quoted(host)}: {fact}", facts[fact])
+        _mask(facts)
+    _mask(found)
+    if "command" in found:
+        found["command"] = list(map(masked_word, found["command"]))
+    return found
+
+
+def _mask(facts: dict[str, Any]) -> None:
+    """Masks secrets among the variables of a machine, which earlier versions recorded."""
+    variables = facts.get("variables")
+    if isinstance(variables, dict):
+        facts["variables"] = masked(variables)
+
+
+def shown_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """What a report shows of it besides the hosts; the command as one line."""
+    found = {name: value for name, value in environment.items() if name not in _HIDDEN}
+    return found | ({"command": command_line(found["command"])} if found.get("command") else {})
+
+
+def _check(folder: Path, name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise _odd(folder, name, value)
+
+
+def _odd(folder: Path, name: str, value: object) -> StoreError:
+    return StoreError(f"{folder / ENVIRONMENT}: {name} is not as it is written: {quoted(value)}")
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def _of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _of_dicts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and -1e15 < value < 1e15
+
+
+# What tables count or add up; of all else they print what is there.
+_OF_HOST: dict[str, Callable[[object], bool]] = {
+    "cores": _is_list,
+    "gpus": _of_dicts,
+    "memory_mib": _is_number,
+}

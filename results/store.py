@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +18,7 @@ from im2rec_tools.errors import DataError
 from results import record as records
 from results.errors import StoreError
 from results.record import Identity, Record
+from results.run_folder import ASKED, ENVIRONMENT, LOCK, LOGS, RECORDS, REPORT, TORN, is_run
 
 _LOG = logging.getLogger(__name__)
 Kind = TypeVar("Kind")
@@ -34,8 +35,9 @@ _CUT = "not whole, as where writing was cut off; the sweep's command measures th
 _BEGAN = re.compile(rb'"key": ?"(\w+)", ?"repeat": ?(\d{1,9})\b')
 # A record of many ranks is a line of megabytes; this was the quickest size to read lines with.
 BUFFER = 1 << 18
-# Behind the name of a log: its lines that were cut off.
-TORN = ".torn"
+_SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv", TORN, ".part"}
+# While one of these is there, it is a run and can be removed; an empty folder can be, too.
+_LAST = (ASKED, RECORDS, LOCK)
 _MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
 
 
@@ -79,10 +81,10 @@ def write_text(path: Path, text: str) -> None:
 def set_environment(folder: Path, **facts: object) -> None:
     """Puts facts into the environment of a run, all or none of them."""
     try:
-        known: dict[str, Any] = read_json(folder, "environment.json", {})
+        known: dict[str, Any] = read_json(folder, ENVIRONMENT, {})
     except StoreError as error:
         raise StoreError(f"{error}; move it elsewhere and run the same command again") from error
-    write_text(folder / "environment.json", json.dumps(known | facts, indent=1) + "\n")
+    write_text(folder / ENVIRONMENT, json.dumps(known | facts, indent=1) + "\n")
 
 
 class Store:
@@ -92,10 +94,10 @@ class Store:
         """Opens or makes the folder for writing; StoreError where that cannot be."""
         check_name(folder)
         self.folder = folder
-        self._log = folder / "records.jsonl"
+        self._log = folder / RECORDS
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = lock(folder / ".lock")
+            self._lock = lock(folder / LOCK)
         except OSError as error:
             raise self._unwritable(error) from error
         try:
@@ -165,7 +167,7 @@ def lock(path: Path) -> IO[str]:
 def writing_process(folder: Path) -> str:
     """The process that writes to a run folder now; empty where none does."""
     try:
-        with (folder / ".lock").open(encoding="utf-8") as lock:
+        with (folder / LOCK).open(encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -259,7 +261,7 @@ def record_log(folder: Path) -> Path:
         raise StoreError(f"{folder}: no such run folder ({error.strerror})") from error
     if not there:
         raise StoreError(f"{folder}: no such run folder; 'fab bench.sweep' makes one")
-    return folder / "records.jsonl"
+    return folder / RECORDS
 
 
 def is_present(path: Path) -> bool:
@@ -323,3 +325,53 @@ def read_json(folder: Path, name: str, default: Kind) -> Kind:
     if not isinstance(data, type(default)):
         raise StoreError(f"{path}: expected a JSON {type(default).__name__}, got {quoted(data)}")
     return data
+
+
+def check_removable(folder: Path) -> None:
+    """Raises StoreError unless the folder is a run, and holds nothing else."""
+    if ".." in folder.parts or not folder.name:
+        raise StoreError(f"{folder}: expected the name of a run, or a path to one without '..'")
+    if folder.is_symlink():
+        raise StoreError(f"{folder}: is a link to {folder.resolve()}; name the run itself")
+    if not folder.is_dir():
+        raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
+    check_name(folder)
+    if not is_run(folder) and not _is_nearly_gone(folder):
+        raise StoreError(
+            f"{folder}: is no run: it has neither {RECORDS} nor {ASKED}; nothing is removed"
+        )
+    strangers = sorted(path.name for path in folder.iterdir() if not _is_ours(path))
+    if strangers:
+        more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
+        raise StoreError(
+            f"{folder}: holds {strangers[0]!r}{more}, which no run has; move that elsewhere first"
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    if path.is_symlink():
+        return True  # of a link only the link is removed
+    if path.is_dir():
+        return path.name in {LOGS, REPORT}
+    return path.name == LOCK or path.suffix in _SUFFIXES
+
+
+def _is_nearly_gone(folder: Path) -> bool:
+    """Whether nothing is left of what was there, as where its removal was ended."""
+    return all(path.name == LOCK for path in folder.iterdir())
+
+
+def remove(folder: Path) -> None:
+    """Removes a run; links in it are removed, and not what they lead to.
+
+    Raises StoreError where it is no run, a sweep is writing there or it cannot be removed.
+    """
+    check_removable(folder)
+    try:
+        with closing(lock(folder / LOCK)):
+            rest = [path for path in folder.iterdir() if path.name not in _LAST]
+            for path in (*rest, *(folder / name for name in _LAST)):
+                files.remove(path)
+            folder.rmdir()
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be removed ({error.strerror})") from error

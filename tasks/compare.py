@@ -11,6 +11,7 @@ from bench.errors import SpecError, parse_float, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
+from results.run_folder import RECORDS
 from tasks import report
 from tasks.cli import command, read_only_command, task
 from tasks.report import open_run, run_folder
@@ -168,7 +169,7 @@ def readable_runs(names: str) -> list[Run]:
     from results.run import load
 
     listed = [name.strip() for name in names.split(",") if name.strip()]
-    paths = sorted(path.parent for path in report.RUNS.glob("*/records.jsonl"))
+    paths = sorted(path.parent for path in report.RUNS.glob(f"*/{RECORDS}"))
     found = []
     for name in listed or paths:
         try:

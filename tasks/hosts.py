@@ -123,7 +123,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 ):
     """Print the ends of the logs of a trial's processes, each with its host."""
     from launch.job.logs import files_of, lines_of
-    from results.run_folder import process_hosts
+    from results.job_logs import process_hosts
 
     count = parse_int("--lines", lines)
     folder = run_folder(run) if run else _newest_run()
@@ -150,12 +150,12 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 def _chosen_logs(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":
     """The trial that was chosen, of those whose logs the run has, and where these are."""
     from results.run import known_identities
-    from results.run_folder import HOSTS
+    from results.run_folder import HOSTS, LOGS
 
     names = {(name.key, str(name.repeat)): name for name in known_identities(folder)}
     found = {
         path.parent: names[path.parts[-3], path.parts[-2]]
-        for path in folder.glob(f"logs/*/*/{HOSTS}")
+        for path in folder.glob(f"{LOGS}/*/*/{HOSTS}")
         if (path.parts[-3], path.parts[-2]) in names
     }
     if not found:
@@ -174,9 +174,9 @@ def _chosen_logs(folder: Path, words: str, repeat: int | None) -> "tuple[Identit
 
 
 def _newest_run() -> Path:
-    from results.run_folder import HOSTS
+    from results.run_folder import HOSTS, LOGS
 
-    found = list(RUNS.glob(f"*/logs/*/*/{HOSTS}"))
+    found = list(RUNS.glob(f"*/{LOGS}/*/*/{HOSTS}"))
     if not found:
         raise StoreError(f"{RUNS}: no run has logs yet; 'fab bench.sweep' makes one")
     return max(found, key=_start_time).parents[3]

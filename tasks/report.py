@@ -17,6 +17,7 @@ from bench.errors import SpecError, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
+from results.run_folder import RECORDS
 from tasks.cli import command, read_only_command, task
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -54,7 +55,7 @@ def run_folder(name: str) -> Path:
 
         check_name(folder)
         return folder
-    runs = sorted(RUNS.glob("[!.]*/records.jsonl"), key=lambda path: path.stat().st_mtime)
+    runs = sorted(RUNS.glob(f"[!.]*/{RECORDS}"), key=lambda path: path.stat().st_mtime)
     if not runs:
         raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
     return runs[-1].parent

@@ -16,6 +16,7 @@ from bench.errors import SpecError, parse_int, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
+from results.run_folder import CATALOG, EXPORTS, REPORT
 from tasks.cli import command, read_only_command, task
 from tasks.report import RUNS, archive_of, run_folder
 
@@ -152,7 +153,7 @@ def results_export(  # type: ignore[no-untyped-def]
     wanted = with_baseline(load(run_folder(run)), speedup_baseline)
     if point:
         wanted = _with_points(wanted, point)
-    folder = Path(to).expanduser() if to else wanted.folder / "report" / "exports"
+    folder = Path(to).expanduser() if to else wanted.folder / REPORT / EXPORTS
     export(wanted, exporters, folder)
 
 
@@ -217,9 +218,9 @@ _RUN = "name below results/runs, or a path to its folder or .zip"
 def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     """List the runs there are, newest first: points, hosts, networks, size."""
     from plots.tables.runs import show
-    from results.integrity.catalog import INDEX, list_runs
+    from results.integrity.catalog import list_runs
 
-    index, keep = RUNS / INDEX, not c.config.run.dry
+    index, keep = RUNS / CATALOG, not c.config.run.dry
     if RUNS.is_dir():
         show(list_runs(RUNS, index, keep=keep), "results/runs")
     elif not in_:
@@ -236,7 +237,8 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
     from plots.tables.runs import describe
     from results.integrity.catalog import run_entry
     from results.reader import point_statuses, record_headers
-    from results.run_folder import is_run, read_environment
+    from results.run import read_environment
+    from results.run_folder import is_run
 
     folder = run_folder(run)
     if not is_run(folder):
@@ -269,8 +271,7 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
     """Remove runs with their logs and reports."""
     from im2rec_tools.files import format_size
     from results.integrity.catalog import size_of
-    from results.run_folder import check_removable, remove
-    from results.store import writing_process
+    from results.store import check_removable, remove, writing_process
 
     folders = [_run_path(name) for name in dict.fromkeys(runs.split(",")) if name.strip()]
     for folder in folders:
@@ -313,7 +314,6 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
 def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
     """Unpack a run without its report, below results/runs unless --run is a path."""
     from results.integrity.archive import SUFFIX, unpack
-    from results.integrity.digest import REPORT
 
     named = archive if archive.endswith(SUFFIX) else f"{archive}{SUFFIX}"
     packed = Path(archive) if Path(archive).is_file() else archive_of(named)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bench.secrets import MASK, command_line, masked_word, names
 from bench.trial import is_called
 from results.run import ELSEWHERE, Run
+from results.run_folder import SWEEP
 from results.scaling import ScalingRow
 
 _FAB = ("fab", "bench.sweep")
@@ -18,7 +19,7 @@ def rerun_command(run: Run, row: ScalingRow) -> str:
     """
     if not run.location:
         return ""
-    sweep = f"{run.location}/sweep.toml"
+    sweep = f"{run.location}/{SWEEP}"
     words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
     given = list(map(_without_mask, _options(run, row)))
     for name in names(row.trial.layout.env):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.run_folder import shown_environment
+from results.run import shown_environment
 
 # More columns than this nobody reads; environment.json has them all.
 MOST_HOSTS = 24

@@ -11,6 +11,7 @@ from results.comparison.ab import BLOCK, block_log_ratios, percent
 from results.errors import StoreError
 from results.rates import rate_of
 from results.record import Record, notes_of
+from results.run_folder import AB_TABLE, AB_TEXT, REPORT
 from results.store import write_text
 
 _MOST_NAMED = 6
@@ -65,8 +66,8 @@ def table(records: Sequence[Record]) -> str:
 
 def write(folder: Path, lines: Sequence[str], records: Sequence[Record]) -> list[Path]:
     """Writes ab.md and ab.csv below the run folder's report; StoreError where that cannot be."""
-    report = folder / "report"
-    texts = {report / "ab.md": page(lines, records), report / "ab.csv": table(records)}
+    report = folder / REPORT
+    texts = {report / AB_TEXT: page(lines, records), report / AB_TABLE: table(records)}
     try:
         report.mkdir(exist_ok=True)
     except OSError as error:

@@ -12,6 +12,7 @@ from im2rec_tools.files import format_size
 from results.comparison.differences import host_facts
 from results.integrity.catalog import RunEntry, size_of
 from results.reader import PointStatus
+from results.run_folder import LOGS
 
 _WIDE = 160
 _MOST_NAMED = 4
@@ -91,7 +92,7 @@ def describe(
         table.add_column(name, overflow="fold")
     for one in points:
         style = "" if one.status == "ok" else "yellow" if one.status == "missing" else "red"
-        logs = f"logs/{one.key}/" if (folder / "logs" / one.key).is_dir() else "none"
+        logs = f"{LOGS}/{one.key}/" if (folder / LOGS / one.key).is_dir() else "none"
         cells = (one.name, one.status, f"{one.good} of {one.repeats}", logs, one.message)
         table.add_row(*map(cell, cells), style=style)
     console.print(table)

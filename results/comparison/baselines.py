@@ -12,18 +12,16 @@ from results.comparison.references import reference
 from results.comparison.references import table_names as references
 from results.errors import StoreError
 from results.run import Run, load
+from results.run_folder import COMPARED, ORIGIN, saved_runs
 from results.store import read_json, write_text
 
-# What of a run tables and comparisons are made from; its logs and report stay with it.
-COPIED = ("records.jsonl", "environment.json", "asked.json", "sweep.toml")
-_ORIGIN = "baseline.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _KINDS = ("run", "baseline", "reference")
 
 
 def names(folder: Path) -> list[str]:
     """The baselines that are kept."""
-    return sorted(path.parent.name for path in folder.glob("[!.]*/records.jsonl"))
+    return [path.name for path in saved_runs(folder)]
 
 
 def save(name: str, run: Run, folder: Path) -> Path:
@@ -43,10 +41,10 @@ def save(name: str, run: Run, folder: Path) -> Path:
     try:
         # Whole or not at all: a name that is there can be compared with.
         with atomic_folder(target) as made:
-            for file in COPIED:
+            for file in COMPARED:
                 if (run.folder / file).exists():
                     copy(run.folder / file, made / file)
-            write_text(made / _ORIGIN, json.dumps(origin, indent=1) + "\n")
+            write_text(made / ORIGIN, json.dumps(origin, indent=1) + "\n")
     except OSError as error:
         raise StoreError(f"{target}: cannot be written ({error.strerror})") from error
     return target
@@ -55,7 +53,7 @@ def save(name: str, run: Run, folder: Path) -> Path:
 def describe(name: str, folder: Path) -> str:
     """A line for a person: of which run it is, since when, and what is in it or wrong with it."""
     try:
-        origin: dict[str, str] = read_json(folder / name, _ORIGIN, {})
+        origin: dict[str, str] = read_json(folder / name, ORIGIN, {})
         rows = load(folder / name).rows
     except StoreError as error:
         return f"{name}: cannot be read: {error}"
@@ -102,7 +100,7 @@ def _there(kind: str, runs: Path, folder: Path) -> list[str]:
         return references()
     if kind == "baseline":
         return names(folder)
-    return sorted(path.parent.name for path in runs.glob("[!.]*/records.jsonl"))
+    return [path.name for path in saved_runs(runs)]
 
 
 def _opened(kind: str, name: str, runs: Path, folder: Path) -> Run:

@@ -10,6 +10,7 @@ from results.errors import StoreError
 from results.exports.point import ExportPoint, export_points, legible, sources
 from results.exports.windows import start_seconds
 from results.run import Run
+from results.run_folder import REPORT
 
 # MLflow reports its use to its makers unless this is set before it is imported.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -62,7 +63,7 @@ def _fill(client: Any, run: Run, home: Path) -> None:
         run_name=legible(run.name),
         tags=_short(common | {"mxscale.standing": standings}),
     ).info.run_id
-    for path in sorted((run.folder / "report").glob("*")):
+    for path in sorted((run.folder / REPORT).glob("*")):
         if path.is_file():
             client.log_artifact(whole, str(path), "report")
     client.set_terminated(whole, _STATUS[run.complete])

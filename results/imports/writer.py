@@ -10,6 +10,7 @@ from im2rec_tools.files import copy, create_folder, flush_folder
 from results.errors import StoreError
 from results.imports.record import ImportedRecord
 from results.record import Record
+from results.run_folder import ENVIRONMENT, SWEEP, job_logs
 from results.store import Store, read_json, read_records, set_environment
 
 _NOT_OURS = "imported, not measured by mxscale"
@@ -26,7 +27,7 @@ def add_to_run(folder: Path, new: ImportedRecord, description: str = "") -> Reco
     try:
         known = read_records(folder)
         record = _numbered(folder, new.record, known)
-        _copy(folder / "logs" / record.identity.key / str(record.identity.repeat), new.paths)
+        _copy(job_logs(folder, record.identity.key, record.identity.repeat), new.paths)
         # The record last: until it is there, the same command does all of this again.
         _remember(folder, [*known, record], description)
         store.append(record)
@@ -37,7 +38,7 @@ def add_to_run(folder: Path, new: ImportedRecord, description: str = "") -> Reco
 
 def _remember(folder: Path, records: Sequence[Record], description: str) -> None:
     sources = dict.fromkeys(one.source.removeprefix("imported from ") for one in records)
-    environment: dict[str, Any] = read_json(folder, "environment.json", {})
+    environment: dict[str, Any] = read_json(folder, ENVIRONMENT, {})
     facts = {
         # Not "date": that is of measuring.
         "imported_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -49,7 +50,7 @@ def _remember(folder: Path, records: Sequence[Record], description: str) -> None
 
 
 def _check_imported(folder: Path) -> None:
-    if (folder / "sweep.toml").exists() or not all(one.source for one in read_records(folder)):
+    if (folder / SWEEP).exists() or not all(one.source for one in read_records(folder)):
         raise StoreError(
             f"{folder}: holds what mxscale measured; import into a run of its own (--run)"
         )

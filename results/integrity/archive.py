@@ -18,14 +18,13 @@ from im2rec_tools.errors import DataError
 from im2rec_tools.files import atomic_file, atomic_folder, check_space, format_size
 from im2rec_tools.words import brief
 from results.errors import StoreError
-from results.run_folder import is_run
+from results.run_folder import ASKED, MARKS, RECORDS, REPORT, is_run
 from results.store import check_name, writing_process
 
 SUFFIX = ".zip"
 # The largest store that is meant has some 2 GB of records, and logs of as much.
 MOST_BYTES = 32 << 30
 _MOST_FILES = 2_000_000
-_IS_RUN = ("records.jsonl", "asked.json")
 # Records of windows that are all the same were packed 136-fold, measured ones 9-fold; large logs
 # are packed before they come into an archive.
 _MOST_RATIO, _RATIO_BYTES = 200, 100 << 20
@@ -42,7 +41,7 @@ def pack(folder: Path, to: Path) -> int:
     """
     check_name(folder)
     if not is_run(folder):
-        raise StoreError(f"{folder}: is no run: it has neither records.jsonl nor asked.json")
+        raise StoreError(f"{folder}: is no run: it has neither {RECORDS} nor {ASKED}")
     if process := writing_process(folder):
         raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
     if to.exists():
@@ -123,7 +122,7 @@ def _checked(archive: Path, packed: ZipFile) -> tuple[PurePosixPath, list[ZipInf
     runs = {
         PurePosixPath(one.filename).parent
         for one in files
-        if PurePosixPath(one.filename).name in _IS_RUN
+        if PurePosixPath(one.filename).name in MARKS
     }
     if len(runs) != 1:
         named = ", ".join(sorted(map(str, runs))[:3])
@@ -248,9 +247,9 @@ def report_beside(archive: Path, folder: Path) -> Iterator[None]:
         ) from error
     try:
         _check_own(beside, descriptor)
-        shutil.rmtree(folder / "report", ignore_errors=True)
+        shutil.rmtree(folder / REPORT, ignore_errors=True)
         # By the descriptor: whoever owns the folder above could put a link in its place.
-        (folder / "report").symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
+        (folder / REPORT).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
         yield
     finally:
         os.close(descriptor)

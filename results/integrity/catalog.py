@@ -17,14 +17,14 @@ import msgspec
 from bench.errors import brief
 from results.errors import StoreError
 from results.reader import RecordHeader, point_statuses, record_headers
-from results.run_folder import is_run, read_environment
+from results.run import read_environment
+from results.run_folder import ASKED, ENVIRONMENT, LOGS, MARKS, RECORDS, REPORT, is_run
 from results.store import UNREADABLE, UnreadableLine, read_json, write_text
 
-INDEX = ".catalogue.json"
 # 1: first. Another number: what was kept does not count.
 _INDEX_SCHEMA = 1
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
-_STAMPED = ("records.jsonl", "asked.json", "environment.json", "logs", "report")
+_STAMPED = (RECORDS, ASKED, ENVIRONMENT, LOGS, REPORT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ def _short(folder: Path, problem: object) -> str:
 
 def _began(folder: Path) -> str:
     """When its records, or what was asked for, were last written."""
-    paths = [folder / name for name in ("records.jsonl", "asked.json")]
+    paths = [folder / name for name in MARKS]
     try:
         newest = max((path.stat().st_mtime for path in paths if path.is_file()), default=0.0)
         return datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")

@@ -23,9 +23,20 @@ import msgspec
 from bench.errors import brief, quoted
 from results.cost.prices import Prices
 from results.errors import StoreError
+from results.job_logs import read_chunks
 from results.run import ELSEWHERE
-from results.run_folder import read_chunks
-from results.store import TORN, read_json, write_text
+from results.run_folder import (
+    COVERED,
+    DIGESTS,
+    EXPORTS,
+    LOGS,
+    PAGE,
+    REPORT,
+    TEXT,
+    UNCOVERED,
+    UPSTREAM,
+)
+from results.store import read_json, write_text
 
 # 1: first.
 SCHEMA = 1
@@ -34,13 +45,9 @@ SCHEMA = 1
 # 3: notes on each empty cell of a baseline; what a file lacks stands above the table;
 # texts are no markup and no formulas, secrets are masked.
 FORMAT = 3
-NAME = "digests.json"
-REPORT = "report"
 BUILD_AGAIN = "'fab report.build' writes it anew, for the files as they are now"
-_COVERED = ("records.jsonl", "asked.json", "environment.json", "sweep.toml", "batches.json")
-_OWN = (".lock", "baseline.json", f"records.jsonl{TORN}", f"{REPORT}/{NAME}")
 # Folders of what is made from the report.
-_MADE = (f"{REPORT}/upstream/", f"{REPORT}/exports/")
+_MADE = (f"{REPORT}/{UPSTREAM}/", f"{REPORT}/{EXPORTS}/")
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 # Marks of one file; more lines than these share them.
 _MOST_MARKS = 20_000
@@ -125,18 +132,20 @@ class _Written:
 
 def covered_files(folder: Path) -> dict[str, Path]:
     """The files of a run that its digest is over, by their names there; links are none."""
-    logs = (folder / "logs").rglob("[!.]*") if not (folder / "logs").is_symlink() else ()
-    return _named(folder, [*(folder / name for name in _COVERED), *logs])
+    logs = (folder / LOGS).rglob("[!.]*") if not (folder / LOGS).is_symlink() else ()
+    return _named(folder, [*(folder / name for name in COVERED), *logs])
 
 
 def report_files(folder: Path) -> dict[str, Path]:
     """The files of a run's report by their names, without what says how they were."""
-    return _named(folder, (path for path in (folder / REPORT).glob("[!.]*") if path.name != NAME))
+    return _named(
+        folder, (path for path in (folder / REPORT).glob("[!.]*") if path.name != DIGESTS)
+    )
 
 
 def unknown_files(folder: Path) -> list[str]:
     """What else lies in a run's folder, links too, by its names there: of no run, in no digest."""
-    known = {*covered_files(folder), *report_files(folder), *_OWN}
+    known = {*covered_files(folder), *report_files(folder), *UNCOVERED}
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     names = (path.relative_to(folder).as_posix() for path in found)
     return sorted(name for name in names if name not in known and not name.startswith(_MADE))
@@ -180,14 +189,14 @@ def write(
     )
     data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
     text = json.dumps(data | {"check": _check(data)}, indent=1)
-    write_text(folder / REPORT / NAME, text + "\n")
+    write_text(folder / REPORT / DIGESTS, text + "\n")
     return found.digest
 
 
 def load(folder: Path) -> Digests | None:
     """What report/digests.json says, None where there is none; StoreError where it was changed."""
-    where = folder / REPORT / NAME
-    data: dict[str, Any] = read_json(folder / REPORT, NAME, {})
+    where = folder / REPORT / DIGESTS
+    data: dict[str, Any] = read_json(folder / REPORT, DIGESTS, {})
     if not where.exists():
         return None
     if data.get("schema", SCHEMA) != SCHEMA and data.get("check"):
@@ -251,7 +260,7 @@ def report_format(folder: Path, was: Digests | None) -> int | None:
     """
     if was is not None:
         return was.format
-    for name in ("index.html", "report.md"):
+    for name in (PAGE, TEXT):
         path = folder / REPORT / name
         if path.is_file():
             with path.open("rb") as file:

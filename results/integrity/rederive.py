@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import brief, quoted
-from results import run_folder, store
+from results import job_logs, run_folder, store
 from results.errors import StoreError
 from results.record import Rank, Record
 from results.repeat import RepeatSummary, summarize
@@ -47,8 +47,8 @@ class Rederived:
 
 def rederive(folder: Path, record: Record, where: str) -> Rederived:
     """The record from the events that the run folder has; `where` names it."""
-    logs = folder / "logs" / record.identity.key / str(record.identity.repeat)
-    files = run_folder.event_files(logs)
+    logs = run_folder.job_logs(folder, record.identity.key, record.identity.repeat)
+    files = job_logs.event_files(logs)
     without = None
     if record.source:
         without = SkipReason.NOT_OURS
@@ -56,11 +56,11 @@ def rederive(folder: Path, record: Record, where: str) -> Rederived:
         without = SkipReason.LOGS
     elif not files:
         without = SkipReason.EVENTS
-    elif run_folder.recorded_start(logs) != record.started:
+    elif job_logs.recorded_start(logs) != record.started:
         without = SkipReason.OTHER_TRY
     if without:
         return Rederived(record=record, skip_reason=without)
-    return _from(record, files, run_folder.process_hosts(logs), where)
+    return _from(record, files, job_logs.process_hosts(logs), where)
 
 
 def _from(
@@ -91,7 +91,7 @@ def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, WorkerLog]:
     told = {}
     for name, path in files.items():
         try:
-            told[name] = heard(run_folder.read_lines(path))
+            told[name] = heard(job_logs.read_lines(path))
         except (OSError, *UNREADABLE) as error:
             again.wrong.append(f"{_short(path)}: cannot be read: {brief(error)}")
     return told
@@ -180,7 +180,7 @@ def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
     result = VerifyResult()
     log = record_log(folder)
     for number, one in record_lines(log):
-        where = f"records.jsonl line {number}"
+        where = f"{run_folder.RECORDS} line {number}"
         if isinstance(one, UnreadableLine):
             said.append(one)
             continue

@@ -16,7 +16,7 @@ from launch.hosts import this_machine
 from launch.job.plan import command_line, plan
 from plots.page.commands import rerun_command, rerun_title
 from results import record as records
-from results.run_folder import read_environment
+from results.run import read_environment
 from tests.support.runs.records import record
 from tests.support.runs.scenes import point, run
 

@@ -17,8 +17,7 @@ from results.comparison.differences import host_facts
 from results.errors import StoreError
 from results.integrity.catalog import RunEntry, list_runs
 from results.reader import point_statuses, record_headers
-from results.run_folder import remove
-from results.store import Store, read_records
+from results.store import Store, read_records, remove
 from tests.support.programs.commands import refusal
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored

@@ -30,7 +30,7 @@ from launch import hostfile as slurm
 from launch.remote import files as pushed
 from launch.remote.errors import LaunchError
 from launch.transport import host_keys, protocol, ssh_config
-from results import run_folder
+from results import job_logs
 from results.cost import prices
 from results.errors import StoreError
 from results.imports.point import LogDescription
@@ -38,10 +38,10 @@ from results.imports.record import import_logs
 from results.imports.writer import add_to_run
 from results.integrity import digest
 from results.integrity.archive import unpack
-from results.integrity.catalog import INDEX, list_runs, run_entry
+from results.integrity.catalog import list_runs, run_entry
 from results.reader import read_summaries, record_headers
-from results.run import known_identities, load
-from results.run_folder import read_environment
+from results.run import known_identities, load, read_environment
+from results.run_folder import CATALOG
 from results.store import read_records
 from results.worker_log import heard, rank_of
 from tests.support.data.trees import encoded, jpeg, pixels
@@ -299,7 +299,7 @@ def _read_run(folder: Path) -> None:
         lambda: digest.run_digests(folder),
         lambda: list(record_headers(folder)),
         lambda: list(read_summaries(folder)),
-        lambda: list_runs(folder.parent, folder.parent / INDEX),
+        lambda: list_runs(folder.parent, folder.parent / CATALOG),
         lambda: run_entry(folder),
     ):
         try:
@@ -310,8 +310,8 @@ def _read_run(folder: Path) -> None:
 
     rederive_run(folder)
     for logs in folder.glob("logs/*/*"):
-        run_folder.process_hosts(logs)
-        run_folder.recorded_start(logs)
+        job_logs.process_hosts(logs)
+        job_logs.recorded_start(logs)
 
 
 def _of_run(sample: _Sample, name: str) -> Read:
@@ -352,7 +352,7 @@ def _unpack(path: Path) -> None:
         unpack(path, into)
     finally:
         shutil.rmtree(into, ignore_errors=True)
-    assert {one.name for one in path.parent.iterdir()} <= {path.name, INDEX}
+    assert {one.name for one in path.parent.iterdir()} <= {path.name, CATALOG}
 
 
 def _index(data: bytes, folder: Path) -> None:
@@ -360,8 +360,8 @@ def _index(data: bytes, folder: Path) -> None:
         runs = Path(own).resolve()
         (runs / "mine").mkdir()
         (runs / "mine" / "asked.json").write_text("[]")
-        (runs / INDEX).write_bytes(data.replace(b"@RUNS@", str(runs).encode()))
-        assert [one.name for one in list_runs(runs, runs / INDEX)] == ["mine"]
+        (runs / CATALOG).write_bytes(data.replace(b"@RUNS@", str(runs).encode()))
+        assert [one.name for one in list_runs(runs, runs / CATALOG)] == ["mine"]
 
 
 def _runs() -> list[Parser]:

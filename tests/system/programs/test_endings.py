@@ -34,8 +34,7 @@ from results.integrity.catalog import list_runs
 from results.integrity.rederive import rederive
 from results.record import emit
 from results.run import load
-from results.run_folder import remove
-from results.store import Store, read_records
+from results.store import Store, read_records, remove
 from tasks import report
 from tests.support.data.datasets import entries_of, listed, tar_of_tars, untar
 from tests.support.data.datasets import pack as pack_shard
