@@ -7,7 +7,6 @@ field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 
 """
 
 import contextlib
-import dataclasses
 import itertools
 import math
 import tomllib
@@ -131,9 +130,8 @@ def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
 
 
 def _faulty(trial: Trial, fault: str) -> Trial:
-    fields = dataclasses.asdict(trial)
     try:
-        return make(fields | {"fake_faults": (*trial.fake.faults, fault)})
+        return make(trial.fields | {"fake_faults": (*trial.fake.faults, fault)})
     except SpecError as error:
         raise SpecError(f"--fault: {trial.name}: {error}") from error
 
