@@ -16,7 +16,7 @@ from im2rec_tools.formats.tree import record_files
 from launch.hosts import ROOT, Host
 from launch.push import Piece, PushProgress, contents, differences, push, side_by_side, strangers
 from launch.remote.errors import LaunchError, PreflightError
-from launch.transport.client import Talk, map_hosts
+from launch.transport.client import RemoteProgram, map_hosts
 from launch.transport.line import Starter
 
 # To read a share of a large data set may take hours; a host that is gone ends the wait at once.
@@ -74,9 +74,9 @@ def _contents(
 ) -> list[dict[str, Any]] | str:
     ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
     try:
-        with closing(Talk(host, start, "probe")) as talk:
+        with closing(RemoteProgram(host, start, "probe")) as program:
             seconds = _VERIFY_SECONDS if verify else _SECONDS
-            answer = talk.ask(ask | {"verify": verify}, seconds, "contents", "failed")
+            answer = program.request(ask | {"verify": verify}, seconds, "contents", "failed")
     except LaunchError as error:
         return str(error)
     if "why" in answer:

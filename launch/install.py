@@ -17,7 +17,7 @@ from launch.preflight.findings import no_code, taken
 from launch.push import Pushing, contents, in_tree, push
 from launch.remote.code_hash import code_hash
 from launch.remote.errors import LaunchError
-from launch.transport.client import Talk, map_hosts
+from launch.transport.client import RemoteProgram, map_hosts
 from launch.transport.line import Starter
 
 
@@ -170,9 +170,9 @@ def _pushed(moves: Pushing) -> int:
 
 
 def _facts(host: Host, start: Starter, what: InstallOptions) -> dict[str, Any]:
-    with closing(Talk(host, start, "probe")) as talk:
+    with closing(RemoteProgram(host, start, "probe")) as program:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
-        facts = talk.ask({"do": "look", **ask}, _LOOK_SECONDS, "facts")
+        facts = program.request({"do": "look", **ask}, _LOOK_SECONDS, "facts")
     if facts["holder"]:
         raise LaunchError(taken(facts["holder"]))
     needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES
@@ -216,8 +216,8 @@ def _environment(
     }
     ask |= {"folder": folder if folder.startswith(".venv") else ".venv", "lock": _lock()}
     ask |= {"wheels": _WHEELS if wheels else "", "pushed": pushed}
-    with closing(Talk(host, start, "environment")) as talk:
-        return talk.ask(ask, _SETUP_SECONDS, "done", "lacking")
+    with closing(RemoteProgram(host, start, "environment")) as program:
+        return program.request(ask, _SETUP_SECONDS, "done", "lacking")
 
 
 def _lock() -> str:

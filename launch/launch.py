@@ -21,14 +21,14 @@ from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import echo, install_filter, printable
 from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine
-from launch.job.agents import Agents, Message
+from launch.job.agents import Agents
 from launch.job.monitor import Verdict, signal_name
 from launch.job.plan import Process, dmlc_variables
 from launch.job.run import run_script
 from launch.preflight.addresses import located
 from launch.push import in_tree, push
 from launch.remote.errors import LaunchError
-from launch.transport.client import map_hosts
+from launch.transport.client import Message, map_hosts
 
 _OPTIONS = (
     ("-n --num-workers", "N", "workers, in all"),

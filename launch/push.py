@@ -16,7 +16,7 @@ from typing import Any, Literal
 from launch.hosts import Host, lease_owner
 from launch.remote.errors import LaunchError
 from launch.remote.files import crc
-from launch.transport.client import Exchange
+from launch.transport.client import RemoteProgram
 from launch.transport.line import Starter
 from launch.transport.protocol import clean
 
@@ -102,23 +102,23 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
     an earlier push put there and whose size and time are as it left them. Raises LaunchError,
     naming the host.
     """
-    with closing(Exchange(host, start, "receiver", len(pieces))) as exchange:
+    with closing(RemoteProgram(host, start, "receiver", files=len(pieces))) as receiver:
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
         folder = str(PurePosixPath(host.tree, into))
         said = {"into": folder, "exact": exact, "verify": verify, "files": listed}
-        exchange.send({"do": "take", **said, "who": lease_owner(host)})
+        receiver.send({"do": "take", **said, "who": lease_owner(host)})
         there: list[Any] = []
-        for say, values in exchange.hear("has"):
+        for say, values in receiver.stream("has"):
             if say == "beat":
                 yield _moved(host, "comparing", 1, values["done"], values["total"])
             there = values.get("files", [])
         if not _fits(pieces, there):
-            raise exchange.broken("has: expected what it has of each file, and no more")
-        missing = yield from _missing(pieces, there, exchange, host)
-        yield from _copied(missing, exchange, host)
-        exchange.send({"do": "finish"})
+            raise receiver.protocol_error("has: expected what it has of each file, and no more")
+        missing = yield from _missing(pieces, there, receiver, host)
+        yield from _copied(missing, receiver, host)
+        receiver.send({"do": "finish"})
         other = tuple(one.piece.name for one in missing if one.other)
-        for _ in exchange.hear("finished"):
+        for _ in receiver.stream("finished"):
             last = _moved(host, "copying", len(missing), *[_bytes(missing)] * 2)
             yield replace(last, other=other)
 
@@ -156,7 +156,7 @@ def _fits(pieces: Sequence[Piece], there: Sequence[Any]) -> bool:
 
 
 def _missing(
-    pieces: Sequence[Piece], there: Sequence[Any], exchange: Exchange, host: Host
+    pieces: Sequence[Piece], there: Sequence[Any], receiver: RemoteProgram, host: Host
 ) -> Generator[PushProgress, None, list[_Missing]]:
     """What a host lacks, by the checksums of what it has."""
     found = []
@@ -165,7 +165,7 @@ def _missing(
             continue
         same = bool(has) and (yield from _is_same(piece, has, host))
         if same and "part" not in has:
-            exchange.send({"do": "keep", "at": at})
+            receiver.send({"do": "keep", "at": at})
         elif same:
             found.append(_Missing(at=at, piece=piece, start=has["part"], crc=has["crc"]))
         else:
@@ -201,17 +201,17 @@ def _read(piece: Piece, start: int, end: int) -> Iterator[bytes]:
         raise LaunchError(f"{piece.path}: was changed while it was copied; push again")
 
 
-def _copied(missing: Sequence[_Missing], exchange: Exchange, host: Host) -> Pushing:
+def _copied(missing: Sequence[_Missing], receiver: RemoteProgram, host: Host) -> Pushing:
     done, total = 0, _bytes(missing)
     yield _moved(host, "copying", len(missing), done, total)
     for one in missing:
         crc = one.crc
-        exchange.send({"do": "file", "at": one.at, "from": one.start})
+        receiver.send({"do": "file", "at": one.at, "from": one.start})
         for data in _read(one.piece, one.start, one.piece.size):
-            exchange.send({"do": "data", "bytes": len(data)}, data)
+            receiver.send({"do": "data", "bytes": len(data)}, data)
             crc, done = zlib.crc32(data, crc), done + len(data)
             yield _moved(host, "copying", len(missing), done, total)
-        exchange.send({"do": "end", "crc": crc})
+        receiver.send({"do": "end", "crc": crc})
 
 
 def side_by_side(pushes: Sequence[Pushing]) -> Iterator[PushProgress]:
@@ -272,10 +272,10 @@ def strangers(names: Iterable[str], host: Host, start: Starter, into: str) -> li
 
 def _seen(host: Host, start: Starter, into: str, **asked: Any) -> dict[str, Any]:
     count = sum(map(len, (asked["files"], asked["others"])))
-    with closing(Exchange(host, start, "receiver", count)) as exchange:
+    with closing(RemoteProgram(host, start, "receiver", files=count)) as receiver:
         folder = str(PurePosixPath(host.tree, into))
-        exchange.send({"do": "look", "into": folder, **asked})
-        *_, (_, last) = exchange.hear("seen")
+        receiver.send({"do": "look", "into": folder, **asked})
+        *_, (_, last) = receiver.stream("seen")
     return last
 
 

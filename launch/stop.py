@@ -6,7 +6,7 @@ from contextlib import closing
 from launch.hosts import Host
 from launch.remote.errors import LaunchError
 from launch.remote.lease import listed
-from launch.transport.client import Talk, map_hosts
+from launch.transport.client import RemoteProgram, map_hosts
 from launch.transport.line import Starter
 
 _SECONDS = 15.0
@@ -22,8 +22,8 @@ def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> i
 
 def _stopped(host: Host, start: Starter) -> tuple[str, bool]:
     try:
-        with closing(Talk(host, start, "stop")) as talk:
-            answer = talk.ask({"do": "end"}, _SECONDS, "ended")
+        with closing(RemoteProgram(host, start, "stop")) as program:
+            answer = program.request({"do": "end"}, _SECONDS, "ended")
     except LaunchError as error:
         return str(error).removeprefix(f"{host.name}: "), False
     who, others = answer["who"], listed(answer.get("others", []))

@@ -1,11 +1,8 @@
 """Agents: the open channels of a sweep, kept from one job to the next."""
 
-import json
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from bench.engines.server_commands import SECRET_VARIABLE
@@ -13,103 +10,36 @@ from bench.secrets import revealed
 from launch.hosts import Host, lease_owner
 from launch.job.plan import Process
 from launch.remote import agent
-from launch.remote.errors import LaunchError, PreflightError, ProtocolError
-from launch.transport.client import Flow, as_completed, map_hosts
-from launch.transport.line import Line, Starter, start_local
-from launch.transport.protocol import MOST_LINE, AgentMessages
+from launch.remote.errors import LaunchError, PreflightError
+from launch.transport.client import Inbox, Message, RemoteProgram, as_completed, map_hosts
+from launch.transport.line import Starter, start_local
+from launch.transport.protocol import AgentMessages
 
-_BEAT_SECONDS = 1.0
 _CLOSE_SECONDS = 8.0
 # Agents say something every second, however busy their hosts are.
 SILENCE_SECONDS = 6.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Message:
-    """What the agent on a host said; `say` is 'lost' once when its line is gone.
-
-    at     when it was read: what was read before is known when it is taken
-    size   bytes; flow: the channel's, which waits while too much is not `taken`
-    """
-
-    host: Host
-    say: str
-    values: dict[str, Any]
-    at: float = field(default_factory=time.monotonic)
-    size: int = 0
-    flow: Flow | None = None
-
-    def taken(self) -> None:
-        """Makes room for what the host says next."""
-        if self.flow is not None:
-            self.flow.take(self.size)
-
-
 class AgentChannel:
-    """The agent of a host; what it says arrives in the inbox. `close` ends all that it started.
+    """The agent of a host; its messages arrive in the inbox. `close` ends all that it started."""
 
-    An agent that breaks the protocol is lost, and nothing more is read from it.
-    """
-
-    def __init__(self, host: Host, start: Starter, inbox: "queue.SimpleQueue[Message]") -> None:
+    def __init__(self, host: Host, start: Starter, inbox: Inbox) -> None:
         self.host = host
-        self.flow = Flow()
-        self.broken = False
-        self._line: Line = start(host, "agent")
-        self._inbox = inbox
         self._messages = AgentMessages(time.monotonic())
-        self._closed = threading.Event()
-        self._threads = (
-            threading.Thread(target=self._listen, daemon=True),
-            threading.Thread(target=self._beat, daemon=True),
-        )
-        for thread in self._threads:
-            thread.start()
+        self.program = RemoteProgram(host, start, "agent", parse=self._parse, inbox=inbox)
 
     def send(self, message: dict[str, Any]) -> None:
         """Sends one command; a channel that is gone takes it silently and says 'lost'."""
         self._messages.asked(message)
-        self._line.write((json.dumps(message) + "\n").encode())
+        self.program.send(message)
 
-    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+    def close(self, seconds: float | None = None) -> None:
         """Closes the line, upon which the agent ends everything; waits so long for it to go."""
-        self._closed.set()
-        remote = self.host.login is not None
-        self._line.close(0.0 if self.broken and remote else seconds)
-        for thread in self._threads:
-            thread.join(_BEAT_SECONDS)
+        lost = bool(self.program.violation) and self.host.login is not None
+        self.program.close(0.0 if lost else _CLOSE_SECONDS if seconds is None else seconds)
 
-    def _listen(self) -> None:
-        try:
-            for line in self._line.lines(MOST_LINE):
-                self._take(line)
-            why = self._line.last_words()
-        except ProtocolError as error:
-            self.broken = True
-            why = f"it broke the protocol: {error}"
-        values = {"why": why} if why else {}
-        self._inbox.put(Message(host=self.host, say="lost", values=values, flow=self.flow))
-
-    def _take(self, line: bytes) -> None:
-        found = self._messages.read(line, time.monotonic())
-        size = len(line)
-        if found is None or not self.flow.read(size, self._closed):
-            return
-        say, values = found
-        self._inbox.put(
-            Message(
-                host=self.host,
-                say=say,
-                values=values,
-                at=time.monotonic(),
-                size=size,
-                flow=self.flow,
-            )
-        )
-
-    def _beat(self) -> None:
-        while not self._closed.wait(_BEAT_SECONDS):
-            self.send({"do": "beat"})
+    def _parse(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
+        return self._messages.read(line, time.monotonic())
 
 
 # Longer than an agent takes to end what does not want to end.
@@ -125,7 +55,7 @@ class Agents:
 
     def __init__(self, start: Starter = start_local) -> None:
         self._start = start
-        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._inbox: Inbox = queue.SimpleQueue()
         self._channels: dict[str, AgentChannel] = {}
         self._at_work: set[str] = set()
         self._gone: set[str] = set()
@@ -222,7 +152,7 @@ class Agents:
                 return None
             message.taken()
             name = message.host.name
-            if name in self._channels and self._channels[name].flow is message.flow:
+            if name in self._channels and self._channels[name].program.flow is message.flow:
                 break  # of a channel that was given up nothing counts any more
         self._heard[name] = time.monotonic()
         if message.say in GONE:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from im2rec_tools import files
-from launch.job.agents import Message
 from launch.job.plan import Process
 from launch.remote.errors import LaunchError
+from launch.transport.client import Message
 from results import job_logs
 from results.job_logs import MOST_BYTES
 from results.run_folder import EVENTS, HOSTS, RECORDED

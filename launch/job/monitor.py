@@ -9,9 +9,10 @@ from typing import Any
 from bench.event_decoder import decoded
 from bench.events import Event
 from bench.notes import Note, NoteKind
-from launch.job.agents import GONE, SILENCE_SECONDS, Message
+from launch.job.agents import GONE, SILENCE_SECONDS
 from launch.job.interference import MachineCounters, Span
 from launch.job.plan import Process
+from launch.transport.client import Message
 
 # Agents beat once a second: a history of so many beats is longer than the ten seconds it is for.
 BEATS = 12

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.events import Event
-from launch.job.agents import GONE, Agents, Message, Take
+from launch.job.agents import GONE, Agents, Take
 from launch.job.logs import BUDGET_BYTES, Logs
 from launch.job.monitor import JobMonitor, Verdict, signal_name
 from launch.job.plan import Process
 from launch.job.progress import job_progress
 from launch.remote.errors import LaunchError
+from launch.transport.client import Message
 from results.progress import JobProgress
 
 _TURN_SECONDS = 0.2

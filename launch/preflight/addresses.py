@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from launch.hosts import Host
 from launch.remote.errors import LaunchError
-from launch.transport.client import Talk, map_hosts
+from launch.transport.client import RemoteProgram, map_hosts
 from launch.transport.line import Starter
 
 _ANSWER_SECONDS = 15.0
@@ -97,8 +97,8 @@ def located(start: Starter, hosts: Sequence[Host], interface: str = "") -> tuple
 
 def _asked(host: Host, start: Starter, interface: str) -> Host | LaunchError:
     try:
-        with closing(Talk(host, start, "probe")) as talk:
-            said = talk.ask({"do": "where"}, _ANSWER_SECONDS, "where")
+        with closing(RemoteProgram(host, start, "probe")) as program:
+            said = program.request({"do": "where"}, _ANSWER_SECONDS, "where")
     except LaunchError as error:
         return error
     try:

@@ -15,7 +15,7 @@ from launch.install import own_versions
 from launch.preflight.addresses import address_of, same_machine, sharing
 from launch.preflight.findings import HostReport, Requirements, compare_hosts, notes, problems
 from launch.remote.errors import LaunchError
-from launch.transport.client import Talk, as_completed, map_hosts
+from launch.transport.client import RemoteProgram, as_completed, map_hosts
 from launch.transport.line import Starter
 
 _TCP_SECONDS = 60.0
@@ -29,16 +29,16 @@ def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
     """
     sender, receiver = hosts[0], hosts[-1]
     with (
-        closing(Talk(receiver, start, "probe")) as listening,
-        closing(Talk(sender, start, "probe")) as sending,
+        closing(RemoteProgram(receiver, start, "probe")) as listening,
+        closing(RemoteProgram(sender, start, "probe")) as sending,
     ):
-        heard = listening.ask(
+        heard = listening.request(
             {"do": "listen", "address": receiver.address}, _TCP_SECONDS, *_LISTENS
         )
         if "port" not in heard:
             raise LaunchError(f"{receiver.name}: cannot listen: {heard.get('why', '')}")
         target = [receiver.address, heard["port"]]
-        answer = sending.ask({"do": "measure", "target": target}, _TCP_SECONDS, *_MEASURES)
+        answer = sending.request({"do": "measure", "target": target}, _TCP_SECONDS, *_MEASURES)
     if "mb_s" not in answer:
         raise LaunchError(f"{sender.name}: cannot reach {receiver.name}: {answer.get('why', '')}")
     return float(answer["mb_s"])
@@ -66,8 +66,8 @@ def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]
     """What a host has, and that Python on it; LaunchError where it does not answer."""
     ask = {"do": "look", "trees": [host.tree], "python": python, "folder": host.tree}
     ask |= {"variables": list(VARIABLES)}
-    with closing(Talk(host, start, "probe")) as probe:
-        facts = probe.ask(ask, _INTERPRETER_SECONDS, "facts")
+    with closing(RemoteProgram(host, start, "probe")) as probe:
+        facts = probe.request(ask, _INTERPRETER_SECONDS, "facts")
     return {**facts, "variables": masked(facts.get("variables"))}
 
 
@@ -138,7 +138,7 @@ class _Probe:
     def __init__(self, host: Host, start: Starter, wanted: Requirements, report: Report) -> None:
         self.host, self.port = host, 0
         self._start, self._wanted, self._report = start, wanted, report
-        self._talk: Talk | None = None
+        self._program: RemoteProgram | None = None
         self._facts: dict[str, Any] = {}
         self._problems: list[str] = []
         self._reach: dict[str, dict[str, float]] = {}
@@ -176,10 +176,10 @@ class _Probe:
         ask |= {"variables": list(VARIABLES)}
         began = 0.0
         try:
-            self._talk = Talk(self.host, self._start, "probe")
+            self._program = RemoteProgram(self.host, self._start, "probe")
             self._report(self.examined())
             began = time.time()
-            facts = self._talk.ask(ask, _LOOK_SECONDS, "facts")
+            facts = self._program.request(ask, _LOOK_SECONDS, "facts")
         except LaunchError as error:
             self._fail(error)
             return
@@ -237,18 +237,18 @@ class _Probe:
 
     def close(self) -> None:
         """Ends the probe."""
-        if self._talk is not None:
-            self._talk.close()
+        if self._program is not None:
+            self._program.close()
 
     def abandon(self) -> None:
         """Ends the probe without waiting for it."""
-        if self._talk is not None:
-            self._talk.abandon()
+        if self._program is not None:
+            self._program.abandon()
 
     def _ask(self, message: dict[str, Any], answer: str) -> dict[str, Any]:
-        assert self._talk is not None
+        assert self._program is not None
         try:
-            return self._talk.ask(message, _SECONDS, answer, "failed")
+            return self._program.request(message, _SECONDS, answer, "failed")
         except LaunchError as error:
             self._fail(error)
             self._facts = {}

@@ -1,11 +1,12 @@
-"""Talk: a program on a host that answers one message with one message, each within a time."""
+"""Client of a program on a host: requests with answers, streams of messages; hosts in parallel."""
 
-import contextlib
 import json
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from launch.hosts import Host
@@ -14,7 +15,7 @@ from launch.transport.line import Line, Starter
 from launch.transport.protocol import MOST_LINE, RECEIVER, Noise, parse_answer, parse_message
 
 AT_ONCE = 8
-# Of threads, which all but wait: more hosts than that take turns.
+# The threads mostly wait. Hosts beyond this number take turns.
 _MOST_THREADS = 2048
 One = TypeVar("One")
 Result = TypeVar("Result")
@@ -65,7 +66,7 @@ def map_hosts(
     return [found[place] for place in range(len(found))]
 
 
-_MOST_UNREAD = 1 << 20
+MOST_UNREAD = 1 << 20
 _TURN_SECONDS = 0.01
 
 
@@ -75,7 +76,7 @@ class Flow:
     The sender itself then waits too, as its line holds no more.
     """
 
-    def __init__(self, most: int = _MOST_UNREAD) -> None:
+    def __init__(self, most: int = MOST_UNREAD) -> None:
         self._most, self._read, self._taken = most, 0, 0
 
     def read(self, size: int, over: threading.Event) -> bool:
@@ -92,185 +93,216 @@ class Flow:
         self._taken += size
 
 
-_SILENCE_SECONDS = 15.0
-_BEAT_SECONDS = 1.0
-_STREAM_CLOSE_SECONDS = 2.0
-_AHEAD = 2
-_AGAIN = "run it again, it goes on where it stopped"
-# Of what a host says of each file that it is asked about.
-_FILE_BYTES = 64
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """A message of a program on a host; `say` is 'lost' once, when its line is gone.
 
-
-class Exchange:
-    """A line to a host on which nothing blocks for ever: two threads write and read it.
-
-    Raises LaunchError, naming the host, where the program fails, falls silent or is gone.
+    at     when it was read: what was read before is known when it is taken
+    size   bytes; flow: the sender's, which waits while too much is not `taken`
     """
 
-    def __init__(self, host: Host, start: Starter, program: str, files: int = 0) -> None:
-        """`files` is how many the host is asked about."""
-        self._host, self._most = host, MOST_LINE + _FILE_BYTES * files
-        self._line: Line = start(host, program)
-        self._outbox: queue.Queue[bytes] = queue.Queue(_AHEAD)
-        self._inbox: queue.SimpleQueue[tuple[str, dict[str, Any], int]] = queue.SimpleQueue()
-        self._flow = Flow()
-        self._heard = time.monotonic()
+    host: Host
+    say: str
+    values: dict[str, Any]
+    at: float = field(default_factory=time.monotonic)
+    size: int = 0
+    flow: Flow | None = None
+
+    def taken(self) -> None:
+        """Makes room for what the host says next."""
+        if self.flow is not None:
+            self.flow.take(self.size)
+
+
+_SILENCE_SECONDS = 15.0
+_BEAT_SECONDS = 1.0
+_CLOSE_SECONDS, _ABANDON_SECONDS = 2.0, 0.5
+_AHEAD = 2
+_AGAIN = "run it again, it goes on where it stopped"
+# A host's answer about one file is not longer.
+_FILE_BYTES = 64
+# Answers to earlier requests that came too late.
+_MOST_LATE = 100
+# These programs end when their controller is silent.
+_BEATING = ("agent", "receiver")
+Inbox = queue.SimpleQueue[Message]
+Parser = Callable[[bytes], tuple[str, dict[str, Any]] | None]
+
+
+class RemoteProgram:
+    """A program on a host, started over a line; `close` ends it.
+
+    One thread reads its messages into an inbox and another writes to it, so that no caller waits
+    for a host that is stuck. A program that breaks the protocol is lost: nothing more is read. Its
+    messages are taken by `request`, by `stream`, or by the owner of the inbox.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last three are for one kind of program each
+        self,
+        host: Host,
+        start: Starter,
+        program: str,
+        *,
+        parse: Parser | None = None,
+        inbox: Inbox | None = None,
+        files: int = 0,
+    ) -> None:
+        """`files` is how many files a receiver is asked about."""
+        self.host, self.flow = host, Flow()
+        self.violation = ""  # of the protocol: what was expected, and the message instead
+        self._streams = program == "receiver"
+        self._beats = program in _BEATING
+        self._requests = 0
+        self._parse = parse or (self._parse_stream if self._streams else self._parse_answer)
+        self._inbox: Inbox = queue.SimpleQueue() if inbox is None else inbox
+        self._outbox: queue.Queue[bytes] = queue.Queue(_AHEAD if self._streams else 0)
+        self._most = MOST_LINE + _FILE_BYTES * files
         self._closed = threading.Event()
-        for work in (self._speak, self._listen):
-            threading.Thread(target=work, daemon=True).start()
+        self._line: Line = start(host, program)
+        self._last_read = time.monotonic()
+        self.threads = tuple(
+            threading.Thread(target=work, daemon=True) for work in (self._read, self._write)
+        )
+        for thread in self.threads:
+            thread.start()
 
     def send(self, message: dict[str, Any], data: bytes = b"") -> None:
-        """Sends a message and the bytes that belong to it, as fast as the line takes them."""
+        """Sends a message and the bytes that belong to it; a line that is gone takes them silently.
+
+        Raises LaunchError where a receiver has failed, is silent or is gone.
+        """
         whole = json.dumps(message).encode() + b"\n" + data
         while True:
-            with contextlib.suppress(queue.Empty):
+            if self._streams:
                 self._take(0.0)
-            with contextlib.suppress(queue.Full):
+            with suppress(queue.Full):
                 return self._outbox.put(whole, timeout=_BEAT_SECONDS)
             self._check_silence()
 
-    def hear(self, say: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Kinds and fields of messages as they come, beats too; the last of them of this kind."""
-        while True:
-            try:
-                found, values = self._take(_BEAT_SECONDS)
-            except queue.Empty:
-                self._check_silence()
-                continue
-            if found not in {say, "beat"}:
-                raise self.broken(f"expected {say!a}, got {found!a}")
-            yield found, values
-            if found == say:
-                return
-
-    def close(self) -> None:
-        """Closes the line, which ends the program; a line that is stuck is left to its threads."""
-        self._closed.set()
-        closing = threading.Thread(
-            target=self._line.close, args=(_STREAM_CLOSE_SECONDS,), daemon=True
-        )
-        closing.start()
-        closing.join(3 * _STREAM_CLOSE_SECONDS)
-
-    def broken(self, why: str) -> LaunchError:
-        """That the program there sent what no message is."""
-        return LaunchError(f"{self._host.name}: its receiver broke the protocol: {why}")
-
-    def _take(self, seconds: float) -> tuple[str, dict[str, Any]]:
-        say, values, size = self._inbox.get(timeout=seconds)
-        self._flow.take(size)
-        if say == "failed":
-            raise LaunchError(f"{self._host.name}: {values['why']}")
-        if say == "broken":
-            raise self.broken(values["why"])
-        if say == "lost":
-            why = self._line.last_words() or "the program there ended, or the line was cut"
-            raise LaunchError(f"{self._host.name}: {why}; {_AGAIN}")
-        return say, values
-
-    def _check_silence(self) -> None:
-        if time.monotonic() - self._heard > _SILENCE_SECONDS:
-            why = f"said nothing for {_SILENCE_SECONDS:.0f} s"
-            raise LaunchError(f"{self._host.name}: {why}; {_AGAIN}")
-
-    def _speak(self) -> None:
-        while not self._closed.is_set():
-            try:
-                data = self._outbox.get(timeout=_BEAT_SECONDS)
-            except queue.Empty:
-                data = b'{"do": "beat"}\n'
-            self._line.write(data)
-
-    def _listen(self) -> None:
-        noise = Noise()
-        try:
-            for line in self._line.lines(self._most):
-                self._heard = time.monotonic()
-                found = parse_message(line, RECEIVER)
-                if found is None:
-                    noise.skip(line)
-                elif self._flow.read(len(line), self._closed):
-                    self._inbox.put((*found, len(line)))
-        except ProtocolError as error:
-            self._inbox.put(("broken", {"why": str(error)}, 0))
-        self._inbox.put(("lost", {}, 0))
-
-
-_CLOSE_SECONDS, _ABANDON_SECONDS = 2.0, 0.5
-# Answers to earlier questions, which came too late.
-_MOST_LATE = 100
-
-_Answer = tuple[int, str, dict[str, Any], int]
-
-
-class Talk:
-    """A program that was started to be asked; closing it ends it."""
-
-    def __init__(self, host: Host, start: Starter, program: str) -> None:
-        self._host = host
-        self._asked = 0
-        self._line = start(host, program)
-        self._answers: queue.SimpleQueue[_Answer | ProtocolError | None] = queue.SimpleQueue()
-        self._flow, self._closed = Flow(), threading.Event()
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def ask(self, message: dict[str, Any], seconds: float, *expected: str) -> dict[str, Any]:
-        """The answer, of one of the kinds expected, with its kind as `say`.
+    def request(self, message: dict[str, Any], seconds: float, *expected: str) -> dict[str, Any]:
+        """The answer to a message, of one of the kinds expected, with its kind as `say`.
 
         Raises LaunchError if the program breaks or ends, breaks the protocol, or the time is over
-        before it. A late answer to an earlier question is skipped.
+        before it. A late answer to an earlier request is skipped.
         """
-        self._asked += 1
-        self._line.write((json.dumps({**message, "n": self._asked}) + "\n").encode())
+        self._requests += 1
+        self.send({**message, "n": self._requests})
         deadline = time.monotonic() + seconds
-        with contextlib.suppress(queue.Empty):
-            for _ in range(_MOST_LATE):
-                found = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
-                if isinstance(found, ProtocolError):
-                    raise self._broken(str(found))
-                if found is None:
-                    why = self._line.last_words() or "the connection is gone"
-                    raise LaunchError(f"{self._host.name}: its probe ended: {why}")
-                number, say, values, size = found
-                self._flow.take(size)
-                if number != self._asked:
-                    continue
-                if say == "broken":
-                    raise LaunchError(f"{self._host.name}: {values['why']}")
-                if say not in expected:
-                    raise self._broken(f"expected {' or '.join(expected)}, got {say}")
-                return {"say": say, **values}
-            raise self._broken("it answers what was not asked")
-        raise LaunchError(
-            f"{self._host.name}: no answer within {seconds:.0f} s to {message['do']!r}; is the "
-            f"host overloaded, or its disk or a file system of it stuck?"
-        )
+        for _ in range(_MOST_LATE):
+            answer = self._take(max(0.0, deadline - time.monotonic()))
+            if answer is None:
+                raise LaunchError(
+                    f"{self.host.name}: no answer within {seconds:.0f} s to {message['do']!r}; is "
+                    f"the host overloaded, or its disk or a file system of it stuck?"
+                )
+            if answer.values["n"] != self._requests:
+                continue
+            values = {name: value for name, value in answer.values.items() if name != "n"}
+            if answer.say == "broken":
+                raise LaunchError(f"{self.host.name}: {values['why']}")
+            if answer.say not in expected:
+                raise self.protocol_error(f"expected {' or '.join(expected)}, got {answer.say}")
+            return {"say": answer.say, **values}
+        raise self.protocol_error("it answers what was not asked")
 
-    def _broken(self, why: str) -> LaunchError:
-        return LaunchError(f"{self._host.name}: its probe broke the protocol: {why}")
+    def stream(self, say: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Kinds and fields of messages as they come, beats too; the last of them of this kind.
 
-    def close(self) -> None:
-        """Ends the program."""
+        Raises LaunchError where the program has failed, is silent or is gone.
+        """
+        while True:
+            message = self._take(_BEAT_SECONDS)
+            if message is None:
+                self._check_silence()
+                continue
+            if message.say not in {say, "beat"}:
+                raise self.protocol_error(f"expected {say!a}, got {message.say!a}")
+            yield message.say, message.values
+            if message.say == say:
+                return
+
+    def close(self, seconds: float | None = None) -> None:
+        """Closes the line, which ends the program, and waits so long for it to go.
+
+        With 0 it waits for nothing, and ends the connection to another host. A line that is stuck
+        is left to its threads.
+        """
+        seconds = _CLOSE_SECONDS if seconds is None else seconds
         self._closed.set()
-        self._line.close(_CLOSE_SECONDS)
-        self._thread.join(_CLOSE_SECONDS)
+        with suppress(queue.Full):
+            self._outbox.put_nowait(b"")  # wakes the thread that writes
+        closing = threading.Thread(target=self._line.close, args=(seconds,), daemon=True)
+        closing.start()
+        closing.join(3 * seconds + 1.0)
+        for thread in self.threads:
+            thread.join(min(seconds, 1.0))
 
     def abandon(self) -> None:
         """Ends the program, on another host with the connection, and does not wait for it."""
-        self._closed.set()
-        self._line.close(_ABANDON_SECONDS if self._host.login is None else 0.0)
+        self.close(_ABANDON_SECONDS if self.host.login is None else 0.0)
 
-    def _listen(self) -> None:
+    def protocol_error(self, why: str) -> LaunchError:
+        """The error for a program that broke the protocol."""
+        name = "receiver" if self._streams else "probe"
+        return LaunchError(f"{self.host.name}: its {name} broke the protocol: {why}")
+
+    def _take(self, seconds: float) -> Message | None:
+        """The next message; LaunchError where it is the last."""
+        try:
+            message = self._inbox.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        message.taken()
+        why = message.values.get("why", "")
+        if message.say == "lost" and self.violation:
+            raise self.protocol_error(self.violation)
+        if message.say == "lost" and self._streams:
+            why = why or "the program there ended, or the line was cut"
+            raise LaunchError(f"{self.host.name}: {why}; {_AGAIN}")
+        if message.say == "lost":
+            why = why or "the connection is gone"
+            raise LaunchError(f"{self.host.name}: its probe ended: {why}")
+        if message.say == "failed" and self._streams:
+            raise LaunchError(f"{self.host.name}: {why}")
+        return message
+
+    def _check_silence(self) -> None:
+        if self._streams and time.monotonic() - self._last_read > _SILENCE_SECONDS:
+            why = f"said nothing for {_SILENCE_SECONDS:.0f} s"
+            raise LaunchError(f"{self.host.name}: {why}; {_AGAIN}")
+
+    def _write(self) -> None:
+        while not self._closed.is_set():
+            try:
+                data = self._outbox.get(timeout=_BEAT_SECONDS if self._beats else None)
+            except queue.Empty:
+                data = b'{"do": "beat"}\n'
+            if data:
+                self._line.write(data)
+
+    def _read(self) -> None:
         noise = Noise()
         try:
-            for line in self._line.lines(MOST_LINE):
-                number = self._asked
-                found = parse_answer(line, number)
+            for line in self._line.lines(self._most):
+                self._last_read = time.monotonic()
+                found = self._parse(line)
                 if found is None:
                     noise.skip(line)
-                elif self._flow.read(len(line), self._closed):
-                    self._answers.put((number, *found, len(line)))
+                elif self.flow.read(len(line), self._closed):
+                    self._put(*found, len(line))
+            why = self._line.last_words()
         except ProtocolError as error:
-            self._answers.put(error)
-        self._answers.put(None)
+            self.violation = str(error)
+            why = f"it broke the protocol: {error}"
+        self._put("lost", {"why": why} if why else {})
+
+    def _put(self, say: str, values: dict[str, Any], size: int = 0) -> None:
+        self._inbox.put(Message(host=self.host, say=say, values=values, size=size, flow=self.flow))
+
+    def _parse_stream(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
+        return parse_message(line, RECEIVER)
+
+    def _parse_answer(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
+        number = self._requests
+        found = parse_answer(line, number)
+        return None if found is None else (found[0], {**found[1], "n": number})

@@ -418,7 +418,6 @@ class AgentMessages:
         self._over = False
         self._asked: Counter[str] = Counter(hello=1)
         self._began, self._beats = now, 0
-        self._noise = Noise()
 
     def asked(self, command: Mapping[str, Any]) -> None:
         """Takes a command that is sent to the agent."""
@@ -434,7 +433,6 @@ class AgentMessages:
         """The kind and fields of the message on a line; None for noise. ProtocolError if wrong."""
         found = parse_message(line, AGENT)
         if found is None:
-            self._noise.skip(line)
             return None
         say, values = found
         if say in {"event", "output"}:

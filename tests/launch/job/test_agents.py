@@ -11,6 +11,7 @@ import launch.job.agents
 import launch.job.monitor
 from launch.hosts import rehearse, this_machine
 from launch.job.monitor import Deadlines
+from launch.transport.line import LocalLine
 from results.record import Record, RepeatStart
 from tests.support.programs.jobs import agents, disturbed, left_over, running, trial, until
 
@@ -67,7 +68,7 @@ def test_a_master_that_was_held_finds_the_job_lost(
     def hold_beats() -> None:
         """What SIGSTOP does to a master, for longer than its agents wait."""
         with monkeypatch.context() as held:
-            held.setattr(launch.job.agents.AgentChannel, "send", lambda *_: None)
+            held.setattr(LocalLine, "write", lambda *_: None)
             time.sleep(7.0)
 
     with running(tmp_path, trial("worker:hang@1"), trial()) as updates:

@@ -5,6 +5,7 @@ import os
 import queue
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -20,7 +21,7 @@ from bench.notes import NoteKind
 from bench.sweep import Sweep
 from bench.trial import Trial
 from launch.hosts import rehearse, this_machine
-from launch.job.agents import AgentChannel, Agents, Message
+from launch.job.agents import AgentChannel, Agents
 from launch.job.monitor import Deadlines, ProcessState
 from launch.job.plan import Process
 from launch.job.run import run_script
@@ -28,7 +29,7 @@ from launch.job.validity import judge
 from launch.remote import agent as ports
 from launch.remote.errors import LaunchError
 from launch.sweep import ClusterSetup, points, sweep
-from launch.transport.client import _MOST_UNREAD
+from launch.transport.client import MOST_UNREAD, Message
 from launch.transport.line import FLAGS, LOADER, Starter, sources, start_local
 from launch.transport.ssh import SshLine
 from results.record import Record
@@ -127,21 +128,25 @@ def test_absurd_figures_of_a_worker_fail_its_point_and_the_next_one_runs(
 
 
 class Flooding:
-    """A line that never pauses, as fast as it is read."""
+    """A line that never pauses, as fast as it is read, once a process was started."""
 
     def __init__(self, text: bytes) -> None:
         self.text, self.read, self.closed = text, 0, False
+        self.started = threading.Event()
 
     def write(self, data: bytes) -> None:
-        pass
+        if b'"start"' in data:
+            self.started.set()
 
     def lines(self, most: int) -> Iterator[bytes]:
+        self.started.wait()
         while not self.closed:
             self.read += len(self.text)
             yield self.text
 
     def close(self, seconds: float) -> None:
         self.closed = True
+        self.started.set()
 
     def last_words(self) -> str:
         return ""
@@ -154,12 +159,12 @@ def test_what_a_host_sends_without_end_is_not_kept_in_memory() -> None:
     flooding = Flooding(OUTPUT)
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     channel = AgentChannel(HOSTS[1], lambda *_: flooding, inbox)
-    channel._messages.asked({"do": "start", "id": "worker-1"})
+    channel.send({"do": "start", "id": "worker-1"})
     time.sleep(1.0)
-    lost = inbox.get() if channel.broken else None
-    assert flooding.read < 3 * _MOST_UNREAD, lost
+    lost = inbox.get() if channel.program.violation else None
+    assert flooding.read < 3 * MOST_UNREAD, lost
     channel.close()
-    assert not any(thread.is_alive() for thread in channel._threads)
+    assert not any(thread.is_alive() for thread in channel.program.threads)
 
 
 def flooded(monkeypatch: pytest.MonkeyPatch) -> Agents:
@@ -180,32 +185,19 @@ def process(number: int, code: str = "import time; time.sleep(600)") -> Process:
 
 def test_an_end_is_quick_though_a_host_never_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     agents = flooded(monkeypatch)
-    monkeypatch.setattr(
-        AgentChannel,
-        "_take",
-        patched_take(AgentChannel._take),  # the process is known before it floods
-    )
     with closing(agents):
         agents.begin_job([HOSTS[0], HOSTS[1]])
         agents.start(process(0), "")
+        agents.start(process(1), "")  # which floods
         began = time.monotonic()
         agents.end_job(lambda _: None)
         assert time.monotonic() - began < 8.0
     assert left_over() == []
 
 
-def patched_take(take: Any) -> Any:
-    def patched(self: AgentChannel, text: bytes) -> None:
-        self._messages._processes.setdefault("worker-1", "asked")
-        take(self, text)
-
-    return patched
-
-
 def test_a_host_that_never_pauses_keeps_no_job_from_its_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(AgentChannel, "_take", patched_take(AgentChannel._take))
     monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
 
     def start(host: Any, modules: str) -> Any:
@@ -300,7 +292,7 @@ def test_messages_of_a_channel_that_was_given_up_count_for_nothing() -> None:
         old = agents._channels[name]
         agents.give_up(name)
         agents.begin_job([this_machine()])
-        agents._inbox.put(Message(host=old.host, say="lost", values={}, flow=old.flow))
+        agents._inbox.put(Message(host=old.host, say="lost", values={}, flow=old.program.flow))
         deadline = time.monotonic() + 2.0
         while time.monotonic() < deadline:
             agents.receive(0.1)

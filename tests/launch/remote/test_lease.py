@@ -26,7 +26,7 @@ from launch.remote import lease
 from launch.remote import stop as ending
 from launch.remote.errors import LaunchError, PreflightError
 from launch.stop import stop
-from launch.transport.client import Talk
+from launch.transport.client import RemoteProgram
 from launch.transport.line import FLAGS, LOADER, sources, start_local
 
 pytestmark = pytest.mark.program
@@ -255,9 +255,9 @@ def test_a_probe_reports_leases_of_other_users() -> None:
     ask = {"do": "look", "trees": ["~"], "python": "x", "folder": "/tmp", "variables": []}
     with (
         holding(f"mxscale-{os.uname().nodename}.lease.0".encode()) as pid,
-        closing(Talk(this_machine(), start_local, "probe")) as talk,
+        closing(RemoteProgram(this_machine(), start_local, "probe")) as program,
     ):
-        facts = talk.ask(ask, 60.0, "facts")
+        facts = program.request(ask, 60.0, "facts")
     assert {"user": f"nobody (uid {NOBODY})", "pid": pid} in facts["others"]
     assert facts["holder"] == {}
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from launch.hosts import Host
-from launch.job.agents import AgentChannel, Message
+from launch.job.agents import AgentChannel
+from launch.transport.client import Message
 from launch.transport.line import start_local
 
 HOST = Host(name="here", address="127.0.0.1", cpus=1, gpus=0)
