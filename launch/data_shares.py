@@ -15,12 +15,11 @@ from im2rec_tools.commands.shard import worker_shards
 from im2rec_tools.formats.tree import record_files
 from launch.hosts import ROOT, Host
 from launch.push import Piece, PushProgress, contents, differences, push, side_by_side, strangers
+from launch.remote import limits
 from launch.remote.errors import LaunchError, PreflightError
 from launch.transport.client import RemoteProgram, map_hosts
 from launch.transport.line import Starter
 
-# To read a share of a large data set may take hours; a host that is gone ends the wait at once.
-_SECONDS, _VERIFY_SECONDS = 120.0, 25 * 3600.0
 _PUSH = "'fab hosts.push-data' brings them"
 _AGAIN = "'fab hosts.push-data --verify' reads all and copies again what differs"
 
@@ -75,7 +74,7 @@ def _contents(
     ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
     try:
         with closing(RemoteProgram(host, start, "probe")) as program:
-            seconds = _VERIFY_SECONDS if verify else _SECONDS
+            seconds = limits.VERIFY_ANSWER_SECONDS if verify else limits.CONTENTS_ANSWER_SECONDS
             answer = program.request(ask | {"verify": verify}, seconds, "contents", "failed")
     except LaunchError as error:
         return str(error)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from launch.hosts import ROOT, Host, lease_owner, this_machine
 from launch.preflight.findings import no_code, taken
 from launch.push import Pushing, contents, in_tree, push
+from launch.remote import limits
 from launch.remote.code_hash import code_hash
 from launch.remote.errors import LaunchError
 from launch.transport.client import RemoteProgram, map_hosts
@@ -37,7 +38,6 @@ def own_versions() -> dict[str, str]:
     return {"python": f"{sys.version_info.major}.{sys.version_info.minor}", "mxnet": mxnet}
 
 
-_LOOK_SECONDS, _SETUP_SECONDS = 150.0, 3600.0
 # An environment's size: with MXNet for CPUs, and for GPUs with the CUDA libraries.
 _CPU_BYTES, _GPU_BYTES = 3 << 29, 8 << 30
 _WHEELS = ".wheels"
@@ -172,7 +172,7 @@ def _pushed(moves: Pushing) -> int:
 def _facts(host: Host, start: Starter, what: InstallOptions) -> dict[str, Any]:
     with closing(RemoteProgram(host, start, "probe")) as program:
         ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
-        facts = program.request({"do": "look", **ask}, _LOOK_SECONDS, "facts")
+        facts = program.request({"do": "look", **ask}, limits.FACTS_SECONDS, "facts")
     if facts["holder"]:
         raise LaunchError(taken(facts["holder"]))
     needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES
@@ -217,7 +217,7 @@ def _environment(
     ask |= {"folder": folder if folder.startswith(".venv") else ".venv", "lock": _lock()}
     ask |= {"wheels": _WHEELS if wheels else "", "pushed": pushed}
     with closing(RemoteProgram(host, start, "environment")) as program:
-        return program.request(ask, _SETUP_SECONDS, "done", "lacking")
+        return program.request(ask, limits.ENVIRONMENT_SECONDS, "done", "lacking")
 
 
 def _lock() -> str:

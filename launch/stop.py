@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from launch.hosts import Host
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.remote.lease import listed
 from launch.transport.client import RemoteProgram, map_hosts
 from launch.transport.line import Starter
-
-_SECONDS = 15.0
 
 
 def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> int:
@@ -23,7 +22,7 @@ def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> i
 def _stopped(host: Host, start: Starter) -> tuple[str, bool]:
     try:
         with closing(RemoteProgram(host, start, "stop")) as program:
-            answer = program.request({"do": "end"}, _SECONDS, "ended")
+            answer = program.request({"do": "end"}, limits.END_SECONDS, "ended")
     except LaunchError as error:
         return str(error).removeprefix(f"{host.name}: "), False
     who, others = answer["who"], listed(answer.get("others", []))
@@ -31,5 +30,5 @@ def _stopped(host: Host, start: Starter) -> tuple[str, bool]:
     if not who:
         return f"nothing of this program runs there{also}", True
     if answer.get("left"):
-        return f"not ended within {_SECONDS:.0f} s: what {who} runs there{also}", False
+        return f"not ended within {limits.END_SECONDS:.0f} s: what {who} runs there{also}", False
     return f"ended what {who} ran there{also}", True

@@ -9,15 +9,11 @@ from bench.engines.server_commands import SECRET_VARIABLE
 from bench.secrets import revealed
 from launch.hosts import Host, lease_owner
 from launch.job.plan import Process
-from launch.remote import agent
+from launch.remote import agent, limits
 from launch.remote.errors import LaunchError, PreflightError
 from launch.transport.client import Inbox, Message, RemoteProgram, as_completed, map_hosts
 from launch.transport.line import Starter, start_local
 from launch.transport.protocol import AgentMessages
-
-_CLOSE_SECONDS = 8.0
-# Agents say something every second, however busy their hosts are.
-SILENCE_SECONDS = 6.0
 
 
 class AgentChannel:
@@ -35,16 +31,14 @@ class AgentChannel:
 
     def close(self, seconds: float | None = None) -> None:
         """Closes the line, upon which the agent ends everything; waits so long for it to go."""
+        seconds = limits.AGENT_CLOSE_SECONDS if seconds is None else seconds
         lost = bool(self.program.violation) and self.host.login is not None
-        self.program.close(0.0 if lost else _CLOSE_SECONDS if seconds is None else seconds)
+        self.program.close(0.0 if lost else seconds)
 
     def _parse(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
         return self._messages.read(line, time.monotonic())
 
 
-# Longer than an agent takes to end what does not want to end.
-_STOP_SECONDS = 6.0
-_ANSWER_SECONDS = 10.0
 # What an agent says last.
 GONE = frozenset({"lost", "ending"})
 Take = Callable[[Message], None]
@@ -86,7 +80,7 @@ class Agents:
 
     def _await_leases(self, names: set[str]) -> None:
         """Returns once these hosts are ours; PreflightError where another master has one."""
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + limits.AGENT_ANSWER_SECONDS
         while names and (message := self._receive_until(deadline)) is not None:
             if message.host.name in names and message.say in GONE:
                 why = message.values.get("why", "its agent is gone")
@@ -132,7 +126,7 @@ class Agents:
             return agent.free_port(host.address, wanted)
         self.begin_job([host])
         self.send(host, {"do": "port", "address": host.address, "wanted": wanted})
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + limits.AGENT_ANSWER_SECONDS
         while (message := self._receive_until(deadline)) is not None:
             if message.host.name == host.name and message.say in {"port", *GONE}:
                 port: int = message.values.get("port", 0)
@@ -140,7 +134,9 @@ class Agents:
                     return port
                 why = message.values.get("why", "its agent is gone")
                 raise LaunchError(f"{host.name}: {why}")
-        raise LaunchError(f"{host.name}: its agent said nothing for {_ANSWER_SECONDS:.0f} s")
+        raise LaunchError(
+            f"{host.name}: its agent said nothing for {limits.AGENT_ANSWER_SECONDS:.0f} s"
+        )
 
     def receive(self, seconds: float) -> Message | None:
         """What some agent said, or None where none said anything for so long."""
@@ -171,7 +167,7 @@ class Agents:
         """
         for name in self._at_work - self._gone:
             self._channels[name].send({"do": "stop"})
-        deadline = time.monotonic() + _STOP_SECONDS
+        deadline = time.monotonic() + limits.STOP_SECONDS
         while self._at_work - self._gone:
             message = self._receive_until(deadline)
             if message is None:
@@ -195,7 +191,7 @@ class Agents:
 
     def _drop_silent(self) -> None:
         """Gives up hosts that fell silent while no job of theirs ran; they are connected anew."""
-        late = time.monotonic() - SILENCE_SECONDS
+        late = time.monotonic() - limits.AGENT_SILENCE_SECONDS
         for name in [name for name in self._channels if self._heard.get(name, late) < late]:
             self.give_up(name)
 

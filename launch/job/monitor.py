@@ -9,9 +9,10 @@ from typing import Any
 from bench.event_decoder import decoded
 from bench.events import Event
 from bench.notes import Note, NoteKind
-from launch.job.agents import GONE, SILENCE_SECONDS
+from launch.job.agents import GONE
 from launch.job.interference import MachineCounters, Span
 from launch.job.plan import Process
+from launch.remote import limits
 from launch.transport.client import Message
 
 # Agents beat once a second: a history of so many beats is longer than the ten seconds it is for.
@@ -148,16 +149,8 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-_LAST_WORDS_SECONDS = 0.3
 # What may end a worker before it has measured all windows.
 EARLY = frozenset({"precision", "seconds", "epochs"})
-# Messages of different hosts come in any order.
-_ORDER_SECONDS = 5.0
-_AGENT_SECONDS = SILENCE_SECONDS
-# The scheduler gives all processes their places at once; busy hosts take them later.
-_PLACE_SECONDS = 20.0
-# Agents say something every second: what one has not said for longer is not known of its processes.
-_PAUSE_SECONDS = 2.0
 # Of one process; more would be kept than memory is for.
 _MOST_WINDOWS = 400_000
 _FAILURE_WIDTH = 1000
@@ -170,11 +163,11 @@ class Deadlines:
     Between windows it is the larger of `progress` and `progress_factor` times the slowest so far.
     """
 
-    rendezvous: float = 120.0
-    first_window: float = 600.0
-    progress: float = 60.0
+    rendezvous: float = limits.RENDEZVOUS_SECONDS
+    first_window: float = limits.FIRST_WINDOW_SECONDS
+    progress: float = limits.PROGRESS_SECONDS
     progress_factor: float = 10.0
-    ending: float = 15.0
+    ending: float = limits.ENDING_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +266,7 @@ class JobMonitor:
 
     def take_sign_of_life(self, host: str, now: float) -> None:
         """Takes any sign of life of a host's agent."""
-        if now - self.agents[host] > _PAUSE_SECONDS:
+        if now - self.agents[host] > limits.AGENT_PAUSE_SECONDS:
             self.resumed[host] = now
         self.agents[host] = now
 
@@ -369,7 +362,7 @@ class JobMonitor:
 
     def late(self, now: float) -> Verdict | None:
         """How the job has ended by what was not said in time, or None."""
-        verdict = self._silent(now) or self._displaced(now, _PLACE_SECONDS)
+        verdict = self._silent(now) or self._displaced(now, limits.PLACE_SECONDS)
         if verdict:
             return verdict
         if self._trained():
@@ -380,12 +373,12 @@ class JobMonitor:
         if self.failed:
             one = self.failed[0]
             # What it said of its failure is told together with how it then ended.
-            if not one.broken and now - one.heard <= _LAST_WORDS_SECONDS:
+            if not one.broken and now - one.heard <= limits.EXIT_SECONDS:
                 return None
             what = one.exit if one.broken else "failed"
             # With a foreign server weights become garbage, which a worker takes for its own doing.
             failed = Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
-            return self._displaced(now, _ORDER_SECONDS) or failed
+            return self._displaced(now, limits.ORDER_SECONDS) or failed
         for one in self.states.values():
             if self._deserted(one, now):
                 waiting = [worker for worker in self.workers if worker.done is None]
@@ -398,10 +391,10 @@ class JobMonitor:
         if one.process.role == "worker" or one.exit != "ok":
             return False
         hosts = {worker.process.host.name for worker in self.workers if worker.done is None}
-        if any(now - self.agents[host] > _PAUSE_SECONDS for host in hosts):
+        if any(now - self.agents[host] > limits.AGENT_PAUSE_SECONDS for host in hosts):
             return False  # their workers may be done: the agent's silence is judged first
         since = max((one.heard, *(self.resumed[host] for host in hosts)))
-        return bool(hosts) and now - since > _ORDER_SECONDS
+        return bool(hosts) and now - since > limits.ORDER_SECONDS
 
     def _trained(self) -> bool:
         return all(worker.done is not None for worker in self.workers)
@@ -412,11 +405,12 @@ class JobMonitor:
         return Verdict(status="ok")
 
     def _silent(self, now: float) -> Verdict | None:
-        silent = [host for host, heard in self.agents.items() if now - heard > _AGENT_SECONDS]
+        limit = limits.AGENT_SILENCE_SECONDS
+        silent = [host for host, heard in self.agents.items() if now - heard > limit]
         if not silent:
             return None
         why = (
-            f"its agent has said nothing for {_AGENT_SECONDS:.0f} s; the host or its network is "
+            f"its agent has said nothing for {limit:.0f} s; the host or its network is "
             f"down, or held. An agent that hears nothing either ends its processes by itself"
         )
         message = f"{', '.join(silent)}: {why}"

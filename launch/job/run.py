@@ -15,6 +15,7 @@ from launch.job.logs import BUDGET_BYTES, Logs
 from launch.job.monitor import JobMonitor, Verdict, signal_name
 from launch.job.plan import Process
 from launch.job.progress import job_progress
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.transport.client import Message
 from results.progress import JobProgress
@@ -66,9 +67,6 @@ def run_job(
         writer.close()
 
 
-_SCRIPT_SILENCE_SECONDS = 7.0
-# What servers and the scheduler get once the workers are done.
-_SCRIPT_ENDING_SECONDS = 5.0
 # As in shells: the code of a process that could not be started, and of one that a signal ended.
 _NOT_STARTED, _BY_SIGNAL = 127, 128
 
@@ -106,12 +104,12 @@ class ScriptMonitor:
 
     def late(self, now: float) -> Verdict | None:
         """How the job has ended by what was not said in time, or None."""
-        limit = _SCRIPT_SILENCE_SECONDS
+        limit = limits.SCRIPT_SILENCE_SECONDS
         silent = tuple(name for name, last in self._agents.items() if now - last > limit)
         if silent:
             text = f"{', '.join(silent)}: its agent has said nothing for {limit:.0f} s"
             return Verdict(status="lost", code=1, message=text, silent=silent)
-        over = self._workers_done and now - self._workers_done > _SCRIPT_ENDING_SECONDS
+        over = self._workers_done and now - self._workers_done > limits.SCRIPT_ENDING_SECONDS
         return Verdict(status="ok") if over else None
 
 

@@ -7,11 +7,11 @@ from contextlib import closing
 from dataclasses import replace
 
 from launch.hosts import Host
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.transport.client import RemoteProgram, map_hosts
 from launch.transport.line import Starter
 
-_ANSWER_SECONDS = 15.0
 # Of the machine alone: containers and virtual machines on it.
 _INNER = ("lo", "docker", "br-", "virbr", "veth", "cni", "flannel")
 
@@ -98,7 +98,7 @@ def located(start: Starter, hosts: Sequence[Host], interface: str = "") -> tuple
 def _asked(host: Host, start: Starter, interface: str) -> Host | LaunchError:
     try:
         with closing(RemoteProgram(host, start, "probe")) as program:
-            said = program.request({"do": "where"}, _ANSWER_SECONDS, "where")
+            said = program.request({"do": "where"}, limits.ADDRESS_SECONDS, "where")
     except LaunchError as error:
         return error
     try:

@@ -14,11 +14,11 @@ from launch.hosts import ROOT, Host, this_machine
 from launch.install import own_versions
 from launch.preflight.addresses import address_of, same_machine, sharing
 from launch.preflight.findings import HostReport, Requirements, compare_hosts, notes, problems
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.transport.client import RemoteProgram, as_completed, map_hosts
 from launch.transport.line import Starter
 
-_TCP_SECONDS = 60.0
 _LISTENS, _MEASURES = ("listening", "failed"), ("measured", "failed")
 
 
@@ -33,19 +33,17 @@ def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
         closing(RemoteProgram(sender, start, "probe")) as sending,
     ):
         heard = listening.request(
-            {"do": "listen", "address": receiver.address}, _TCP_SECONDS, *_LISTENS
+            {"do": "listen", "address": receiver.address}, limits.BANDWIDTH_SECONDS, *_LISTENS
         )
         if "port" not in heard:
             raise LaunchError(f"{receiver.name}: cannot listen: {heard.get('why', '')}")
         target = [receiver.address, heard["port"]]
-        answer = sending.request({"do": "measure", "target": target}, _TCP_SECONDS, *_MEASURES)
+        answer = sending.request(
+            {"do": "measure", "target": target}, limits.BANDWIDTH_SECONDS, *_MEASURES
+        )
     if "mb_s" not in answer:
         raise LaunchError(f"{sender.name}: cannot reach {receiver.name}: {answer.get('why', '')}")
     return float(answer["mb_s"])
-
-
-# To import MXNet for the first time, from a cold disk, takes long.
-_INTERPRETER_SECONDS = 150.0
 
 
 def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> None:
@@ -67,7 +65,7 @@ def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]
     ask = {"do": "look", "trees": [host.tree], "python": python, "folder": host.tree}
     ask |= {"variables": list(VARIABLES)}
     with closing(RemoteProgram(host, start, "probe")) as probe:
-        facts = probe.request(ask, _INTERPRETER_SECONDS, "facts")
+        facts = probe.request(ask, limits.FACTS_SECONDS, "facts")
     return {**facts, "variables": masked(facts.get("variables"))}
 
 
@@ -83,8 +81,6 @@ def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:
     return ""
 
 
-# To import MXNet for the first time, from a cold disk, takes long.
-_LOOK_SECONDS, _SECONDS = 150.0, 20.0
 Report = Callable[[HostReport], None]
 
 
@@ -179,7 +175,7 @@ class _Probe:
             self._program = RemoteProgram(self.host, self._start, "probe")
             self._report(self.examined())
             began = time.time()
-            facts = self._program.request(ask, _LOOK_SECONDS, "facts")
+            facts = self._program.request(ask, limits.FACTS_SECONDS, "facts")
         except LaunchError as error:
             self._fail(error)
             return
@@ -248,7 +244,7 @@ class _Probe:
     def _ask(self, message: dict[str, Any], answer: str) -> dict[str, Any]:
         assert self._program is not None
         try:
-            return self._program.request(message, _SECONDS, answer, "failed")
+            return self._program.request(message, limits.PROBE_SECONDS, answer, "failed")
         except LaunchError as error:
             self._fail(error)
             self._facts = {}

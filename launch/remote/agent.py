@@ -32,7 +32,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launch.remote import commands, lease
+from launch.remote import commands, lease, limits
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.remote.processes import Child, Lines, adopt_orphans, signal_all, start
 from launch.remote.telemetry import Counters, Gpus
@@ -86,9 +86,6 @@ def _any(address: str) -> int:
     raise LaunchError(f"no port of {_LOWEST} to {highest} on {address} can be bound")
 
 
-_BEAT_SECONDS = 1.0
-_SILENCE_SECONDS = 5.0
-_GRACE_SECONDS = 2.0
 _UNSENT_BYTES = 8 << 20
 _COMMANDS: dict[str, dict[str, Any]] = {
     "start": {
@@ -185,10 +182,11 @@ class Agent:
         self._reap()
         self._send()
         now = time.monotonic()
-        if now - self.beaten >= _BEAT_SECONDS:
+        if now - self.beaten >= limits.BEAT_SECONDS:
             self._beat(now)
-        if now - self.heard > _SILENCE_SECONDS and not select.select([0], [], [], 0)[0]:
-            self.over = f"it heard nothing from the master for {_SILENCE_SECONDS:.0f} s"
+        limit = limits.CONTROLLER_SILENCE_SECONDS
+        if now - self.heard > limit and not select.select([0], [], [], 0)[0]:
+            self.over = f"it heard nothing from the master for {limit:.0f} s"
 
     def _beat(self, now: float) -> None:
         self.beaten = now
@@ -308,10 +306,10 @@ class Agent:
         """TERM, two seconds, KILL; whether every descendant is gone."""
         if self._reap():
             signal_all(signal.SIGTERM)
-        deadline = time.monotonic() + _GRACE_SECONDS
+        deadline = time.monotonic() + limits.GRACE_SECONDS
         while self._reap() and time.monotonic() < deadline:
             time.sleep(0.01)
-        deadline = time.monotonic() + _GRACE_SECONDS
+        deadline = time.monotonic() + limits.GRACE_SECONDS
         while self._reap() and time.monotonic() < deadline:
             signal_all(signal.SIGKILL)
             time.sleep(0.01)

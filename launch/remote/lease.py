@@ -18,6 +18,7 @@ import struct
 import threading
 import time
 
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 
 # What a probe does not need is not loaded: to start one is most of the time that it takes.
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _TRIES, _TRY_SECONDS = 4, 0.3
-_ANSWER_SECONDS, _MOST_BYTES, _MOST_WORD = 1.0, 65536, 200
+_MOST_BYTES, _MOST_WORD = 65536, 200
 _MOST_OTHERS, _BACKLOG = 20, 64
 _CREDENTIALS = struct.Struct("3i")
 _SOCKETS = "/proc/net/unix"
@@ -164,7 +165,7 @@ def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]
     No user if nobody has it any more, or it cannot be asked.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.settimeout(_ANSWER_SECONDS)
+        asking.settimeout(limits.LEASE_ANSWER_SECONDS)
         try:
             asking.connect(b"\0" + name)
             pid, uid = _peer(asking)
@@ -201,7 +202,7 @@ def _peer(connection: socket.socket) -> tuple[int, int]:
 
 def _said(asking: socket.socket) -> dict[str, Any]:
     """What a holder says of itself; nothing if it is held, or no program of ours."""
-    text, deadline = b"", time.monotonic() + _ANSWER_SECONDS
+    text, deadline = b"", time.monotonic() + limits.LEASE_ANSWER_SECONDS
     try:
         while len(text) < _MOST_BYTES and time.monotonic() < deadline:
             piece = asking.recv(4096)

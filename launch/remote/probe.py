@@ -26,14 +26,14 @@ import sys
 import threading
 import time
 
-from launch.remote import commands, interpreter, lease, machine
+from launch.remote import commands, facts, lease, limits
 from launch.remote.errors import ProtocolError
 
 TYPE_CHECKING = False  # as in launch/remote/lease.py
 if TYPE_CHECKING:
     from typing import Any
 
-_REACH_SECONDS, _BLOCK, _ROUNDS = 3.0, 1 << 20, 20
+_BLOCK, _ROUNDS = 1 << 20, 20
 _MEASURE_SECONDS = 1.0
 _ECHO, _SINK = b"e", b"s"
 
@@ -41,9 +41,9 @@ _ECHO, _SINK = b"e", b"s"
 def _look(asked: dict[str, Any]) -> dict[str, Any]:
     return {
         "say": "facts",
-        **machine.facts(asked["folder"]),
-        **interpreter.facts(asked["trees"], asked["python"]),
-        "variables": machine.variables(asked.get("variables", [])),
+        **facts.machine_facts(asked["folder"]),
+        **facts.checkout_facts(asked["trees"], asked["python"]),
+        "variables": facts.variables(asked.get("variables", [])),
         "holder": lease.holder(),
         "others": lease.others(),
         "time": time.time(),
@@ -51,15 +51,15 @@ def _look(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _where(_: dict[str, Any]) -> dict[str, Any]:
-    return {"say": "where", "addresses": machine.addresses(), "reached": machine.reached()}
+    return {"say": "where", "addresses": facts.addresses(), "reached": facts.reached()}
 
 
 def _contents(asked: dict[str, Any]) -> dict[str, Any]:
     """What the data of a job are on this host, by its own checkout."""
     try:
-        return {"say": "contents", "contents": interpreter.contents(**asked)}
+        return {"say": "contents", "contents": facts.contents(**asked)}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return {"say": "failed", "why": interpreter.last_line(error)}
+        return {"say": "failed", "why": facts.last_line(error)}
 
 
 def _listen(asked: dict[str, Any]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _unreached(targets: dict[str, list[Any]]) -> dict[str, str]:
         else:
             failed[name] = os.strerror(number)
             one.close()
-    deadline = time.monotonic() + _REACH_SECONDS
+    deadline = time.monotonic() + limits.REACH_SECONDS
     while trying and (left := deadline - time.monotonic()) > 0:
         for fd, _ in poll.poll(1e3 * left):
             poll.unregister(fd)
@@ -126,7 +126,7 @@ def _unreached(targets: dict[str, list[Any]]) -> dict[str, str]:
             if number:
                 failed[name] = os.strerror(number)
     for name, one in trying.values():
-        failed[name] = f"no answer within {_REACH_SECONDS:.0f} s"
+        failed[name] = f"no answer within {limits.REACH_SECONDS:.0f} s"
         one.close()
     return {name: failed[name] for name in targets if name in failed}
 
@@ -135,11 +135,11 @@ def _measure(asked: dict[str, Any]) -> dict[str, Any]:
     """Median round trip of a byte in milliseconds; bytes a second, 10^6, in one TCP connection."""
     address, port = asked["target"]
     try:
-        with socket.create_connection((address, port), _REACH_SECONDS) as line:
+        with socket.create_connection((address, port), limits.REACH_SECONDS) as line:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             line.sendall(_ECHO)
             trips = sorted(_trip(line) for _ in range(_ROUNDS))
-        with socket.create_connection((address, port), _REACH_SECONDS) as line:
+        with socket.create_connection((address, port), limits.REACH_SECONDS) as line:
             line.settimeout(30.0)
             began, sent = time.perf_counter(), 0
             line.sendall(_SINK)

@@ -32,7 +32,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from launch.remote import commands, files, lease
+from launch.remote import commands, files, lease, limits
 from launch.remote.commands import NOTHING
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.remote.files import (
@@ -46,8 +46,6 @@ from launch.remote.files import (
     shown,
 )
 
-_SILENCE_SECONDS = 15.0
-_BEAT_SECONDS = 1.0
 # The longest lists files: some 200 bytes each.
 _MOST_LINE = 1 << 30
 
@@ -71,14 +69,16 @@ class MasterLine:
     def _beat(self) -> None:
         try:
             while True:
-                time.sleep(_BEAT_SECONDS)
+                time.sleep(limits.BEAT_SECONDS)
                 self.say(say="beat", done=self.done, total=self.total)
         except OSError:
             pass  # the other direction says so too
 
     def _read(self) -> bytes:
-        if not select.select([0], [], [], _SILENCE_SECONDS)[0]:
-            raise LaunchError(f"heard nothing from the master for {_SILENCE_SECONDS:.0f} s")
+        if not select.select([0], [], [], limits.STREAM_SILENCE_SECONDS)[0]:
+            raise LaunchError(
+                f"heard nothing from the master for {limits.STREAM_SILENCE_SECONDS:.0f} s"
+            )
         data = os.read(0, CHUNK)
         if not data:
             sys.exit(1)  # the master is gone, and nobody is left to tell

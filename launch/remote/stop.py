@@ -14,12 +14,9 @@ import sys
 import time
 from typing import Any
 
-from launch.remote import commands, lease
+from launch.remote import commands, lease, limits
 from launch.remote.errors import ProtocolError
 from launch.remote.processes import descendants
-
-# Longer than an agent takes to end what does not want to end.
-_TERM_SECONDS, _KILL_SECONDS = 7.0, 2.0
 
 
 def main() -> None:
@@ -40,9 +37,9 @@ def _end(holder: dict[str, Any]) -> dict[str, Any]:
     if pid > 1 and pid != os.getpid():
         below = [pid, *descendants(pid)]
         _signal([pid], signal.SIGUSR1)  # by which an agent knows who ends it
-        if not _over(pid, _TERM_SECONDS):
+        if not _over(pid, limits.END_BY_SIGNAL_SECONDS):
             _signal([*below, *descendants(pid)], signal.SIGKILL)
-            _over(pid, _KILL_SECONDS)
+            _over(pid, limits.END_BY_KILL_SECONDS)
     return {"who": lease.described(holder), "left": bool(lease.holder())}
 
 

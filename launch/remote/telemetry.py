@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launch.remote.machine import boot_id
 from launch.remote.processes import Lines, descendants
 
 POWERCAP = Path("/sys/class/powercap")
+# As in facts.py, which an agent does not need.
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _NONE = "no RAPL there, as on virtual machines"
 _DENIED = "RAPL may be read by root alone there (permission denied)"
 
@@ -232,7 +233,7 @@ class Counters:
             ]
             counts = _CPUS.glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
             self._slow = {
-                "machine": boot_id(),
+                "machine": _text(_BOOT_ID).strip(),
                 "clock": max(clocks, default=0) / 1e6,
                 "throttled": sum(map(_number, counts)),
             }

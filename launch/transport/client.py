@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from launch.hosts import Host
+from launch.remote import limits
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.transport.line import Line, Starter
 from launch.transport.protocol import MOST_LINE, RECEIVER, Noise, parse_answer, parse_message
@@ -114,9 +115,6 @@ class Message:
             self.flow.take(self.size)
 
 
-_SILENCE_SECONDS = 15.0
-_BEAT_SECONDS = 1.0
-_CLOSE_SECONDS, _ABANDON_SECONDS = 2.0, 0.5
 _AHEAD = 2
 _AGAIN = "run it again, it goes on where it stopped"
 # A host's answer about one file is not longer.
@@ -176,7 +174,7 @@ class RemoteProgram:
             if self._streams:
                 self._take(0.0)
             with suppress(queue.Full):
-                return self._outbox.put(whole, timeout=_BEAT_SECONDS)
+                return self._outbox.put(whole, timeout=limits.BEAT_SECONDS)
             self._check_silence()
 
     def request(self, message: dict[str, Any], seconds: float, *expected: str) -> dict[str, Any]:
@@ -211,7 +209,7 @@ class RemoteProgram:
         Raises LaunchError where the program has failed, is silent or is gone.
         """
         while True:
-            message = self._take(_BEAT_SECONDS)
+            message = self._take(limits.BEAT_SECONDS)
             if message is None:
                 self._check_silence()
                 continue
@@ -227,7 +225,7 @@ class RemoteProgram:
         With 0 it waits for nothing, and ends the connection to another host. A line that is stuck
         is left to its threads.
         """
-        seconds = _CLOSE_SECONDS if seconds is None else seconds
+        seconds = limits.CLOSE_SECONDS if seconds is None else seconds
         self._closed.set()
         with suppress(queue.Full):
             self._outbox.put_nowait(b"")  # wakes the thread that writes
@@ -239,7 +237,7 @@ class RemoteProgram:
 
     def abandon(self) -> None:
         """Ends the program, on another host with the connection, and does not wait for it."""
-        self.close(_ABANDON_SECONDS if self.host.login is None else 0.0)
+        self.close(limits.ABANDON_SECONDS if self.host.login is None else 0.0)
 
     def protocol_error(self, why: str) -> LaunchError:
         """The error for a program that broke the protocol."""
@@ -267,14 +265,14 @@ class RemoteProgram:
         return message
 
     def _check_silence(self) -> None:
-        if self._streams and time.monotonic() - self._last_read > _SILENCE_SECONDS:
-            why = f"said nothing for {_SILENCE_SECONDS:.0f} s"
+        if self._streams and time.monotonic() - self._last_read > limits.STREAM_SILENCE_SECONDS:
+            why = f"said nothing for {limits.STREAM_SILENCE_SECONDS:.0f} s"
             raise LaunchError(f"{self.host.name}: {why}; {_AGAIN}")
 
     def _write(self) -> None:
         while not self._closed.is_set():
             try:
-                data = self._outbox.get(timeout=_BEAT_SECONDS if self._beats else None)
+                data = self._outbox.get(timeout=limits.BEAT_SECONDS if self._beats else None)
             except queue.Empty:
                 data = b'{"do": "beat"}\n'
             if data:

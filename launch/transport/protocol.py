@@ -133,7 +133,7 @@ class _Other(TypedDict):
 
 
 class _Facts(TypedDict):
-    """What launch/remote/machine.py, launch/remote/interpreter.py and bench/libraries.py find."""
+    """What launch/remote/facts.py and bench/libraries.py find."""
 
     hostname: _Word
     user: _Word

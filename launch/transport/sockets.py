@@ -14,18 +14,16 @@ from paramiko.channel import Channel
 from paramiko.ssh_exception import SSHException
 from paramiko.transport import Transport
 
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 
-CONNECT_SECONDS = 10.0
-# Shorter than to connect, so that silence is reported as such.
-BANNER_SECONDS = 8.0
 # A key exchange needs a processor here, and its deadlines count while it waits for one.
 _HANDSHAKES = 16
 _MOST_FILES, _FILES_APIECE, _OWN_FILES = 65536, 2, 100
 _POLL_SECONDS = 0.02
 
 
-class Limits:
+class SocketLimits:
     """How many connections are made at once: by open files, and by gateway; not by host.
 
     A server that answers takes its turn for the key exchange, which one that does not never gets.
@@ -41,7 +39,7 @@ class Limits:
 
     def take(self) -> None:
         """Keeps room for a connection, waiting for those that fail; LaunchError if all are used."""
-        if not self._room.acquire(timeout=3 * CONNECT_SECONDS):
+        if not self._room.acquire(timeout=3 * limits.CONNECT_SECONDS):
             raise LaunchError(
                 f"this machine: a process may have {self._files} files open, expected more for so "
                 f"many hosts; raise it with ulimit -n"
@@ -79,7 +77,7 @@ def _open_files() -> int:
 def dial(host: str, port: int) -> socket.socket:
     """A socket to a server that has begun to talk; OSError or SSHException if it does not."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    deadline = time.monotonic() + CONNECT_SECONDS
+    deadline = time.monotonic() + limits.CONNECT_SECONDS
     for at, (family, kind, protocol, _, address) in enumerate(found):
         made = socket.socket(family, kind, protocol)
         try:
@@ -100,16 +98,16 @@ def _await_talk(made: socket.socket) -> None:
     """Returns once the server says something, as SSH servers do first, or has closed."""
     poll = select.poll()
     poll.register(made, select.POLLIN)
-    if not poll.poll(BANNER_SECONDS * 1000):
+    if not poll.poll(limits.BANNER_SECONDS * 1000):
         raise SSHException("Error reading SSH protocol banner")
 
 
 def dial_through(gateway: Transport, host: str, port: int) -> Channel:
     """As `dial`, from a gateway that this is connected to."""
     made: Channel = gateway.open_channel(
-        "direct-tcpip", (host, port), ("", 0), timeout=CONNECT_SECONDS
+        "direct-tcpip", (host, port), ("", 0), timeout=limits.CONNECT_SECONDS
     )
-    deadline = time.monotonic() + BANNER_SECONDS
+    deadline = time.monotonic() + limits.BANNER_SECONDS
     while not made.recv_ready() and not made.closed and not made.eof_received:
         if time.monotonic() > deadline:
             made.close()

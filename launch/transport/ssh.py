@@ -18,6 +18,7 @@ from paramiko.channel import Channel
 from paramiko.ssh_exception import SSHException
 
 from launch.hosts import Host, Login
+from launch.remote import limits
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.transport import ssh_config
 from launch.transport.host_keys import KnownHosts
@@ -32,10 +33,9 @@ from launch.transport.line import (
     start_local,
 )
 from launch.transport.protocol import clean
-from launch.transport.sockets import BANNER_SECONDS, CONNECT_SECONDS, Limits, dial, dial_through
+from launch.transport.sockets import SocketLimits, dial, dial_through
 from launch.transport.ssh_errors import explain
 
-_LINE_END_SECONDS = 1.0
 _NOISE_BYTES = 1 << 20
 # Twice paramiko's window, which it does not enforce.
 _MOST_UNREAD = 4 << 20
@@ -57,7 +57,7 @@ def _session(connection: Connection) -> Channel:
     transport = connection.client.get_transport()
     if transport is None:
         raise EOFError("the connection is closed")
-    channel: Channel = transport.open_session(timeout=CONNECT_SECONDS)
+    channel: Channel = transport.open_session(timeout=limits.CONNECT_SECONDS)
     if connection.forward_agent:
         AgentRequestHandler(channel)
     return channel
@@ -101,7 +101,7 @@ class SshLine:
 
     def exit_code(self) -> int:
         """Of a shell or program that has ended; -1 if that is not known."""
-        self._channel.status_event.wait(_LINE_END_SECONDS)
+        self._channel.status_event.wait(limits.LINE_END_SECONDS)
         return int(self._channel.exit_status)
 
     def write(self, data: bytes) -> None:
@@ -193,8 +193,6 @@ _SILENT_MS = 8000
 # At once through a gateway, which waits as long as we do for a host that does not answer; and by
 # ProxyCommand, each of which may log in to one gateway.
 _THROUGH, _PROXIES, _PROXY = 256, 8, "ProxyCommand"
-# For a shell's start-up files, and then for a Python, to begin; some homes are on slow disks.
-_BEGIN_SECONDS, _END_SECONDS = 15.0, 1.0
 
 
 class _Connection(Connection):  # type: ignore[misc] # Fabric has no types
@@ -221,7 +219,7 @@ class Ssh:
         self._configs: dict[tuple[str, int | None], Config] = {}
         self._accept_new = settings.accept_new
         self._known_hosts = KnownHosts()
-        self._limits = Limits()
+        self._limits = SocketLimits()
         self._lock = threading.Lock()
         self._gates: dict[str, threading.Lock] = {}
         self._open: dict[str, Connection] = {}
@@ -266,8 +264,8 @@ class Ssh:
         except (SSHException, EOFError, OSError) as error:
             self._forget(host.login)
             raise LaunchError(f"{host.name}: {explain(error, connection)}") from error
-        if why := line.begin(_BEGIN_SECONDS):
-            line.close(_END_SECONDS)
+        if why := line.begin(limits.PROGRAM_START_SECONDS):
+            line.close(limits.PROGRAM_END_SECONDS)
             raise LaunchError(f"{host.name}: {why}")
         return line
 
@@ -318,8 +316,11 @@ class Ssh:
             port=login.port,
             config=config,
             gateway=gateway,
-            connect_timeout=CONNECT_SECONDS,
-            connect_kwargs={"banner_timeout": BANNER_SECONDS, "auth_timeout": CONNECT_SECONDS},
+            connect_timeout=limits.CONNECT_SECONDS,
+            connect_kwargs={
+                "banner_timeout": limits.BANNER_SECONDS,
+                "auth_timeout": limits.CONNECT_SECONDS,
+            },
         )
         self._known_hosts.check_keys(made, accept_new=self._accept_new)
         return made
@@ -371,7 +372,7 @@ def _impatient(made: Connection) -> None:
     """Has a connection end when its other end is silent for eight seconds."""
     transport = made.client.get_transport()
     assert transport is not None
-    transport.channel_timeout = CONNECT_SECONDS
+    transport.channel_timeout = limits.CONNECT_SECONDS
     transport.set_keepalive(2)
     if isinstance(transport.sock, socket.socket):  # not through a gateway
         transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)

@@ -37,7 +37,7 @@ PROTOCOLS = {
     *(
         "launch/remote/stop.py",
         "launch/remote/environment.py",
-        "launch/remote/interpreter.py",
+        "launch/remote/facts.py",
         "launch/remote/probe.py",
     ),
 }

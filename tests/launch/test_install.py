@@ -16,7 +16,7 @@ from launch.install import InstallOptions, code_files, install
 from launch.practice.cluster import Cluster, down, up
 from launch.push import push
 from launch.remote.errors import LaunchError
-from launch.remote.interpreter import facts
+from launch.remote.facts import checkout_facts
 from launch.transport.line import start_local
 
 SCRIPT = """echo "made with ${PIP_FIND_LINKS:-an index}" >&2
@@ -164,9 +164,9 @@ def test_a_tree_whose_environment_is_half_made_hides_no_whole_one(tmp_path: Path
         (tree / ".venv" / "bin").mkdir(parents=True)
         (tree / ".venv" / "bin" / "python").symlink_to(sys.executable)
     trees = [str(half), str(whole)]
-    assert facts(trees, ".venv/bin/python")["tree"] == str(half)
+    assert checkout_facts(trees, ".venv/bin/python")["tree"] == str(half)
     (whole / ".venv" / "lock-stamp").write_text("made")
-    assert facts(trees, ".venv/bin/python")["tree"] == str(whole)
+    assert checkout_facts(trees, ".venv/bin/python")["tree"] == str(whole)
 
 
 def test_code_is_what_git_would_keep() -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import launch.transport.client
-import launch.transport.line
 from launch.hosts import ROOT
 from launch.push import push, side_by_side
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.transport.line import start_local
 from tests.support.hosts.pushes import MB, host, on_a_disk_of_its_own, pushed, tree_of, written
@@ -87,8 +86,8 @@ def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path)
 def test_a_host_that_is_held_is_given_up_and_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.transport.client, "_SILENCE_SECONDS", 2.5)
-    monkeypatch.setattr(launch.transport.client, "_CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "STREAM_SILENCE_SECONDS", 2.5)
+    monkeypatch.setattr(limits, "CLOSE_SECONDS", 0.5)
     written(tmp_path / "src" / "a", bytes(64 * MB))
     pushing = push(tree_of(tmp_path / "src"), host(tmp_path), start_local, "x")
     while next(pushing).done < 8 * MB:
@@ -102,7 +101,10 @@ def test_a_host_that_is_held_is_given_up_and_killed(
 
 
 def test_a_receiver_whose_master_falls_silent_ends_itself() -> None:
-    code = "from launch.remote import receiver; receiver._SILENCE_SECONDS = 0.5; receiver.main()"
+    code = (
+        "from launch.remote import limits, receiver; "
+        "limits.STREAM_SILENCE_SECONDS = 0.5; receiver.main()"
+    )
     began = time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
@@ -129,6 +131,7 @@ def test_a_file_that_outgrows_what_may_be_written_is_one_line(tmp_path: Path) ->
 
 PUSH = """
 import sys, launch.remote.receiver
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.transport.line import start_local
 from pathlib import Path

@@ -17,8 +17,8 @@ from bench.engines.server_commands import SECRET_VARIABLE, RefusedError, optimiz
 from bench.notes import NoteKind
 from bench.training.optimizer import OPTIMIZERS, Epochs, Schedule
 from launch.hosts import ROOT
-from launch.job import monitor
 from launch.job.monitor import Deadlines
+from launch.remote import limits
 from results.record import Record
 from tests.support.hosts.intruders import (
     OPTIMIZER,
@@ -120,7 +120,7 @@ def test_malformed_bytes_end_the_point_with_their_likely_cause(role: str, tmp_pa
 def test_a_foreign_worker_ends_the_point_in_one_line(
     stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(monitor, "_PLACE_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "PLACE_SECONDS", 1.0)
     over = threading.Event()
 
     def join() -> None:

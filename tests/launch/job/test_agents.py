@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import launch.job.agents
-import launch.job.monitor
 from launch.hosts import rehearse, this_machine
 from launch.job.monitor import Deadlines
+from launch.remote import limits
 from launch.transport.line import LocalLine
 from results.record import Record, RepeatStart
 from tests.support.programs.jobs import agents, disturbed, left_over, running, trial, until
@@ -37,9 +36,9 @@ def test_an_agent_that_is_ended_is_lost_with_its_processes(
 def test_an_agent_that_is_held_is_lost_and_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.job.monitor, "_AGENT_SECONDS", 2.5)
-    monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 0.5)
-    monkeypatch.setattr(launch.job.agents, "_CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "AGENT_SILENCE_SECONDS", 2.5)
+    monkeypatch.setattr(limits, "STOP_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "AGENT_CLOSE_SECONDS", 0.5)
     faulty = trial("worker:hang@1")
     with running(tmp_path, faulty, trial(), deadlines=Deadlines()) as updates:
         lost, _ = disturbed(updates, lambda: os.kill(agents()[0], signal.SIGSTOP))

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from paramiko.buffered_pipe import BufferedPipe
 
-import launch.job.agents
 from bench.notes import NoteKind
 from bench.sweep import Sweep
 from bench.trial import Trial
@@ -27,6 +26,7 @@ from launch.job.plan import Process
 from launch.job.run import run_script
 from launch.job.validity import judge
 from launch.remote import agent as ports
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.sweep import ClusterSetup, points, sweep
 from launch.transport.client import MOST_UNREAD, Message
@@ -169,7 +169,7 @@ def test_what_a_host_sends_without_end_is_not_kept_in_memory() -> None:
 
 def flooded(monkeypatch: pytest.MonkeyPatch) -> Agents:
     """Agents of both hosts, of which the second never pauses."""
-    monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
 
     def start(host: Any, modules: str) -> Any:
         return Flooding(OUTPUT) if host.name == "host02" else start_local(host, modules)
@@ -198,7 +198,7 @@ def test_an_end_is_quick_though_a_host_never_pauses(monkeypatch: pytest.MonkeyPa
 def test_a_host_that_never_pauses_keeps_no_job_from_its_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.job.agents, "_STOP_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
 
     def start(host: Any, modules: str) -> Any:
         return Flooding(OUTPUT) if host.name == "host02" else start_local(host, modules)
@@ -273,7 +273,7 @@ def test_a_process_that_cannot_be_started_as_asked_is_refused(odd: dict[str, Any
 
 def test_an_agent_that_fails_ends_what_it_started() -> None:
     """As it would with a bug: processes that left its session are ended too."""
-    program = sources("agent").replace(b"_BEAT_SECONDS = 1.0", b"_BEAT_SECONDS = 'x'")
+    program = sources("agent").replace(rb"\nBEAT_SECONDS = 1.0", rb"\nBEAT_SECONDS = 'x'")
     with subprocess.Popen(
         [sys.executable, *FLAGS, "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:

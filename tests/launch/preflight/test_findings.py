@@ -152,6 +152,6 @@ def test_a_probe_loads_no_more_than_it_needs() -> None:
         [sys.executable, *FLAGS, "-c", LOADER], input=program, capture_output=True, check=True
     )
     loaded = set(done.stdout.decode().split())
-    assert {"launch.remote.probe", "launch.remote.machine", "launch.remote.interpreter"} <= loaded
+    assert {"launch.remote.probe", "launch.remote.facts"} <= loaded
     slow = {"asyncio", "concurrent.futures", "ctypes", "logging", "pathlib", "random", "shutil"}
     assert loaded & (slow | {"site", "tempfile", "typing", "urllib.parse"}) == set()

@@ -143,7 +143,7 @@ def test_a_killed_agent_takes_its_processes_with_it() -> None:
 
 def test_a_silent_master_is_not_waited_for() -> None:
     """A master that is stopped, or behind a cut link, holds the channel open and says nothing."""
-    impatient = sources("agent").replace(b"_SILENCE_SECONDS = 5.0", b"_SILENCE_SECONDS = 1.0")
+    impatient = sources("agent").replace(b"R_SILENCE_SECONDS = 5.0", b"R_SILENCE_SECONDS = 1.0")
     start = {
         "do": "start",
         "id": "w",

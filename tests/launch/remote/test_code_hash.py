@@ -97,7 +97,7 @@ def test_a_program_is_sent_with_all_that_it_imports_in_this_order() -> None:
     assert tuple(stop) == names
 
 
-STOP = ("errors", "commands", "lease", "processes", "stop")
+STOP = ("errors", "commands", "limits", "lease", "processes", "stop")
 TEXTS = {
     "a docstring of a module": ("bench/events.py", r'\A"""', '"""Another first sentence. '),
     "a docstring of a function": ("bench/events.py", r'(def say\(.*\n    """)', r"\1Really. "),

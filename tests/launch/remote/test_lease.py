@@ -22,7 +22,7 @@ import pytest
 
 from launch.hosts import Host, Login, this_machine
 from launch.job.agents import Agents
-from launch.remote import lease
+from launch.remote import lease, limits
 from launch.remote import stop as ending
 from launch.remote.errors import LaunchError, PreflightError
 from launch.stop import stop
@@ -231,7 +231,7 @@ def test_an_answer_that_is_none_is_no_more_than_a_process(said: bytes) -> None:
 
 @two_users
 def test_stop_ends_no_process_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "_TERM_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "END_BY_SIGNAL_SECONDS", 0.5)
     with holding(likely(), text=b'{"user": "root", "pid": 1}') as pid:
         assert ending._end(lease.holder()) == {"who": "", "left": False}
         os.kill(pid, 0)
@@ -275,7 +275,7 @@ def test_stop_ends_an_agent_that_is_held_with_all_that_it_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: os.uname().nodename)
-    monkeypatch.setattr(ending, "_TERM_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "END_BY_SIGNAL_SECONDS", 1.0)
     program = sources("agent")
     start = {"do": "start", "id": "w", "env": {}, "cwd": "/", "cores": []}
     start["argv"] = [sys.executable, "-c", "import time; time.sleep(600)"]

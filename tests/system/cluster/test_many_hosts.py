@@ -16,7 +16,7 @@ from launch.preflight.check import examine
 from launch.preflight.findings import HostReport
 from launch.remote.errors import LaunchError
 from launch.transport.client import as_completed, map_hosts
-from launch.transport.sockets import Limits
+from launch.transport.sockets import SocketLimits
 from tests.support.hosts.clusters import FAKE, dead, listed, looked_at, ssh, with_jump
 
 FAB = str(ROOT / ".venv" / "bin" / "fab")
@@ -110,9 +110,9 @@ print(sum("open file" in problem for one in found for problem in one.problems))
 
 
 def test_the_limit_of_open_files_is_raised_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = Limits()
+    limits = SocketLimits()
     assert limits._files >= 1024
-    monkeypatch.setattr("launch.transport.sockets.CONNECT_SECONDS", 0.01)
+    monkeypatch.setattr("launch.remote.limits.CONNECT_SECONDS", 0.01)
     while limits._room.acquire(blocking=False):
         pass
     with pytest.raises(LaunchError, match="files open, expected more for so many hosts; raise it"):

@@ -11,8 +11,7 @@ from bench.environment import VARIABLES
 from bench.sweep import Sweep
 from launch.hosts import ROOT, this_machine
 from launch.preflight.check import interpreter_facts
-from launch.remote import interpreter
-from launch.remote.machine import variables
+from launch.remote.facts import checkout_facts, variables
 from launch.sweep import ClusterSetup, points, sweep
 from launch.transport.line import start_local
 from results.store import Store
@@ -65,7 +64,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def starts(tree: Path) -> int:
     """How often its Python was started to say what it has; checks that it is usable each time."""
-    assert interpreter.facts([str(tree)], "bin/python")["python_problem"] == ""
+    assert checkout_facts([str(tree)], "bin/python")["python_problem"] == ""
     return len((tree.parent / "starts").read_text().splitlines())
 
 
@@ -86,7 +85,7 @@ def test_a_python_that_a_variable_breaks_is_started_and_found_broken(
     assert starts(tree) == 1
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     for _ in range(2):
-        assert "no stdlib" in interpreter.facts([str(tree)], "bin/python")["python_problem"]
+        assert "no stdlib" in checkout_facts([str(tree)], "bin/python")["python_problem"]
     monkeypatch.delenv("PYTHONHOME")
     assert starts(tree) == 3
 

@@ -1,0 +1,83 @@
+"""The launcher's deadlines and silence limits, in seconds: who waits for what, and why so long.
+
+Standard library only and Python 3.8 or newer: it is sent to hosts. Read a limit as `limits.NAME`
+when it is used, for tests shorten them. tests/launch/remote/test_limits.py holds their order.
+"""
+
+# A controller, its agents and their processes.
+# Agent, receiver and controller send something at least this often, however busy they are.
+BEAT_SECONDS = 1.0
+# After this silence the controller does not judge an agent's processes by their own silence.
+AGENT_PAUSE_SECONDS = 2.0
+# An agent that receives nothing for this long ends all its processes, and itself.
+CONTROLLER_SILENCE_SECONDS = 5.0
+# A host whose agent sends nothing for this long is lost: by then its agent has given up, too.
+AGENT_SILENCE_SECONDS = 6.0
+# The same for a script's job, which has no other deadline.
+SCRIPT_SILENCE_SECONDS = 7.0
+# Processes get this long between SIGTERM and SIGKILL, and again to be gone after SIGKILL.
+GRACE_SECONDS = 2.0
+# The controller waits this long for an agent to end a job: longer than twice the grace.
+STOP_SECONDS = 6.0
+# The controller waits this long for an agent to go once its line is closed.
+AGENT_CLOSE_SECONDS = 8.0
+# An agent answers within this: with its lease, or with a port.
+AGENT_ANSWER_SECONDS = 10.0
+# A holder of a lease says within this whose it is.
+LEASE_ANSWER_SECONDS = 1.0
+
+# hosts.stop: an agent ends all on SIGUSR1, longer than twice the grace; else it is killed.
+END_BY_SIGNAL_SECONDS = 7.0
+END_BY_KILL_SECONDS = 2.0
+# The controller waits this long for both.
+END_SECONDS = 15.0
+
+# A job. Trials measure, so the first four are the defaults of options.
+RENDEZVOUS_SECONDS = 120.0
+FIRST_WINDOW_SECONDS = 600.0
+PROGRESS_SECONDS = 60.0
+ENDING_SECONDS = 15.0
+# Servers and the scheduler of a script get this long after its workers.
+SCRIPT_ENDING_SECONDS = 5.0
+# A process that reports its failure exits within this: both are told together.
+EXIT_SECONDS = 0.3
+# Messages of different hosts come in any order within this.
+ORDER_SECONDS = 5.0
+# The scheduler gives all processes their places at once; busy hosts take them later.
+PLACE_SECONDS = 20.0
+
+# A stream of messages and files: each side gives the other up after this silence.
+STREAM_SILENCE_SECONDS = 15.0
+# A program that was asked ends within this once its line is closed, or if nobody waits for it.
+CLOSE_SECONDS = 2.0
+ABANDON_SECONDS = 0.5
+
+# Requests. The controller waits longer than the program on the host does.
+# To import MXNet for the first time, from a cold disk, takes long.
+IMPORT_SECONDS = 120
+FACTS_SECONDS = 150.0
+# A short program on a host, such as git, a shell or nvidia-smi.
+COMMAND_SECONDS = 10
+GPU_QUERY_SECONDS = 20
+# A host's connection to another host, and all of its connections.
+REACH_SECONDS = 3.0
+PROBE_SECONDS = 20.0
+ADDRESS_SECONDS = 15.0
+BANDWIDTH_SECONDS = 60.0
+# A host lists its shards; with --verify it reads all of them.
+CONTENTS_SECONDS = 100
+CONTENTS_ANSWER_SECONDS = 120.0
+VERIFY_SECONDS = 24 * 3600
+VERIFY_ANSWER_SECONDS = 25 * 3600.0
+# A host makes its Python environment.
+ENVIRONMENT_SECONDS = 3600.0
+
+# SSH. The banner is waited for less than the connection, so that silence is reported as such.
+CONNECT_SECONDS = 10.0
+BANNER_SECONDS = 8.0
+# A login shell and then Python start within this.
+PROGRAM_START_SECONDS = 15.0
+# A program that did not start ends within this.
+PROGRAM_END_SECONDS = 1.0
+# The exit code and stderr of a program that has ended arrive within this.
+LINE_END_SECONDS = 1.0
