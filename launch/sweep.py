@@ -28,6 +28,7 @@ from launch.job.validity import accuracy, judge
 from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError
 from launch.transport.line import Starter, start_local
+from results.host_facts import HOST_FACTS, Place, omitted
 from results.progress import JobProgress
 from results.record import Identity, Rank, Record, RepeatStart
 from results.run_folder import ASKED, ENVIRONMENT, LOGS, SWEEP, job_logs
@@ -71,14 +72,7 @@ def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Ide
 
 # A port that is free when it is chosen may be taken before the scheduler listens on it.
 _RETRIES = 3
-# What a host was found to be that is of the moment, of its owner, or of no number.
-TRANSIENT_FACTS = frozenset(
-    {
-        *("say", "time", "load", "available_mib", "free_bytes", "disk", "disk_problem", "holder"),
-        *("reached", "master", "machine", "user", "tree", "shell", "login_shell", "libraries"),
-        *("others", "python_problem", "python_variables", "gpu_processes"),
-    }
-)
+_TRANSIENT = omitted(HOST_FACTS, Place.STORE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +169,7 @@ def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
     variables = {} if where.hosts[0].login else master.pop("variables")
     master["variables"] = secrets.masked(variables, hidden)
     hosts = {
-        name: {fact: value for fact, value in found.items() if fact not in TRANSIENT_FACTS}
+        name: {fact: value for fact, value in found.items() if fact not in _TRANSIENT}
         for name, found in where.facts.items()
     }
     for facts in hosts.values():

@@ -15,16 +15,13 @@ from plots.format import fenced, in_cell, in_line
 from plots.summary import summary
 from plots.tables.scaling import markdown, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
+from results.host_facts import HOST_FACTS, Place, omitted
 from results.integrity.digest import FORMAT
 from results.run import Run, shown_environment
 from results.run_folder import FIGURE, RECORDS
 from results.scaling import ScalingRow
 
-# What changes from one look at a host to the next, and where it is.
-_TRANSIENT = {
-    *("load", "available_mib", "free_bytes", "gpu_processes", "used", "index", "machine"),
-    *("hostname", "user", "addresses", "reached", "master", "disk", "clock"),
-}
+_HIDDEN = omitted(HOST_FACTS, Place.REPORT)
 _MOST_HOSTS = 6
 # Of processes that are alike, as many as tell what the others ran.
 _MOST_SHOWN = 2
@@ -83,7 +80,7 @@ def _environment(run: Run) -> str:
 
 def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
     """What is the same on all hosts, once; then what differs, a row for hosts that are alike."""
-    names = {name: None for facts in hosts.values() for name in facts if name not in _TRANSIENT}
+    names = {name: None for facts in hosts.values() for name in facts if name not in _HIDDEN}
     told = {name: [_text(facts.get(name)) for facts in hosts.values()] for name in names}
     same = {name: texts[0] for name, texts in told.items() if len(set(texts)) == 1}
     alike = [f"- {in_line(name)}: {text}" for name, text in same.items() if text != "-"]
@@ -109,7 +106,7 @@ def _listed(hosts: Sequence[str]) -> str:
 def _text(value: object) -> str:
     """A fact in short: members of a list with how often each is there."""
     if isinstance(value, Mapping):
-        kept = {name: _text(one) for name, one in value.items() if name not in _TRANSIENT}
+        kept = {name: _text(one) for name, one in value.items() if name not in _HIDDEN}
         return (
             ", ".join(f"{in_cell(name)} {text}" for name, text in kept.items() if text != "-")
             or "-"

@@ -1,6 +1,6 @@
 """A run folder as reports read it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from bench.errors import quoted
 from bench.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
+from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
 from results.reader import asked_identities, asked_trials, read_summaries
 from results.record import Identity
 from results.repeat import RepeatSummary
@@ -173,8 +174,7 @@ def _named(name: Identity, asked: list[Identity]) -> str:
     return name.name if repeats == 1 else f"{name.name} (repeat {name.repeat + 1} of {repeats})"
 
 
-_TEXTS = ("description", "date", "commit", "system", "processor", "source", "imported")
-_HIDDEN = frozenset({"description", "points", "repeats", "hosts", "order"})
+_HIDDEN = omitted(CONTROLLER_FACTS, Place.REPORT)
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
@@ -183,18 +183,20 @@ def read_environment(folder: Path) -> dict[str, Any]:
     Raises StoreError naming the fact where it is not what is written there.
     """
     found: dict[str, Any] = read_json(folder, ENVIRONMENT, {})
-    for name in _TEXTS:
-        _check(folder, name, found.get(name), str)
+    for known in CONTROLLER_FACTS:
+        if known.check and not known.check(found.get(known.name)):
+            raise _odd(folder, known.name, found[known.name])
     if not _of_texts(found.get("command", [])):
         raise _odd(folder, "command", found["command"])
     hosts = found.get("hosts")
-    _check(folder, "hosts", hosts, dict)
+    if hosts is not None and not isinstance(hosts, dict):
+        raise _odd(folder, "hosts", hosts)
     for host, facts in (hosts or {}).items():
         if not isinstance(facts, dict):
             raise _odd(folder, f"hosts: {quoted(host)}", facts)
-        for fact, fits in _OF_HOST.items():
-            if fact in facts and not fits(facts[fact]):
-                raise _odd(folder, f"hosts: {quoted(host)}: {fact}", facts[fact])
+        for known in HOST_FACTS:
+            if known.check and known.name in facts and not known.check(facts[known.name]):
+                raise _odd(folder, f"hosts: {quoted(host)}: {known.name}", facts[known.name])
         _mask(facts)
     _mask(found)
     if "command" in found:
@@ -215,34 +217,9 @@ def shown_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"command": command_line(found["command"])} if found.get("command") else {})
 
 
-def _check(folder: Path, name: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise _odd(folder, name, value)
-
-
 def _odd(folder: Path, name: str, value: object) -> StoreError:
     return StoreError(f"{folder / ENVIRONMENT}: {name} is not as it is written: {quoted(value)}")
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
 def _of_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _of_dicts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and -1e15 < value < 1e15
-
-
-# What tables count or add up; of all else they print what is there.
-_OF_HOST: dict[str, Callable[[object], bool]] = {
-    "cores": _is_list,
-    "gpus": _of_dicts,
-    "memory_mib": _is_number,
-}

@@ -123,7 +123,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 ):
     """Print the ends of the logs of a trial's processes, each with its host."""
     from launch.job.logs import files_of, lines_of
-    from results.job_logs import process_hosts
+    from results.worker_log import process_hosts
 
     count = parse_int("--lines", lines)
     folder = run_folder(run) if run else _newest_run()

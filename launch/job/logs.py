@@ -16,9 +16,9 @@ from im2rec_tools import files
 from launch.job.plan import Process
 from launch.remote.errors import LaunchError
 from launch.transport.client import Message
-from results import job_logs
-from results.job_logs import MOST_BYTES
+from results import worker_log
 from results.run_folder import EVENTS, HOSTS, RECORDED
+from results.worker_log import MOST_BYTES
 
 BUDGET_BYTES = 16 << 20
 _COMPRESS_ABOVE = 64 << 10
@@ -176,4 +176,4 @@ def files_of(folder: Path, name: str) -> list[Path]:
 def lines_of(folder: Path, name: str) -> Iterator[str]:
     """What is kept of a process's log, oldest line first."""
     for path in files_of(folder, name):
-        yield from job_logs.read_lines(path)
+        yield from worker_log.read_lines(path)

@@ -10,6 +10,7 @@ from bench.errors import is_whole
 from launch.hosts import Host
 from launch.remote.lease import described, listed
 from launch.transport.line import STARTUP
+from results.host_facts import HOST_FACTS
 
 # Windows of asynchronous jobs are compared by the hosts' clocks.
 _SKEW_SECONDS = 1.0
@@ -18,17 +19,12 @@ _USED_MIB, _BUSY = 500, 0.5
 # The lowest and highest compute capability that MXNet 1.9.1's wheels hold code for.
 _LOWEST_CODE, _NO_CODE = 5.0, 9.0
 _INSTALL = "'fab hosts.install' with the same hosts puts it there"
-# In these a job's hosts have to be alike, or are slowed by the one that is not.
+# In these a job's hosts have to be alike, or are slowed by the one that is not; by column.
 _ALIKE = {
-    "system": "system",
-    "python": "Python",
-    "mxnet": "MXNet",
-    "code": "code",
-    "cores": "cores",
-    "gpus": "GPUs",
-    "memory": "memory",
+    fact.name.removesuffix("_mib"): fact
+    for fact in sorted(HOST_FACTS, key=lambda fact: fact.order)
+    if fact.order
 }
-_MUST = ("python", "mxnet", "code")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -224,10 +220,11 @@ def _compared(
         return one
     differs = (*one.differs, name)
     have = "the controller has" if whose == "controller" else f"{whose} have"
-    said = f"{_ALIKE[name]} {value(one, name)}, {have} {expected}"
-    if name in _MUST and not one.problems:
+    fact = _ALIKE[name]
+    said = f"{fact.label} {value(one, name)}, {have} {expected}"
+    if fact.required and not one.problems:
         whom = "the controller" if whose == "controller" else "the others"
         return replace(one, differs=differs, problems=(f"differs from {whom}: {said}",))
-    if name in _MUST:
+    if fact.required:
         return replace(one, differs=differs)
     return replace(one, differs=differs, notes=(*one.notes, said))

@@ -10,22 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
 from results.repeat import RepeatSummary
 from results.run import Run
 from results.scaling import ScalingRow
 
-# What differs between any two hosts, or from one moment to the next.
-_OF_ONE = frozenset(
-    {
-        *("hostname", "machine", "addresses", "reached", "master", "holder", "time", "load", "say"),
-        *("others", "available_mib", "free_bytes", "clock_skew", "user", "gpu_processes", "disk"),
-        *("tree", "shell", "login_shell", "libraries"),
-    }
-)
+_OF_ONE = omitted(HOST_FACTS, Place.HOSTS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostFact:
+class FactDifference:
     """Something that was found on hosts: what most have, and which have something else."""
 
     name: str
@@ -33,7 +27,7 @@ class HostFact:
     others: dict[str, str]
 
 
-def host_facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[HostFact]:
+def host_facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[FactDifference]:
     """Every fact that hosts can have alike, in the order in which they tell them.
 
     A host that does not tell one counts as one that has nothing there.
@@ -45,10 +39,10 @@ def host_facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[HostFact]:
     ]
 
 
-def _fact(name: str, values: Mapping[str, str]) -> HostFact:
+def _fact(name: str, values: Mapping[str, str]) -> FactDifference:
     most, _ = Counter(values.values()).most_common(1)[0]
     others = {host: value for host, value in values.items() if value != most}
-    return HostFact(name=name, most=most, others=others)
+    return FactDifference(name=name, most=most, others=others)
 
 
 def _flat(found: Mapping[str, Any], before: str = "") -> dict[str, str]:
@@ -74,20 +68,6 @@ def _fact_text(value: Any) -> str:
 
 Pairs = Sequence[tuple[ScalingRow, ScalingRow]]
 
-_MASTER = {
-    "processor": "processor",
-    "cores": "cores",
-    "memory_gib": "memory (GiB)",
-    "instances": "machines",
-    "gpus": "GPUs",
-    "software": "software",
-    "mxnet": "MXNet",
-    "numpy": "NumPy",
-    "opencv-python-headless": "OpenCV",
-    "simplejpeg": "simplejpeg",
-}
-_TOLD = {"commit": "commit", "system": "system"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
@@ -111,7 +91,7 @@ def run_differences(a: Run, b: Run, pairs: Pairs) -> tuple[Difference, ...]:
     What matters comes first.
     """
     found = list(_between(_environment(a), _environment(b), matter=True))
-    found += _between(_told(a), _told(b), matter=False)
+    found += _between(_controller(a, matters=False), _controller(b, matters=False), matter=False)
     for name, of in _POINT.items():
         found += [
             one
@@ -136,73 +116,24 @@ def _between(
 
 def _environment(run: Run) -> dict[str, str]:
     """What matters of the machines and their software."""
-    told = run.environment
-    found = {name: _text(told.get(key)) for key, name in _MASTER.items()}
-    found["Python"] = _minor(told.get("python"))
-    hosts = told.get("hosts")
+    found = _controller(run, matters=True)
+    hosts = run.environment.get("hosts")
     facts = list(hosts.values()) if isinstance(hosts, dict) else []
-    for key, (name, said) in _HOST.items():
-        # Kinds, not counts: how many hosts a point takes is a setting of its trial.
-        kinds = {said(one[key]) for one in facts if isinstance(one, dict) and one.get(key)}
-        found[f"hosts' {name}"] = " or ".join(sorted(kinds))
+    for fact in HOST_FACTS:
+        if text := fact.text:
+            # Kinds, not counts: how many hosts a point takes is a setting of its trial.
+            name = fact.name
+            kinds = {text(one[name]) for one in facts if isinstance(one, dict) and one.get(name)}
+            found[f"hosts' {fact.title}"] = " or ".join(sorted(kinds))
     return found
 
 
-def _told(run: Run) -> dict[str, str]:
-    return {name: _text(run.environment.get(key)) for key, name in _TOLD.items()}
-
-
-def _count(cores: Any) -> str:
-    return str(len(cores) if isinstance(cores, list) else cores)
-
-
-def _gib(mib: Any) -> str:
-    return f"{mib / 1024:.0f}" if isinstance(mib, int | float) else str(mib)
-
-
-def _gpus(found: Any) -> str:
-    kinds = Counter(_gpu(one) for one in found) if isinstance(found, list) else Counter()
-    return " and ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-
-
-def _gpu(facts: Any) -> str:
-    if not isinstance(facts, dict):
-        return str(facts)
-    driver = f" (driver {facts['driver']})" if facts.get("driver") else ""
-    return f"{facts.get('name', 'GPU')}{driver}"
-
-
-def _build(facts: Any) -> str:
-    """Version and digest of a library that tells more than its version."""
-    if not isinstance(facts, dict):
-        return str(facts)
-    return " ".join(str(facts[name]) for name in ("version", "digest") if facts.get(name))
-
-
-def _minor(version: Any) -> str:
-    """'3.11' of '3.11.7'."""
-    return ".".join(str(version or "").split(".")[:2])
-
-
-# Of what a host was found to be, what matters; hosts are compared whatever they are called.
-_HOST: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "processor": ("processor", str),
-    "cores": ("cores", _count),
-    "memory_mib": ("memory (GiB)", _gib),
-    "gpus": ("GPUs", _gpus),
-    "cuda_driver": ("CUDA driver", str),
-    "cuda_runtime": ("CUDA", str),
-    "mxnet": ("MXNet", str),
-    "numpy": ("NumPy", str),
-    "opencv": ("OpenCV", _build),
-    "simplejpeg": ("simplejpeg", str),
-    "python": ("Python", _minor),
-}
-
-
-def _text(value: Any) -> str:
-    """In one line, whatever a machine said of itself."""
-    return "" if value is None else " ".join(str(value).split())
+def _controller(run: Run, *, matters: bool) -> dict[str, str]:
+    return {
+        fact.title: fact.text(run.environment.get(fact.name))
+        for fact in CONTROLLER_FACTS
+        if fact.text and fact.matters == matters
+    }
 
 
 def _values(row: ScalingRow, of: Callable[[RepeatSummary], Any]) -> str:

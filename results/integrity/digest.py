@@ -23,7 +23,6 @@ import msgspec
 from bench.errors import brief, quoted
 from results.cost.prices import Prices
 from results.errors import StoreError
-from results.job_logs import read_chunks
 from results.run import ELSEWHERE
 from results.run_folder import (
     COVERED,
@@ -37,6 +36,7 @@ from results.run_folder import (
     UPSTREAM,
 )
 from results.store import read_json, write_text
+from results.worker_log import read_chunks
 
 # 1: first.
 SCHEMA = 1

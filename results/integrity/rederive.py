@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import brief, quoted
-from results import job_logs, run_folder, store
+from results import run_folder, store, worker_log
 from results.errors import StoreError
 from results.record import Rank, Record
 from results.repeat import RepeatSummary, summarize
@@ -48,7 +48,7 @@ class Rederived:
 def rederive(folder: Path, record: Record, where: str) -> Rederived:
     """The record from the events that the run folder has; `where` names it."""
     logs = run_folder.job_logs(folder, record.identity.key, record.identity.repeat)
-    files = job_logs.event_files(logs)
+    files = worker_log.event_files(logs)
     without = None
     if record.source:
         without = SkipReason.NOT_OURS
@@ -56,11 +56,11 @@ def rederive(folder: Path, record: Record, where: str) -> Rederived:
         without = SkipReason.LOGS
     elif not files:
         without = SkipReason.EVENTS
-    elif job_logs.recorded_start(logs) != record.started:
+    elif worker_log.recorded_start(logs) != record.started:
         without = SkipReason.OTHER_TRY
     if without:
         return Rederived(record=record, skip_reason=without)
-    return _from(record, files, job_logs.process_hosts(logs), where)
+    return _from(record, files, worker_log.process_hosts(logs), where)
 
 
 def _from(
@@ -91,7 +91,7 @@ def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, WorkerLog]:
     told = {}
     for name, path in files.items():
         try:
-            told[name] = heard(job_logs.read_lines(path))
+            told[name] = heard(worker_log.read_lines(path))
         except (OSError, *UNREADABLE) as error:
             again.wrong.append(f"{_short(path)}: cannot be read: {brief(error)}")
     return told

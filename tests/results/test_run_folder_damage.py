@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
-from results import job_logs, run_folder
+from results import run_folder, worker_log
 from results.cost.prices import Price, Prices
 from results.errors import StoreError
 from results.imports.lines import lines
 from results.integrity import digest
 from results.integrity.catalog import list_runs, run_entry
-from results.job_logs import process_hosts, read_lines
 from results.reader import read_summaries
 from results.run_folder import CATALOG
 from results.store import Store, read_json
+from results.worker_log import process_hosts, read_lines
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
 
@@ -76,7 +76,7 @@ def test_a_packed_log_of_100_mb_without_an_end_of_line_takes_little_memory(run: 
 def test_what_unpacks_to_more_than_any_log_is_refused_in_one_line(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_logs, "_MOST_UNPACKED", 2 << 20)
+    monkeypatch.setattr(worker_log, "_MOST_UNPACKED", 2 << 20)
     log = bomb(run / "logs" / "abc" / "0" / "worker-0.log.gz", b"a line\n" * 100_000, times=4)
     with pytest.raises(StoreError, match=r"worker-0\.log\.gz: cannot be read \(unpacks to more"):
         digest.run_digests(run)
@@ -111,7 +111,7 @@ def test_a_packed_log_that_is_damaged_is_said_to_be(tmp_path: Path, at: int) -> 
 def test_lines_are_the_same_whether_a_log_is_packed_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_logs, "_CHUNK_BYTES", 7)
+    monkeypatch.setattr(worker_log, "_CHUNK_BYTES", 7)
     text = "".join(f"{'x' * (n % 23)}\n" for n in range(200)) + "no end"
     (tmp_path / "a.log").write_text(text)
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(text.encode()))
@@ -195,7 +195,7 @@ def test_a_pipe_in_place_of_a_file_of_a_run_is_not_waited_for(run: Path, name: s
 def test_pipes_in_place_of_small_files_of_logs_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / run_folder.HOSTS)
     os.mkfifo(tmp_path / run_folder.RECORDED)
-    assert (process_hosts(tmp_path), job_logs.recorded_start(tmp_path)) == ({}, "")
+    assert (process_hosts(tmp_path), worker_log.recorded_start(tmp_path)) == ({}, "")
     for name in ("worker-0.events.jsonl", "worker-1.events.jsonl.gz"):
         os.mkfifo(tmp_path / name)
         with pytest.raises(OSError, match="is no regular file"):

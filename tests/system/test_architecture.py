@@ -18,7 +18,7 @@ _LAUNCH = (
     *(f"bench.{name}" for name in ("event_decoder", "notes", "secrets", "sweep", "trial")),
     *(f"bench.data.{name}" for name in ("page_cache", "partition", "shards")),
     *("results.errors", "results.progress", "results.record", "results.run_folder"),
-    *("results.store", "results.worker_log", "results.job_logs"),
+    *("results.store", "results.worker_log", "results.host_facts"),
     *("im2rec_tools.formats", _CONSOLE),
 )
 _RESULTS = (

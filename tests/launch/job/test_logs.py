@@ -20,7 +20,7 @@ from launch.job.logs import Logs, compress, compress_again, files_of, lines_of
 from launch.job.monitor import Deadlines, JobMonitor
 from launch.job.plan import Process
 from launch.job.run import run_job
-from results import job_logs
+from results import worker_log
 from results.store import read_records
 from results.worker_log import heard, rank_of
 from tests.support.paths import ROOT
@@ -126,9 +126,9 @@ def test_events_are_kept_as_they_were_said_up_to_a_bound(
 
 def test_logs_say_from_the_beginning_which_record_they_are_of(tmp_path: Path) -> None:
     Logs(tmp_path, [process()], 2000, "yesterday").close()
-    assert job_logs.recorded_start(tmp_path) == "yesterday"
+    assert worker_log.recorded_start(tmp_path) == "yesterday"
     Logs(tmp_path, [process()], 2000, "now").close()
-    assert job_logs.recorded_start(tmp_path) == "now"
+    assert worker_log.recorded_start(tmp_path) == "now"
 
 
 def test_logs_half_compressed_when_a_sweep_was_ended_are_compressed_again(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_a_record_is_what_its_events_say(tmp_path: Path) -> None:
     logs = tmp_path / "logs" / record.identity.key / "0"
     assert record.status == "failed"
     for rank in record.ranks:
-        told = heard(job_logs.read_lines(logs / f"{rank.process}.events.jsonl"))
+        told = heard(worker_log.read_lines(logs / f"{rank.process}.events.jsonl"))
         assert rank_of(told, rank.host, rank.process) == rank
-    assert job_logs.recorded_start(logs) == record.started
+    assert worker_log.recorded_start(logs) == record.started
 
 
 @pytest.mark.program

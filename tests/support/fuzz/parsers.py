@@ -30,7 +30,7 @@ from launch import hostfile as slurm
 from launch.remote import files as pushed
 from launch.remote.errors import LaunchError
 from launch.transport import host_keys, protocol, ssh_config
-from results import job_logs
+from results import worker_log
 from results.cost import prices
 from results.errors import StoreError
 from results.imports.point import LogDescription
@@ -310,8 +310,8 @@ def _read_run(folder: Path) -> None:
 
     rederive_run(folder)
     for logs in folder.glob("logs/*/*"):
-        job_logs.process_hosts(logs)
-        job_logs.recorded_start(logs)
+        worker_log.process_hosts(logs)
+        worker_log.recorded_start(logs)
 
 
 def _of_run(sample: _Sample, name: str) -> Read:

@@ -1,0 +1,154 @@
+"""Facts of hosts and of the controller: one table of how each is stored, shown and compared."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Any
+
+
+class Place(Flag):
+    """A place that leaves a fact out: environment.json, a report, a comparison of hosts."""
+
+    NONE = 0
+    STORE = auto()
+    REPORT = auto()
+    HOSTS = auto()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """A fact, by its name in what a probe finds and in environment.json.
+
+    label    in messages; with `unit`, if it has one
+    omitted  where it is left out: it is of the moment, of one machine or of its owner
+    order    its place among the facts that preflight compares between hosts; 0: not compared
+    required whether the hosts of a job must have it alike
+    text     its value as two runs are compared by it; None: they are not
+    matters  whether runs that differ in it are not comparable
+    check    whether a stored value is as mxscale writes it
+    """
+
+    name: str
+    label: str = ""
+    unit: str = ""
+    omitted: Place = Place.NONE
+    order: int = 0
+    required: bool = False
+    text: Callable[[Any], str] | None = None
+    matters: bool = True
+    check: Callable[[object], bool] | None = None
+
+    @property
+    def title(self) -> str:
+        """Its label with its unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+def _one_line(value: Any) -> str:
+    return "" if value is None else " ".join(str(value).split())
+
+
+def _count(cores: Any) -> str:
+    return str(len(cores) if isinstance(cores, list) else cores)
+
+
+def _gib(mib: Any) -> str:
+    return f"{mib / 1024:.0f}" if isinstance(mib, int | float) else str(mib)
+
+
+def _gpus(found: Any) -> str:
+    kinds = Counter(_gpu(one) for one in found) if isinstance(found, list) else Counter()
+    return " and ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+
+
+def _gpu(facts: Any) -> str:
+    if not isinstance(facts, dict):
+        return str(facts)
+    driver = f" (driver {facts['driver']})" if facts.get("driver") else ""
+    return f"{facts.get('name', 'GPU')}{driver}"
+
+
+def _build(facts: Any) -> str:
+    """Version and digest of a library that has more facts than its version."""
+    if not isinstance(facts, dict):
+        return str(facts)
+    return " ".join(str(facts[name]) for name in ("version", "digest") if facts.get(name))
+
+
+def _minor(version: Any) -> str:
+    """'3.11' of '3.11.7'."""
+    return ".".join(str(version or "").split(".")[:2])
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def _of_dicts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and -1e15 < value < 1e15
+
+
+_ALL = Place.STORE | Place.REPORT | Place.HOSTS
+_INSIDE = Place.STORE | Place.HOSTS
+# Those that two runs are compared by stand first, in the order of that comparison. A fact that is
+# not here is stored, reported and compared between hosts.
+HOST_FACTS = (
+    Fact(name="processor", label="processor", text=str),
+    Fact(name="cores", label="cores", order=5, text=_count, check=_is_list),
+    Fact(name="memory_mib", label="memory", unit="GiB", order=7, text=_gib, check=_is_number),
+    Fact(name="gpus", label="GPUs", order=6, text=_gpus, check=_of_dicts),
+    Fact(name="cuda_driver", label="CUDA driver", text=str),
+    Fact(name="cuda_runtime", label="CUDA", text=str),
+    Fact(name="mxnet", label="MXNet", order=3, required=True, text=str),
+    Fact(name="numpy", label="NumPy", text=str),
+    Fact(name="opencv", label="OpenCV", text=_build),
+    Fact(name="simplejpeg", label="simplejpeg", text=str),
+    Fact(name="python", label="Python", order=2, required=True, text=_minor),
+    Fact(name="system", label="system", order=1),
+    Fact(name="code", label="code", order=4, required=True),
+    *(Fact(name=name, omitted=_ALL) for name in ("load", "available_mib", "free_bytes", "disk")),
+    *(Fact(name=name, omitted=_ALL) for name in ("reached", "master", "machine", "user")),
+    Fact(name="gpu_processes", omitted=_ALL),
+    *(Fact(name=name, omitted=_INSIDE) for name in ("say", "time", "holder", "others", "tree")),
+    *(Fact(name=name, omitted=_INSIDE) for name in ("shell", "login_shell", "libraries")),
+    *(Fact(name=name, omitted=Place.REPORT | Place.HOSTS) for name in ("hostname", "addresses")),
+    Fact(name="clock_skew", omitted=Place.HOSTS),
+    Fact(name="disk_problem", omitted=Place.STORE),
+    Fact(name="python_problem", omitted=Place.STORE),
+    Fact(name="python_variables", omitted=Place.STORE),
+    # Of a GPU.
+    *(Fact(name=name, omitted=Place.REPORT) for name in ("used", "index", "clock")),
+)
+# Of the controller and of the run; an imported table has some of them as texts.
+CONTROLLER_FACTS = (
+    Fact(name="processor", label="processor", text=_one_line, check=_is_text),
+    Fact(name="cores", label="cores", text=_one_line),
+    Fact(name="memory_gib", label="memory", unit="GiB", text=_one_line),
+    Fact(name="instances", label="machines", text=_one_line),
+    Fact(name="gpus", label="GPUs", text=_one_line),
+    Fact(name="software", label="software", text=_one_line),
+    Fact(name="mxnet", label="MXNet", text=_one_line),
+    Fact(name="numpy", label="NumPy", text=_one_line),
+    Fact(name="opencv-python-headless", label="OpenCV", text=_one_line),
+    Fact(name="simplejpeg", label="simplejpeg", text=_one_line),
+    Fact(name="python", label="Python", text=_minor),
+    Fact(name="commit", label="commit", text=_one_line, matters=False, check=_is_text),
+    Fact(name="system", label="system", text=_one_line, matters=False, check=_is_text),
+    Fact(name="description", omitted=Place.REPORT, check=_is_text),
+    *(Fact(name=name, check=_is_text) for name in ("date", "source", "imported")),
+    *(Fact(name=name, omitted=Place.REPORT) for name in ("points", "repeats", "hosts", "order")),
+)
+
+
+def omitted(facts: tuple[Fact, ...], place: Place) -> frozenset[str]:
+    """The names of the facts that this place leaves out."""
+    return frozenset(fact.name for fact in facts if place in fact.omitted)
