@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from im2rec_tools.terminal import one_line, printable, unfiltered
@@ -40,3 +41,15 @@ def cell(value: object, style: str = "") -> Text:
 def line(value: object, style: str = "") -> Text:
     """A value as one line without markup, its blanks kept."""
     return Text(printable(value), style=style)
+
+
+def table_width(table: Table) -> int:
+    """How many columns a table takes that no terminal limits."""
+    # Without a height a dumb terminal is taken for 80 columns wide whatever the width.
+    return Screen(width=1000, height=25).measure(table).maximum
+
+
+def screen_for(table: Table) -> Screen:
+    """Standard output; wide enough to be read later if it is no terminal."""
+    screen = Screen()
+    return screen if screen.is_terminal else Screen(width=max(140, table_width(table)))

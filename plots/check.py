@@ -18,6 +18,7 @@ from PIL import Image
 
 from bench.errors import SpecError
 from plots.failures import Failures
+from plots.format import list_names
 from plots.markdown import document
 from plots.report import EXTRA, build, libraries
 from plots.results_csv import results_frame
@@ -163,9 +164,8 @@ def _built(was: Digests | None, over: Run | None) -> Built:
 def _unknown_files(folder: Path) -> Iterator[str]:
     """What of the folder is not looked at, in one line."""
     names = [name if name.isprintable() else ascii(name) for name in unknown_files(folder)]
-    more = f" and {len(names) - _MOST_UNKNOWN} more" if len(names) > _MOST_UNKNOWN else ""
     if names:
-        yield f"{', '.join(names[:_MOST_UNKNOWN])}{more}: of no run, and not in the digest"
+        yield f"{list_names(names, _MOST_UNKNOWN)}: of no run, and not in the digest"
 
 
 def _recorded_digests(folder: Path, result: VerifyResult) -> Digests | None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from im2rec_tools.terminal import one_line, printable
 from results.rates import ASSUMED_SCATTER, Rate, Ratio
@@ -11,6 +11,15 @@ from results.rates import ASSUMED_SCATTER, Rate, Ratio
 _FURTHEST = 10
 # An interval is told by one number if its smaller side is at least this part of the larger.
 _EVEN = 0.9
+
+
+REHEARSAL_NOTE = "REHEARSAL: the fake engine's scripted times, not measurements"
+
+
+def list_names(names: Sequence[str], most: int, last: str = " and ") -> str:
+    """'a, b and 3 more': the first names, and how many more than `most` there are."""
+    more = f"{last}{len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def significant(value: float, digits: int = 3) -> str:

@@ -11,7 +11,7 @@ from plots.failures import Failures, attempt_text
 from plots.figures import threads
 from plots.figures.caption import provenance, settings_line
 from plots.figures.model import is_drawn
-from plots.format import fenced, in_cell, in_line
+from plots.format import fenced, in_cell, in_line, list_names
 from plots.summary import summary
 from plots.tables.scaling import markdown, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
@@ -99,8 +99,7 @@ def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def _listed(hosts: Sequence[str]) -> str:
-    more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
-    return ", ".join(map(in_cell, hosts[:_MOST_HOSTS])) + more
+    return list_names(list(map(in_cell, hosts)), _MOST_HOSTS)
 
 
 def _text(value: object) -> str:

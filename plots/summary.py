@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from bench.kvstores import is_distributed
 from bench.notes import UNSTEADY, NoteKind, sentence
 from plots.figures.model import TRAINING, drawable, lines, network_label
-from plots.format import format_percent, is_uninformative, ratio_of, significant
+from plots.format import format_percent, is_uninformative, list_names, ratio_of, significant
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
@@ -309,8 +309,7 @@ def _above_ideal(row: ScalingRow) -> bool:
 
 
 def _named(names: Sequence[str]) -> str:
-    more = [f"{len(names) - _MOST_NAMED_CAVEATS} more"] if len(names) > _MOST_NAMED_CAVEATS else []
-    return ", ".join([*names[:_MOST_NAMED_CAVEATS], *more])
+    return list_names(names, _MOST_NAMED_CAVEATS, ", ")
 
 
 _MOST_NAMED = 4

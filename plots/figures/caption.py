@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from plots import settings
 from plots.figures.model import TRAINING, drawable, network_label
-from plots.format import error_bar_note
+from plots.format import error_bar_note, list_names
+from plots.point_labels import common_settings, varied_settings
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -51,7 +51,7 @@ def _host(facts: dict[str, Any]) -> str:
 
 def settings_line(rows: Sequence[ScalingRow]) -> str:
     """The settings that all points share and that are not the defaults; empty if there are none."""
-    shared = settings.common_settings([row.trial for row in rows])
+    shared = common_settings([row.trial for row in rows])
     return f"settings: {shared}" if shared else ""
 
 
@@ -62,7 +62,7 @@ def caption(run: Run) -> str:
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     named = [f"not measured by mxscale: {next(iter(sources))}{more}"] if sources else []
     drawn = _drawn(run)
-    varied = settings.varied_settings([row.trial for row in drawn])
+    varied = varied_settings([row.trial for row in drawn])
     own = [f"settings that vary: {varied}"] if varied else []
     lines = [provenance(run), _how(run), settings_line(drawn), *own, *_left_out(run.rows)]
     found = [*rehearsal, *named, *lines]
@@ -90,7 +90,7 @@ def _how(run: Run) -> str:
 
 def _kvstores(rows: Sequence[ScalingRow]) -> str:
     names = list(dict.fromkeys(row.trial.layout.kvstore for row in rows))
-    return f"kvstore {_named(names)}" if names else ""
+    return f"kvstore {list_names(names, _MOST_NAMED, ', ')}" if names else ""
 
 
 def _batches(rows: Sequence[ScalingRow]) -> str:
@@ -124,9 +124,8 @@ def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
     }
     for what, found in listed.items():
         if found:
-            yield f"{what}: {_named([row.trial.name for row in found])}"
+            yield f"{what}: {list_names([row.trial.name for row in found], _MOST_NAMED, ', ')}"
 
 
 def _named(names: Sequence[str]) -> str:
-    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return ", ".join([*names[:_MOST_NAMED], *more])
+    return list_names(names, _MOST_NAMED, ", ")

@@ -13,7 +13,7 @@ from matplotlib.ticker import NullLocator
 from plots.figures.axes import device_axis
 from plots.figures.labels import LineEnd, matplotlib_text
 from plots.figures.model import REHEARSAL, FigureModel, Line
-from plots.format import significant
+from plots.format import list_names, ratio_of, significant
 from results.rates import Ratio
 from results.scaling import ScalingRow
 
@@ -43,10 +43,7 @@ class Panel:
 
 
 def _rate(row: ScalingRow) -> Ratio | None:
-    rate = row.rate
-    if rate is None:
-        return None
-    return Ratio(value=rate.images_per_second, low=rate.low, high=rate.high)
+    return ratio_of(row.rate) if row.rate else None
 
 
 def _speedup(row: ScalingRow) -> Ratio | None:
@@ -283,13 +280,12 @@ _MOST_MISSING = 2
 def draw_missing_networks(axes: Axes, shown: FigureModel, panel: Panel) -> None:
     """Names the networks that the panel cannot show, for want of a base."""
     there = {line.network for line in shown.lines for row in line.rows if panel.value(row)}
-    names = dict.fromkeys(line.network for line in shown.lines)
-    without = [name for name in names if name not in there]
+    networks = dict.fromkeys(line.network for line in shown.lines)
+    without = [name for name in networks if name not in there]
     if there and without:
-        more = [f"{len(without) - _MOST_MISSING} more"] if len(without) > _MOST_MISSING else []
-        named = [*without[:_MOST_MISSING], *more]
+        names = list_names(without, _MOST_MISSING, ", ")
         axes.set_title(
-            f"without {_baseline(shown)}: {matplotlib_text(', '.join(named))}",
+            f"without {_baseline(shown)}: {matplotlib_text(names)}",
             loc="right",
             fontsize=7,
             color=GREY,

@@ -15,7 +15,8 @@ from plots.figures.caption import hardware, settings_line
 from plots.format import error_bar_note
 from plots.page.details import packed_details
 from plots.page.facts import environment_facts, host_table
-from plots.page.panels import panel_data, point_names
+from plots.page.panels import panel_data
+from plots.point_labels import point_names
 from plots.summary import summary
 from plots.tables.scaling import column_notes, header, table, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
@@ -81,7 +82,7 @@ def _known(
         **_table(run, costs),
         "notes": attempt_lines(failures, "notes on columns", lambda: column_notes(run.rows, costs)),
         "bars": error_bar_note(row.rate for row in run.rows),
-        "named": list(zip(point_names(run.rows), run.rows, strict=True)),
+        "named": list(zip(point_names([row.trial for row in run.rows]), run.rows, strict=True)),
         "drawable": bool(drawn["lines"] or drawn["failed"]),
         "facts": environment_facts(environment),
         "hosts": host_table(environment),

@@ -1,7 +1,6 @@
 """Data of the four panels as JSON; points by their place in results.csv."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from plots.figures.model import (
@@ -14,7 +13,7 @@ from plots.figures.model import (
     run_title,
 )
 from plots.page.details import thin_values
-from plots.point_labels import distinguishing_fields
+from plots.point_labels import point_names
 from plots.results_csv import results_frame
 from results.cost.cost import NO_COSTS, Costs
 from results.rates import Ratio
@@ -43,15 +42,6 @@ _MOST_DOTS = 4000
 _FEWEST_DOTS = 5
 
 
-def point_names(rows: Sequence[ScalingRow]) -> list[str]:
-    """Each point in words, with what tells it from others of the same name."""
-    more = distinguishing_fields([row.trial for row in rows])
-    return [
-        f"{row.trial.name} ({extra})" if extra else row.trial.name
-        for row, extra in zip(rows, more, strict=True)
-    ]
-
-
 def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     """The run as its panels and its table need it.
 
@@ -72,7 +62,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     return {
         "name": run_title(run),
         "csv": results_frame(rows, costs, run.commit).to_csv(index=False),
-        "names": point_names(rows),
+        "names": point_names([row.trial for row in rows]),
         "baseline": _baseline(shown.baseline),
         "lines": [_line(line, places, keep) for line in drawn],
         "failed": [_failed(one, places[id(one.row)]) for one in shown.crosses],

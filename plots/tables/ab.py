@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.notes import Note, merged, texts, whole
-from plots.format import in_line
+from plots.format import REHEARSAL_NOTE, in_line, list_names
 from plots.results_csv import csv_text
 from results.comparison.ab import BLOCK, block_log_ratios, percent
 from results.errors import StoreError
@@ -35,7 +35,7 @@ def remarks(records: Sequence[Record]) -> list[str]:
     notes = merged([notes_of(record) for record in records])
     rehearsal = any(record.trial.engine == "fake" for record in records)
     return [
-        *(["REHEARSAL: the fake engine's scripted times, not measurements"] if rehearsal else []),
+        *([REHEARSAL_NOTE] if rehearsal else []),
         *(f"{_runs(_numbers(note, len(records)))}: {whole(note)}" for note in notes),
     ]
 
@@ -48,9 +48,8 @@ def _numbers(note: Note, of: int) -> Sequence[int]:
 def _runs(numbers: Sequence[int]) -> str:
     sides = "".join(sorted({BLOCK[number % len(BLOCK)] for number in numbers}))
     which = "run" if len(numbers) == 1 else "runs"
-    listed = ", ".join(str(number + 1) for number in numbers[:_MOST_NAMED])
-    more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
-    return f"{which} {listed}{more} ({' and '.join(sides)})"
+    listed = list_names([str(number + 1) for number in numbers], _MOST_NAMED)
+    return f"{which} {listed} ({' and '.join(sides)})"
 
 
 def table(records: Sequence[Record]) -> str:

@@ -8,10 +8,10 @@ from rich.text import Text
 from tabulate import tabulate
 
 from bench.notes import Note, NoteKind, sentence
-from im2rec_tools.console import Screen, cell
+from im2rec_tools.console import cell, screen_for
 from im2rec_tools.terminal import printable
-from plots.format import in_cell, in_line, significant
-from plots.point_labels import distinguishing_fields
+from plots.format import REHEARSAL_NOTE, in_cell, in_line, list_names, significant
+from plots.point_labels import point_names
 from plots.results_csv import csv_text
 from plots.tables.scaling import rate_unit
 from results.comparison.ab import percent
@@ -44,11 +44,8 @@ def verdict_counts(found: Comparison) -> str:
 
 def _named_changes(found: Comparison) -> list[tuple[str, Change]]:
     """Each point with its name, and what tells it from others of that name."""
-    trials = [one.trial for one in found.changes]
-    return [
-        (f"{one.trial.name} ({more})" if more else one.trial.name, one)
-        for one, more in zip(found.changes, distinguishing_fields(trials), strict=True)
-    ]
+    names = point_names([one.trial for one in found.changes])
+    return list(zip(names, found.changes, strict=True))
 
 
 def _rate(row: ScalingRow | None) -> str:
@@ -108,7 +105,7 @@ def remarks(found: Comparison) -> list[str]:
             "visible: the difference that 9 of 10 such comparisons would find.",
         ]
     if found.a.rehearsal or found.b.rehearsal:
-        lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
+        lines.append(f"{REHEARSAL_NOTE}.")
     return lines + _point_remarks(found)
 
 
@@ -132,7 +129,7 @@ def _missing(name: str, run: Run) -> list[str]:
     """What of a run was not measured yet, or cannot be read."""
     lines = [f"{name} could not be read, left out: {trouble}." for trouble in run.troubles]
     if run.missing:
-        lines.append(f"{name} has not measured yet: {_listed(run.missing)}.")
+        lines.append(f"{name} has not measured yet: {list_names(run.missing, _MOST_NAMED)}.")
     return lines
 
 
@@ -154,7 +151,7 @@ def _point_remarks(found: Comparison) -> list[str]:
     for name, change in _named_changes(found):
         if told := _explanation(change):
             said.setdefault(told, []).append(name)
-    return [f"{_listed(names)}: {told}." for told, names in said.items()]
+    return [f"{list_names(names, _MOST_NAMED)}: {told}." for told, names in said.items()]
 
 
 def _explanation(change: Change) -> str:
@@ -163,11 +160,6 @@ def _explanation(change: Change) -> str:
     doubts = [f"{name} says: {row.note_text}" for name, row in rows if row and row.note_text]
     differs = f"differs in {', '.join(change.settings)}" if change.settings else ""
     return "; ".join(filter(None, (change.why, differs, *doubts)))
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _run_description(run: Run) -> str:
@@ -217,10 +209,7 @@ def show(found: Comparison) -> None:
         # Texts of people and of failed processes are shown as they are, brackets included.
         table.add_row(*map(cell, cells(name, change)), style=_STYLES.get(change.verdict, ""))
     table.caption = Text("\n".join(map(printable, [verdict_counts(found) + ".", *remarks(found)])))
-    console = Screen()
-    if not console.is_terminal:
-        console = Screen(width=max(140, Screen(width=1000).measure(table).maximum))
-    console.print(table)
+    screen_for(table).print(table)
 
 
 def markdown(found: Comparison) -> str:

@@ -11,11 +11,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from im2rec_tools.console import Screen, cell
+from im2rec_tools.console import cell, screen_for
 from im2rec_tools.terminal import printable
 from plots.figures.labels import matplotlib_text
 from plots.figures.scaling import STYLE
-from plots.format import error_bar_note, significant
+from plots.format import REHEARSAL_NOTE, error_bar_note, significant
 from plots.tables.scaling import rate_unit
 from results.comparison.history import HistoryEntry
 
@@ -65,10 +65,7 @@ def show(entries: Sequence[HistoryEntry]) -> None:
             style="" if rate else "red",
         )
     table.caption = Text("\n".join(map(printable, remarks(entries))))
-    console = Screen()
-    if not console.is_terminal:
-        console = Screen(width=max(140, Screen(width=1000).measure(table).maximum))
-    console.print(table)
+    screen_for(table).print(table)
 
 
 def remarks(entries: Sequence[HistoryEntry]) -> list[str]:
@@ -80,7 +77,7 @@ def remarks(entries: Sequence[HistoryEntry]) -> list[str]:
     ]
     lines += [f"{one.run.name}: {one.row.message}." for one in entries if not one.row.rate]
     if any(map(_scripted, entries)):
-        lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
+        lines.append(f"{REHEARSAL_NOTE}.")
     return lines
 
 

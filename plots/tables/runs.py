@@ -9,6 +9,7 @@ from rich.table import Table
 
 from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.files import format_size
+from plots.format import list_names
 from results.comparison.differences import host_facts
 from results.integrity.catalog import RunEntry, size_of
 from results.reader import PointStatus
@@ -43,15 +44,13 @@ def show(entries: Sequence[RunEntry], where: str) -> None:
 
 def _cells(one: RunEntry) -> tuple[str, ...]:
     marks = ["rehearsal"] * one.rehearsal + ["imported"] * one.imported
-    more = len(one.networks) - _MOST_NAMED
-    networks = ", ".join(one.networks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return (
         one.name,
         one.date[:16].replace("T", " "),
         one.commit,
         "cannot be read" if one.problem and not one.unread else _point_counts(one),
         str(one.hosts or ""),
-        networks,
+        list_names(one.networks, _MOST_NAMED),
         format_size(one.bytes),
         ", ".join(marks),
     )

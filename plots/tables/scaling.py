@@ -10,23 +10,24 @@ from tabulate import tabulate
 
 from bench.kvstores import is_distributed
 from bench.trial import Trial
-from im2rec_tools.console import Screen, cell, line
+from im2rec_tools.console import cell, line, screen_for, table_width
 from im2rec_tools.terminal import printable
-from plots import settings
 from plots.failures import Failures, attempt_lines, attempt_text
 from plots.figures.caption import provenance, settings_line
 from plots.figures.model import TRAINING
 from plots.format import (
+    REHEARSAL_NOTE,
     format_interval,
     format_percent,
     format_speedup,
     in_cell,
     in_line,
     is_uninformative,
+    list_names,
     ratio_of,
     significant,
 )
-from plots.point_labels import distinguishing_fields
+from plots.point_labels import distinguishing_fields, own_settings, point_names
 from plots.summary import summary
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
@@ -112,8 +113,7 @@ def _points_by_reason(found: Sequence[Pair], unit: str) -> dict[str, list[str]]:
 def _named(names: Sequence[str], count: int) -> str:
     if len(names) == count:
         return "all points"
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    return list_names(names, _MOST_NAMED)
 
 
 def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
@@ -175,7 +175,7 @@ def _efficiency(against: Scaling | None) -> str:
 def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
     """`HEADER`, with columns of a chosen baseline, what points cost, and settings that vary."""
     chosen = [f"{word} {one}" for one in _chosen(rows) for word in ("vs", "of")]
-    varied = [SETTINGS] if any(settings.own_settings([row.trial for row in rows])) else []
+    varied = [SETTINGS] if any(own_settings([row.trial for row in rows])) else []
     return (*HEADER[:-1], *chosen, *cost_headers(costs), HEADER[-1], *varied)
 
 
@@ -186,8 +186,9 @@ def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
 
 def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str, ...]]:
     """The cells of all rows under `header`, as text."""
-    own = settings.own_settings([row.trial for row in rows])
-    found = [cells(row, more, costs) for row, more in _labeled_rows(rows)]
+    trials = [row.trial for row in rows]
+    own, labels = own_settings(trials), distinguishing_fields(trials)
+    found = [cells(row, more, costs) for row, more in zip(rows, labels, strict=True)]
     if not any(own):
         return found
     return [(*one, text) for one, text in zip(found, own, strict=True)]
@@ -220,11 +221,6 @@ def _baseline_cells(row: ScalingRow) -> tuple[str, str]:
     return format_speedup(row.baseline.speedup) if row.baseline else "", _efficiency(row.baseline)
 
 
-def _labeled_rows(rows: Sequence[ScalingRow]) -> list[tuple[ScalingRow, str]]:
-    """Each row with what tells it from others that look like it."""
-    return list(zip(rows, distinguishing_fields([row.trial for row in rows]), strict=True))
-
-
 def _lacks_worker(row: ScalingRow) -> bool:
     trial = row.trial
     trains = row.rate is not None and trial.mode != "bandwidth"
@@ -239,11 +235,9 @@ def remarks(
 
 
 def _point_remarks(rows: Sequence[ScalingRow]) -> list[str]:
-    lines = []
-    for row, more in _labeled_rows(rows):
-        name = f"{row.trial.name} ({more})" if more else row.trial.name
-        lines += [f"{name}: {row.note_text}."] if row.note_text else []
-    return lines
+    names = point_names([row.trial for row in rows])
+    named = zip(names, rows, strict=True)
+    return [f"{name}: {row.note_text}." for name, row in named if row.note_text]
 
 
 def _not_measured(missing: Sequence[str]) -> list[str]:
@@ -311,7 +305,7 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
     if any(row.emulated for row in rows):
         lines.append("* emulated: more devices than the machine has; not a claim about speed.")
     if any(row.trial.engine == "fake" for row in rows):
-        lines.append("REHEARSAL: the fake engine's scripted times, not measurements.")
+        lines.append(f"{REHEARSAL_NOTE}.")
     return [*lines, *knees(rows), *cost_remarks(rows, costs)]
 
 
@@ -377,11 +371,6 @@ def trouble_lines(troubles: Sequence[str]) -> list[str]:
     return [f"COULD NOT BE READ, left out: {one}" for one in [*troubles[:_MOST_TROUBLES], *more]]
 
 
-def _width(table: Table) -> int:
-    # Without a height a dumb terminal is taken for 80 columns wide whatever the width.
-    return Screen(width=1000, height=25).measure(table).maximum
-
-
 def markdown(
     rows: Sequence[ScalingRow],
     missing: Sequence[str] = (),
@@ -414,13 +403,12 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
-    grid, console = _grid(run.rows, title, (), costs), Screen()
-    if not console.is_terminal:
-        console = Screen(width=max(140, _width(grid)))
+    grid = _grid(run.rows, title, (), costs)
+    console = screen_for(grid)
     all_ok = all(row.status == "ok" and not row.headline_kinds for row in run.rows)
     spare = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
     left_out = 0
-    while console.is_terminal and left_out < len(spare) and _width(grid) > console.width:
+    while console.is_terminal and left_out < len(spare) and table_width(grid) > console.width:
         left_out += 1
         grid = _grid(run.rows, title, spare[:left_out], costs)
     lines = _lines(run.rows, run.missing, costs, failures)

@@ -84,14 +84,14 @@ def test_accuracy_is_read_at_the_edges_of_windows_alone(
     photographs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happened: list[str] = []
-    for owner, name in ((loop, "measure"), (validation.Accuracy, "read")):
+    for owner, name in ((loop, "time_window"), (validation.Accuracy, "read")):
         monkeypatch.setattr(owner, name, noted(happened, name, getattr(owner, name)))
     words = [*photos(photographs), "--num-epochs=1", "--steps-per-window=5"]
     trained(*words)
-    assert happened == ["measure", "measured", "read", "readed"] * 2
+    assert happened == ["time_window", "time_windowed", "read", "readed"] * 2
     del happened[:]
     trained(*SYNTHETIC, "--windows=2")
-    assert happened == ["measure", "measured"] * 3
+    assert happened == ["time_window", "time_windowed"] * 3
 
 
 def test_hits_of_steps_are_kept_until_they_are_read() -> None:

@@ -10,7 +10,7 @@ from bench.trial import FIELDS, Trial
 from plots.figures.caption import caption, settings_line
 from plots.markdown import document
 from plots.page.page import page
-from plots.settings import common_settings, own_settings
+from plots.point_labels import common_settings, own_settings
 from plots.tables.scaling import header, show, table
 from results.cost.cost import NO_COSTS
 from results.run import Run
