@@ -4,7 +4,7 @@ import sys
 
 
 def _moved_command() -> str:
-    """The command `python -m im2rec_tools NAME` of version 0.1.0 that is being run, or ''."""
+    """The data command that is being run by its module, as in version 0.1.0, or ''."""
     words = sys.orig_argv
     if sys.argv[:1] != ["-m"] or "-m" not in words[:-1]:
         return ""
@@ -13,7 +13,7 @@ def _moved_command() -> str:
         return ""
     from im2rec_tools.commands import NAMES  # noqa: PLC0415 - only if such a command is run
 
-    name = name.replace("_", "-")
+    name = name.removeprefix("commands.").replace("_", "-")
     return name if name in NAMES else ""
 
 

@@ -43,9 +43,8 @@ def test_a_program_that_is_run_by_its_path_prints_how_to_run_it(module: str) -> 
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES, *(name.replace("-", "_") for name in NAMES)}))
-def test_the_module_of_a_data_command_of_an_earlier_version_names_the_new_command(
-    name: str,
-) -> None:
-    done = python("-m", f"im2rec_tools.{name}", "a.rec")
+@pytest.mark.parametrize("package", ["im2rec_tools", "im2rec_tools.commands"])
+def test_the_module_of_a_data_command_names_the_command(name: str, package: str) -> None:
+    done = python("-m", f"{package}.{name}", "a.rec")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"moved: run `python -m im2rec_tools {name.replace('_', '-')} ...`\n"
