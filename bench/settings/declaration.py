@@ -7,7 +7,7 @@ are made from it: a new setting is declared once, in its part.
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
-from enum import Enum, auto
+from enum import Enum
 from typing import Any
 
 from bench.errors import quoted
@@ -16,11 +16,11 @@ from bench.errors import quoted
 class Role(Enum):
     """In which settings a point may differ from its baseline, and two points that are compared."""
 
-    IDENTITY = auto()  # in neither
-    SCALED = auto()  # from its baseline: what scaling changes
-    SERVERS = auto()  # from its baseline, unless both have servers
-    MEASURING = auto()  # in both: how long it was measured, and what a rehearsal plays
-    ORIGIN = auto()  # points of two runs: the engine, where its data lie, its scatter
+    IDENTITY = "identity"  # in neither
+    SCALED = "scaled"  # from its baseline: what scaling changes
+    SERVERS = "servers"  # from its baseline, unless both have servers
+    MEASURING = "measuring"  # in both: how long it was measured, and what a rehearsal plays
+    ORIGIN = "origin"  # points of two runs: the engine, where its data lie, its scatter
 
 
 @dataclass(frozen=True, kw_only=True)

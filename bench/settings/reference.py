@@ -9,18 +9,11 @@ import sys
 from dataclasses import MISSING
 from pathlib import Path
 
-from bench.settings.declaration import Field, Role
+from bench.settings.declaration import Field
 from bench.trial import FIELDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 BEGIN, END = "<!-- settings -->\n", "<!-- end of settings -->\n"
-_ROLES = {
-    Role.IDENTITY: "identity",
-    Role.SCALED: "scaled",
-    Role.SERVERS: "servers",
-    Role.MEASURING: "measuring",
-    Role.ORIGIN: "origin",
-}
 
 
 def table() -> str:
@@ -37,7 +30,7 @@ def _row(field: Field) -> str:
         _default(field),
         _limits(field),
         f"`{known.flag}`" if known.flag else "",
-        _ROLES[known.role],
+        known.role.value,
         known.help.replace("|", "\\|"),
     )
     return f"| {' | '.join(cells)} |\n"
