@@ -1,6 +1,7 @@
 """The screen of a sweep: workers in a table above a bar of its points."""
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -148,3 +149,10 @@ class SweepScreen:
         reached = "" if record.accuracy is None else f", validation accuracy {record.accuracy:.3f}"
         name, scale = rate_unit(record.trial)
         self._line(f"{significant(rate_of(record) / scale)} {name}{reached}")
+
+
+def show_sweep(updates: Iterable[RepeatStart | Event | JobProgress | Record]) -> None:
+    """Run a sweep by taking its updates, and show each."""
+    with SweepScreen() as screen:
+        for update in updates:
+            screen.show(update)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,9 +18,7 @@ from tasks.cluster import NO_HOST_OPTIONS, cluster_hosts, cluster_setup, hosts_t
 from tasks.report import new_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from launch.sweep import ClusterSetup, PlannedRun
-    from results.record import Record
-    from results.store import Store
+    from launch.sweep import ClusterSetup
 
 
 @hosts_task(
@@ -82,92 +79,43 @@ def only(what: Sweep, point: str) -> Trial:
 
 def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
     """Measures what is left of a sweep of two trials, A and B, and says what came out."""
-    from launch.sweep import identified
+    from launch.sweep import identified, sweep
+    from plots.screen import show_sweep
     from plots.tables.ab import remarks, write
-    from results.comparison.ab import BLOCK, build_lines, effect, effect_sentence, run_order
+    from results.comparison.ab import (
+        BLOCK,
+        build_lines,
+        effect,
+        effect_sentence,
+        failure_sentence,
+        good_records,
+        power_sentence,
+        run_order,
+    )
     from results.rates import rate_of
     from results.store import Store
 
     a, b = what.trials
     wanted = identified(run_order(a, b, blocks), where)
+    identities = [identity for _, identity in wanted]
     with closing(Store(new_folder(run))) as store:
         echo(what.description)
-        echo(sees(good(store, wanted), blocks))
-        for part in (wanted[: len(BLOCK)], wanted):
-            before = good(store, part)
-            _measure(what, wanted, where, store, part)
-            records = good(store, part)
-            if len(records) < len(part):
-                raise Exit(_broken(store, part), code=5)
-            if len(before) < len(part):
-                echo(sees(records, blocks))
+        echo(power_sentence(good_records(store.folder, identities), blocks))
+        for count in (len(BLOCK), len(wanted)):
+            before = good_records(store.folder, identities[:count])
+            show_sweep(sweep(what, wanted, where, store, wanted[:count]))
+            records = good_records(store.folder, identities[:count])
+            if len(records) < count:
+                raise Exit(failure_sentence(store.folder, identities[:count]), code=5)
+            if len(before) < count:
+                echo(power_sentence(records, blocks))
         ran = build_lines(records)
         lines = [
             effect_sentence(effect([rate_of(one) for one in records])),
-            sees(records, blocks),
+            power_sentence(records, blocks),
             *ran,
         ]
         for line in [*remarks(records), *ran, lines[0]]:
             echo(line)
         for path in write(store.folder, [what.description, *lines], records):
             echo(path)
-
-
-def sees(records: Sequence[Record], blocks: int) -> str:
-    """The smallest difference that so many blocks find, by the runs so far or as assumed."""
-    from results.comparison.ab import BLOCK, detectable_difference, noise, percent
-    from results.rates import ASSUMED_SCATTER, rate_of
-
-    known = len(records) // len(BLOCK)
-    spread = noise([rate_of(one) for one in records]) if known else ASSUMED_SCATTER
-    why = (
-        f"as in the {known} measured"
-        if known > 1
-        else "as in the first one, which alone says little"
-    )
-    least = percent(detectable_difference(spread, blocks))
-    return (
-        f"{blocks} blocks of A B B A find a difference of {least} % in "
-        f"9 of 10 measurements, where runs scatter by {percent(spread)} %, "
-        f"{why if known else 'which is assumed: nothing is measured yet'}"
-    )
-
-
-def _measure(
-    what: Sweep,
-    wanted: Sequence[PlannedRun],
-    where: ClusterSetup,
-    store: Store,
-    part: Sequence[PlannedRun],
-) -> None:
-    from launch.sweep import sweep
-    from plots.screen import SweepScreen
-
-    with SweepScreen() as screen:
-        for update in sweep(what, wanted, where, store, part):
-            screen.show(update)
-
-
-def good(store: Store, wanted: Sequence[PlannedRun]) -> list[Record]:
-    """The good records of these runs, in their order, up to the first that has none."""
-    from results.store import read_records
-
-    found = {one.identity: one for one in read_records(store.folder) if one.status == "ok"}
-    records = []
-    for _, name in wanted:
-        if name not in found:
-            break
-        records.append(found[name])
-    return records
-
-
-def _broken(store: Store, part: Sequence[PlannedRun]) -> str:
-    from results.store import read_records
-
-    newest = {one.identity: one for one in read_records(store.folder)}
-    bad = [newest[name] for _, name in part if newest[name].status != "ok"]
-    first = bad[0]
-    return (
-        f"{len(bad)} of {len(part)} runs have no number, the first: {first.trial.name}: "
-        f"{first.status}: {first.message}; run it again to go on"
-    )

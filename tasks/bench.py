@@ -60,7 +60,7 @@ def measure(
     `finish` is called between the last point and the report.
     """
     from launch.sweep import points, run_order, sweep
-    from plots.screen import SweepScreen
+    from plots.screen import show_sweep
     from results.store import Store
 
     prices_of("")  # a mistake in it is told before hours of measuring
@@ -69,9 +69,7 @@ def measure(
     try:
         left = {name for _, name in wanted} - store.done()
         order = wanted if in_order else run_order(wanted, store.folder.resolve().name)
-        with SweepScreen() as screen:
-            for update in sweep(what, wanted, where, store, order):
-                screen.show(update)
+        show_sweep(sweep(what, wanted, where, store, order))
     finally:
         store.close()
     if not left:

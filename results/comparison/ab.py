@@ -4,6 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -11,7 +13,9 @@ from scipy.special import nctdtrinc, stdtrit
 
 from bench.trial import Trial
 from results.errors import StoreError
-from results.record import Record
+from results.rates import ASSUMED_SCATTER, rate_of
+from results.record import Identity, Record
+from results.store import read_records
 
 # Whatever drifts evenly through a block slows both settings alike.
 BLOCK = "ABBA"
@@ -102,6 +106,40 @@ def effect_sentence(found: Effect) -> str:
     return (
         f"no difference seen (B against A: 95 % {percent(low)} .. {percent(high)} %); one of "
         f"{least} % would have been found in 9 of 10 such measurements"
+    )
+
+
+def power_sentence(records: Sequence[Record], blocks: int) -> str:
+    """The smallest difference that so many blocks find, by the runs so far or as assumed."""
+    known = len(records) // len(BLOCK)
+    spread = noise([rate_of(one) for one in records]) if known else ASSUMED_SCATTER
+    why = (
+        f"as in the {known} measured"
+        if known > 1
+        else "as in the first one, which alone says little"
+    )
+    least = percent(detectable_difference(spread, blocks))
+    return (
+        f"{blocks} blocks of A B B A find a difference of {least} % in "
+        f"9 of 10 measurements, where runs scatter by {percent(spread)} %, "
+        f"{why if known else 'which is assumed: nothing is measured yet'}"
+    )
+
+
+def good_records(folder: Path, identities: Sequence[Identity]) -> list[Record]:
+    """The good records of these runs, in their order, up to the first that has none."""
+    good = {one.identity: one for one in read_records(folder) if one.status == "ok"}
+    return [good[name] for name in takewhile(good.__contains__, identities)]
+
+
+def failure_sentence(folder: Path, identities: Sequence[Identity]) -> str:
+    """How many of these runs have no number, and why the first has none."""
+    newest = {one.identity: one for one in read_records(folder)}
+    failed = [newest[name] for name in identities if newest[name].status != "ok"]
+    first = failed[0]
+    return (
+        f"{len(failed)} of {len(identities)} runs have no number, the first: {first.trial.name}: "
+        f"{first.status}: {first.message}; run it again to go on"
     )
 
 
