@@ -11,6 +11,8 @@ from typing import IO
 
 from im2rec_tools.errors import DataError
 
+_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
+
 
 def part_of(path: Path) -> Path:
     """Where a file or folder is written until it is whole."""
@@ -171,9 +173,6 @@ def format_size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
-
-
-_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\\": "\\\\"})
 
 
 def tsv_line(*cells: object) -> str:

@@ -11,9 +11,15 @@ from results.rates import ASSUMED_SCATTER, Rate, Ratio
 _FURTHEST = 10
 # An interval is told by one number if its smaller side is at least this part of the larger.
 _EVEN = 0.9
-
-
 REHEARSAL_NOTE = "REHEARSAL: the fake engine's scripted times, not measurements"
+# Brackets alone are text, as in [153, 216]; what follows them makes a link.
+_MARK = re.compile(r"[\\`*|$~&]|\](?=[(\[])")
+_PLAIN = re.compile(r"[A-Za-z0-9.,:/%()±=-]*(?: [A-Za-z0-9.,:/%()±=-]+)*")
+# An underscore within a word, as in dist_sync, is one to Markdown too.
+_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+# What begins a heading, quote, list, rule or the target of a link if a line begins with it.
+_START = re.compile(r"([0-9]{1,9}(?=[.)](?: |$))|(?=[-#>+=\[]))")
+_FENCE = re.compile("~+")
 
 
 def list_names(names: Sequence[str], most: int, last: str = " and ") -> str:
@@ -91,24 +97,6 @@ def _ends(ratio: Ratio) -> tuple[float, float]:
     """The ends of its interval; the value itself for one that is not known."""
     low, high = (ratio.value if end is None else end for end in (ratio.low, ratio.high))
     return low, high
-
-
-# Brackets alone are text, as in [153, 216]; what follows them makes a link.
-_MARK = re.compile(r"[\\`*|$~&]|\](?=[(\[])")
-
-
-_PLAIN = re.compile(r"[A-Za-z0-9.,:/%()±=-]*(?: [A-Za-z0-9.,:/%()±=-]+)*")
-
-
-# An underscore within a word, as in dist_sync, is one to Markdown too.
-_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
-
-
-# What begins a heading, quote, list, rule or the target of a link if a line begins with it.
-_START = re.compile(r"([0-9]{1,9}(?=[.)](?: |$))|(?=[-#>+=\[]))")
-
-
-_FENCE = re.compile("~+")
 
 
 def in_cell(text: str) -> str:

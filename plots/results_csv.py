@@ -22,6 +22,24 @@ _FORMULA = re.compile(r"[\s\ufeff\u200b]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(inf|nan)", re.IGNORECASE
 )
+_HEADER = ("num_gpus", "img_processed_per_sec")
+COLUMNS = (
+    *("network", "mode", "kvstore", "dtype", "devices", "hosts", "devices_per_host"),
+    *("batch_per_device", "worker_batch", "global_batch", "images_per_second", "low", "high"),
+    *("speedup_device", "efficiency_device", "speedup_host", "efficiency_host"),
+    *("repeats", "windows", "emulated", "status", "message"),
+    # What follows is read by name.
+    *("engine", "num_layers", "image_shape", "data_nthreads", "gc_type", "env", "servers"),
+    *("efficiency_device_low", "efficiency_device_high"),
+    *("efficiency_host_low", "efficiency_host_high"),
+    *("speedup_worker", "efficiency_worker", "efficiency_worker_low", "efficiency_worker_high"),
+    *("baseline", "speedup_baseline", "efficiency_baseline"),
+    *("efficiency_baseline_low", "efficiency_baseline_high"),
+    *("accuracy", "elapsed_seconds", "peak_memory_bytes", "commit", "standing"),
+    *("bytes_per_second", "notes", "cold"),
+)
+# Whole numbers that a row may lack; pandas would print them with decimals.
+_WHOLE = ("num_layers", "peak_memory_bytes")
 
 
 def cell(value: object) -> object:
@@ -40,9 +58,6 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     return text.getvalue()
 
 
-_HEADER = ("num_gpus", "img_processed_per_sec")
-
-
 def upstream_tables(rows: Sequence[ScalingRow]) -> dict[str, str]:
     """CSV texts by file name: 'alexnet.csv', 'alexnet-dist_sync.csv' where stores overlap.
 
@@ -59,27 +74,6 @@ def _file_name(text: str) -> str:
 def _table(rows: Sequence[ScalingRow]) -> str:
     found = ((r.trial.layout.devices, r.rate.images_per_second) for r in rows if r.rate)
     return csv_text([_HEADER, *found])
-
-
-COLUMNS = (
-    *("network", "mode", "kvstore", "dtype", "devices", "hosts", "devices_per_host"),
-    *("batch_per_device", "worker_batch", "global_batch", "images_per_second", "low", "high"),
-    *("speedup_device", "efficiency_device", "speedup_host", "efficiency_host"),
-    *("repeats", "windows", "emulated", "status", "message"),
-    # What follows is read by name.
-    *("engine", "num_layers", "image_shape", "data_nthreads", "gc_type", "env", "servers"),
-    *("efficiency_device_low", "efficiency_device_high"),
-    *("efficiency_host_low", "efficiency_host_high"),
-    *("speedup_worker", "efficiency_worker", "efficiency_worker_low", "efficiency_worker_high"),
-    *("baseline", "speedup_baseline", "efficiency_baseline"),
-    *("efficiency_baseline_low", "efficiency_baseline_high"),
-    *("accuracy", "elapsed_seconds", "peak_memory_bytes", "commit", "standing"),
-    *("bytes_per_second", "notes", "cold"),
-)
-
-
-# Whole numbers that a row may lack; pandas would print them with decimals.
-_WHOLE = ("num_layers", "peak_memory_bytes")
 
 
 def _settings(trial: Trial) -> dict[str, object]:

@@ -14,6 +14,12 @@ from results.speedup import Baseline, Scaling
 _MOST_NAMED_SCALES = 4
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "gpu": ("GPU", "GPUs")}
 _ANY = "device", "devices"
+_MOST_NAMED_CAVEATS, _MOST_TEXTS = 3, 2
+# Half of an interval, as a part of the rate.
+_WIDE = 0.05
+# An efficiency that surely is larger than this is too good.
+_ABOVE = 1.01
+_MOST_NAMED = 4
 
 
 def device_noun(rows: Sequence[ScalingRow], count: int) -> str:
@@ -152,13 +158,6 @@ def _spread(efficiencies: Sequence[Ratio]) -> str:
 def _is_base(row: ScalingRow, against: Scaling) -> bool:
     trial = row.trial
     return against.baseline == Baseline(kvstore=trial.layout.kvstore, devices=trial.layout.devices)
-
-
-_MOST_NAMED_CAVEATS, _MOST_TEXTS = 3, 2
-# Half of an interval, as a part of the rate.
-_WIDE = 0.05
-# An efficiency that surely is larger than this is too good.
-_ABOVE = 1.01
 
 
 def caveats(run: Run) -> Iterator[str]:
@@ -310,9 +309,6 @@ def _above_ideal(row: ScalingRow) -> bool:
 
 def _named(names: Sequence[str]) -> str:
     return list_names(names, _MOST_NAMED_CAVEATS, ", ")
-
-
-_MOST_NAMED = 4
 
 
 def summary(run: Run) -> str:

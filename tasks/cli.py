@@ -30,6 +30,7 @@ from results.errors import StoreError
 _HELP = {"-h", "--help"}
 _DRY = {"-R", "--dry"}
 _QUOTED = re.compile(r"'([^']*)'")
+Body = Callable[..., None]
 
 
 class Program(Fab):
@@ -95,9 +96,6 @@ def _usage_errors() -> Iterator[None]:
 def install() -> None:
     """Have the program that is loading the fabfile behave as `Program`."""
     fabric.main.program.__class__ = Program
-
-
-Body = Callable[..., None]
 
 
 def check_place(c: Context) -> None:

@@ -32,6 +32,8 @@ from tasks.report import RUNS, run_folder
 if TYPE_CHECKING:
     from launch.push import PushProgress
 
+_PROBLEMS = 3
+
 
 def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]":
     """Shows how far each host's push is, in MB; returns the last of each."""
@@ -188,9 +190,6 @@ def _start_time(path: Path) -> float:
 
 def _shown(path: Path) -> str:
     return os.fspath(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-
-
-_PROBLEMS = 3
 
 
 @hosts_task(

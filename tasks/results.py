@@ -20,6 +20,10 @@ from results.run_folder import CATALOG, EXPORTS, REPORT
 from tasks.cli import command, read_only_command, task
 from tasks.report import RUNS, archive_of, run_folder
 
+TARGETS = ("mllog", "tensorboard", "mlflow", "junit", "prometheus", "badge")
+OURS = ("bench", "im2rec_tools", "results")
+_RUN = "name below results/runs, or a path to its folder or .zip"
+
 
 @task(
     name="import",
@@ -129,9 +133,6 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 
     Exporter = Callable[[Run, Path], list[Path]]
 
-TARGETS = ("mllog", "tensorboard", "mlflow", "junit", "prometheus", "badge")
-OURS = ("bench", "im2rec_tools", "results")
-
 
 @task(
     help={
@@ -208,9 +209,6 @@ def _with_points(run: Run, words: str) -> Run:
 
     keys = {trial.key for trial in chosen([row.trial for row in run.rows], words)}
     return replace(run, rows=[row for row in run.rows if row.trial.key in keys], missing=())
-
-
-_RUN = "name below results/runs, or a path to its folder or .zip"
 
 
 @task(help={"in": "a folder of runs besides results/runs"})

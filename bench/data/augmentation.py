@@ -7,6 +7,22 @@ from typing import Any
 
 from bench.errors import SpecError
 
+_SWITCHES = ("random_crop", "random_mirror", "random_resized_crop")
+# What upstream's --use-imagenet-data-augmentation means to set, and sets too late to matter.
+IMAGENET: dict[str, Any] = {
+    "rgb_mean": "123.68,116.779,103.939",
+    "rgb_std": "58.393,57.12,57.375",
+    "random_resized_crop": 1,
+    "random_mirror": 1,
+    "min_random_area": 0.08,
+    "max_random_aspect_ratio": 4 / 3,
+    "min_random_aspect_ratio": 3 / 4,
+    "brightness": 0.4,
+    "contrast": 0.4,
+    "saturation": 0.4,
+    "pca_noise": 0.1,
+}
+
 
 def _option(default: Any, text: str) -> Any:
     return field(default=default, metadata={"help": text})
@@ -59,21 +75,6 @@ class AugmentationOptions:
 
 
 NONE = AugmentationOptions()
-_SWITCHES = ("random_crop", "random_mirror", "random_resized_crop")
-# What upstream's --use-imagenet-data-augmentation means to set, and sets too late to matter.
-IMAGENET: dict[str, Any] = {
-    "rgb_mean": "123.68,116.779,103.939",
-    "rgb_std": "58.393,57.12,57.375",
-    "random_resized_crop": 1,
-    "random_mirror": 1,
-    "min_random_area": 0.08,
-    "max_random_aspect_ratio": 4 / 3,
-    "min_random_aspect_ratio": 3 / 4,
-    "brightness": 0.4,
-    "contrast": 0.4,
-    "saturation": 0.4,
-    "pca_noise": 0.1,
-}
 
 
 def flag(name: str) -> str:

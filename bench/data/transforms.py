@@ -22,6 +22,12 @@ _COLOUR_AXES = np.array(
 ) * [55.46, 4.794, 1.148]
 _HUES = 180
 _TRIES = 10
+# Where a shard was packed well and has rotted since.
+_FIND = (
+    "of data pushed to a host, 'fab hosts.check --data DIR --verify' finds what is damaged there, "
+    "and 'fab hosts.push-data DIR --verify' copies it again"
+)
+_COLOR_MODES = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
 
 
 def augment(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw: Any) -> Any:
@@ -163,14 +169,6 @@ def _shift(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
 def _add(pixels: Any, amounts: Any) -> Any:
     """An amount added to each channel, kept within 0 to 255."""
     return cv2.add(pixels, np.array([*amounts, 0.0]))
-
-
-# Where a shard was packed well and has rotted since.
-_FIND = (
-    "of data pushed to a host, 'fab hosts.check --data DIR --verify' finds what is damaged there, "
-    "and 'fab hosts.push-data DIR --verify' copies it again"
-)
-_COLOR_MODES = {1: ("GRAY", cv2.IMREAD_GRAYSCALE), 3: ("RGB", cv2.IMREAD_COLOR_RGB)}
 
 
 def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: Any = None) -> float:

@@ -8,6 +8,12 @@ from bench.kvstores import is_distributed
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
+# Above every parameter's key: the ballots of `any_votes`, and what the first worker says.
+_FIRST_BALLOT, _FIRST_BROADCAST = 1_000_000_000, 1_500_000_000
+_ABOVE_THRESHOLD = 1e30
+# What MXNet calls kController and kSetMultiPrecision.
+_OPTIMIZER, _MULTI_PRECISION = 0, 1
+
 
 def compress(store: Any, kind: str, threshold: float) -> None:
     """Has a distributed store compress what is pushed from now on."""
@@ -19,13 +25,6 @@ def compress(store: Any, kind: str, threshold: float) -> None:
         store.pull(key, out=value if out is None else out, priority=priority)
 
     store.pushpull = push_and_pull
-
-
-# Above every parameter's key: the ballots of `any_votes`, and what the first worker says.
-_FIRST_BALLOT, _FIRST_BROADCAST = 1_000_000_000, 1_500_000_000
-_ABOVE_THRESHOLD = 1e30
-# What MXNet calls kController and kSetMultiPrecision.
-_OPTIMIZER, _MULTI_PRECISION = 0, 1
 
 
 def open_kvstore(options: Options) -> Any | None:

@@ -39,6 +39,14 @@ from bench.training.worker import (
 )
 from im2rec_tools.terminal import echo
 
+_REASONS = ("", "precision", "seconds")
+# A link of 1 Gbit/s carries as much; on a faster one servers' copies take their part.
+_MANY_BYTES_A_SECOND = 125e6
+# Times the loss of guessing.
+_ABSURD = 10
+_PROBES = 8
+_REPORT_SECONDS = 5.0
+
 
 def window_steps(worker: Worker) -> tuple[int, ...]:
     """Steps of every window of one epoch; every worker of a job gets the same."""
@@ -85,9 +93,6 @@ class Stopwatch:
         }
 
 
-_REASONS = ("", "precision", "seconds")
-
-
 def budget_of(options: Options) -> Budget:
     """How well and at most how long a worker measures; asynchronous ones all they are asked for."""
     return Budget(
@@ -115,12 +120,6 @@ def stop_reason(
     if measured < 1 or (measured >= LEAST_WINDOWS and not is_checkpoint(measured)):
         return ""
     return _REASONS[round(broadcast_from_first(store, word=measured, value=_REASONS.index(found)))]
-
-
-# A link of 1 Gbit/s carries as much; on a faster one servers' copies take their part.
-_MANY_BYTES_A_SECOND = 125e6
-# Times the loss of guessing.
-_ABSURD = 10
 
 
 def batch_notes(options: Options, whole: int, images: int) -> Iterator[Note]:
@@ -158,9 +157,6 @@ def print_notes(notes: Iterable[Note]) -> None:
         echo(f"note: {line}", err=True)
 
 
-_PROBES = 8
-
-
 def is_probe_due(worker: Worker, windows: int) -> bool:
     """Whether the window after so many, warm-up included, is one to probe before.
 
@@ -185,9 +181,6 @@ def compute_seconds(worker: Worker, batch: loader.Batch) -> float:
     seconds = time.perf_counter() - start
     barrier(worker.kvstore)
     return seconds
-
-
-_REPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)

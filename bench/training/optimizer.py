@@ -5,6 +5,24 @@ from dataclasses import dataclass
 from bench.errors import SpecError, is_whole, quoted, unknown
 
 STRATEGIES = ("linear", "power2", "sqrt", "lars")
+OPTIMIZERS = (
+    *("sgd", "nag", "signum", "lbsgd", "sgld", "lars", "lamb", "ftml", "ftrl"),
+    *("adam", "nadam", "adagrad", "adadelta", "rmsprop"),
+)
+# MXNet 1.9.1 has these too.
+UNFIT = {
+    "adamax": "divides by 0 where a gradient is 0, and the weight is nan",
+    "dcasgd": "fails with momentum",
+    "groupadagrad": "takes matrices only, and no biases",
+}
+# Upstream passes --mom to these alone; lars has its default of 0.
+_WITH_MOMENTUM = ("sgd", "nag", "signum", "lbsgd")
+# The servers answer a vote by an update (store_client.any_votes), and these move without a push.
+MOVES_BY_ITSELF = ("sgld",)
+INITIALIZERS = (
+    *("default", "xavier", "msra", "orthogonal", "normal", "uniform", "one", "zero"),
+    "he",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,26 +109,6 @@ def _power(text: str) -> float:
 def is_constant(when: Epochs) -> bool:
     """Whether the rate never changes."""
     return not when.steps and when.power is None and not when.warmup
-
-
-OPTIMIZERS = (
-    *("sgd", "nag", "signum", "lbsgd", "sgld", "lars", "lamb", "ftml", "ftrl"),
-    *("adam", "nadam", "adagrad", "adadelta", "rmsprop"),
-)
-# MXNet 1.9.1 has these too.
-UNFIT = {
-    "adamax": "divides by 0 where a gradient is 0, and the weight is nan",
-    "dcasgd": "fails with momentum",
-    "groupadagrad": "takes matrices only, and no biases",
-}
-# Upstream passes --mom to these alone; lars has its default of 0.
-_WITH_MOMENTUM = ("sgd", "nag", "signum", "lbsgd")
-# The servers answer a vote by an update (store_client.any_votes), and these move without a push.
-MOVES_BY_ITSELF = ("sgld",)
-INITIALIZERS = (
-    *("default", "xavier", "msra", "orthogonal", "normal", "uniform", "one", "zero"),
-    "he",
-)
 
 
 def checked_optimizer(name: str) -> str:

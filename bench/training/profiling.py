@@ -58,10 +58,6 @@ def _profiler_files(worker: "Worker") -> list[tuple[str, str]]:
     return found
 
 
-if TYPE_CHECKING:
-    from bench.training.worker import Worker
-
-
 def print_statistics(worker: "Worker", batch: Any, number: int) -> None:
     """Prints the root mean square of all weights, gradients and the scores, every so many batches.
 

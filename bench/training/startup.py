@@ -29,6 +29,9 @@ _FLAGS_OF_SETS = {
 INSTRUCTION_SETS = tuple(_FLAGS_OF_SETS)
 # Linux, asm/prctl.h, on x86-64; 18 is the state of AMX's tiles.
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA = 158, 0x1023, 18
+_RETRY_SECONDS = 0.2
+# MXNet sets this variable in C when the scheduler has given the process its place in the job.
+_PLACE_VARIABLE = b"DMLC_RANK"
 
 
 def cpu_flags() -> frozenset[str]:
@@ -85,11 +88,6 @@ def _ask_for_tiles() -> bool:
     """Whether Linux (5.16 or newer) lets this process use AMX; without, its first use kills it."""
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA) == 0)
-
-
-_RETRY_SECONDS = 0.2
-# MXNet sets this variable in C when the scheduler has given the process its place in the job.
-_PLACE_VARIABLE = b"DMLC_RANK"
 
 
 def announce_rendezvous() -> None:

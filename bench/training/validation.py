@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+# Upstream's metrics add it to each probability.
+_EPSILON = 1e-12
+_LEAST = 1e-30
+
 
 class Accuracy:
     """How many training images got their label as the best guess, since it was last read.
@@ -26,11 +30,6 @@ class Accuracy:
         arrays = [one.asnumpy() for one in self._hits]
         self._hits = []
         return int(sum(one.sum() for one in arrays)), sum(map(len, arrays))
-
-
-# Upstream's metrics add it to each probability.
-_EPSILON = 1e-12
-_LEAST = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ BACKGROUND = "background"
 _BLANK = " \t\r\n"
 _BYTE_ORDER_MARK = "\ufeff"
 _LARGEST_LABEL = 3.4e38  # of a 32-bit float
+_SAY_EVERY = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,9 +248,6 @@ def read_labels(path: Path) -> dict[str, int]:
             raise DataError(f"{path}:{number}: expected 'label<TAB>class', got {quoted(line)}")
         labels[name] = int(label)
     return labels
-
-
-_SAY_EVERY = 10_000
 
 
 def labels_of(prefix: Path) -> Path:

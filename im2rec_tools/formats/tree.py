@@ -9,6 +9,9 @@ from im2rec_tools.errors import DataError
 
 # As TensorFlow names them: train-00000-of-01024.
 _NUMBERED = re.compile(r"(?P<set>.+)-[0-9]{4,}-of-[0-9]{4,}(\.tfrecords?)?")
+# No control characters, and no bytes that Python could not read as UTF-8.
+_LISTABLE = re.compile("[^\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]*")
+SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 def numbers_last(path: Path) -> list[tuple[int, int | str]]:
@@ -43,11 +46,6 @@ def shard_sets(folder: Path) -> dict[str, list[Path]]:
         elif match:
             found.setdefault(match["set"], []).append(path)
     return found
-
-
-# No control characters, and no bytes that Python could not read as UTF-8.
-_LISTABLE = re.compile("[^\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]*")
-SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 def suffixes(called: str, text: str) -> tuple[str, ...]:

@@ -20,6 +20,13 @@ from im2rec_tools.packing.pool import Pool
 from im2rec_tools.progress import Progress
 from im2rec_tools.words import quoted
 
+_IMAGES_A_BLOCK = 16
+_PIXELS_A_BLOCK = 4  # images, where they are kept as pixels: blocks are held in memory
+_BLOCKS_AHEAD = 3  # for each process, of the first that is not written
+_ESTIMATES = (1, 256)  # from how many images on the space for all is estimated
+_WAIT_SECONDS = 0.2
+_MODULE = "im2rec_tools.packing.encoder"
+
 
 @dataclass(frozen=True, kw_only=True)
 class PackJob:
@@ -86,14 +93,6 @@ def _is_packed(lst: Path, work: PackJob) -> bool:
             f"into another folder"
         )
     return True
-
-
-_IMAGES_A_BLOCK = 16
-_PIXELS_A_BLOCK = 4  # images, where they are kept as pixels: blocks are held in memory
-_BLOCKS_AHEAD = 3  # for each process, of the first that is not written
-_ESTIMATES = (1, 256)  # from how many images on the space for all is estimated
-_WAIT_SECONDS = 0.2
-_MODULE = "im2rec_tools.packing.encoder"
 
 
 @dataclass(kw_only=True)

@@ -18,6 +18,8 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _MARKERS = ("o", "s", "D", "^", "v", "P", "p", "<", ">", "h", "*", "8")
 _LINES = ("-", "--", ":", "-.")
 TRAINING = ("synthetic", "real")
+# What follows the name of a run that was played.
+REHEARSAL = " (rehearsal)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,10 +167,6 @@ def _grouped(
 ) -> list[tuple[str, list[ScalingRow]]]:
     names = dict.fromkeys(key(row) for row in rows)
     return [(name, [row for row in rows if key(row) == name]) for name in names]
-
-
-# What follows the name of a run that was played.
-REHEARSAL = " (rehearsal)"
 
 
 @dataclass(frozen=True, kw_only=True)

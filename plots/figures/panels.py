@@ -30,6 +30,10 @@ RING: Any = {
 }
 # How far above the points a ceiling may lie before it is told instead of drawn.
 _FAR = 8
+_NO_BASE = "needs a point {baseline}\nand another to compare with it"
+# Dots, above which they are drawn as pixels.
+_MANY = 5000
+_MOST_MISSING = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +58,6 @@ def _efficiency(row: ScalingRow) -> Ratio | None:
     return row.shown_scaling.efficiency.times(100) if row.shown_scaling else None
 
 
-_NO_BASE = "needs a point {baseline}\nand another to compare with it"
 RATE = Panel(
     title="Images per second", unit="images/s (log)", value=_rate, lacking="no point has a number"
 )
@@ -231,10 +234,6 @@ def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
     return [float(count) for count in points], list(points.values())
 
 
-# Dots, above which they are drawn as pixels.
-_MANY = 5000
-
-
 def draw_windows(axes: Axes, shown: FigureModel) -> None:
     """Every steady window as a dot, their median as a bar."""
     axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
@@ -272,9 +271,6 @@ def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
         places = np.array([row.trial.layout.devices * shift for row in rows])
         middles = [median(row.window_seconds) for row in rows]
         axes.hlines(middles, places / bar, places * bar, color=line.colour, linewidth=2)
-
-
-_MOST_MISSING = 2
 
 
 def draw_missing_networks(axes: Axes, shown: FigureModel, panel: Panel) -> None:

@@ -12,6 +12,10 @@ from plots.page.commands import first_processes, rerun_command, rerun_title
 from results.repeat import RankSpeed, RepeatSummary
 from results.run import Run
 
+_MOST, _FEWEST = 1024, 4
+# About what a number takes, compressed and in base 64; only to begin near what fits.
+_BYTES = 4.5
+
 
 def evenly_spaced(count: int, keep: int) -> list[int]:
     """At most `keep` places of `count`, the first and the last among them, evenly spread."""
@@ -56,11 +60,6 @@ def thin_ranks(paces: Sequence[RankSpeed], keep: int) -> list[RankSpeed]:
     rest = [one for one in paces if one.rank not in chosen]
     chosen |= {rest[place].rank for place in evenly_spaced(len(rest), max(0, keep - len(chosen)))}
     return [one for one in paces if one.rank in chosen]
-
-
-_MOST, _FEWEST = 1024, 4
-# About what a number takes, compressed and in base 64; only to begin near what fits.
-_BYTES = 4.5
 
 
 def packed_details(run: Run, most_bytes: int) -> tuple[str, int | None]:

@@ -38,6 +38,28 @@ from results.speedup import Baseline, Scaling
 
 _MOST_NAMED = 3
 Pair = tuple[ScalingRow, Cost]
+HEADER = (
+    "network",
+    "kvstore",
+    "devices",
+    "batch",
+    "images/s",
+    "95 % interval",
+    "n",
+    "speed-up",
+    "efficiency",
+    "of host",
+    "of worker",
+    "status",
+)
+# Beside the status of a point that the summary names.
+MARK = "!"
+_MODES = {"real": "real data", "bandwidth": "bandwidth"}
+SETTINGS, _SETTINGS_WIDTH = "settings", 40
+_TEXT = ("network", "kvstore", SETTINGS, "status")
+_MOST_TROUBLES = 5
+# What a narrow terminal can do without, the first of them first.
+_OPTIONAL = ("batch", "of worker", "of host", "95 % interval", "n")
 
 
 def cost_headers(costs: Costs) -> tuple[str, ...]:
@@ -127,30 +149,6 @@ def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
             yield f"images/{unit}: {whys[0]}{more}"
     if not costs.prices and any(cost.images or cost.why for _, cost in measured):
         yield "images for money: there is no prices.toml"
-
-
-HEADER = (
-    "network",
-    "kvstore",
-    "devices",
-    "batch",
-    "images/s",
-    "95 % interval",
-    "n",
-    "speed-up",
-    "efficiency",
-    "of host",
-    "of worker",
-    "status",
-)
-# Beside the status of a point that the summary names.
-MARK = "!"
-_MODES = {"real": "real data", "bandwidth": "bandwidth"}
-SETTINGS, _SETTINGS_WIDTH = "settings", 40
-_TEXT = ("network", "kvstore", SETTINGS, "status")
-_MOST_TROUBLES = 5
-# What a narrow terminal can do without, the first of them first.
-_OPTIONAL = ("batch", "of worker", "of host", "95 % interval", "n")
 
 
 def rate_unit(trial: Trial) -> tuple[str, float]:
