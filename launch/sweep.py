@@ -21,7 +21,7 @@ from launch.install import own_code
 from launch.job.agents import Agents
 from launch.job.interference import span_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
-from launch.job.monitor import Deadlines, JobMonitor, ProcessState, Verdict
+from launch.job.monitor import Deadlines, JobMonitor, Verdict
 from launch.job.plan import Process, command_line, emulated, plan
 from launch.job.run import run_job
 from launch.job.validity import accuracy, judge
@@ -30,10 +30,10 @@ from launch.remote.errors import LaunchError, StoppedError
 from launch.transport.line import Starter, start_local
 from results.host_facts import HOST_FACTS, Place, omitted
 from results.progress import JobProgress
-from results.record import Identity, Rank, Record, RepeatStart
+from results.record import Identity, Record, RepeatStart
 from results.run_folder import ASKED, ENVIRONMENT, LOGS, SWEEP, job_logs
 from results.store import Store, set_environment
-from results.worker_log import WorkerLog, rank_of
+from results.worker_log import rank_of
 
 PlannedRun = tuple[Trial, Identity]
 
@@ -217,7 +217,11 @@ def _point(
         status=verdict.status,
         message=secrets.masked_text(verdict.message),
         notes=(*verdict.notes, *monitor.refusals),
-        ranks=tuple(_rank(worker) for worker in monitor.workers if worker.rank is not None),
+        ranks=tuple(
+            rank_of(worker.log, worker.process.host.name, worker.process.id)
+            for worker in monitor.workers
+            if worker.log.rank is not None
+        ),
         emulated=emulated(trial, where.hosts),
         started=started,
         elapsed_seconds=time.monotonic() - began,
@@ -264,8 +268,3 @@ def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:
         return agents.free_port(root, wanted), ""
     except LaunchError as error:
         return 0, str(error)
-
-
-def _rank(worker: ProcessState) -> Rank:
-    told = WorkerLog(rank=worker.rank, facts=worker.facts, windows=worker.windows, done=worker.done)
-    return rank_of(told, worker.process.host.name, worker.process.id)

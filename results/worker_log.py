@@ -29,7 +29,7 @@ _EPOCH = ("correct", "total")
 
 @dataclass(kw_only=True)
 class WorkerLog:
-    """What one worker has said so far; `rank` is None until it has met the others."""
+    """The events of one worker so far; `rank` is None until its rendezvous with the others."""
 
     rank: int | None = None
     facts: Values = field(default_factory=dict)
@@ -37,20 +37,24 @@ class WorkerLog:
     epochs: list[Values] = field(default_factory=list)
     done: Values | None = None
 
-
-def heard(lines: Iterable[str]) -> WorkerLog:
-    """What these lines say; those that are torn, wrong or somebody else's say nothing."""
-    found = WorkerLog()
-    for event in _events(lines):
+    def take(self, event: Event) -> None:
+        """Adds an event, of which a record may keep something."""
         if event.kind == "ready":
-            found.rank, found.facts = event.rank, event.values
+            self.rank, self.facts = event.rank, event.values
         elif event.kind == "window":
-            found.windows.append(_only(_WINDOW, event.values))
+            self.windows.append(_only(_WINDOW, event.values))
         elif event.kind == "epoch":
-            found.epochs.append(_only(_EPOCH, event.values))
+            self.epochs.append(_only(_EPOCH, event.values))
         elif event.kind == "done":
-            found.done = event.values
-    return found
+            self.done = event.values
+
+
+def parse_worker_log(lines: Iterable[str]) -> WorkerLog:
+    """The log of these lines; those that are torn, wrong or of another program are skipped."""
+    log = WorkerLog()
+    for event in _events(lines):
+        log.take(event)
+    return log
 
 
 def _only(names: Sequence[str], values: Values) -> Values:

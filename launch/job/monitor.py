@@ -14,6 +14,7 @@ from launch.job.interference import MachineCounters, Span
 from launch.job.plan import Process
 from launch.remote import limits
 from launch.transport.client import Message
+from results.worker_log import WorkerLog
 
 # Agents beat once a second: a history of so many beats is longer than the ten seconds it is for.
 BEATS = 12
@@ -84,11 +85,7 @@ class ProcessState:
     refused: int = 0
     stopped: bool = False
     validating: bool = False
-    rank: int | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    windows: list[dict[str, Any]] = field(default_factory=list)
-    epochs: list[dict[str, Any]] = field(default_factory=list)
-    done: dict[str, Any] | None = None
+    log: WorkerLog = field(default_factory=WorkerLog)
     failure: str = ""
     exit: str = ""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
@@ -98,7 +95,7 @@ class ProcessState:
     @property
     def who(self) -> str:
         """The process in words: 'worker 1 (rank 0) on node03'."""
-        rank = "" if self.rank is None else f" (rank {self.rank})"
+        rank = "" if self.log.rank is None else f" (rank {self.log.rank})"
         held = ", which is stopped (SIGSTOP)" if self.stopped else ""
         return f"{self.process.role} {self.process.index}{rank} on {self.process.host.name}{held}"
 
@@ -113,11 +110,11 @@ class ProcessState:
             return f"was killed by {signal_name(number)}{self._cause(number)}"
         if code != 0:
             return f"exited with code {code}"
-        if self.process.role != "worker" or self.done is not None:
+        if self.process.role != "worker" or self.log.done is not None:
             return "ok"
-        if self.rank is None:
+        if self.log.rank is None:
             return "ended without having reported"
-        return f"returned early, after {len(self.windows)} windows"
+        return f"returned early, after {len(self.log.windows)} windows"
 
     def _cause(self, number: int) -> str:
         """The likely reason for a signal."""
@@ -291,7 +288,7 @@ class JobMonitor:
 
         Until each worker has ended a window, and once one is done, others may have time.
         """
-        if all(one.windows and one.done is None for one in self.workers):
+        if all(one.log.windows and one.log.done is None for one in self.workers):
             first, _ = self.machines.get(host, (counted, counted))
             self.machines[host] = (first, counted)
 
@@ -300,27 +297,21 @@ class JobMonitor:
         one = self.states[name]
         one.heard = now
         one.validating = event.kind == "validating"
+        one.log.take(event)
         if event.kind == "reached":
             one.reached = True
         elif event.kind == "registered":
             one.registered, self.placed = True, self.placed or now
         elif event.kind == "refused":
             one.refused = _count(event.values.get("count"))
-        elif event.kind == "ready":
-            one.rank, one.facts = event.rank, event.values
-            if all(worker.rank is not None for worker in self.workers):
-                self.met = now
-                for worker in self.workers:  # what was used to start is no sign of work
-                    worker.uses.clear()
-        elif event.kind == "window":
-            one.windows.append(event.values)
-        elif event.kind == "epoch":
-            one.epochs.append(event.values)
+        elif event.kind == "ready" and all(worker.log.rank is not None for worker in self.workers):
+            self.met = now
+            for worker in self.workers:  # what was used to start is no sign of work
+                worker.uses.clear()
         elif event.kind == "done":
-            one.done = event.values
-            early = one.done.get("ended") in EARLY
-            if len(one.windows) < self.windows and not early:
-                one.failure = f"it was done after {len(one.windows)} of {self.windows} windows"
+            early = event.values.get("ended") in EARLY
+            if len(one.log.windows) < self.windows and not early:
+                one.failure = f"it was done after {len(one.log.windows)} of {self.windows} windows"
         elif event.kind == "failed":
             one.failure = one_line(event.values["message"])[:_FAILURE_WIDTH]
         self._bound(one)
@@ -329,9 +320,9 @@ class JobMonitor:
     def _bound(self, one: ProcessState) -> None:
         """Fails a process that reports more than it can have measured."""
         most = self.windows or _MOST_WINDOWS
-        if len(one.windows) > most:
+        if len(one.log.windows) > most:
             one.failure = f"it reported more than {most} windows"
-        elif len(one.epochs) > _MOST_WINDOWS:
+        elif len(one.log.epochs) > _MOST_WINDOWS:
             one.failure = f"it reported more than {_MOST_WINDOWS} epochs"
 
     def take_malformed(self, name: str, why: str, now: float) -> None:
@@ -381,7 +372,7 @@ class JobMonitor:
             return self._displaced(now, limits.ORDER_SECONDS) or failed
         for one in self.states.values():
             if self._deserted(one, now):
-                waiting = [worker for worker in self.workers if worker.done is None]
+                waiting = [worker for worker in self.workers if worker.log.done is None]
                 message = f"{one.who} ended before {self._blamed(waiting)} reported to be done"
                 return self._displaced(now, 0.0) or Verdict(status="failed", message=message)
         return None
@@ -390,14 +381,14 @@ class JobMonitor:
         """Whether a server or scheduler ended well while workers still need it."""
         if one.process.role == "worker" or one.exit != "ok":
             return False
-        hosts = {worker.process.host.name for worker in self.workers if worker.done is None}
+        hosts = {worker.process.host.name for worker in self.workers if worker.log.done is None}
         if any(now - self.agents[host] > limits.AGENT_PAUSE_SECONDS for host in hosts):
             return False  # their workers may be done: the agent's silence is judged first
         since = max((one.heard, *(self.resumed[host] for host in hosts)))
         return bool(hosts) and now - since > limits.ORDER_SECONDS
 
     def _trained(self) -> bool:
-        return all(worker.done is not None for worker in self.workers)
+        return all(worker.log.done is not None for worker in self.workers)
 
     def _complete(self) -> Verdict | None:
         if any(one.exit != "ok" or one.failure for one in self.states.values()):
@@ -417,14 +408,14 @@ class JobMonitor:
         return Verdict(status="lost", message=message, silent=tuple(silent))
 
     def _hung(self, now: float) -> Verdict | None:
-        slowest = max((w["seconds"] for one in self.workers for w in one.windows), default=0.0)
+        slowest = max((w["seconds"] for one in self.workers for w in one.log.windows), default=0.0)
         progress = max(self.deadlines.progress, self.deadlines.progress_factor * slowest)
         allowed = progress if slowest else self.deadlines.first_window
         if now - max(self.met, *(one.heard for one in self.workers)) <= allowed:
             return None
-        waiting = [one for one in self.workers if one.done is None]
-        least = min(len(one.windows) for one in waiting)
-        behind = [one for one in waiting if len(one.windows) == least]
+        waiting = [one for one in self.workers if one.log.done is None]
+        least = min(len(one.log.windows) for one in waiting)
+        behind = [one for one in waiting if len(one.log.windows) == least]
         return Verdict(
             status="hung",
             message=f"no progress for {allowed:.0f} s after window {least}: {self._blamed(behind)}",
@@ -440,7 +431,9 @@ class JobMonitor:
         if not self.placed or now - self.placed <= seconds:
             return None
         joined = [one for one in self.states.values() if one.process.role != "scheduler"]
-        left = [one for one in joined if not one.registered and one.rank is None and not one.exit]
+        left = [
+            one for one in joined if not one.registered and one.log.rank is None and not one.exit
+        ]
         if not left or any(one.stopped for one in self.states.values()):
             return None
         env = left[0].process.env
@@ -466,7 +459,7 @@ class JobMonitor:
         if missing:
             who = f"missing: {', '.join(one.who for one in missing)}"
         else:
-            waiting = ", ".join(one.who for one in self.workers if one.rank is None)
+            waiting = ", ".join(one.who for one in self.workers if one.log.rank is None)
             who = f"all reached the scheduler, and {waiting} waited for the others; see the logs"
         return Verdict(status="timeout", message=f"{within}; {who}")
 

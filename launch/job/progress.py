@@ -25,22 +25,22 @@ def job_progress(monitor: JobMonitor, now: float) -> JobProgress:
 def _idle(monitor: JobMonitor) -> tuple[Note, ...]:
     shares: dict[str, float] = {}
     for one in monitor.workers if monitor.met else []:
-        if one.done is None and not one.exit:
+        if one.log.done is None and not one.exit:
             shares |= device_shares(one.who, one.uses, len(one.process.cores))
     return tuple(Note(NoteKind.IDLE_DEVICE, {}, {"process": name}) for name in idle(shares))
 
 
 def _standing(one: ProcessState, now: float) -> WorkerProgress:
-    recent = one.windows[-_RECENT_WINDOWS:]
+    recent = one.log.windows[-_RECENT_WINDOWS:]
     seconds = sum(window["seconds"] for window in recent)
     uses = list(one.uses)
     gpus = gpu_shares(uses[-1:])
     return WorkerProgress(
         worker=one.process.index,
         host=one.process.host.name,
-        rank=one.rank,
+        rank=one.log.rank,
         state=_state(one, now),
-        windows=len(one.windows),
+        windows=len(one.log.windows),
         images_per_second=sum(window["images"] for window in recent) / seconds if seconds else None,
         cpu=cpu_share(uses[-2:], len(one.process.cores)),
         gpu=sum(gpus) / len(gpus) if gpus else None,
@@ -53,15 +53,15 @@ def _state(one: ProcessState, now: float) -> str:
         return "ended"
     if one.stopped:
         return "stopped"
-    if one.done is not None:
+    if one.log.done is not None:
         return "done"
-    if one.rank is None:
+    if one.log.rank is None:
         return "waits" if one.reached else "starts"
     if one.validating:
         return "validates"
-    return "quiet" if one.windows and now - one.heard > _patience(one) else "trains"
+    return "quiet" if one.log.windows and now - one.heard > _patience(one) else "trains"
 
 
 def _patience(one: ProcessState) -> float:
-    last: float = one.windows[-1]["seconds"]
+    last: float = one.log.windows[-1]["seconds"]
     return max(_QUIET_SECONDS, _QUIET_WINDOWS * last)

@@ -45,7 +45,7 @@ def _data(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     if trial.mode == "synthetic":
         yield from _busy(trial, workers[0])
     elif trial.engine != "fake":
-        yield from cache_notes([worker.facts for worker in workers])
+        yield from cache_notes([worker.log.facts for worker in workers])
 
 
 def _inspected(trial: Trial) -> Iterator[Note]:
@@ -61,7 +61,8 @@ def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     if trial.engine == "fake":
         return
     total = min(
-        sum(w["seconds"] for w in one.windows[trial.measuring.warmup_windows :]) for one in workers
+        sum(w["seconds"] for w in one.log.windows[trial.measuring.warmup_windows :])
+        for one in workers
     )
     if total < _BRIEF_SECONDS:
         yield Note(NoteKind.BRIEF, {"seconds": total})
@@ -76,7 +77,7 @@ def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
         or trial.engine == "fake"
     ):
         return
-    windows = worker.windows[trial.measuring.warmup_windows :]
+    windows = worker.log.windows[trial.measuring.warmup_windows :]
     share = sum(w.get("cpu_seconds", 0.0) for w in windows) / sum(w["seconds"] for w in windows)
     if share < _BUSY_BELOW:
         yield Note(NoteKind.BUSY_BASELINE, {"share": share})
@@ -84,14 +85,14 @@ def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
 
 def _emitted(trial: Trial, workers: Sequence[ProcessState]) -> list[Note]:
     """The notes of the workers; of how little they compute only if there is a network."""
-    told = [of_json(note) for one in workers for note in (one.done or {}).get("notes", ())]
+    told = [of_json(note) for one in workers for note in (one.log.done or {}).get("notes", ())]
     alone = trial.hosts < 2 and trial.mode != "real"
     return [note for note in told if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
 
 
 def _spent(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
     """If the budget was spent before the rate was known as well as was asked for."""
-    unit = (workers[0].done or {}).get("ended", "")
+    unit = (workers[0].log.done or {}).get("ended", "")
     spent = {
         "windows": (trial.measuring.windows, "windows"),
         "seconds": (trial.measuring.budget_seconds, "s"),
@@ -104,14 +105,14 @@ def _spent(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 
 def _overlap(trial: Trial, workers: Sequence[ProcessState]) -> float:
     """Seconds in which every worker was in windows after warm-up, by the hosts' clocks."""
-    first = [worker.windows[trial.measuring.warmup_windows] for worker in workers]
+    first = [worker.log.windows[trial.measuring.warmup_windows] for worker in workers]
     begin = max(window["end"] - window["seconds"] for window in first)
-    return float(min(worker.windows[-1]["end"] for worker in workers) - begin)
+    return float(min(worker.log.windows[-1]["end"] for worker in workers) - begin)
 
 
 def accuracy(workers: Sequence[ProcessState]) -> float | None:
     """Of the last validation, over all ranks' shares; None where a rank has none."""
-    return accuracy_of([worker.epochs for worker in workers])
+    return accuracy_of([worker.log.epochs for worker in workers])
 
 
 def _batch_of(trial: Trial, rank: int) -> int:
@@ -121,25 +122,25 @@ def _batch_of(trial: Trial, rank: int) -> int:
 
 def _doubts(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
     """Why the windows of a job that ended well are no measurement of this trial."""
-    silent = [worker.who for worker in workers if worker.rank is None]
+    silent = [worker.who for worker in workers if worker.log.rank is None]
     if silent:
         yield f"never reported: {', '.join(silent)}"
         return
     for worker in workers:
-        if worker.facts["num_workers"] != trial.workers:
-            found = worker.facts["num_workers"]
+        if worker.log.facts["num_workers"] != trial.workers:
+            found = worker.log.facts["num_workers"]
             yield f"{worker.who} was in a job of {found} workers, expected {trial.workers}"
-        expected = _batch_of(trial, worker.rank or 0)
-        if worker.facts["worker_batch"] != expected:
-            found = worker.facts["worker_batch"]
+        expected = _batch_of(trial, worker.log.rank or 0)
+        if worker.log.facts["worker_batch"] != expected:
+            found = worker.log.facts["worker_batch"]
             yield f"{worker.who} trained batches of {found}, expected {expected}"
-    if {worker.rank for worker in workers} != set(range(trial.workers)):
-        ranks = sorted(worker.rank or 0 for worker in workers)
+    if {worker.log.rank for worker in workers} != set(range(trial.workers)):
+        ranks = sorted(worker.log.rank or 0 for worker in workers)
         yield f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"
-    counts = {len(worker.windows) for worker in workers}
+    counts = {len(worker.log.windows) for worker in workers}
     if len(counts) > 1 and not trial.asynchronous:
         yield f"ranks measured different numbers of windows: {sorted(counts)}"
-    early = {(worker.done or {}).get("ended") for worker in workers} <= EARLY
+    early = {(worker.log.done or {}).get("ended") for worker in workers} <= EARLY
     warmup = trial.measuring.warmup_windows
     asked = warmup + (1 if early else max(1, trial.measuring.windows))
     if min(counts) < asked:
@@ -152,7 +153,7 @@ def _doubts(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
             f"validation accuracy {reached:.3f} after {trial.data.num_epochs} epochs, expected "
             f"above {trial.data.stop_accuracy}"
         )
-    hashes = {worker.rank: (worker.done or {}).get("weight_hash") for worker in workers}
+    hashes = {worker.log.rank: (worker.log.done or {}).get("weight_hash") for worker in workers}
     if len(set(hashes.values())) > 1 and not trial.asynchronous:
         first, *others = sorted(hashes, key=lambda rank: rank or 0)
         other = next(rank for rank in others if hashes[rank] != hashes[first])

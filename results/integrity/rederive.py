@@ -14,7 +14,7 @@ from results.record import Rank, Record
 from results.repeat import RepeatSummary, summarize
 from results.run import Run, build_run
 from results.store import UnreadableLine, record_lines, record_log
-from results.worker_log import WorkerLog, accuracy_of, heard, rank_of
+from results.worker_log import WorkerLog, accuracy_of, parse_worker_log, rank_of
 
 UNREADABLE = (*store.UNREADABLE, AssertionError, LookupError)
 _SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
@@ -91,7 +91,7 @@ def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, WorkerLog]:
     told = {}
     for name, path in files.items():
         try:
-            told[name] = heard(worker_log.read_lines(path))
+            told[name] = parse_worker_log(worker_log.read_lines(path))
         except (OSError, *UNREADABLE) as error:
             again.wrong.append(f"{_short(path)}: cannot be read: {brief(error)}")
     return told

@@ -34,6 +34,7 @@ from launch.transport.line import FLAGS, LOADER, Starter, sources, start_local
 from launch.transport.ssh import SshLine
 from results.record import Record
 from results.store import Store
+from results.worker_log import WorkerLog
 from tests.support.hosts.agents import Talk, printed
 from tests.support.hosts.liar import React, line, start_with
 from tests.support.programs.jobs import left_over, tiny, trial
@@ -321,8 +322,10 @@ def test_an_address_that_is_none_has_no_port(address: str, wanted: int | None) -
 
 def test_windows_without_processor_seconds_are_judged() -> None:
     alone = tiny(kvstore="local", devices=1, windows=1, warmup_windows=0)
-    worker = ProcessState(process=process(0), rank=0, facts={"num_workers": 1, "worker_batch": 4})
-    worker.windows, worker.done = [{"seconds": 1.0, "end": 1.0, "images": 4}], {}
+    worker = ProcessState(
+        process=process(0), log=WorkerLog(rank=0, facts={"num_workers": 1, "worker_batch": 4})
+    )
+    worker.log.windows, worker.log.done = [{"seconds": 1.0, "end": 1.0, "images": 4}], {}
     verdict = judge(alone, [worker])
     assert (verdict.status, NoteKind.BUSY_BASELINE in {note.kind for note in verdict.notes}) == (
         "ok",

@@ -22,7 +22,7 @@ from launch.job.plan import Process
 from launch.job.run import run_job
 from results import worker_log
 from results.store import read_records
-from results.worker_log import heard, rank_of
+from results.worker_log import parse_worker_log, rank_of
 from tests.support.paths import ROOT
 from tests.support.programs.commands import refusal
 from tests.support.programs.jobs import measured, trial
@@ -153,7 +153,7 @@ def test_a_record_is_what_its_events_say(tmp_path: Path) -> None:
     logs = tmp_path / "logs" / record.identity.key / "0"
     assert record.status == "failed"
     for rank in record.ranks:
-        told = heard(worker_log.read_lines(logs / f"{rank.process}.events.jsonl"))
+        told = parse_worker_log(worker_log.read_lines(logs / f"{rank.process}.events.jsonl"))
         assert rank_of(told, rank.host, rank.process) == rank
     assert worker_log.recorded_start(logs) == record.started
 

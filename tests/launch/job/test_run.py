@@ -12,6 +12,7 @@ from launch.job.monitor import ProcessState
 from launch.job.plan import plan
 from launch.job.validity import _data, _doubts, judge
 from results.record import RepeatStart
+from results.worker_log import WorkerLog
 from tests.support.programs.jobs import left_over, measured, running, trial
 
 pytestmark = pytest.mark.program
@@ -38,7 +39,9 @@ def test_a_fixed_global_batch_is_judged_rank_by_rank(tmp_path: Path) -> None:
         facts = {"num_workers": 2, "worker_batch": 4 + rank}
         windows = [{"seconds": 1.0, "end": 1.0, "images": 4}] * 4
         workers.append(
-            ProcessState(process=process, rank=rank, facts=facts, windows=windows, done={})
+            ProcessState(
+                process=process, log=WorkerLog(rank=rank, facts=facts, windows=windows, done={})
+            )
         )
     doubts = list(_doubts(record.trial, workers))
     assert [doubt.partition(" trained ")[2] for doubt in doubts] == [
@@ -56,7 +59,8 @@ def test_what_a_worker_doubts_of_a_network_is_told_where_there_is_one() -> None:
         facts = {"num_workers": 2, "worker_batch": 4}
         workers = [
             ProcessState(
-                process=process, rank=rank, facts=facts, windows=windows, done={"notes": [hm]}
+                process=process,
+                log=WorkerLog(rank=rank, facts=facts, windows=windows, done={"notes": [hm]}),
             )
             for rank, process in enumerate(plan(what, pretend(2, per_host), 1)[-2:])
         ]
@@ -70,7 +74,10 @@ def test_a_sweep_on_one_host_is_told_that_a_loss_rose() -> None:
     windows = [{"seconds": 1.0, "end": 1.0, "images": 4}] * 4
     facts = {"num_workers": 2, "worker_batch": 4}
     workers = [
-        ProcessState(process=process, rank=rank, facts=facts, windows=windows, done={"notes": told})
+        ProcessState(
+            process=process,
+            log=WorkerLog(rank=rank, facts=facts, windows=windows, done={"notes": told}),
+        )
         for rank, process, told in zip(
             (0, 1), plan(what, pretend(1, 2), 1)[-2:], ([rose], []), strict=True
         )
@@ -117,7 +124,9 @@ def test_asynchronous_workers_that_never_overlap_are_no_measurement() -> None:
         ends = (1.0 + 10 * rank, 2.0 + 10 * rank)
         windows = [{"seconds": 1.0, "end": end, "images": 4} for end in ends]
         workers.append(
-            ProcessState(process=process, rank=rank, facts=facts, windows=windows, done={})
+            ProcessState(
+                process=process, log=WorkerLog(rank=rank, facts=facts, windows=windows, done={})
+            )
         )
     assert list(_doubts(asynchronous, workers)) == [
         "the workers were never all in measured windows at once; ask for more windows"
@@ -135,5 +144,5 @@ def test_a_worker_that_lacked_its_core_says_so_unless_it_may_wait_for_images(
     local = make(fields | {"mode": mode} | data)
     window = {"seconds": 1.0, "cpu_seconds": 0.8, "end": 1.0, "images": 4}
     process = plan(local, [this_machine()], 1)[0]
-    worker = ProcessState(process=process, rank=0, windows=[window, window])
+    worker = ProcessState(process=process, log=WorkerLog(rank=0, windows=[window, window]))
     assert list(_data(local, [worker])) == said

@@ -43,7 +43,7 @@ from results.reader import read_summaries, record_headers
 from results.run import known_identities, load, read_environment
 from results.run_folder import CATALOG
 from results.store import read_records
-from results.worker_log import heard, rank_of
+from results.worker_log import parse_worker_log, rank_of
 from tests.support.data.trees import encoded, jpeg, pixels
 from tests.support.paths import LOGS
 from tests.support.runs.records import record
@@ -406,7 +406,7 @@ def _message(data: bytes, _: Path) -> None:
             event_decoder.decoded(one_line)
         except ValueError as error:
             _check(error)
-    one = heard(text)
+    one = parse_worker_log(text)
     if one.rank is not None:
         rank_of(one, "node01", "worker-0")
 
