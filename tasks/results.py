@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shlex
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
@@ -16,12 +12,11 @@ from bench.errors import SpecError, parse_int, quoted
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
+from results.exports.targets import TARGETS, export, load_exporter, target_names, with_points
 from results.run_folder import CATALOG, EXPORTS, REPORT
 from tasks.cli import command, read_only_command, task
 from tasks.report import RUNS, archive_of, run_folder
 
-TARGETS = ("mllog", "tensorboard", "mlflow", "junit", "prometheus", "badge")
-OURS = ("bench", "im2rec_tools", "results")
 _RUN = "name below results/runs, or a path to its folder or .zip"
 
 
@@ -128,12 +123,6 @@ def _count(option: str, text: str) -> int:
     return parse_int(option, text) if text else 0
 
 
-if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from results.run import Run
-
-    Exporter = Callable[[Run, Path], list[Path]]
-
-
 @task(
     help={
         "target": f"{', '.join(TARGETS)}; several with commas between, or all",
@@ -150,65 +139,18 @@ def results_export(  # type: ignore[no-untyped-def]
     """Write a run for MLPerf's tools, TensorBoard, MLflow, JUnit, Prometheus or as a badge."""
     from results.run import load, with_baseline
 
-    exporters = {name: _exporter(name) for name in _targets(target)}
+    exporters = {name: load_exporter(name) for name in target_names(target)}
     wanted = with_baseline(load(run_folder(run)), speedup_baseline)
     if point:
-        wanted = _with_points(wanted, point)
+        wanted = with_points(wanted, point)
     folder = Path(to).expanduser() if to else wanted.folder / REPORT / EXPORTS
-    export(wanted, exporters, folder)
-
-
-def export(run: Run, exporters: dict[str, Exporter], folder: Path) -> None:
-    """Writes each target into the folder and prints the paths; StoreError where it cannot be."""
-    written = []
-    for name, write in exporters.items():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            paths = write(run, folder)
-        except OSError as error:
-            at = error.filename or folder
-            raise StoreError(f"{at}: cannot be written ({error.strerror or error})") from error
-        if not paths:
-            echo(f"{name}: nothing to write, no training point has a number")
-        written += paths
-    for path in written:
+    written = export(wanted, exporters, folder)
+    for name in [name for name, paths in written.items() if not paths]:
+        echo(f"{name}: nothing to write, no training point has a number")
+    for path in [path for paths in written.values() for path in paths]:
         echo(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-    if not written:
-        raise StoreError(f"{run.folder}: no training point has a number; nothing was exported")
-
-
-def _targets(text: str) -> list[str]:
-    if text == "all":
-        return list(TARGETS)
-    names = [name for name in text.split(",") if name]
-    if not names or set(names) - set(TARGETS):
-        raise SpecError(
-            f"target: expected some of {', '.join(TARGETS)}, or all, got {quoted(text)}"
-        )
-    return list(dict.fromkeys(names))
-
-
-def _exporter(target: str) -> Exporter:
-    """What writes the target; SpecError that says what to install where its library is missing."""
-    try:
-        module = importlib.import_module(f"results.exports.{target}")
-    except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] in OURS:
-            raise
-        raise SpecError(
-            f"{target}: needs the Python package {error.name}, which is not installed; "
-            f"'make exports' adds what exports need"
-        ) from error
-    write: Exporter = module.write
-    return write
-
-
-def _with_points(run: Run, words: str) -> Run:
-    """The run with the points of these words alone."""
-    from bench.trial import chosen
-
-    keys = {trial.key for trial in chosen([row.trial for row in run.rows], words)}
-    return replace(run, rows=[row for row in run.rows if row.trial.key in keys], missing=())
+    if not any(written.values()):
+        raise StoreError(f"{wanted.folder}: no training point has a number; nothing was exported")
 
 
 @task(help={"in": "a folder of runs besides results/runs"})

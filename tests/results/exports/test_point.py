@@ -14,6 +14,7 @@ from invoke.context import Context
 from invoke.exceptions import Exit
 
 from results.errors import StoreError
+from results.exports import targets
 from results.exports.point import export_points, file_name, legible, standing
 from results.exports.windows import repeat_series, series
 from results.record import Record
@@ -100,7 +101,7 @@ def test_an_unknown_target_is_refused_with_those_there_are() -> None:
     for target in ("jnuit", "", "badge,junitt"):
         code, text = refusal(TASK, target)
         assert code == 2
-        assert all(name in text for name in results.TARGETS)
+        assert all(name in text for name in targets.TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", good())
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be written") as caught:
-        results.export(run, {"junit": lambda *_: []}, tmp_path / "file" / "below")
+        targets.export(run, {"junit": lambda *_: []}, tmp_path / "file" / "below")
     assert "\n" not in str(caught.value)
 
 
@@ -173,7 +174,7 @@ def test_a_baseline_of_ones_choice_is_in_what_is_exported(
         found.extend(point.figures for point in export_points(run))
         return [folder]
 
-    monkeypatch.setattr(results, "_exporter", lambda _: write)
+    monkeypatch.setattr(results, "load_exporter", lambda _: write)
     TASK.body(Context(), "junit", run=str(tmp_path / "run"), speedup_baseline="local x2")
     assert found[1]["speedup_baseline"] == pytest.approx(1.6)
     assert found[1]["efficiency_baseline"] == pytest.approx(0.8)
