@@ -1,1 +1,1 @@
-"""What came out and what it says: records, their store, and scaling computed from them."""
+"""Records of runs, their store, and the throughput and scaling computed from them."""

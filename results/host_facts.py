@@ -1,4 +1,4 @@
-"""Facts of hosts and of the controller: one table of how each is stored, shown and compared."""
+"""Facts of hosts and controller: how each is stored, reported and compared."""
 
 from collections import Counter
 from collections.abc import Callable

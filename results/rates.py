@@ -1,4 +1,4 @@
-"""Images per second of a record and of repeats, with intervals, from raw window seconds."""
+"""Throughput of a record and of repeats, with intervals, from window times."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What all records of a run say; a large log is read by as many processes as there are cores."""
+"""Summaries, headers and points of a run's records; large logs in parallel."""
 
 import gc
 import json

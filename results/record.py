@@ -1,4 +1,4 @@
-"""Record: what one run of a trial left behind, and Started, what is known before it runs."""
+"""Records of repeats: schema, JSON, checks."""
 
 import dataclasses
 import json

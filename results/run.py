@@ -1,4 +1,4 @@
-"""A run folder as reports read it."""
+"""A run folder as reports read it: rows, environment, what is missing."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Names of the files of a run folder, each spelled here alone; imports nothing heavy."""
+"""Names of the files of a run, each spelled here alone; imports nothing heavy."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""ScalingRow: one point of a sweep with its speed-up and efficiency against each baseline."""
+"""Rows of a run: each point with its speed-up and efficiency per baseline."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

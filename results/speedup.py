@@ -1,4 +1,4 @@
-"""Speed-up baselines: which point a row of a run stands against, and why a cell is empty."""
+"""Speed-up baselines: the point that a row stands against; why a cell is empty."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

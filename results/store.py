@@ -1,4 +1,4 @@
-"""Store: one folder a run, whose log of records only grows."""
+"""The store of a run: an append-only log of records, its lock, its removal."""
 
 import fcntl
 import json

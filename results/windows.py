@@ -1,4 +1,4 @@
-"""The windows of a record that count: (seconds, images) of the whole job, once it is steady."""
+"""Windows of a whole job, where they become steady, and which of them count."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

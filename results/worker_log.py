@@ -1,4 +1,4 @@
-"""Logs of a job: a worker's, from its events, the rank that it makes, and the files read."""
+"""Logs of a job: their files, a worker's events, and the rank they make."""
 
 import contextlib
 import errno

@@ -1,1 +1,1 @@
-"""Runs side by side: what changed, A/B, history, saved baselines, published tables."""
+"""Runs side by side: changes, A/B, history, saved baselines, published tables."""

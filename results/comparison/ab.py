@@ -1,4 +1,4 @@
-"""Two settings measured in turn, A B B A: by how much one is faster, and what could be seen."""
+"""Two settings measured in turn, A B B A: their ratio and what can be detected."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Baselines: runs that are kept by name, to compare later ones with; and which run a name means."""
+"""Saved baselines: copies of runs by name; which run a name means."""
 
 import json
 import re

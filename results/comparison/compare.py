@@ -1,4 +1,4 @@
-"""Comparison: one run's points against another's, and what can be said of each beyond doubt."""
+"""Comparison of two runs point by point, with tests corrected for many points."""
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""In what two runs or hosts differ besides throughput, and whether they can be compared.
+"""Differences of two runs or hosts besides throughput, and which matter.
 
 Machines, libraries, data, variables and instructions decide how fast the same code is: runs that
 differ in one of them say nothing of each other unless that is what is asked. Another commit is what

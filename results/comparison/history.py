@@ -1,4 +1,4 @@
-"""History: one point over many runs, oldest first, with what changed besides its rate."""
+"""History of one point over many runs, with what changed besides its rate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Published tables: figures of others, labelled, as runs that go the way of every run."""
+"""Published tables of others, labelled, as runs."""
 
 import tomllib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Cost: the images that a point trains for a joule and for a unit of money. Pure."""
+"""Images that a point trains per joule and per unit of money. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Power of the machines of a point while it was measured, from what their agents counted. Pure."""
+"""Power of a point's machines while it was measured. Pure."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Prices: what an hour of a host costs, by a file that a person wrote."""
+"""Prices of an hour of a host, from a file that a person writes."""
 
 import tomllib
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Runs in the formats of other people's tools, one module a tool."""
+"""Runs in the formats of other tools, one module per tool."""

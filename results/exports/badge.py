@@ -1,4 +1,4 @@
-"""A badge: one point in a line of Markdown and a picture of its own beside it."""
+"""A badge: one point as a line of Markdown and a picture."""
 
 import re
 from pathlib import Path

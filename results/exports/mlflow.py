@@ -1,4 +1,4 @@
-"""MLflow: an experiment for the run in a store of its own file, with a run a point."""
+"""MLflow: an experiment per run in a database file, a run per point."""
 
 import logging
 import os
@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from results.errors import StoreError
-from results.exports.point import ExportPoint, export_points, legible, sources
-from results.exports.windows import start_seconds
+from results.exports.point import ExportPoint, export_points, legible, sources, start_seconds
 from results.run import Run
 from results.run_folder import REPORT
 

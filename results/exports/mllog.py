@@ -1,4 +1,4 @@
-"""The `:::MLLOG` lines of MLPerf, a file for each good repeat of a training point.
+"""MLPerf's `:::MLLOG` lines, a file per good repeat of a training point.
 
 What they say is a throughput. MLPerf's own rules ask for more, see docs/export.md.
 """
@@ -13,8 +13,16 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 from mlperf_logging.mllog.mllog import MLLogger
 
-from results.exports.point import ExportPoint, file_name, legible, training_points
-from results.exports.windows import RepeatSeries, repeat_series, series, start_seconds
+from results.exports.point import (
+    ExportPoint,
+    RepeatSeries,
+    file_name,
+    legible,
+    repeat_series,
+    series,
+    start_seconds,
+    training_points,
+)
 from results.repeat import RepeatSummary
 from results.run import Run
 from results.store import write_text

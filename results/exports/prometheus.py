@@ -1,4 +1,4 @@
-"""Prometheus: gauges in a text file, for the textfile collector of a node exporter."""
+"""Prometheus: gauges in a text file for the collector of a node exporter."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""TensorBoard scalars: rate and efficiency by devices, window times and losses by window."""
+"""TensorBoard scalars: rate and efficiency by devices, windows and losses."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,8 +7,15 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from results.exports.point import ExportPoint, file_name, training_points
-from results.exports.windows import RepeatSeries, repeat_series, series, start_seconds
+from results.exports.point import (
+    ExportPoint,
+    RepeatSeries,
+    file_name,
+    repeat_series,
+    series,
+    start_seconds,
+    training_points,
+)
 from results.repeat import RepeatSummary
 from results.run import Run
 

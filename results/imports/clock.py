@@ -1,4 +1,4 @@
-"""What the times in a log say against the speeds in it."""
+"""The times in a log, checked against the speeds in it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Which formats are read, and which of them a file is in."""
+"""The formats that are read, and which of them a file is in."""
 
 import re
 from pathlib import Path

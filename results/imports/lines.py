@@ -1,4 +1,4 @@
-"""Line: one line of another tool's log, and who printed it."""
+"""Lines of another tool's log, and which worker printed each."""
 
 import codecs
 import gzip

@@ -1,4 +1,4 @@
-"""Log: what another tool's log says, before it is known which point it is of."""
+"""The content of another tool's log, before its point is known."""
 
 import math
 from collections import Counter

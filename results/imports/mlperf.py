@@ -1,4 +1,4 @@
-"""MLPerf's :::MLLOG and :::MLL lines: what they track, or times of epochs and blocks."""
+"""MLPerf's :::MLLOG and :::MLL lines: throughput, or times of epochs and blocks."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Logs of MXNet scripts: all formats of its Speedometer, GluonCV and Horovod ones too."""
+"""Logs of MXNet scripts: formats of its Speedometer, of GluonCV and of Horovod."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The trial that logs are of: what the person says of it, what the logs say, both alike."""
+"""The trial of imported logs, from their content and a person's description."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

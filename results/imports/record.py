@@ -1,4 +1,4 @@
-"""Records of what other tools' logs say."""
+"""Records made from logs of other tools."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The windows of a log's workers: whose stretch is whose, and how long each took."""
+"""The windows of a log's workers: who measured each, and how long it took."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Puts what was imported into a run folder."""
+"""Adding imported records to a run folder."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,1 +1,1 @@
-"""Whether a run is as it was measured: digests, records derived again, archives."""
+"""Digests, records computed again, archives, and the list of runs."""

@@ -1,4 +1,4 @@
-"""A run as one .zip: packed, and unpacked with nothing trusted that it says of itself."""
+"""A run as one .zip; unpacking trusts nothing that the archive says."""
 
 import atexit
 import fcntl

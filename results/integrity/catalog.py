@@ -1,4 +1,4 @@
-"""Catalogue: the runs of a folder in a line each, without reading what they measured.
+"""The list of runs, one line each, without reading their windows.
 
 What was found is kept in an index and counts as long as the run's files have the sizes and times
 that they had.

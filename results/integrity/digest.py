@@ -1,4 +1,4 @@
-"""Digest: one number for a run's records and logs, with what it takes to name what has changed.
+"""Digest of a run's records and logs, with what it takes to name each change.
 
 report/digests.json holds the bytes and SHA-256 of each file, and a CRC of each of its lines (of
 several together where it has tens of thousands). The digest is the SHA-256 of names, bytes and

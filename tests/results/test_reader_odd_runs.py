@@ -18,7 +18,7 @@ from plots.markdown import document
 from plots.tables.comparison import markdown, remarks
 from results.comparison.compare import compare
 from results.cost.energy import power
-from results.exports.windows import series
+from results.exports.point import series
 from results.integrity.catalog import run_entry
 from results.repeat import summarize
 from results.run import load

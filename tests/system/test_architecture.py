@@ -72,7 +72,7 @@ SAME = {
     ("plots", "scaling"): "the scaling of a run: figure and table",
     ("results", "point"): "one point, as exporters and importers see it",
     ("results", "record"): "one repeat, as it is stored and as it is imported",
-    ("results", "windows"): "window times: judged, exported, imported",
+    ("results", "windows"): "window times: judged, imported",
 }
 FILES = (3, 14)  # of code in a folder, without __init__.py
 EARLIER = {"bench/mxnet_import.py"}  # names that scripts of users may still import

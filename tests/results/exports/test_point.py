@@ -15,8 +15,7 @@ from invoke.exceptions import Exit
 
 from results.errors import StoreError
 from results.exports import targets
-from results.exports.point import export_points, file_name, legible, standing
-from results.exports.windows import repeat_series, series
+from results.exports.point import export_points, file_name, legible, repeat_series, series, standing
 from results.record import Record
 from results.run import load
 from results.scaling import scaling
