@@ -114,7 +114,7 @@ def _is_shared(path: bytes, found: os.stat_result) -> bool:
         return True
     if not found.st_mode & stat.S_IWGRP:
         return False
-    return _has_list(path) or not _is_private(found.st_gid, found.st_uid)
+    return _has_list(path) or not is_private(found.st_gid, found.st_uid)
 
 
 def _has_list(path: bytes) -> bool:
@@ -125,7 +125,7 @@ def _has_list(path: bytes) -> bool:
         return False
 
 
-def _is_private(gid: int, owner: int) -> bool:
+def is_private(gid: int, owner: int) -> bool:
     """Whether a group has no member but a user whose own it is, as where the umask is 002."""
     try:
         group = grp.getgrgid(gid)

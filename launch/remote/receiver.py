@@ -100,7 +100,7 @@ class MasterLine:
         """The next message that is no beat; LaunchError where it is none, or none comes."""
         while True:
             line = self._line()
-            message = commands.parsed(bytes(line), _SHAPES)
+            message = commands.parsed(bytes(line), SHAPES)
             if message["do"] != "beat":
                 return message
 
@@ -161,7 +161,7 @@ _PART = re.compile(rb"\.[0-9a-f]{16}\.part")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-_SHAPES: dict[str, dict[str, Any]] = {
+SHAPES: dict[str, dict[str, Any]] = {
     "beat": {},
     "look": {"into": str, "files": [(str, int, {int, NOTHING})], "others": [str]},
     "take": {
@@ -423,7 +423,7 @@ def _set_mode(path: bytes, mode: int) -> None:
         os.chmod(path, mode)
 
 
-def _why(error: Exception, into: str) -> str:
+def reason(error: Exception, into: str) -> str:
     """What a person is told, in one line."""
     if not isinstance(error, OSError):
         return str(error)
@@ -449,5 +449,5 @@ def main() -> None:
             raise ProtocolError(f"expected files to take or compare, got {message['do']!a}")
     except (OSError, LaunchError, ValueError, OverflowError) as error:
         with contextlib.suppress(OSError):
-            master.say(say="failed", why=_why(error, message.get("into", ".")))
+            master.say(say="failed", why=reason(error, message.get("into", ".")))
         sys.exit(1)

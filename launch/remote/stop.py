@@ -26,11 +26,12 @@ def main() -> None:
             asked = commands.parsed(line, {"end": {"n": int}})
         except ProtocolError:
             continue  # whoever sent it waits for no answer that has a number
-        said = {"say": "ended", **_end(lease.holder()), "others": lease.others()}
+        said = {"say": "ended", **end(lease.holder()), "others": lease.others()}
         print(json.dumps({**said, "n": asked["n"]}), flush=True)
 
 
-def _end(holder: dict[str, Any]) -> dict[str, Any]:
+def end(holder: dict[str, Any]) -> dict[str, Any]:
+    """Ends the holder of a lease and its processes; reports whose it was, and if any is left."""
     if not holder:
         return {"who": "", "left": False}
     pid = int(holder["pid"])

@@ -25,8 +25,8 @@ from launch.job.monitor import Deadlines, ProcessState
 from launch.job.plan import Process
 from launch.job.run import run_script
 from launch.job.validity import judge
-from launch.remote import agent as ports
 from launch.remote import limits
+from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError
 from launch.sweep import ClusterSetup, points, sweep
 from launch.transport.client import MOST_UNREAD, Message
@@ -317,7 +317,7 @@ def test_an_ssh_server_that_ignores_flow_control_is_cut_off() -> None:
 def test_an_address_that_is_none_has_no_port(address: str, wanted: int | None) -> None:
     """An agent that is asked for one has processes to keep."""
     with pytest.raises(LaunchError):
-        ports.free_port(address, wanted)
+        free_port(address, wanted)
 
 
 def test_windows_without_processor_seconds_are_judged() -> None:

@@ -23,8 +23,8 @@ import pytest
 from launch.hosts import Host, Login, this_machine
 from launch.job.agents import Agents
 from launch.remote import lease, limits
-from launch.remote import stop as ending
 from launch.remote.errors import LaunchError, PreflightError
+from launch.remote.stop import end
 from launch.stop import stop
 from launch.transport.client import RemoteProgram
 from launch.transport.line import FLAGS, LOADER, sources, start_local
@@ -233,7 +233,7 @@ def test_an_answer_that_is_none_is_no_more_than_a_process(said: bytes) -> None:
 def test_stop_ends_no_process_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "END_BY_SIGNAL_SECONDS", 0.5)
     with holding(likely(), text=b'{"user": "root", "pid": 1}') as pid:
-        assert ending._end(lease.holder()) == {"who": "", "left": False}
+        assert end(lease.holder()) == {"who": "", "left": False}
         os.kill(pid, 0)
 
 
@@ -294,7 +294,7 @@ def test_stop_ends_an_agent_that_is_held_with_all_that_it_started(
         assert lease.holder() == {**WHO, "pid": agent.pid}
         holder = lease.holder()
         os.kill(agent.pid, signal.SIGSTOP)
-        assert ending._end(holder)["left"] is False
+        assert end(holder)["left"] is False
         agent.wait(20)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

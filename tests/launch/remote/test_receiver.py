@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
+import launch.remote.files
 from launch.push import contents, in_tree, push
 from launch.remote import commands
-from launch.remote import files as paths
-from launch.remote import receiver as receive
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.remote.files import entries
-from launch.remote.receiver import _SHAPES, MasterLine, Receiver
+from launch.remote.receiver import SHAPES, MasterLine, Receiver, reason
 from launch.transport.line import FLAGS, LOADER, Starter, sources, start_local
 from tests.support.hosts.liar import line, mutated, spoiled, start_with
 from tests.support.hosts.pushes import host, pushed, tree_of, written
@@ -142,7 +141,7 @@ def test_a_state_file_of_any_bytes_is_read(tmp_path: Path) -> None:
     for _ in range(3000):
         text = json.dumps(mutated(chance, ["a/b", 1, 2, 3, 4, True])).encode()
         found = entries(b"\n".join([good, spoiled(chance, text), text, b"[" * 100_000, b"\xff"]))
-        assert all(paths.is_below(name) for name in found)
+        assert all(launch.remote.files.is_below(name) for name in found)
         assert all(type(one.size) is int and type(one.put) is bool for one in found.values())
 
 
@@ -207,29 +206,29 @@ def test_a_users_own_group_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(pwd, "getpwall", list)
     group("staff")
-    assert paths._is_private(1000, 1000)
-    assert not paths._is_private(1000, 0)
+    assert launch.remote.files.is_private(1000, 1000)
+    assert not launch.remote.files.is_private(1000, 0)
     group("root", "root")
-    assert paths._is_private(1000, 0)
+    assert launch.remote.files.is_private(1000, 0)
     group("root", "root", "eve")
-    assert not paths._is_private(1000, 0)
+    assert not launch.remote.files.is_private(1000, 0)
     group("staff", "eve")
-    assert not paths._is_private(1000, 1000)
+    assert not launch.remote.files.is_private(1000, 1000)
     group("staff")
     eve = pwd.struct_passwd(("eve", "x", 1001, 1000, "", "/", "/bin/sh"))
     monkeypatch.setattr(pwd, "getpwall", lambda: [eve])  # whose first group it is
-    assert not paths._is_private(1000, 1000)
+    assert not launch.remote.files.is_private(1000, 1000)
 
 
 def test_a_folder_that_a_list_of_access_lets_others_write_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = place(tmp_path / "x", 0o775, os.getuid(), os.getgid())
-    monkeypatch.setattr(paths, "_is_private", lambda *_: True)
-    paths.check_folder(os.fsencode(folder))
+    monkeypatch.setattr(launch.remote.files, "is_private", lambda *_: True)
+    launch.remote.files.check_folder(os.fsencode(folder))
     monkeypatch.setattr(os, "listxattr", lambda _: ["system.posix_acl_access"])
     with pytest.raises(LaunchError, match=f"{folder}: other users may write there"):
-        paths.check_folder(os.fsencode(folder))
+        launch.remote.files.check_folder(os.fsencode(folder))
 
 
 @two_users
@@ -243,21 +242,21 @@ def test_a_link_of_another_user_on_the_way_to_a_folder_is_refused(
     place(tmp_path / "own", 0o755)
     (above / "again").symlink_to("../own")
     (above / "x").symlink_to(leads.format(tmp_path))
-    paths.check_folder(os.fsencode(above / name))
+    launch.remote.files.check_folder(os.fsencode(above / name))
     os.lchown(above / ("again" if leads == "again" else "x"), NOBODY, NOBODY)
     with pytest.raises(LaunchError, match=r"above/(x|again): belongs to nobody, expected root"):
-        paths.check_folder(os.fsencode(above / name))
+        launch.remote.files.check_folder(os.fsencode(above / name))
     os.lchown(above / "again", 0, 0)
     os.lchown(above / "x", 0, 0)
     above.chmod(0o777)
     with pytest.raises(LaunchError, match="above: other users may write there"):
-        paths.check_folder(os.fsencode(above / name))
+        launch.remote.files.check_folder(os.fsencode(above / name))
 
 
 def test_links_that_lead_to_themselves_are_no_folder(tmp_path: Path) -> None:
     (tmp_path / "x").symlink_to("x")
     with pytest.raises(LaunchError, match="x: too many links on the way"):
-        paths.check_folder(os.fsencode(tmp_path / "x"))
+        launch.remote.files.check_folder(os.fsencode(tmp_path / "x"))
 
 
 def test_a_new_folder_is_its_owners_alone_to_write_to(tmp_path: Path) -> None:
@@ -287,7 +286,7 @@ class Told(MasterLine):
     """The receiver's end of a line on which only these messages come."""
 
     def __init__(self, lines: list[bytes]) -> None:
-        self._shapes = {"beat": {}, **_SHAPES}
+        self._shapes = {"beat": {}, **SHAPES}
         self._held = bytearray(b"\n".join(lines) + b"\n")
         self.done = self.total = 0
 
@@ -322,14 +321,14 @@ def test_a_receiver_takes_any_bytes_of_a_controller_and_writes_below_its_folder_
                 with closing(receiver.pushed):
                     receiver.run()
         except (OSError, LaunchError, ValueError, OverflowError) as error:
-            assert receive._why(error, str(into))  # noqa: PT017
+            assert reason(error, str(into))  # noqa: PT017
     assert {path.name for path in tmp_path.iterdir()} == {"in"}
     assert {path.name for path in (tmp_path / "in").iterdir()} <= set(map(str, range(600)))
 
 
 def test_a_command_of_any_bytes_is_one_or_a_protocol_error() -> None:
     chance = random.Random(18)
-    shapes = _SHAPES
+    shapes = SHAPES
     for _ in range(5000):
         text = json.dumps(mutated(chance, chance.choice(COMMANDS))).encode()
         try:

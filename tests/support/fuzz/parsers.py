@@ -25,10 +25,9 @@ from im2rec_tools.formats import recordio, tfrecord
 from im2rec_tools.formats.tars import Member, members
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.verify import verify
-from launch import hostfile as hostfiles
-from launch import hostfile as slurm
-from launch.remote import files as pushed
+from launch import hostfile
 from launch.remote.errors import LaunchError
+from launch.remote.files import entries
 from launch.transport import host_keys, protocol, ssh_config
 from results import worker_log
 from results.cost import prices
@@ -215,12 +214,12 @@ def _settings() -> list[Parser]:
     key = RSAKey.generate(1024)
     known = f"a,b {key.get_name()} {key.get_base64()}\n|1|{'A' * 27}=|{'A' * 27}= ssh-rsa AAAA\n"
 
-    def hostfile(path: Path) -> None:
-        for format in ("", *hostfiles.FORMATS):
-            for parse in (hostfiles.parse, hostfiles.inline):
+    def host_list(path: Path) -> None:
+        for format in ("", *hostfile.FORMATS):
+            for parse in (hostfile.parse, hostfile.inline):
                 try:
                     parse(path.read_text("utf-8", "replace"), "here", format)
-                    slurm.nodelist(path.read_text("utf-8", "replace"))
+                    hostfile.nodelist(path.read_text("utf-8", "replace"))
                 except LaunchError as error:
                     _check(error)
 
@@ -232,7 +231,7 @@ def _settings() -> list[Parser]:
             at_once=5,
         ),
         Parser(name="prices", samples=(priced,), read=_in_file("p.toml", prices.load_prices)),
-        Parser(name="hostfile", samples=(hosts,), read=_in_file("hosts", hostfile)),
+        Parser(name="hostfile", samples=(hosts,), read=_in_file("hosts", host_list)),
         Parser(
             name="ssh-config",
             samples=(ssh,),
@@ -423,7 +422,7 @@ def _hosts() -> list[Parser]:
     lease = b'{"user": "u", "master": "m", "pid": 5, "command": ["a"]}'
     return [
         Parser(name="message", samples=(messages,), read=_message),
-        Parser(name="pushed", samples=(state,), read=lambda data, _: pushed.entries(data)),
+        Parser(name="pushed", samples=(state,), read=lambda data, _: entries(data)),
         Parser(name="lease", samples=(lease,), read=_lease),
     ]
 
