@@ -100,6 +100,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return reported(tmp_path_factory.mktemp("run"))
 
 
+@pytest.fixture(scope="module")
+def shown(browser: "Browser", report: Path) -> Iterator["Page"]:
+    """Its page in Chromium, for tests that need no other state of its controls."""
+    from tests.support.pages.browser import visit  # noqa: PLC0415
+
+    with visit(browser, report / "index.html") as tab:
+        yield tab
+
+
 @pytest.fixture
 def opened(browser: "Browser", report: Path) -> Iterator["Page"]:
     """Its page in Chromium."""

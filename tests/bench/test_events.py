@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from bench.event_decoder import decoded
 from bench.events import Event, emit, say
 
+pytestmark = pytest.mark.pythons
+
 counts = st.integers(1, 10**15)
 seconds = st.floats(1e-9, 1e9)
 facts = st.dictionaries(

@@ -14,6 +14,8 @@ from bench.notes import Note, NoteKind, as_json, merged, of_json, sentence, text
 from results.record import emit, notes_of, parse
 from tests.support.runs.records import record
 
+pytestmark = pytest.mark.pythons
+
 VALUES = st.one_of(
     st.none(),
     st.booleans(),

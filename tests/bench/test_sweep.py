@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from bench.errors import SpecError
 from bench.sweep import load_sweep, series, spread, within
 
+pytestmark = pytest.mark.pythons
+
 POINT = "batch_per_device = 8\n[[points]]\nnetwork = 'alexnet'\n"
 
 

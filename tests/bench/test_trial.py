@@ -8,6 +8,8 @@ import pytest
 from bench.errors import SpecError
 from bench.trial import FIELDS, make
 
+pytestmark = pytest.mark.pythons
+
 BASE = {"network": "alexnet", "batch_per_device": 8}
 
 

@@ -1,5 +1,6 @@
 """The stand-in for upstream's im2rec.py, beside upstream's own."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,9 +20,25 @@ from tests.support.paths import ROOT
 ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore"}
 
 
-def upstream(*args: str) -> None:
-    command = [sys.executable, "-m", "benchmarks.upstream", *args]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=ENVIRONMENT)
+ALL = """
+import json, runpy, sys
+for words in json.loads(sys.stdin.read()):
+    sys.argv = ["im2rec.py", *words]
+    runpy.run_module("benchmarks.upstream", run_name="__main__")
+"""
+
+
+def upstream(commands: list[list[str]]) -> None:
+    """Upstream's program with the words of each command, in one process that has loaded MXNet."""
+    subprocess.run(
+        [sys.executable, "-c", ALL],
+        input=json.dumps(commands),
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
 
 
 def read(rec: Path) -> list[ImageRecord]:
@@ -60,11 +77,18 @@ LISTS = [
 @pytest.mark.mxnet
 def test_lists_are_upstreams_to_the_byte(tmp_path: Path) -> None:
     root = mixed(tmp_path / "t")
-    for number, options in enumerate(LISTS):
-        ours, theirs = tmp_path / f"ours{number}", tmp_path / f"theirs{number}"
-        for folder in (ours, theirs):
-            folder.mkdir()
-        upstream("--list", *options, str(theirs / "x"), str(root))
+    folders = [tmp_path / f"theirs{number}" for number in range(len(LISTS))]
+    for folder in folders:
+        folder.mkdir()
+    upstream(
+        [
+            ["--list", *options, str(folder / "x"), str(root)]
+            for options, folder in zip(LISTS, folders, strict=True)
+        ]
+    )
+    for number, (options, theirs) in enumerate(zip(LISTS, folders, strict=True)):
+        ours = tmp_path / f"ours{number}"
+        ours.mkdir()
         assert im2rec.main(["--list", *options, str(ours / "x"), str(root)]) == 0
         names = sorted(path.name for path in theirs.iterdir())
         assert sorted(path.name for path in ours.iterdir()) == names, options
@@ -84,22 +108,32 @@ SHARDS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree and upstream's shards of it, those of SHARDS[n] in the folder n beside their list."""
+    place = tmp_path_factory.mktemp("packed")
+    root, commands = mixed(place / "t"), []
+    for number, options in enumerate(SHARDS):
+        prefix = place / str(number) / "x"
+        prefix.parent.mkdir()
+        assert im2rec.main(["--list", "--recursive", str(prefix), str(root)]) == 0
+        if "--pack-label" in options:
+            lines = prefix.with_suffix(".lst").read_text().splitlines()
+            rows = [line.split("\t") for line in lines]
+            text = "".join(f"{a}\t{b}\t0.500000\t{b}\t{c}\n" for a, b, c in rows)
+            prefix.with_suffix(".lst").write_text(text)
+        commands.append([*options, "--num-thread", "2", str(prefix), str(root)])
+    upstream(commands)
+    return place
+
+
 @pytest.mark.mxnet
-@pytest.mark.parametrize("options", SHARDS, ids=" ".join)
-def test_records_have_upstreams_labels_and_sizes(tmp_path: Path, options: list[str]) -> None:
-    root = mixed(tmp_path / "t")
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    for folder in (ours, theirs):
-        folder.mkdir()
-    assert im2rec.main(["--list", "--recursive", str(ours / "x"), str(root)]) == 0
-    if "--pack-label" in options:
-        lines = (ours / "x.lst").read_text().splitlines()
-        rows = [line.split("\t") for line in lines]
-        text = "".join(f"{a}\t{b}\t0.500000\t{b}\t{c}\n" for a, b, c in rows)
-        (ours / "x.lst").write_text(text)
-    shutil.copy(ours / "x.lst", theirs)
-    upstream(*options, "--num-thread", "2", str(theirs / "x"), str(root))
-    assert im2rec.main([*options, "--num-thread", "2", str(ours / "x"), str(root)]) == 0
+@pytest.mark.parametrize("number", range(len(SHARDS)), ids=[" ".join(one) for one in SHARDS])
+def test_records_have_upstreams_labels_and_sizes(tmp_path: Path, packed: Path, number: int) -> None:
+    options, theirs, ours = SHARDS[number], packed / str(number), tmp_path
+    shutil.copy(theirs / "x.lst", ours)
+    root = str(packed / "t")
+    assert im2rec.main([*options, "--num-thread", "2", str(ours / "x"), root]) == 0
     first, second = read(ours / "x.rec"), read(theirs / "x.rec")
     assert len(first) == len(second) > 20
     flag = cv2.IMREAD_UNCHANGED

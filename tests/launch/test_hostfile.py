@@ -11,6 +11,8 @@ from launch.hostfile import HostEntry, find, inline, parse, read
 from launch.remote.errors import LaunchError
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.pythons
+
 
 def host(target: str, slots: int | None = None, port: int | None = None) -> HostEntry:
     return HostEntry(target=target, port=port, slots=slots)

@@ -6,6 +6,8 @@ from launch.hosts import this_machine
 from launch.launch import parse_options, processes
 from launch.remote.errors import LaunchError
 
+pytestmark = pytest.mark.pythons
+
 LOCAL = ["-n", "2", "--launcher", "local"]
 
 

@@ -13,6 +13,7 @@ from tests.support.programs.commands import SWEEP, fab, sweep_file
 from tests.support.programs.jobs import trial
 
 FOUR = [trial(devices=devices) for devices in (1, 2, 4, 8)]
+QUICK = SWEEP.replace("repeats = 1", "repeats = 2\nfake_seconds = [0.1]")
 POINTS = "[[points]]\nkvstore = 'dist_sync'\ndevices = [1, 2, 3, 4, 5, 6]\n"
 
 
@@ -45,7 +46,7 @@ def test_what_is_left_keeps_its_order() -> None:
 def test_a_sweep_is_measured_shuffled_and_reported_in_the_order_of_its_file(
     tmp_path: Path,
 ) -> None:
-    path = sweep_file(tmp_path, SWEEP.replace("repeats = 1", "repeats = 2") + POINTS)
+    path = sweep_file(tmp_path, QUICK + POINTS)
     folder = tmp_path / "run"
     done = fab("bench.sweep", path, "--run", str(folder))
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,8 @@ from plots.results_csv import cell, csv_text, results_frame
 from results.integrity.digest import FORMAT, report_format
 from tests.support.runs.scenes import MACHINE, point, run
 
+pytestmark = pytest.mark.pythons
+
 EVIL = (
     "<img src=x onerror=PWN()>\n\n# PWN heading\n\n~~~\n```\n[PWN](javascript:x) ![PWN](http://x/y)"
     "\n</details></summary><script>PWN</script> | PWN &lt;b&gt; <!-- report-format 9 --> ~~PWN~~"

@@ -33,6 +33,8 @@ from tests.support.runs.records import record
 from tests.support.runs.scenes import point, published, run, three
 from tests.support.runs.stores import stored
 
+pytestmark = pytest.mark.pythons
+
 HUNG: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4, "status": "hung"}
 
 

@@ -24,6 +24,7 @@ from results.run import Run
 from tasks.bench import bench_sweep
 from tasks.report import report_build, report_show
 from tests.support.programs.commands import refusal, sweep_file
+from tests.support.repeats import numbers
 from tests.support.runs.random_runs import run_at_random
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
@@ -36,7 +37,7 @@ def runs(part: int, count: int = 50) -> list[Run]:
     return [run_at_random(random) for _ in range(count)]
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", numbers(PARTS, 2))
 def test_five_hundred_random_runs_have_words_tables_and_page_data(part: int) -> None:
     for run in runs(part):
         assert summary(run)
@@ -48,7 +49,7 @@ def test_five_hundred_random_runs_have_words_tables_and_page_data(part: int) -> 
         caption(run)
 
 
-@pytest.mark.parametrize("part", range(PICTURES))
+@pytest.mark.parametrize("part", numbers(PICTURES, 2))
 def test_pictures_and_pages_of_random_runs_are_drawn(part: int, tmp_path: Path) -> None:
     one, other, *_ = (run for run in runs(part) if is_drawn(run.rows))
     scaling.draw(one.rows, one.name, caption(one))

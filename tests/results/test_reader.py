@@ -23,6 +23,8 @@ from results.store import UnreadableLine
 from tests.support.paths import ROOT
 from tests.support.runs.records import record
 
+pytestmark = pytest.mark.pythons
+
 
 def several(count: int = 4) -> list[Record]:
     """Points of 1, 2, 4 ... devices."""

@@ -13,6 +13,8 @@ from results.scaling import scaling
 from results.windows import job_windows
 from tests.support.runs.records import PUBLISHED, points, record
 
+pytestmark = pytest.mark.pythons
+
 
 def test_a_window_lasts_as_long_as_its_slowest_rank() -> None:
     two = record([[9, 1.0, 2.0], [9, 2.0, 1.0]], devices=2, kvstore="dist_sync")

@@ -16,6 +16,8 @@ from results.run import load
 from results.store import Store, read_records
 from tests.support.runs.stores import RANK, record, stored
 
+pytestmark = pytest.mark.pythons
+
 ranks = st.builds(
     Rank,
     rank=st.integers(0, 99),

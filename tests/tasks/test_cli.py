@@ -18,6 +18,8 @@ from tests.support.data.trees import made, tree
 from tests.support.paths import ROOT
 from tests.support.programs.commands import POINT, SWEEP, fab, refusal, sweep_file
 
+pytestmark = pytest.mark.pythons
+
 # Invoke types a task as the function it wraps.
 fabfile: Any = _fabfile
 

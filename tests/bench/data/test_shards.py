@@ -18,6 +18,7 @@ from im2rec_tools.packing import manifest
 from tests.support.data.shards import write
 from tests.support.data.trees import made, tree
 from tests.support.paths import ROOT
+from tests.support.repeats import slow
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,7 @@ def test_a_manifest_that_is_none_is_refused(tmp_path: Path) -> None:
         manifest.read(rec)
 
 
+READING, COLD = ("--test-io", "1"), ("--test-io", "1", "--cold", "1")
 MISSING = ["none.rec", "none/", "*.rec", "none.rec;other.rec", "folder", "pipe.rec", "loop.rec"]
 
 
@@ -141,8 +143,16 @@ def test_a_path_of_data_that_is_no_file_is_refused_in_one_line(tmp_path: Path, d
 
 
 @pytest.mark.mxnet
-@pytest.mark.parametrize("data", ["none.rec", "folder", "pipe.rec"])
-@pytest.mark.parametrize("mode", [(), ("--test-io", "1"), ("--test-io", "1", "--cold", "1")])
+@pytest.mark.parametrize(
+    ("data", "mode"),
+    [
+        ("none.rec", ()),
+        ("folder", READING),
+        ("pipe.rec", COLD),
+        *slow(("none.rec", READING), ("none.rec", COLD)),
+        *slow(("folder", ()), ("folder", COLD), ("pipe.rec", ()), ("pipe.rec", READING)),
+    ],
+)
 def test_a_worker_refuses_data_that_is_no_file_with_2_and_one_line(
     tmp_path: Path, data: str, mode: tuple[str, ...]
 ) -> None:

@@ -23,6 +23,7 @@ from bench.trial import make
 from launch.remote.code_hash import code_hash
 from results.comparison.differences import run_differences
 from results.record import Record
+from tests.support.repeats import slow
 from tests.support.runs.comparisons import quiet, run
 
 pytestmark = pytest.mark.mxnet
@@ -97,6 +98,11 @@ TABLES = [
     for group in (UPSTREAM, UPSTREAM_SMALL, UPSTREAM_CIFAR)
     for name, found in group.items()
 ]
+
+
+# One network of each family.
+FAMILIES = ("alexnet", "inception-v3", "mobilenet", "resnet-18", "vgg-11")
+NAMED = ("normal", "uniform", "xavier", "he", "msra")
 
 
 def with_code(record: Record, code: str) -> Record:
@@ -323,14 +329,16 @@ def check_first_arrays(arrays: dict[str, Any], initializer: str) -> None:
         assert found.std() == pytest.approx(expected, rel=6 / math.sqrt(2 * found.size)), name
 
 
-@pytest.mark.parametrize("name", [*UPSTREAM, "tiny"])
+@pytest.mark.parametrize(
+    "name", ["tiny", *FAMILIES, *slow(*(one for one in UPSTREAM if one not in FAMILIES))]
+)
 def test_the_default_initializer_is_upstreams_for_each_network(name: str) -> None:
     family, _ = named(name)
     upstream = {"alexnet": "normal", "vgg": "xavier"}.get(family, "he")
     check_first_arrays(first_arrays(name), upstream)
 
 
-@pytest.mark.parametrize("name", ["alexnet", "inception-v3", "mobilenet", "resnet-18", "vgg-11"])
+@pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("initializer", ["zero", "one"])
 def test_an_initializer_acts_on_every_network(name: str, initializer: str) -> None:
     arrays = first_arrays(name, "--initializer", initializer)
@@ -341,13 +349,21 @@ def test_an_initializer_acts_on_every_network(name: str, initializer: str) -> No
     }
 
 
-@pytest.mark.parametrize("name", ["vgg-11", "resnet-18", "tiny"])
-@pytest.mark.parametrize("initializer", ["normal", "uniform", "xavier", "he", "msra"])
+@pytest.mark.parametrize(
+    ("name", "initializer"),
+    [
+        *(("tiny", one) for one in NAMED),
+        *(("resnet-18", one) for one in ("uniform", "msra")),
+        ("vgg-11", "xavier"),
+        *slow(*(("resnet-18", one) for one in ("normal", "xavier", "he"))),
+        *slow(*(("vgg-11", one) for one in NAMED if one != "xavier")),
+    ],
+)
 def test_an_initializer_that_is_named_is_the_one_taken(name: str, initializer: str) -> None:
     check_first_arrays(first_arrays(name, "--initializer", initializer), initializer)
 
 
-@pytest.mark.parametrize("name", ["mobilenet", "tiny"])
+@pytest.mark.parametrize("name", ["tiny", *slow("mobilenet")])
 def test_orthogonal_weights_are_so(name: str) -> None:
     for one, found in first_arrays(name, "--initializer", "orthogonal").items():
         if one.endswith("weight"):

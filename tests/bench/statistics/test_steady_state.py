@@ -20,6 +20,8 @@ from bench.statistics.stopping_rule import (
     relative_half_width,
 )
 
+pytestmark = pytest.mark.pythons
+
 # Images per second that others have logged: the first two windows are a warm-up.
 LOGGED = (952, 2687, 22244, 21021, 21819, 21400, 21600, 21100, 21800, 21500)
 

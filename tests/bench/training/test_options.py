@@ -7,6 +7,8 @@ from bench.errors import SpecError
 from bench.sweep import load_sweep
 from bench.training.options import parse
 
+pytestmark = pytest.mark.pythons
+
 
 def test_every_worker_of_the_shipped_sweeps_is_a_command_line_that_parses() -> None:
     for name in ("demo", "seed", "smoke"):

@@ -10,6 +10,8 @@ from bench.training.options import parse
 from bench.trial import Trial, make
 from tests.support.training.upstream import UPSTREAM
 
+pytestmark = pytest.mark.pythons
+
 BASE = ["--data-train", "t.rec"]
 
 

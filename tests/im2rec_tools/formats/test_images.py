@@ -22,6 +22,8 @@ from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.recordio import aligned_magic, in_one_part
 from tests.support.data.trees import jpeg, pixels
 
+pytestmark = pytest.mark.pythons
+
 
 def test_larger_images_are_scaled_down_and_smaller_ones_kept() -> None:
     recipe = Recipe(short_edge=64)

@@ -14,6 +14,8 @@ from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.tree import walk
 from tests.support.data.trees import lines, tree
 
+pytestmark = pytest.mark.pythons
+
 paths = (
     st.text(st.characters(codec="utf-8", exclude_characters="\0\t\n\r"), min_size=1)
     .map(str.strip)

@@ -18,6 +18,8 @@ from im2rec_tools.formats.recordio import (
 )
 from tests.support.data.shards import payloads_of_a_file, write
 
+pytestmark = pytest.mark.pythons
+
 
 @given(contents=payloads_of_a_file)
 def test_records_come_back_as_they_were(

@@ -19,6 +19,8 @@ from im2rec_tools.formats.tfrecord import Example
 from im2rec_tools.packing.verify import verify
 from tests.support.data.trees import jpeg, lines, made, tree
 
+pytestmark = pytest.mark.pythons
+
 
 @given(st.lists(st.binary(max_size=300), max_size=6))
 def test_the_checksum_of_pieces_is_that_of_the_whole(pieces: list[bytes]) -> None:

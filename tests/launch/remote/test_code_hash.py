@@ -14,6 +14,8 @@ from launch.remote.code_hash import PROGRAMS, closure, code_hash
 from tests.support.paths import ROOT
 from tests.support.sources import imports
 
+pytestmark = pytest.mark.pythons
+
 REMOTE = sorted((ROOT / "launch" / "remote").glob("*.py"))
 MODULES = closure(ROOT, PROGRAMS)
 HASH = code_hash(ROOT)

@@ -24,7 +24,7 @@ from launch.transport.line import FLAGS, LOADER, Starter, sources, start_local
 from tests.support.hosts.liar import line, mutated, spoiled, start_with
 from tests.support.hosts.pushes import host, pushed, tree_of, written
 
-pytestmark = pytest.mark.program
+pytestmark = [pytest.mark.pythons, pytest.mark.program]
 NOBODY = pwd.getpwnam("nobody").pw_uid
 two_users = pytest.mark.skipif(os.getuid() != 0, reason="plays a second user, which needs root")
 

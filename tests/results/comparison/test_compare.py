@@ -29,6 +29,8 @@ from tests.support.paths import GOLDEN
 from tests.support.runs.comparisons import quiet, run
 from tests.support.runs.records import record
 
+pytestmark = pytest.mark.pythons
+
 KEPT = GOLDEN / "compare.md"
 MIRRORED = {"improved": "regressed", "lost": "new"}
 MIRRORED |= {there: here for here, there in MIRRORED.items()}

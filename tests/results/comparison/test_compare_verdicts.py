@@ -22,6 +22,7 @@ from results.comparison.compare import (
 from results.rates import ASSUMED_SCATTER, Rate
 from results.run import Run
 from results.scaling import ScalingRow
+from tests.support.repeats import slow
 from tests.support.runs.records import record
 
 REPEATS = (2, 3, 5)
@@ -57,7 +58,7 @@ def test_many_points_are_judged_together() -> None:
 
 
 @of_each_noise
-@pytest.mark.parametrize("repeats", REPEATS)
+@pytest.mark.parametrize("repeats", [3, *slow(2, 5)])
 def test_unchanged_points_seldom_have_a_verdict_whatever_the_noise(
     noise: Noise, repeats: int
 ) -> None:

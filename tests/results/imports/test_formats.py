@@ -17,6 +17,8 @@ from tests.support.paths import LOGS
 from tests.support.runs.imported_logs import SPEED, kinds, note, read
 from tests.support.runs.log_samples import mll
 
+pytestmark = pytest.mark.pythons
+
 RESNET: dict[str, Any] = {"network": "resnet-50", "devices": 1, "batch_per_device": 10}
 
 

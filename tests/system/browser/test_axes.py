@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,19 @@ def ends(tab: Page, panel: str) -> list[float]:
     return [10**end if found["type"] == "log" else end for end in found["range"]]
 
 
+@pytest.fixture(scope="module")
+def high(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A page of points at high rates; who changes its axes changes them back."""
+    report = made(tmp_path_factory.mktemp("high"), *points(HIGH))
+    with visit(browser, report / "index.html") as tab:
+        yield tab
+
+
+def switch(tab: Page) -> None:
+    """Changes the axes from logarithmic to linear or back."""
+    tab.get_by_role("button", name="Logarithmic").click()
+
+
 @pytest.mark.parametrize("rates", [WIDE, HIGH, {1: 20.0, 2: 21.0}], ids=["low", "high", "near"])
 def test_logarithmic_axes_have_whole_numbers_in_order(
     browser: Browser, tmp_path: Path, rates: dict[int, float]
@@ -47,19 +61,14 @@ def test_logarithmic_axes_have_whole_numbers_in_order(
         assert all(f"{value:,.12g}" == text for text in shown for value in values([text]))
 
 
-def test_ticks_are_whole_numbers_after_a_zoom_and_after_reset(
-    browser: Browser, tmp_path: Path
-) -> None:
-    with visit(browser, made(tmp_path, *points(HIGH)) / "index.html") as tab:
-        before = labels(tab, "rate")
-        tab.evaluate(
-            "Plotly.relayout('rate', {'yaxis.range': [Math.log10(2000), Math.log10(9000)]})"
-        )
-        zoomed = values(labels(tab, "rate"))
-        assert len(zoomed) >= 3
-        assert all(2000 <= value <= 9000 for value in zoomed)
-        tab.get_by_role("button", name="Reset zoom").click()
-        assert labels(tab, "rate") == before
+def test_ticks_are_whole_numbers_after_a_zoom_and_after_reset(high: Page) -> None:
+    before = labels(high, "rate")
+    high.evaluate("Plotly.relayout('rate', {'yaxis.range': [Math.log10(2000), Math.log10(9000)]})")
+    zoomed = values(labels(high, "rate"))
+    assert len(zoomed) >= 3
+    assert all(2000 <= value <= 9000 for value in zoomed)
+    high.get_by_role("button", name="Reset zoom").click()
+    assert labels(high, "rate") == before
 
 
 def test_a_huge_interval_runs_off_the_panel(browser: Browser, tmp_path: Path) -> None:
@@ -80,23 +89,23 @@ def test_a_huge_interval_runs_off_the_panel(browser: Browser, tmp_path: Path) ->
             assert most <= top <= max(110, 2.1 * most)
 
 
-def test_linear_axes_begin_at_zero_and_hold_all_points(browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, made(tmp_path, *points(HIGH)) / "index.html") as tab:
-        tab.get_by_role("button", name="Logarithmic").click()
-        low, high = ends(tab, "rate")
-        assert low == 0
-        assert high > HIGH[256]
-        assert "100,000" in labels(tab, "rate")
+def test_linear_axes_begin_at_zero_and_hold_all_points(high: Page) -> None:
+    switch(high)
+    (low, top), shown = ends(high, "rate"), labels(high, "rate")
+    switch(high)
+    assert low == 0
+    assert top > HIGH[256]
+    assert "100,000" in shown
 
 
-def test_the_ideal_speed_up_equals_the_devices_all_along(browser: Browser, tmp_path: Path) -> None:
-    with visit(browser, made(tmp_path, *points(HIGH)) / "index.html") as tab:
-        tab.get_by_role("button", name="Logarithmic").click()
-        ideal = tab.evaluate("document.getElementById('speedup').data[0]")
-        assert ideal["line"]["dash"] == "dot"
-        assert ideal["x"] == ideal["y"] == [1, 256]
-        kinds = [axis(tab, "speedup", one)["type"] for one in ("xaxis", "yaxis")]
-        assert len(set(kinds)) == 1  # else a straight line would be wrong
+def test_the_ideal_speed_up_equals_the_devices_all_along(high: Page) -> None:
+    switch(high)
+    ideal = high.evaluate("document.getElementById('speedup').data[0]")
+    kinds = [axis(high, "speedup", one)["type"] for one in ("xaxis", "yaxis")]
+    switch(high)
+    assert ideal["line"]["dash"] == "dot"
+    assert ideal["x"] == ideal["y"] == [1, 256]
+    assert len(set(kinds)) == 1  # else a straight line would be wrong
 
 
 def test_labels_of_linear_devices_do_not_touch_and_a_zoom_brings_more(
@@ -130,10 +139,11 @@ def test_the_ideal_rate_ends_where_its_network_does(browser: Browser, tmp_path: 
             ]
 
 
-def test_the_legend_explains_only_marks_that_occur(browser: Browser, tmp_path: Path) -> None:
+def test_the_legend_explains_only_marks_that_occur(
+    browser: Browser, high: Page, tmp_path: Path
+) -> None:
     good = points({1: 10.0, 2: 19.0})
-    with visit(browser, made(tmp_path / "a", *good) / "index.html") as tab:
-        assert legend(tab)[1:] == ["ideal: one device x n"]
+    assert legend(high)[1:] == ["ideal: one device x n"]
     odd = [
         dataclasses.replace(good[1], emulated=True),
         *points({1: 10.0}),
@@ -192,13 +202,10 @@ def test_the_second_host_is_named_where_it_begins(browser: Browser, tmp_path: Pa
             tab.get_by_role("button", name="Logarithmic").click()
 
 
-def test_a_row_of_the_table_chooses_its_point_by_click_and_by_key(
-    browser: Browser, tmp_path: Path
-) -> None:
-    with visit(browser, made(tmp_path, *points(HIGH)) / "index.html") as tab:
-        rows = tab.locator("#table tbody tr")
-        rows.nth(1).click()
-        assert tab.locator("#which").input_value() == "1"
-        rows.nth(3).press("Enter")
-        assert tab.locator("#which").input_value() == "3"
-        assert tab.locator("#table .chosen").get_attribute("data-row") == "3"
+def test_a_row_of_the_table_chooses_its_point_by_click_and_by_key(high: Page) -> None:
+    rows = high.locator("#table tbody tr")
+    rows.nth(1).click()
+    assert high.locator("#which").input_value() == "1"
+    rows.nth(3).press("Enter")
+    assert high.locator("#which").input_value() == "3"
+    assert high.locator("#table .chosen").get_attribute("data-row") == "3"

@@ -19,18 +19,18 @@ from tests.support.runs.records import record
 pytestmark = pytest.mark.browser
 
 
-def test_a_point_shows_its_windows_and_its_slowest_rank(opened: Page) -> None:
-    opened.locator("#which").select_option("alexnet dist_sync x4")
-    said = opened.locator("#ranks-said").inner_text()
+def test_a_point_shows_its_windows_and_its_slowest_rank(shown: Page) -> None:
+    shown.locator("#which").select_option("alexnet dist_sync x4")
+    said = shown.locator("#ranks-said").inner_text()
     assert "Slowest: rank 2 on slow, 1.9 s" in said
     code = "id => document.getElementById(id).data[0]"
-    series = opened.evaluate(code, "series")
+    series = shown.evaluate(code, "series")
     assert series["x"] == [1, 2, 3, 4, 5]
     assert series["y"] == pytest.approx([9.9, 2.2, 2.31, 2.09, 2.255])
     assert series["marker"]["color"][0] != series["marker"]["color"][1]
     assert "warm-up" in series["hovertext"][0]
-    assert opened.evaluate(code, "ranks")["x"] == [0, 1, 2, 3]
-    assert "worker-0, and 3 more workers like it" in opened.locator("#replay").inner_text()
+    assert shown.evaluate(code, "ranks")["x"] == [0, 1, 2, 3]
+    assert "worker-0, and 3 more workers like it" in shown.locator("#replay").inner_text()
 
 
 def test_long_windows_that_do_not_count_lie_above_the_figure(
@@ -50,10 +50,10 @@ def test_long_windows_that_do_not_count_lie_above_the_figure(
         assert said.inner_text() == ""
 
 
-def test_a_point_without_a_number_says_so_where_its_windows_would_be(opened: Page) -> None:
-    opened.locator("#which").select_option("tiny dist_sync x4")
-    assert "no number" in opened.locator("#series-said").inner_text()
-    assert "failed; broken" in opened.locator("#about").inner_text()
+def test_a_point_without_a_number_says_so_where_its_windows_would_be(shown: Page) -> None:
+    shown.locator("#which").select_option("tiny dist_sync x4")
+    assert "no number" in shown.locator("#series-said").inner_text()
+    assert "failed; broken" in shown.locator("#about").inner_text()
 
 
 def test_a_click_on_a_point_shows_it_below(opened: Page) -> None:
@@ -66,11 +66,11 @@ def test_a_click_on_a_point_shows_it_below(opened: Page) -> None:
     assert opened.locator("#about").inner_text().startswith("tiny local x2")
 
 
-def test_a_command_is_copied(opened: Page) -> None:
-    opened.locator("#which").select_option("alexnet dist_sync x4")
-    opened.get_by_role("button", name="Copy").first.click()
-    opened.get_by_role("button", name="Copied").wait_for()
-    text = opened.evaluate("navigator.clipboard.readText()")
+def test_a_command_is_copied(shown: Page) -> None:
+    shown.locator("#which").select_option("alexnet dist_sync x4")
+    shown.get_by_role("button", name="Copy").first.click()
+    shown.get_by_role("button", name="Copied").wait_for()
+    text = shown.evaluate("navigator.clipboard.readText()")
     assert text == "python -m bench.train_imagenet --rank 0"
 
 
@@ -151,8 +151,8 @@ def test_a_phone_shows_rates_without_a_swipe(browser: Browser, tmp_path: Path) -
         assert box["x"] + box["width"] <= 390 - 16  # of the page's edge
 
 
-def test_it_prints(opened: Page) -> None:
-    paper = opened.pdf(format="A4")
+def test_it_prints(shown: Page) -> None:
+    paper = shown.pdf(format="A4")
     assert paper.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 2
 

@@ -10,11 +10,12 @@ import pytest
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster
 from tests.support.hosts.clusters import empty_within
+from tests.support.repeats import slow
 
 pytestmark = [pytest.mark.cluster, pytest.mark.mxnet]
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [4, *slow(2)])
 def test_a_worker_on_each_host_moves_the_arrays_of_a_network(
     practice: Cluster, tmp_path: Path, count: int
 ) -> None:

@@ -18,6 +18,7 @@ from launch.remote.errors import LaunchError
 from launch.transport.client import as_completed, map_hosts
 from launch.transport.sockets import SocketLimits
 from tests.support.hosts.clusters import FAKE, dead, listed, looked_at, ssh, with_jump
+from tests.support.repeats import slow
 
 FAB = str(ROOT / ".venv" / "bin" / "fab")
 
@@ -82,7 +83,7 @@ def test_hosts_are_printed_as_they_fail_and_an_interrupt_ends_the_check_at_once(
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("most", [70, 140])
+@pytest.mark.parametrize("most", [140, *slow(70)])
 def test_a_process_stays_within_its_open_files(practice: Cluster, most: int) -> None:
     code = f"""
 import resource

@@ -29,6 +29,7 @@ devices = [1, 2]
 kvstore = "dist_sync"
 devices = 2
 """
+QUICK = SWEEP.replace("windows = 2", "windows = 2\nfake_seconds = [0.2]")
 HANG = "fake_faults = ['worker-1:hang@1']\n"
 
 
@@ -44,7 +45,7 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
     tmp_path: Path, number: int, code: int
 ) -> None:
     sweep, run = tmp_path / "mine.toml", tmp_path / "run"
-    sweep.write_text(SWEEP + HANG)
+    sweep.write_text(QUICK + HANG)
     command = [*sweeping(sweep, run), "--in-order"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -62,7 +63,7 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
     if number == signal.SIGINT:
         assert "interrupted; what is finished is kept, run it again to go on" in said
     assert [record.status for record in read_records(run)] == ["ok", "ok"]
-    sweep.write_text(SWEEP)
+    sweep.write_text(QUICK)
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert again.returncode == 0
     assert [record.trial.layout.devices for record in read_records(run)] == [1, 2]
@@ -93,8 +94,8 @@ def completed(sweep: Path, run: Path) -> list[Identity]:
 @pytest.mark.parametrize(
     ("times", "signals"),
     [
-        (5, "INT TERM KILL"),
-        (3, "KILL"),
+        (2, "INT TERM KILL"),
+        (1, "KILL"),
         pytest.param(50, "INT TERM KILL", marks=pytest.mark.slow),
         pytest.param(20, "KILL", marks=pytest.mark.slow),
     ],

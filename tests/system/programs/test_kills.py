@@ -52,7 +52,7 @@ class Writer:
     words: str
     prepare: Callable[[Path], object]
     already: str = "never"
-    quick: int = 3
+    quick: int = 1
     differs: tuple[str, ...] = ()
     complete: Callable[[Commands, Path], None] | None = None
 
@@ -288,7 +288,7 @@ def test_a_writer_that_is_ended_early_at_many_steps_is_completed_by_the_same_com
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_cluster_whose_start_is_ended_early_is_started_by_the_same_command(
     count: int, commands: Commands, short: Path, able: None
 ) -> None:

@@ -18,6 +18,7 @@ from tests.support.paths import ROOT
 FAB = Path(sys.executable).with_name("fab")
 SWEEP = """
 description = "secrets"
+repeats = 1
 network = "tiny"
 batch_per_device = 2
 windows = 3

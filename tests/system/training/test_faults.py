@@ -18,6 +18,7 @@ from launch.job.monitor import Deadlines
 from launch.remote.agent import free_port
 from results.record import Record
 from tests.support.programs.jobs import disturbed, left_over, measured, pid_of, running, tiny
+from tests.support.repeats import slow
 
 pytestmark = pytest.mark.mxnet
 HERE = this_machine().name
@@ -106,7 +107,7 @@ def test_a_real_worker_that_trains_less_than_the_others_fails_the_point(tmp_path
     assert left_over() == []
 
 
-@pytest.mark.parametrize("role", ["worker", "server", "scheduler"])
+@pytest.mark.parametrize("role", ["worker", "server", *slow("scheduler")])
 def test_a_killed_process_of_a_real_job_fails_the_point_at_once(tmp_path: Path, role: str) -> None:
     with running(tmp_path, tiny(**ENDLESS), deadlines=Deadlines()) as updates:
         record, seconds = disturbed(updates, lambda: os.kill(pid_of(role), signal.SIGKILL))
@@ -118,7 +119,7 @@ def test_a_killed_process_of_a_real_job_fails_the_point_at_once(tmp_path: Path, 
     assert left_over() == []
 
 
-@pytest.mark.parametrize("role", ["worker", "server"])
+@pytest.mark.parametrize("role", ["server", *slow("worker")])
 def test_a_stopped_process_of_a_real_job_is_named(tmp_path: Path, role: str) -> None:
     patience = Deadlines(progress=2.0)
     with running(tmp_path, tiny(**ENDLESS), deadlines=patience) as updates:

@@ -1,18 +1,14 @@
 """Jobs of the real engine: what they measure, read and learn."""
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.notes import INTERFERENCE, NoteKind, texts
-from bench.sweep import load_sweep
 from bench.trial import make
 from im2rec_tools.formats.recordio import ImageRecord, frame, pack
 from launch.job.monitor import Deadlines
-from tests.support.paths import ROOT
 from tests.support.programs.jobs import left_over, measured, tiny
 
 pytestmark = pytest.mark.mxnet
@@ -133,17 +129,3 @@ def test_cold_reading_says_what_the_page_cache_held(tmp_path: Path, photographs:
         pytest.skip("this file system keeps its files in memory")
     assert record.status == "ok", record.message
     assert texts(record.notes)[0].startswith("cold page cache (0 % of ")
-
-
-def test_fab_smoke_trains_with_and_without_servers(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [Path(sys.executable).parent / "fab", "smoke", "--run", str(tmp_path / "run")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    statuses = [done.stdout.count(f" {one} ") for one in ("ok", "unstable")]
-    assert sum(statuses) == len(load_sweep("smoke").trials) == 3

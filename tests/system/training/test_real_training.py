@@ -14,12 +14,13 @@ from bench.training.worker import build_worker
 from launch.job.monitor import Deadlines
 from tests.support.paths import ROOT
 from tests.support.programs.jobs import measured, tiny
+from tests.support.repeats import slow
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, weights
 
 pytestmark = pytest.mark.mxnet
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, *slow(4)])
 def test_workers_train_as_one_process_with_their_global_batch(tmp_path: Path, workers: int) -> None:
     shared: dict[str, Any] = {
         "batch_per_device": 0,

@@ -1,0 +1,20 @@
+"""Repetitions: a few in make test, all in make test-slow."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def slow(*values: Any) -> list[Any]:
+    """Parameters of a test that only make test-slow tries."""
+    return [pytest.param(*_words(value), marks=pytest.mark.slow) for value in values]
+
+
+def _words(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def numbers(count: int, quick: int) -> list[Any]:
+    """The numbers below `count`, those from `quick` on for make test-slow."""
+    return [*range(quick), *slow(*range(quick, count))]
