@@ -15,8 +15,9 @@ pytestmark = [pytest.mark.mxnet, pytest.mark.program]
 UNSIGNED = (
     "import os\n"
     "if os.environ['DMLC_ROLE'] != 'worker': import bench.training.mxnet_shim\n"
-    "from bench import store_client, train_imagenet\n"
-    "store_client.sign = lambda store: None\n"
+    "from bench import train_imagenet\n"
+    "from bench.training import kvstore\n"
+    "kvstore.sign_optimizer = lambda store: None\n"
     "train_imagenet.main()\n"
 )
 
