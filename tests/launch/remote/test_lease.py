@@ -133,7 +133,7 @@ def test_a_second_controller_of_this_user_is_told_who_has_the_host() -> None:
 
 def test_of_two_that_come_at_once_one_has_the_host() -> None:
     program = (
-        "import socket, sys, time; from launch import lease\n"
+        "import socket, sys, time; from launch.remote import lease\n"
         f"socket.gethostname = lambda: {socket.gethostname()!r}\n"
         "found, _ = lease.take({'user': 'u'}); print(bool(found), flush=True)\n"
         "end = time.monotonic() + 4\n"
