@@ -1,171 +1,159 @@
-"""Augmentation options, by upstream's names and defaults."""
+"""Augmentation: training images changed at random, as MXNet's reader does."""
 
-import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+import math
 from typing import Any
 
-from bench.errors import SpecError
+import cv2
+import numpy as np
 
-_SWITCHES = ("random_crop", "random_mirror", "random_resized_crop")
-# What upstream's --use-imagenet-data-augmentation means to set, and sets too late to matter.
-IMAGENET: dict[str, Any] = {
-    "rgb_mean": "123.68,116.779,103.939",
-    "rgb_std": "58.393,57.12,57.375",
-    "random_resized_crop": 1,
-    "random_mirror": 1,
-    "min_random_area": 0.08,
-    "max_random_aspect_ratio": 4 / 3,
-    "min_random_aspect_ratio": 3 / 4,
-    "brightness": 0.4,
-    "contrast": 0.4,
-    "saturation": 0.4,
-    "pca_noise": 0.1,
-}
+from bench.data.augmentation_options import AugmentationOptions
+
+# Principal axes of ImageNet's colours (red, green, blue), each times its standard deviation:
+# Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep convolutional neural
+# networks", 2012, section 4.1, with the values that MXNet has.
+_COLOUR_AXES = np.array(
+    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
+) * [55.46, 4.794, 1.148]
+_HUES = 180
+_TRIES = 10
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
+def augment(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw: Any) -> Any:
+    """Pixels of (height, width) `size`, from an image of any size; uint8, RGB or grey.
+
+    `draw` is a numpy Generator. What has become too small for its crop is enlarged first.
+    """
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]  # OpenCV's way with grey
+    pixels = _warp(pixels, asked, draw)
+    if asked.pad_size:
+        edge, fill = (asked.pad_size,) * 4, (asked.fill_value,) * 3
+        pixels = cv2.copyMakeBorder(pixels, *edge, cv2.BORDER_CONSTANT, value=fill)
+    pixels = _crop(pixels, asked, size, draw)
+    pixels = _jitter(pixels, asked, draw)
+    pixels = _shift(pixels, asked, draw)
+    if asked.pca_noise:
+        pixels = _add(pixels, _COLOUR_AXES @ draw.normal(0, asked.pca_noise, 3))
+    if asked.random_mirror and draw.random() < 0.5:
+        pixels = cv2.flip(pixels, 1)
+    return pixels
 
 
-@dataclass(frozen=True, kw_only=True)
-class AugmentationOptions:
-    """What is changed and how far; as it stands here, nothing is."""
-
-    random_crop: int = _option(0, "1: crop anywhere, not the centre")
-    random_mirror: int = _option(0, "1: mirror every second image")
-    max_random_h: int = _option(0, "change of hue, of 180")
-    max_random_s: int = _option(0, "change of saturation, of 255")
-    max_random_l: int = _option(0, "change of lightness, of 255")
-    min_random_aspect_ratio: float | None = _option(None, "smallest aspect ratio of a crop")
-    max_random_aspect_ratio: float = _option(0.0, "largest, or the change where there is no min")
-    max_random_rotate_angle: int = _option(0, "degrees")
-    max_random_shear_ratio: float = _option(0.0, "shear")
-    max_random_scale: float = _option(1.0, "largest scale")
-    min_random_scale: float = _option(1.0, "smallest scale")
-    max_random_area: float = _option(1.0, "largest part of the image a crop takes")
-    min_random_area: float = _option(1.0, "smallest part")
-    min_crop_size: int = _option(-1, "of square crops, then resized")
-    max_crop_size: int = _option(-1, "of square crops, then resized")
-    brightness: float = _option(0.0, "change of brightness, of 1")
-    contrast: float = _option(0.0, "change of contrast, of 1")
-    saturation: float = _option(0.0, "change of saturation, of 1")
-    pca_noise: float = _option(0.0, "noise along the colours' axes")
-    random_resized_crop: int = _option(0, "1: crop by area and aspect, then resize")
-    pad_size: int = _option(0, "pixels put around each image first")
-    fill_value: int = _option(127, "colour of what is put around")
-
-    @property
-    def aspects(self) -> tuple[float, float]:
-        """The smallest and the largest ratio of width to height."""
-        least, most = self.min_random_aspect_ratio, self.max_random_aspect_ratio
-        return (1 - most, 1 + most) if least is None else (least, most)
-
-    @property
-    def crop_sizes(self) -> tuple[int, int]:
-        """The smallest and the largest square crop; one given alone is both; -1: none is asked."""
-        least, most = self.min_crop_size, self.max_crop_size
-        return (most if least == -1 else least, least if most == -1 else most)
-
-    @property
-    def colours(self) -> tuple[str, ...]:
-        """Which options that need colours are set."""
-        names = ("max_random_h", "max_random_s", "max_random_l", "saturation", "pca_noise")
-        return tuple(name for name in names if getattr(self, name))
+def fewest_pixels(asked: AugmentationOptions, size: tuple[int, int]) -> tuple[int, int]:
+    """The least (height, width) of a packed image from which crops are cut, not made up."""
+    if asked.random_resized_crop:
+        return 1, 1
+    height, width = (asked.crop_sizes[1],) * 2 if asked.crop_sizes[1] > 0 else size
+    return height - 2 * asked.pad_size, width - 2 * asked.pad_size
 
 
-NONE = AugmentationOptions()
-
-
-def flag(name: str) -> str:
-    """An option as it is typed: 'max_random_h' is --max-random-h."""
-    return "--" + name.replace("_", "-")
-
-
-def add_options(made: argparse.ArgumentParser) -> None:
-    """The options of augmentation, into a parser."""
-    group = made.add_argument_group("augmentation (of training images only)")
-    for one in fields(AugmentationOptions):
-        group.add_argument(
-            flag(one.name),
-            type=int if isinstance(one.default, int) else float,
-            default=one.default,
-            choices=(0, 1) if one.name in _SWITCHES else None,
-            help=one.metadata["help"],
-        )
-    group.add_argument(
-        "--use-imagenet-data-augmentation",
-        type=int,
-        choices=(0, 1),
-        default=0,
-        help="1: the usual ones of ImageNet, and its --rgb-std, where not given themselves",
+def _warp(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
+    """Sheared, turned, scaled and stretched about its centre; the rest is filled."""
+    aspects = (1.0, 1.0) if asked.random_resized_crop else asked.aspects
+    scales = asked.min_random_scale, asked.max_random_scale
+    limits = asked.max_random_rotate_angle, asked.max_random_shear_ratio
+    if not any(limits) and (*aspects, *scales) == (1, 1, 1, 1):
+        return pixels
+    shear = draw.uniform(-1, 1) * asked.max_random_shear_ratio
+    turn = math.radians(
+        draw.integers(-asked.max_random_rotate_angle, asked.max_random_rotate_angle + 1)
+    )
+    scale, aspect = draw.uniform(*scales), draw.uniform(*aspects)
+    tall = 2 * scale / (1 + aspect)
+    wide = aspect * tall
+    cos, sin = math.cos(turn), math.sin(turn)
+    linear = np.array(
+        [[tall * cos - shear * sin * wide, tall * sin + shear * cos * wide],
+         [-sin * wide, cos * wide]]
+    )  # fmt: skip
+    height, width = pixels.shape[:2]
+    new = scale * width, scale * height
+    shift = (new - linear @ (width, height)) / 2
+    return cv2.warpAffine(
+        pixels,
+        np.column_stack([linear, shift]),
+        (max(1, int(new[0])), max(1, int(new[1]))),
+        borderValue=(asked.fill_value,) * 3,
     )
 
 
-def augmentation_of(given: Mapping[str, Any]) -> AugmentationOptions:
-    """What was asked for, of all that was typed; SpecError where it cannot be."""
-    asked = AugmentationOptions(
-        **{one.name: given[one.name] for one in fields(AugmentationOptions)}
-    )
-    _check_numbers(asked)
-    _check_order(asked)
-    _check_aspects(asked)
-    _check_crops(asked)
-    return asked
+def _crop(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], draw: Any) -> Any:
+    part = _part(pixels.shape[:2], asked, draw)
+    resized = part is not None
+    if part is None:
+        part = _square(asked, draw) or size
+        pixels = _enlarge(pixels, *part)
+    room = np.array(pixels.shape[:2]) - part
+    anywhere = asked.random_crop or resized
+    top, left = draw.integers(0, room + 1) if anywhere else room // 2
+    pixels = pixels[top : top + part[0], left : left + part[1]]
+    return pixels if part == size else cv2.resize(pixels, size[::-1])
 
 
-def _check_numbers(asked: AugmentationOptions) -> None:
-    for one in fields(asked):
-        value = getattr(asked, one.name)
-        if value is not None and not -1e9 < value < 1e9:
-            raise SpecError(f"{flag(one.name)}: expected a number, got {value}")
-        if value is not None and value < 0 and one.default != -1:
-            raise SpecError(f"{flag(one.name)}: expected 0 or more, got {value}")
-    if asked.fill_value > 255:
-        raise SpecError(f"--fill-value: expected 0 to 255, got {asked.fill_value}")
+def _square(asked: AugmentationOptions, draw: Any) -> tuple[int, int] | None:
+    least, most = asked.crop_sizes
+    if most == -1:
+        return None
+    side = int(draw.integers(least, most + 1))
+    return side, side
 
 
-def _check_order(asked: AugmentationOptions) -> None:
-    for name in ("random_scale", "random_area"):
-        least, most = getattr(asked, f"min_{name}"), getattr(asked, f"max_{name}")
-        if not 0 < least <= most:
-            raise SpecError(
-                f"{flag(f'min_{name}')}: expected above 0 and at most {flag(f'max_{name}')}, "
-                f"got {least} and {most}"
-            )
+def _part(shape: tuple[int, int], asked: AugmentationOptions, draw: Any) -> tuple[int, int] | None:
+    """Height and width by area and aspect; None where none is asked for or ten draws do not fit."""
+    areas = asked.min_random_area, asked.max_random_area
+    if not asked.random_resized_crop or (*areas, *asked.aspects) == (1, 1, 1, 1):
+        return None
+    for _ in range(_TRIES):
+        area = shape[0] * shape[1] * draw.uniform(*areas)
+        aspect = draw.uniform(*asked.aspects)
+        if draw.random() < 0.5:
+            aspect = 1 / aspect
+        height, width = round(math.sqrt(area / aspect)), round(math.sqrt(area * aspect))
+        if 1 <= height <= shape[0] and 1 <= width <= shape[1]:
+            return height, width
+    return None
 
 
-def _check_aspects(asked: AugmentationOptions) -> None:
-    least, most = asked.min_random_aspect_ratio, asked.max_random_aspect_ratio
-    if least is None and most >= 1:
-        raise SpecError(
-            f"--max-random-aspect-ratio {most:g}: without --min-random-aspect-ratio it is the "
-            f"change from 1, and has to be below 1; give both, such as 1.333 and 0.75"
-        )
-    if least is not None and not 0 < least <= most:
-        raise SpecError(
-            f"--min-random-aspect-ratio: expected above 0 and at most --max-random-aspect-ratio, "
-            f"got {least} and {most}"
-        )
+def _enlarge(pixels: Any, height: int, width: int) -> Any:
+    """Enlarged, its shape kept, where it is smaller than that."""
+    more = max(height / pixels.shape[0], width / pixels.shape[1])
+    if more <= 1:
+        return pixels
+    new = max(width, round(pixels.shape[1] * more)), max(height, round(pixels.shape[0] * more))
+    return cv2.resize(pixels, new)
 
 
-def _check_crops(asked: AugmentationOptions) -> None:
-    sizes = asked.crop_sizes
-    if sizes != (-1, -1) and not 1 <= sizes[0] <= sizes[1]:
-        raise SpecError(
-            f"--min-crop-size, --max-crop-size: expected 1 or more, and the first at most the "
-            f"second, got {asked.min_crop_size} and {asked.max_crop_size}"
-        )
-    beside = {
-        "--random-crop": asked.random_crop,
-        "--min-crop-size, --max-crop-size": sizes != (-1, -1),
-        "--max-random-scale, --min-random-scale": (
-            (asked.min_random_scale, asked.max_random_scale) != (1, 1)
-        ),
-    }
-    for name, there in beside.items():
-        if asked.random_resized_crop and there:
-            raise SpecError(
-                f"--random-resized-crop 1 chooses place and size of a crop itself, as in MXNet; "
-                f"leave out {name}"
-            )
+def _jitter(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
+    """Brightness, contrast and saturation times 1 +- what was asked for, in an order of chance."""
+    limits = asked.brightness, asked.contrast, asked.saturation
+    if not any(limits):
+        return pixels
+    factors = 1 + draw.uniform(-1, 1, 3) * limits
+    for which in draw.permutation(3):
+        factor = float(factors[which])
+        if factor == 1:
+            continue
+        grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY) if pixels.ndim == 3 else pixels
+        if which == 2:
+            grey = cv2.cvtColor(grey, cv2.COLOR_GRAY2RGB)
+            pixels = cv2.addWeighted(pixels, factor, grey, 1 - factor, 0)
+        else:
+            middle = cv2.mean(grey)[0] if which == 1 else 0.0
+            pixels = cv2.addWeighted(pixels, factor, pixels, 0, (1 - factor) * middle)
+    return pixels
+
+
+def _shift(pixels: Any, asked: AugmentationOptions, draw: Any) -> Any:
+    """Hue, lightness and saturation moved by up to what was asked for, large moves seldom."""
+    limits = np.array([asked.max_random_h, asked.max_random_l, asked.max_random_s])
+    if not limits.any():
+        return pixels
+    moves = ((draw.random((2, 3)).T @ (1, 4)) / 5 * 2 - 1) * limits
+    moved = _add(cv2.cvtColor(pixels, cv2.COLOR_RGB2HLS), np.trunc(moves))
+    moved[..., 0] = np.minimum(moved[..., 0], _HUES)
+    return cv2.cvtColor(moved, cv2.COLOR_HLS2RGB)
+
+
+def _add(pixels: Any, amounts: Any) -> Any:
+    """An amount added to each channel, kept within 0 to 255."""
+    return cv2.add(pixels, np.array([*amounts, 0.0]))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.augmentation import NONE
+from bench.data.augmentation_options import NONE
 from bench.data.partition import WorkerPartition
 from bench.data.shards import places
 from bench.data.transforms import read_image

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.data import augmentation
-from bench.data.augmentation import flag
+from bench.data import augmentation_options
+from bench.data.augmentation_options import flag
 from bench.errors import SpecError, is_whole, plain, quoted
 from bench.kvstores import (
     check_bandwidth,
@@ -64,7 +64,7 @@ def add_all(made: argparse.ArgumentParser) -> None:
     _add_training(made)
     _add_checkpoints(made)
     add_data(made)
-    augmentation.add_options(made)
+    augmentation_options.add_options(made)
     _add_measuring(made)
     add_other_options(made)
 
@@ -189,7 +189,7 @@ class Options:
     data_nthreads: int
     rgb_mean: tuple[float, float, float]
     rgb_std: tuple[float, float, float]
-    augmentation: augmentation.AugmentationOptions
+    augmentation: augmentation_options.AugmentationOptions
     benchmark: bool
     test_io: bool
     disp_batches: int
@@ -265,7 +265,7 @@ def given(made: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
     """What was typed, with defaults; ImageNet's for augmentation where it is asked for."""
     values = vars(made.parse_args(argv))
     if values.get("use_imagenet_data_augmentation"):
-        made.set_defaults(**augmentation.IMAGENET)
+        made.set_defaults(**augmentation_options.IMAGENET)
         values = vars(made.parse_args(argv))
     return values
 
@@ -290,7 +290,7 @@ def options_of(typed: dict[str, Any]) -> Options:
             "lr_epochs": _lr_epochs(typed),
             "rgb_mean": _numbers(typed["rgb_mean"], "--rgb-mean", 3),
             "rgb_std": _numbers(typed["rgb_std"], "--rgb-std", 3),
-            "augmentation": augmentation.augmentation_of(typed),
+            "augmentation": augmentation_options.augmentation_of(typed),
             "loss": _loss(typed["loss"]),
             "benchmark": bool(typed["benchmark"]),
             "test_io": bool(typed["test_io"]),
@@ -333,7 +333,7 @@ def _check_needless(typed: dict[str, Any]) -> None:
         index = typed[f"{name}_idx"]
         if index and Path(index) != Path(typed[name]).with_suffix(".idx"):
             raise SpecError(
-                f"{augmentation.flag(name)}-idx: the .idx beside each .rec file is read; put it "
+                f"{flag(name)}-idx: the .idx beside each .rec file is read; put it "
                 f"there and leave this out, got {quoted(index)}"
             )
     whole = typed["global_batch"] or typed["batch_size"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.data.augmentation import IMAGENET, NONE
+from bench.data.augmentation_options import IMAGENET, NONE
 from bench.engines import mxnet
 from bench.errors import SpecError
 from bench.sweep import load_sweep

@@ -40,6 +40,7 @@ def test_the_hash_covers_the_worker_the_engines_and_the_agent() -> None:
     assert {
         "bench/__init__.py",
         "bench/data/transforms.py",
+        "bench/data/augmentation.py",
         "bench/networks/resnet.py",
         "bench/statistics/steady_state.py",
         "bench/statistics/stopping_rule.py",

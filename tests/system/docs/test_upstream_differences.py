@@ -10,9 +10,9 @@ import pytest
 
 from bench import fine_tune
 from bench.data import loader
-from bench.data.augmentation import NONE
+from bench.data.augmentation import augment
+from bench.data.augmentation_options import NONE
 from bench.data.partition import whole_data
-from bench.data.transforms import augment
 from bench.errors import SpecError
 from bench.training.loop import train
 from bench.training.mxnet_shim import mx

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bench.data import loader
+from bench.data.augmentation import augment
 from bench.data.partition import whole_data
-from bench.data.transforms import augment
 from bench.training import worker as batches
 from bench.training.input_only import time_input
 from bench.training.loop import train

@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
-from bench.data.augmentation import AugmentationOptions
+from bench.data.augmentation import augment
+from bench.data.augmentation_options import AugmentationOptions
 from bench.data.partition import whole_data
-from bench.data.transforms import augment
 from bench.errors import SpecError
 from bench.training.options import Options, parse
 from im2rec_tools.formats.recordio import ImageRecord, pack

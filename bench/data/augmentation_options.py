@@ -1,0 +1,171 @@
+"""Augmentation options, by upstream's names and defaults."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from bench.errors import SpecError
+
+_SWITCHES = ("random_crop", "random_mirror", "random_resized_crop")
+# What upstream's --use-imagenet-data-augmentation means to set, and sets too late to matter.
+IMAGENET: dict[str, Any] = {
+    "rgb_mean": "123.68,116.779,103.939",
+    "rgb_std": "58.393,57.12,57.375",
+    "random_resized_crop": 1,
+    "random_mirror": 1,
+    "min_random_area": 0.08,
+    "max_random_aspect_ratio": 4 / 3,
+    "min_random_aspect_ratio": 3 / 4,
+    "brightness": 0.4,
+    "contrast": 0.4,
+    "saturation": 0.4,
+    "pca_noise": 0.1,
+}
+
+
+def _option(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentationOptions:
+    """What is changed and how far; as it stands here, nothing is."""
+
+    random_crop: int = _option(0, "1: crop anywhere, not the centre")
+    random_mirror: int = _option(0, "1: mirror every second image")
+    max_random_h: int = _option(0, "change of hue, of 180")
+    max_random_s: int = _option(0, "change of saturation, of 255")
+    max_random_l: int = _option(0, "change of lightness, of 255")
+    min_random_aspect_ratio: float | None = _option(None, "smallest aspect ratio of a crop")
+    max_random_aspect_ratio: float = _option(0.0, "largest, or the change where there is no min")
+    max_random_rotate_angle: int = _option(0, "degrees")
+    max_random_shear_ratio: float = _option(0.0, "shear")
+    max_random_scale: float = _option(1.0, "largest scale")
+    min_random_scale: float = _option(1.0, "smallest scale")
+    max_random_area: float = _option(1.0, "largest part of the image a crop takes")
+    min_random_area: float = _option(1.0, "smallest part")
+    min_crop_size: int = _option(-1, "of square crops, then resized")
+    max_crop_size: int = _option(-1, "of square crops, then resized")
+    brightness: float = _option(0.0, "change of brightness, of 1")
+    contrast: float = _option(0.0, "change of contrast, of 1")
+    saturation: float = _option(0.0, "change of saturation, of 1")
+    pca_noise: float = _option(0.0, "noise along the colours' axes")
+    random_resized_crop: int = _option(0, "1: crop by area and aspect, then resize")
+    pad_size: int = _option(0, "pixels put around each image first")
+    fill_value: int = _option(127, "colour of what is put around")
+
+    @property
+    def aspects(self) -> tuple[float, float]:
+        """The smallest and the largest ratio of width to height."""
+        least, most = self.min_random_aspect_ratio, self.max_random_aspect_ratio
+        return (1 - most, 1 + most) if least is None else (least, most)
+
+    @property
+    def crop_sizes(self) -> tuple[int, int]:
+        """The smallest and the largest square crop; one given alone is both; -1: none is asked."""
+        least, most = self.min_crop_size, self.max_crop_size
+        return (most if least == -1 else least, least if most == -1 else most)
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """Which options that need colours are set."""
+        names = ("max_random_h", "max_random_s", "max_random_l", "saturation", "pca_noise")
+        return tuple(name for name in names if getattr(self, name))
+
+
+NONE = AugmentationOptions()
+
+
+def flag(name: str) -> str:
+    """An option as it is typed: 'max_random_h' is --max-random-h."""
+    return "--" + name.replace("_", "-")
+
+
+def add_options(made: argparse.ArgumentParser) -> None:
+    """The options of augmentation, into a parser."""
+    group = made.add_argument_group("augmentation (of training images only)")
+    for one in fields(AugmentationOptions):
+        group.add_argument(
+            flag(one.name),
+            type=int if isinstance(one.default, int) else float,
+            default=one.default,
+            choices=(0, 1) if one.name in _SWITCHES else None,
+            help=one.metadata["help"],
+        )
+    group.add_argument(
+        "--use-imagenet-data-augmentation",
+        type=int,
+        choices=(0, 1),
+        default=0,
+        help="1: the usual ones of ImageNet, and its --rgb-std, where not given themselves",
+    )
+
+
+def augmentation_of(given: Mapping[str, Any]) -> AugmentationOptions:
+    """What was asked for, of all that was typed; SpecError where it cannot be."""
+    asked = AugmentationOptions(
+        **{one.name: given[one.name] for one in fields(AugmentationOptions)}
+    )
+    _check_numbers(asked)
+    _check_order(asked)
+    _check_aspects(asked)
+    _check_crops(asked)
+    return asked
+
+
+def _check_numbers(asked: AugmentationOptions) -> None:
+    for one in fields(asked):
+        value = getattr(asked, one.name)
+        if value is not None and not -1e9 < value < 1e9:
+            raise SpecError(f"{flag(one.name)}: expected a number, got {value}")
+        if value is not None and value < 0 and one.default != -1:
+            raise SpecError(f"{flag(one.name)}: expected 0 or more, got {value}")
+    if asked.fill_value > 255:
+        raise SpecError(f"--fill-value: expected 0 to 255, got {asked.fill_value}")
+
+
+def _check_order(asked: AugmentationOptions) -> None:
+    for name in ("random_scale", "random_area"):
+        least, most = getattr(asked, f"min_{name}"), getattr(asked, f"max_{name}")
+        if not 0 < least <= most:
+            raise SpecError(
+                f"{flag(f'min_{name}')}: expected above 0 and at most {flag(f'max_{name}')}, "
+                f"got {least} and {most}"
+            )
+
+
+def _check_aspects(asked: AugmentationOptions) -> None:
+    least, most = asked.min_random_aspect_ratio, asked.max_random_aspect_ratio
+    if least is None and most >= 1:
+        raise SpecError(
+            f"--max-random-aspect-ratio {most:g}: without --min-random-aspect-ratio it is the "
+            f"change from 1, and has to be below 1; give both, such as 1.333 and 0.75"
+        )
+    if least is not None and not 0 < least <= most:
+        raise SpecError(
+            f"--min-random-aspect-ratio: expected above 0 and at most --max-random-aspect-ratio, "
+            f"got {least} and {most}"
+        )
+
+
+def _check_crops(asked: AugmentationOptions) -> None:
+    sizes = asked.crop_sizes
+    if sizes != (-1, -1) and not 1 <= sizes[0] <= sizes[1]:
+        raise SpecError(
+            f"--min-crop-size, --max-crop-size: expected 1 or more, and the first at most the "
+            f"second, got {asked.min_crop_size} and {asked.max_crop_size}"
+        )
+    beside = {
+        "--random-crop": asked.random_crop,
+        "--min-crop-size, --max-crop-size": sizes != (-1, -1),
+        "--max-random-scale, --min-random-scale": (
+            (asked.min_random_scale, asked.max_random_scale) != (1, 1)
+        ),
+    }
+    for name, there in beside.items():
+        if asked.random_resized_crop and there:
+            raise SpecError(
+                f"--random-resized-crop 1 chooses place and size of a crop itself, as in MXNet; "
+                f"leave out {name}"
+            )
