@@ -210,7 +210,10 @@ def _errors(stream: Iterable[str]) -> Iterator[str]:
 def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[bool, int]:
     """Whether the batch fits, and the bytes it took, if a server takes so many."""
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
-    limits = _limits(None if tried.gpu else max(0, share), headroom)
+    if share <= 0 and not tried.gpu:
+        echo(f"{tried.name}{batch} a device does not fit", err=True)
+        return False, 0
+    limits = _limits(None if tried.gpu else share, headroom)
     killed = oom_kills()
     with TemporaryFile("w+") as said, TemporaryFile("w+") as stream, TemporaryDirectory() as saved:
         words = [*_length(tried), *_saving(tried, saved), *_SHORT]

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import stat
+import threading
 
 TYPE_CHECKING = False  # as in launch/remote/lease.py
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ PROGRAMS = (
     "bench.engines.fake_process",
     "launch.remote.agent",
 )
+# Threads that parse at once get a SystemError from Python 3.11 (recursion depth mismatch).
+_PARSING = threading.Lock()
 _LOCK = "requirements.lock"
 # A string, or the end of a line with its comment and all lines below that hold no code.
 _PIECES = re.compile(
@@ -46,7 +49,8 @@ class Module:
         with open(name, "rb") as file:  # noqa: PTH123
             self.text = file.read()
         try:
-            self._tree = ast.parse(self.text)
+            with _PARSING:
+                self._tree = ast.parse(self.text)
         except (SyntaxError, ValueError) as error:
             raise OSError(errno.EINVAL, f"Python cannot parse it: {error}", name) from None
 

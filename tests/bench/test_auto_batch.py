@@ -389,3 +389,10 @@ def test_a_batch_is_given_or_found_not_both() -> None:
         parse(["--benchmark=1", "--windows=1", "--auto-batch=-1"])
     with pytest.raises(SpecError, match="options: --auto-batch follows from"):
         make({"batch_per_device": 1, "options": ["--auto-batch=3"]})
+
+
+@pytest.mark.program
+def test_no_batch_fits_if_servers_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel takes a limit of 0 bytes for none."""
+    monkeypatch.setattr(auto_batch, "free_bytes", lambda: 100 * MB)
+    assert find(hungry(servers=8)) == 1

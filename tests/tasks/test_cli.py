@@ -59,7 +59,7 @@ def test_hosts_given_to_fab_are_refused() -> None:
 def test_what_shows_that_it_runs_fails_on_missing_numbers_not_on_unsteady_ones(
     task: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fabfile.data, "run", lambda *_, **__: None)
+    monkeypatch.setattr(fabfile.data, "run_data_command", lambda *_, **__: None)
 
     def ends(code: int) -> None:
         def measure(*_: object) -> None:

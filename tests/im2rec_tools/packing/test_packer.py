@@ -200,7 +200,7 @@ def test_processes_that_cannot_load_their_codecs_are_one_line(tmp_path: Path, co
     for name in ("simplejpeg", "cv2"):
         (broken / f"{name}.py").write_text("raise ImportError('out of memory\\nin two lines')\n")
     words = {"pack": [tmp_path / "x", root], "verify": [tmp_path / "o"]}[command]
-    program = ["-m", f"im2rec_tools.{command}", *words]
+    program = ["-m", "im2rec_tools", command, *words]
     last = refused(program, env={**os.environ, "PYTHONPATH": str(broken)})[-1]
     assert last.startswith("error: a process cannot load its codecs (out of memory). Free memory")
 

@@ -125,7 +125,7 @@ def test_a_file_of_the_checkout_that_cannot_be_read_is_named_at_once(
     node = practice.nodes[0].name
     copy = f"cp -r {ROOT}/launch {ROOT}/bench ~/tree 2>/dev/null || (mkdir ~/tree && cp -r"
     copy += f" {ROOT}/launch {ROOT}/bench ~/tree)"
-    for what in ("launch/job/plan.py", "bench"):
+    for what, place in (("launch/remote/agent.py", ""), ("bench", "/__init__.py")):
         make = f"rm -rf ~/tree; {copy}; chmod 000 ~/tree/{what}"
         assert inside(practice, node, ["sh", "-c", make]).returncode == 0
         try:
@@ -138,7 +138,7 @@ def test_a_file_of_the_checkout_that_cannot_be_read_is_named_at_once(
             seconds = time.monotonic() - began
         finally:
             inside(practice, node, ["sh", "-c", "chmod -R u+rwX ~/tree; rm -rf ~/tree"])
-        path = f"/home/bench/tree/{what}"
+        path = f"/home/bench/tree/{what}{place}"
         assert found.problems == (
             f"its checkout cannot be read ({path}: Permission denied); make it readable for bench",
         )

@@ -29,8 +29,8 @@ import os, runpy, sys
 
 sys.argv = sys.argv[2:]
 if sys.argv[0] == "bench.train_imagenet":
-    import bench.training as training
-    measure, train = training.measure, training.train
+    import bench.training.loop as training
+    measure, train = training.time_window, training.train
 {change}
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
@@ -41,7 +41,7 @@ FAULTY = """
             {act}
         return measure(worker, batches, steps, index)
 
-    training.measure = faulty
+    training.time_window = faulty
 """
 SHORTER = """
     import dataclasses, pathlib
