@@ -142,9 +142,11 @@ def hover(tab: Page, panel: str, row: int) -> str:
     }"""
     tab.locator(f"#{panel}").scroll_into_view_if_needed()
     x, y = tab.evaluate(code, [panel, row])
+    label = tab.locator(f"#{panel} .hoverlayer .hovertext").first
+    tab.mouse.move(0, 0)
+    label.wait_for(state="detached")  # that of an earlier point
     tab.mouse.move(x, y - 1)
     tab.mouse.move(x, y)
-    label = tab.locator(f"#{panel} .hoverlayer .hovertext").first
     label.wait_for()
     return label.text_content() or ""
 
