@@ -5,13 +5,11 @@ Standard library only and Python 3.8 or newer: it is sent to hosts.
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
-import ast
 import errno
 import hashlib
 import os
 import re
 import stat
-import threading
 
 TYPE_CHECKING = False  # as in launch/remote/lease.py
 if TYPE_CHECKING:
@@ -25,68 +23,71 @@ PROGRAMS = (
     "bench.engines.fake_process",
     "launch.remote.agent",
 )
-# Threads that parse at once get a SystemError from Python 3.11 (recursion depth mismatch).
-_PARSING = threading.Lock()
 _LOCK = "requirements.lock"
-# A string, or the end of a line with its comment and all lines below that hold no code.
-_PIECES = re.compile(
-    rb'("""(?:\\.|[^\\])*?"""|'
+_STRING = (
+    rb'(?:"""(?:\\.|[^\\])*?"""|'
     rb"'''(?:\\.|[^\\])*?'''|"
     rb'"(?:\\.|[^"\\\n])*"|'
-    rb"'(?:\\.|[^'\\\n])*')|"
-    rb"(?:[ \t\f\r]*(?:#[^\n]*)?\n)+",
+    rb"'(?:\\.|[^'\\\n])*')"
+)
+# The end of a line with its comment, and all lines below that hold no code.
+_END = rb"(?:[ \t\f\r]*(?:#[^\n]*)?\n)+"
+# In this order: a string that is a whole line, as docstrings are; another string; ends; brackets.
+_PIECES = re.compile(
+    rb"(?P<line>(?<=[^\\]\n)[ \t]*%b)%b|(?P<string>%b)|(?P<end>%b)|"
+    rb"(?P<open>[(\[{])|(?P<close>[)\]}])" % (_STRING, _END, _STRING, _END),
     re.DOTALL,
+)
+_FOR_TYPES = re.compile(rb"^([ \t]*)if TYPE_CHECKING:\n(?:\1[ \t]+[^\n]*\n)+", re.MULTILINE)
+_IMPORTS = re.compile(
+    rb"^[ \t]*(?:from ([\w.]+) import (?:\(([^)]*)\)|([^\n]*))|import ([^\n]*))", re.MULTILINE
 )
 _BUILDER = re.compile(rb'"((?:\w+\.)+\w+):\w+"')  # import_module() gets it later
 
 
 class Module:
-    """A module of a checkout: its file, relative to the root, and its parsed text."""
+    """A module of a checkout: its file, relative to the root, its text and its code.
+
+    The code is the text without docstrings, comments and empty lines. They are cut by a scan of
+    strings and brackets: `ast` would take 0.2 s for all modules, and its dump is another with
+    another Python.
+    """
 
     def __init__(self, root: str, path: str) -> None:
         self.path = path
-        name = os.path.join(root, path)  # noqa: PTH118
-        with open(name, "rb") as file:  # noqa: PTH123
+        with open(os.path.join(root, path), "rb") as file:  # noqa: PTH118,PTH123
             self.text = file.read()
-        try:
-            with _PARSING:
-                self._tree = ast.parse(self.text)
-        except (SyntaxError, ValueError) as error:
-            raise OSError(errno.EINVAL, f"Python cannot parse it: {error}", name) from None
+        depth = 0
+
+        def kept(found: re.Match[bytes]) -> bytes:
+            nonlocal depth
+            if found["line"]:
+                return found["line"] + b"\n" if depth else b""
+            depth += (found.lastgroup == "open") - (found.lastgroup == "close")
+            return b"\n" if found["end"] else found[0]
+
+        self.code = _PIECES.sub(kept, b"#\n" + self.text + b"\n").strip(b"\n")
 
     def imported(self) -> Iterator[str]:
         """What it imports, at once or in a function; names that are no modules are among them."""
-        for node in _statements(self._tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        yield from (name.decode() for name in _BUILDER.findall(self.text))
-
-    def code(self) -> bytes:
-        """The source without docstrings, comments and empty lines."""
-        lines = self.text.splitlines(keepends=True)
-        starts = [0]
-        for line in lines:
-            starts.append(starts[-1] + len(line))
-        text = self.text + b"\n"
-        for node in sorted(_docstrings(self._tree), key=lambda node: -node.lineno):
-            end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-            text = text[: starts[node.lineno - 1] + node.col_offset] + text[end:]
-        return _PIECES.sub(lambda found: found[1] or b"\n", text).strip(b"\n")
+        code = _FOR_TYPES.sub(b"", self.code)
+        for package, *names in _IMPORTS.findall(code):
+            prefix = f"{package.decode()}." if package else ""
+            for name in b",".join(filter(None, names)).decode().split(","):
+                yield prefix + name.strip().partition(" ")[0]
+        yield from (name.decode() for name in _BUILDER.findall(code))
 
 
 def code_hash(root: Path | str) -> str:
     """Twelve hex digits over the code that a measured process can run, and the lock.
 
-    Comments, docstrings and empty lines do not count: they are cut out of the text, for a dump of
-    the parsed code differs between Pythons. Raises OSError for a file that cannot be read or
-    parsed, whose absence would be another code.
+    Comments, docstrings and empty lines do not count. Raises OSError for a file that cannot be
+    read, whose absence would be another code.
     """
     digest = hashlib.sha256()
     modules = closure(root, PROGRAMS).values()
     for module in sorted(modules, key=lambda module: module.path.split("/")):
-        digest.update(module.path.encode() + b"\0" + module.code() + b"\0")
+        digest.update(module.path.encode() + b"\0" + module.code + b"\0")
     if _is_file(str(root), _LOCK):
         with open(os.path.join(root, _LOCK), "rb") as file:  # noqa: PTH118,PTH123
             digest.update(_LOCK.encode() + b"\0" + file.read())
@@ -134,22 +135,3 @@ def _is_file(root: str, path: str) -> bool:
     if not stat.S_ISREG(mode):  # a pipe would hold us for ever
         raise OSError(errno.EINVAL, "it is no regular file", name)
     return True
-
-
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below a node but those for type checkers only."""
-    for field in ("body", "handlers", "orelse", "finalbody"):
-        for below in getattr(node, field, ()):
-            test = getattr(below, "test", None)
-            if not (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"):
-                yield below
-                yield from _statements(below)
-
-
-def _docstrings(tree: ast.Module) -> Iterator[ast.Expr]:
-    holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in (tree, *_statements(tree)):
-        if isinstance(node, holders) and node.body and isinstance(node.body[0], ast.Expr):
-            value = node.body[0].value
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                yield node.body[0]
