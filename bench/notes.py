@@ -3,8 +3,9 @@
     Note(NoteKind.SWAPPED, {"mib": 12.0}, {"host": "node03"})
 
 Whoever finds something emits a Note. Records store `as_json`; code compares kinds and figures and
-never text. A new caveat is a member of NoteKind and a line of _TABLE: the sentence, a format string
-over its figures, and, if it belongs above the table and marks its point, a headline.
+never text. A new caveat is a member of NoteKind and a sentence in notes.toml, a format string over
+its figures; if it belongs above the table and marks its point, also a headline. Only the kinds are
+part of the code hash: a reworded sentence asks for no new measurements.
 
 Figures are plain JSON values. Numbers are merged over repeats and printed as a range; text and
 flags tell notes apart. Shares are fractions of 1 ({share:.0%} prints 12 %), times are seconds.
@@ -13,9 +14,12 @@ nothing for the whole point. `merged` adds `repeats` (which, from 1) and `of` (h
 """
 
 import math
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 _MOST_SCOPES = 3
@@ -96,7 +100,7 @@ class NoteKind(StrEnum):
     @property
     def headline(self) -> str:
         """What the summary says of points with such a note; empty if they need no mark."""
-        return _TABLE[self][1]
+        return _table("headlines").get(self, "")
 
 
 # What others did on a machine while windows were measured.
@@ -108,203 +112,14 @@ INTERFERENCE = frozenset(
 )
 # Windows that did not reach a steady state.
 UNSTEADY = frozenset({NoteKind.NOT_STEADY, NoteKind.DRIFT})
-_BUSY = (
-    "busy machine: the baseline worker got the CPU for only {share:.0%} of its window time, so "
-    "speed-ups relative to it are inflated. Rerun on an idle machine with a new --run name"
-)
-_CLASSES = (
-    "the global batch of {batch:d} is above the {classes:d} classes, where a large --lr wants "
-    "--warmup-epochs"
-)
-_TRAFFIC = (
-    "a step sends and fetches {megabytes:.3g} MB for {seconds:.3g} s of computing: too little to "
-    "scale well over a slow network, where a larger batch computes more for it"
-)
-_BRIEF = (
-    "measured for only {seconds:.2g} s; too short to be reliable. Increase steps_per_window or "
-    "windows"
-)
-_DROPPED = (
-    "{dropped:d} of {of:d} windows after warm-up do not count; their time per image differs by "
-    "{change:+.0%} from the rest"
-)
-_MEANWHILE = " while this was measured"
-# (sentence, headline); figures stand in the sentence by their names.
-_TABLE: Mapping[NoteKind, tuple[str, str]] = {
-    NoteKind.OTHER_PROGRAMS: (
-        "other programs used {cores:.1f} of its {of:d} cores" + _MEANWHILE,
-        "other programs used the processors meanwhile",
-    ),
-    NoteKind.STOLEN: (
-        "its hypervisor gave {share:.0%} of its cores' time to others" + _MEANWHILE,
-        "hypervisors gave processor time to others",
-    ),
-    NoteKind.SWAPPED: (
-        "it moved {mib:.0f} MiB to and from swap" + _MEANWHILE,
-        "machines swapped",
-    ),
-    NoteKind.THROTTLED: (
-        "its processors were slowed for heat" + _MEANWHILE,
-        "processors were slowed for heat",
-    ),
-    NoteKind.CLOCK_FELL: (
-        "its clock fell from {before:.1f} to {after:.1f} GHz" + _MEANWHILE,
-        "processor clocks fell",
-    ),
-    NoteKind.GPU_PROGRAMS: (
-        "other programs (processes {pids:list}) used its GPUs" + _MEANWHILE,
-        "other programs used the GPUs meanwhile",
-    ),
-    NoteKind.BUSY_BASELINE: (_BUSY, "one-device baseline measured on a busy machine"),
-    NoteKind.REFUSED_COMMANDS: (
-        "servers refused commands without the job's signature: {count:d}. Another program reaches "
-        "their ports and may have sent gradients too, which MXNet does not check",
-        "other programs sent commands to servers",
-    ),
-    NoteKind.IDLE_DEVICE: ("idle while others work", "some devices were idle"),
-    NoteKind.SLOW_RANK: (
-        "computes {excess:.0%} slower than the other ranks",
-        "some ranks computed more slowly than others",
-    ),
-    NoteKind.INSPECTED: (
-        "not a valid throughput result: {option} was enabled",
-        "not valid throughput results, for the network was inspected",
-    ),
-    NoteKind.BRIEF: (_BRIEF, ""),
-    NoteKind.BUDGET_SPENT: (
-        "a budget of {amount:g} {unit} was spent before the rate was known to {precision:g%}",
-        "",
-    ),
-    NoteKind.PAGE_CACHE: ("{state} page cache ({cached:.0%} of {megabytes:.3g} MB)", ""),
-    NoteKind.PAGE_CACHE_UNKNOWN: (
-        "page cache unknown: another user owns the data",
-        "",
-    ),
-    NoteKind.BATCH_ABOVE_EPOCH: (
-        "the global batch of {batch:d} is more than the {images:d} images of an epoch",
-        "",
-    ),
-    NoteKind.BATCH_ABOVE_CLASSES: (_CLASSES, ""),
-    NoteKind.LITTLE_COMPUTING: (_TRAFFIC, ""),
-    NoteKind.LOSS_ROSE: (
-        "the loss rose from {first:.3g} to {last:.3g}: training diverges; try a smaller --lr",
-        "training diverged",
-    ),
-    NoteKind.WINDOWS_DROPPED: (_DROPPED, ""),
-    NoteKind.MANY_WINDOWS_DROPPED: (_DROPPED, "more than a third of the windows do not count"),
-    NoteKind.NOT_STEADY: (
-        "not steady: the first {dropped:d} of {of:d} windows differ from the rest and do not "
-        "count; measure more windows",
-        "windows not steady",
-    ),
-    NoteKind.DRIFT: (
-        "not steady: from the first window that counts to the last their time changes by "
-        "{change:+.0%}",
-        "windows not steady",
-    ),
-    NoteKind.FAILED_REPEATS: (
-        "{failed:d} of {of:d} repeats have no number",
-        "some repeats failed",
-    ),
-    NoteKind.BASELINE_FAILED: (
-        "no {cell}: {baseline} has no number ({status})",
-        "no efficiency because the baseline failed",
-    ),
-    NoteKind.BASELINE_UNMEASURED: ("no {cell}: {baseline} is not measured yet", ""),
-    NoteKind.BASELINE_UNSTABLE: (
-        "no {cell}: {baseline} has no steady state",
-        "no efficiency because the baseline has no steady state",
-    ),
-    NoteKind.BASELINE_OVERSUBSCRIBED: (
-        "no {cell}: {baseline} is oversubscribed",
-        "no efficiency because the baseline is oversubscribed",
-    ),
-    NoteKind.BASELINE_ABSENT: ("no {cell}: no point {baseline} has the same settings", ""),
-    NoteKind.BASELINE_OTHER_KIND: (
-        "no {cell}: only {baseline} could be its baseline, and other points stand against one "
-        "without servers",
-        "",
-    ),
-    NoteKind.CONDITIONS_DIFFER: (
-        "its repeats differ in {name} ({values:or})",
-        "variables or instructions differ between runs",
-    ),
-    NoteKind.BASE_CONDITIONS_DIFFER: (
-        "it and its base {base} differ in {name} ({values:or})",
-        "variables or instructions differ between runs",
-    ),
-    NoteKind.ACCURACY: ("validation accuracy {accuracy:.3f}", ""),
-    NoteKind.ACCURACIES: (
-        "validation accuracy {mean:.3f} ({accuracy:.3f} in {repeats:d} repeats)",
-        "",
-    ),
-    NoteKind.VARIANCE_ASSUMED: (
-        "n = 1: the 95 % CI assumes that processes scatter by {scatter:.3g%}",
-        "",
-    ),
-    NoteKind.BANDWIDTH: (
-        "{mb_per_second:.0f} MB/s each way a worker (95 % {low:.0f} .. {high:.0f})",
-        "",
-    ),
-    NoteKind.BANDWIDTH_ALONE: ("{mb_per_second:.0f} MB/s each way a worker", ""),
-    NoteKind.NOT_OURS: ("not measured by mxscale: {source}", ""),
-    NoteKind.LOG_LINES: ("{used:d} of {lines:d} lines have a speed", ""),
-    NoteKind.LOG_SPOILT: (
-        "torn lines and lines without a speed above 0: {count:d} (the first: {first})",
-        "",
-    ),
-    NoteKind.LOG_LEFT_OUT: ("{count:d} stretches that not all workers report are left out", ""),
-    NoteKind.LOG_TOTAL: (
-        "{steps:d} steps in the {seconds:.0f} s of the whole job are {rate:.0f} images/s",
-        "",
-    ),
-    NoteKind.LOG_WHOLE_JOB: (
-        "its throughput is that of the whole job, by its own time; the log prints the speeds of "
-        "{share:.0%} of its steps, {rate:.0f} images/s",
-        "",
-    ),
-    NoteKind.LOG_SPEEDS: (
-        "the log has the speed of one {speeds}; the others are assumed to be as fast",
-        "",
-    ),
-    NoteKind.LOG_TOTAL_SPEEDUP: (
-        "by the time that both logs give for {epochs:d} epochs: {speedup:.3g} times {baseline}, "
-        "{efficiency:.1%} of ideal",
-        "",
-    ),
-    NoteKind.LOG_OWN_TOTAL: ("the log's own total is {rate:.6g} images/s", ""),
-    NoteKind.LOG_ROUNDED: ("the log prints its speeds to ±{share:.1%}, as the interval allows", ""),
-    NoteKind.LOG_COSTS: (
-        "Speedometer's speeds contain the copy of the input to the device, the training metric and "
-        "a one-device store, which mxscale's windows leave out (--costs upstream adds them)",
-        "",
-    ),
-    NoteKind.LOG_JOB_SPEED: (
-        "one of {ranks:d} ranks prints speeds: they are taken for the whole job's",
-        "",
-    ),
-    NoteKind.LOG_EVALUATION: (
-        "evaluation counts as training: the log does not say how long it took",
-        "imported times that contain evaluation",
-    ),
-    NoteKind.LOG_ASSUMED: ("assumed (not in the log): {what:list}", ""),
-    NoteKind.LOG_NO_TOTAL: (
-        "no total at its end: its speeds are taken for those of the whole job",
-        "",
-    ),
-    NoteKind.LOG_TIMES_AGREE: ("the times on its lines agree with its speeds", ""),
-    NoteKind.LOG_TIMES_UNKNOWN: (
-        "its speeds are taken as they stand, the clock that they come from is not checked",
-        "",
-    ),
-    NoteKind.LOG_DOUBTFUL: (
-        "doubtful: by the times of its {clock}, training took {factor:.4g} times as long as its "
-        "speeds say",
-        "imported speeds that the log's own times contradict",
-    ),
-    NoteKind.LOG_NOT_TRAINING: ("not training: its mode is {mode}", "imported, but not training"),
-    NoteKind.TEXT: ("{text}", "remarks of an older version"),
-}
+
+
+@cache
+def _table(name: str) -> dict[str, str]:
+    """The sentences or the headlines by kind: no code, so that rewording asks for no new hash."""
+    path = Path(__file__).with_suffix(".toml")
+    table: dict[str, str] = tomllib.loads(path.read_text(encoding="utf-8"))[name]
+    return table
 
 
 @dataclass(frozen=True)
@@ -418,7 +233,7 @@ class _Figures(dict[str, _Shown]):
 def sentence(note: Note) -> str:
     """The note in words, without its scope and without a full stop; it never fails."""
     figures = _Figures({name: _Shown(value) for name, value in note.figures.items()})
-    return _TABLE[note.kind][0].format_map(figures)
+    return _table("sentences")[note.kind].format_map(figures)
 
 
 def texts(notes: Iterable[Note], most: int = _MOST_SCOPES) -> list[str]:

@@ -114,12 +114,14 @@ TEXTS = {
     ),
     "an empty line": ("im2rec_tools/formats/recordio.py", r"\n\ndef ", "\n\n\ndef "),
     "a table column": ("plots/tables/scaling.py", r"\Z", "COLUMN = 1\n"),
+    "the sentence of a note": ("bench/notes.toml", "to and from swap", "into and out of swap"),
     "a module of the launcher": ("launch/job/monitor.py", r"\Z", "LIMIT = 1\n"),
     "a module that is sent for other programs": ("launch/remote/receiver.py", r"\Z", "SIZE = 1\n"),
 }
 CODE = {
     "a stopping rule": ("bench/statistics/stopping_rule.py", r"\Z", "LIMIT = 1\n"),
     "the RecordIO reader": ("im2rec_tools/formats/recordio.py", r"\Z", "SIZE = 1\n"),
+    "a kind of note": ("bench/notes.py", '"swapped"', '"paged"'),
     "the agent": ("launch/remote/agent.py", r"\Z", "SIZE = 1\n"),
     "a network": ("bench/networks/resnet.py", r"\Z", "SIZE = 1\n"),
     "a package": ("bench/training/__init__.py", r"\Z", "SIZE = 1\n"),
