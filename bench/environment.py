@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from bench.secrets import NAMES, masked
+from bench.settings.secrets import NAMES, masked
 
 _END = 1 << 20
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import Any, get_args, get_origin
 
-from im2rec_tools.words import brief, is_whole, plain, quoted
+from im2rec_tools.errors import brief, plain, quoted
 
-# Those of words are for the packages above, which see no further down than this one.
+# Also for the packages above, which see no further down than this one.
 __all__ = ["SmallShareError", "SpecError", "brief", "is_whole", "plain", "quoted", "unknown"]
 
 
@@ -72,6 +72,11 @@ def _bounded(name: str, value: Any) -> Any:
     if isinstance(value, int) and abs(value) > MOST:
         raise SpecError(f"{name}: expected a whole number up to {MOST}, got {quoted(value)}")
     return value
+
+
+def is_whole(text: str) -> bool:
+    """Whether the text is a whole number, 0 or more, of a length that a count can have."""
+    return text.isascii() and text.isdecimal() and len(text) <= 12
 
 
 def parse_int(option: str, text: str, least: int = 1, most: int | None = None) -> int:

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import secrets
-from bench import trial as trials
 from bench.engines.catalog import ENGINES
 from bench.errors import SpecError, brief, checked, is_whole, quoted, unknown
 from bench.kvstores import is_distributed
 from bench.networks import describe, named
+from bench.settings import secrets
 from bench.trial import FIELDS, Trial, chosen, make
 
 
@@ -275,7 +274,7 @@ def _expand(fields: dict[str, Any], env: list[str]) -> Iterator[Trial]:
         made = _of_network(fields | dict(zip(names, values, strict=True)))
         if env and isinstance(kept := made.get("env", []), list):
             made["env"] = secrets.added(kept, env)
-        yield trials.make(made)
+        yield make(made)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -9,7 +9,6 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, get_args, get_origin
 
-from bench import secrets
 from bench.engines.faults import Fault, fault
 from bench.engines.options import FakeOptions, MxnetOptions
 from bench.errors import SpecError, checked, quoted, unknown
@@ -22,7 +21,7 @@ from bench.kvstores import (
 )
 from bench.networks import NETWORKS, describe, named
 from bench.networks.catalog import check_images, checked_layers
-from bench.secrets import MaskedText, masked_word
+from bench.settings import secrets
 from bench.settings.declaration import Field, Role, fields_of, setting
 from bench.settings.fields import PART_FIELDS, PARTS
 from bench.settings.parts import (
@@ -34,6 +33,7 @@ from bench.settings.parts import (
     Model,
     Training,
 )
+from bench.settings.secrets import MaskedText, masked_word
 from bench.training.options import parse
 
 

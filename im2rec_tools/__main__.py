@@ -9,8 +9,8 @@ if not __package__:
 
 from im2rec_tools.cli import load, run_command
 from im2rec_tools.commands import NAMES
+from im2rec_tools.errors import quoted
 from im2rec_tools.terminal import echo
-from im2rec_tools.words import quoted
 
 
 def main(argv: Sequence[str]) -> int:

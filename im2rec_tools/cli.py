@@ -10,11 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import echo, echo_error, install_filter
-from im2rec_tools.words import quoted
 
 Parse = Callable[[str, str], Any]
 

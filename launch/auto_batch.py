@@ -9,7 +9,7 @@ from typing import Any
 from bench.auto_batch import BatchProbe, find, narrowed
 from bench.data.partition import whole_data
 from bench.errors import SpecError, parse_int
-from bench.secrets import revealed
+from bench.settings.secrets import revealed
 from bench.sweep import Sweep
 from bench.training.options import MOST_BATCH
 from bench.trial import Trial

@@ -16,7 +16,7 @@ if not __package__:
     raise SystemExit(2)
 
 from bench.errors import is_whole, quoted
-from bench.secrets import MASK, is_secret, masked_text
+from bench.settings.secrets import MASK, is_secret, masked_text
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import echo, install_filter, printable
 from launch.hostfile import find

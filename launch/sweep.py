@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import secrets
 from bench.data.partition import data_hash, lines
 from bench.environment import describe
 from bench.events import Event
+from bench.settings import secrets
 from bench.sweep import Sweep
 from bench.trial import Trial
 from launch.hosts import ROOT, Host

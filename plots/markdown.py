@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 
-from bench.secrets import names
+from bench.settings.secrets import names
 from im2rec_tools.terminal import one_line
 from plots.failures import Failures, attempt_text
 from plots.figures import threads

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from bench.notes import Note, text_note
-from bench.secrets import masked
+from bench.settings.secrets import masked
 from bench.trial import FIELDS, Trial, composed
-from im2rec_tools.words import quoted
+from im2rec_tools.errors import quoted
 
 # 1: first. 2: a record says where its figures come from (source). 3: notes are data; the message of
 # a good record is empty.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.notes import Note, NoteKind
-from bench.secrets import masked_text
+from bench.settings.secrets import masked_text
 from bench.statistics.confidence import Numbers
 from bench.trial import Trial
 from results.rates import RateSamples, rate_samples

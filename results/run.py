@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import quoted
-from bench.secrets import command_line, masked, masked_word
+from bench.settings.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
 from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from bench.engines.catalog import ENGINES
 from bench.engines.faults import KINDS
 from bench.errors import SpecError, parse_float, parse_int, quoted
-from bench.secrets import masked_word
 from bench.settings.parts import DATA
+from bench.settings.secrets import masked_word
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault, within
 from bench.trial import chosen, make
 from im2rec_tools.terminal import echo

@@ -19,7 +19,7 @@ from invoke.exceptions import Exit, ParseError
 from invoke.parser.context import ParserContext
 
 from bench.errors import SpecError
-from bench.secrets import masked_text, masked_word
+from bench.settings.secrets import masked_text, masked_word
 from im2rec_tools.errors import DataError
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import error_lines, install_filter, printable, shorten

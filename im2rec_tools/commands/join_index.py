@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from im2rec_tools.cli import Command, Option, path
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.files import atomic_file
 from im2rec_tools.formats.recordio import offsets_of, read_index
 from im2rec_tools.formats.tree import record_files
 from im2rec_tools.progress import Plan, Update
-from im2rec_tools.words import quoted
 
 
 def _plan(path: Path, index: Path) -> Plan:

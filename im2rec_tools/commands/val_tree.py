@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from im2rec_tools.cli import Command, Option, integer, path, path_or_none
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.formats.tree import classes, is_image, walk
 from im2rec_tools.progress import Plan, Progress, Update
-from im2rec_tools.words import quoted
 
 _CLASS = re.compile(r"[^\s/\\.][^\s/\\]*")
 _SAY_EVERY = 1000

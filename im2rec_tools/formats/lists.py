@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, plain, quoted
 from im2rec_tools.files import atomic_file, write_text
 from im2rec_tools.formats.tree import listable_path
 from im2rec_tools.progress import Progress
-from im2rec_tools.words import plain, quoted
 
 _SHUFFLE_SEED = 100  # upstream's
 BACKGROUND = "background"

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from im2rec_tools.errors import DataError
-from im2rec_tools.words import quoted
+from im2rec_tools.errors import DataError, quoted
 
 MAGIC = 0xCED7230A
 MAGIC_BYTES = struct.pack("<I", MAGIC)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from im2rec_tools.errors import DamagedTarError, DataError
+from im2rec_tools.errors import DamagedTarError, DataError, brief
 from im2rec_tools.formats.tree import is_image
-from im2rec_tools.words import brief
 
 _BLOCK = 512
 _DEEPEST = 100  # folders

@@ -9,8 +9,7 @@ from typing import Any
 
 from google_crc32c import extend
 
-from im2rec_tools.errors import DataError
-from im2rec_tools.words import brief, quoted
+from im2rec_tools.errors import DataError, brief, quoted
 
 # 2: crc32c in place of sha256, versions, bad images counted here and listed in NAME.bad.tsv.
 # 1: first.

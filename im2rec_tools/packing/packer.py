@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.files import check_space, create, flush_folder, part_of, tsv_line, write_text
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.crc32c import join
@@ -18,7 +18,6 @@ from im2rec_tools.packing.manifest import Manifest
 from im2rec_tools.packing.messages import Answer, Block, EncodedBlock, Sync, Write, WriteResult
 from im2rec_tools.packing.pool import Pool
 from im2rec_tools.progress import Progress
-from im2rec_tools.words import quoted
 
 _IMAGES_A_BLOCK = 16
 _PIXELS_A_BLOCK = 4  # images, where they are kept as pixels: blocks are held in memory

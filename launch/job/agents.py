@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bench.engines.server_commands import SECRET_VARIABLE
-from bench.secrets import revealed
+from bench.settings.secrets import revealed
 from launch.hosts import Host, lease_owner
 from launch.job.plan import Process
 from launch.remote import agent, limits

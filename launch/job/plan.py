@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bench import secrets
 from bench.engines.catalog import ENGINES
+from bench.settings import secrets
 from bench.trial import Trial
 from launch.hosts import Host
 from launch.remote.errors import LaunchError

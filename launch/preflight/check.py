@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from bench.environment import VARIABLES
-from bench.secrets import masked
+from bench.settings.secrets import masked
 from bench.trial import Trial
 from launch.hosts import ROOT, Host, this_machine
 from launch.install import own_versions

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.secrets import MASK, command_line, masked_word, names
+from bench.settings.secrets import MASK, command_line, masked_word, names
 from bench.trial import is_called
 from results.run import ELSEWHERE, Run
 from results.run_folder import SWEEP

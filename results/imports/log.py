@@ -1,6 +1,7 @@
 """The content of another tool's log, before its point is known."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,12 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 from bench.notes import Note
-from im2rec_tools import words
 from results.imports.arguments import Arguments
 from results.imports.lines import Line
 
 # Of speeds, seconds and whatever else a log has a figure of.
 _LEAST, _MOST = 1e-9, 1e15
+_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,9})?")
 # Whose images a speed counts, in words.
 SPEEDS_OF = {
     "workers": "each worker prints the speed of its own images",
@@ -149,8 +150,8 @@ class Reading:
 
 
 def number(text: str) -> float:
-    """The number that the text is; NaN where it is none, or none that a log has."""
-    value = words.number(text)
+    """The number in ASCII digits that the text is; NaN for any other, and for one of no log."""
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if value == 0 or _LEAST <= abs(value) <= _MOST else math.nan
 
 

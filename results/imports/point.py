@@ -10,7 +10,7 @@ from bench.kvstores import LOCAL, is_distributed
 from bench.networks import NETWORKS, named
 from bench.settings.parts import DEVICE_KINDS, DTYPES, MOST_DEVICES
 from bench.trial import Trial, composed
-from im2rec_tools.words import brief
+from im2rec_tools.errors import brief
 from results.imports.arguments import BYTEPS, HOROVOD
 from results.imports.log import Format
 

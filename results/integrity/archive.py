@@ -14,9 +14,8 @@ from pathlib import Path, PurePosixPath
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
 from bench.errors import quoted
-from im2rec_tools.errors import DataError
+from im2rec_tools.errors import DataError, brief
 from im2rec_tools.files import atomic_file, atomic_folder, check_space, format_size
-from im2rec_tools.words import brief
 from results.errors import StoreError
 from results.run_folder import ASKED, MARKS, RECORDS, REPORT, is_run
 from results.store import check_name, writing_process

@@ -12,13 +12,12 @@ import pytest
 
 from bench.data.shards import count_images
 from im2rec_tools.commands.info import info
-from im2rec_tools.errors import DamagedTarError, DataError
+from im2rec_tools.errors import DamagedTarError, DataError, brief, quoted
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.recordio import MAGIC, ImageRecord, frame, headers, pack
 from im2rec_tools.formats.tars import members
 from im2rec_tools.packing import manifest
 from im2rec_tools.packing.verify import verify
-from im2rec_tools.words import brief, number, quoted
 from tests.support.data.trees import jpeg, made, tree
 
 
@@ -223,11 +222,3 @@ def test_words_in_error_lines_are_cut_at_sixty_characters() -> None:
     assert quoted(16**5000) == "a long int"
     assert len(brief("word " * 10_000)) == 203
     assert brief("a\nb \ud800") == "a b \\ud800"
-
-
-@pytest.mark.parametrize(
-    "text", ["1_0", "\u0663", "\u00b2", "inf", "nan", "1e999", " 1", "0x1", ""]
-)
-def test_a_number_of_a_file_is_of_plain_digits_and_finite(text: str) -> None:
-    assert number(text) != number(text)
-    assert [number(one) for one in ("1", "-1.5", ".5", "1.", "1e3")] == [1, -1.5, 0.5, 1, 1000]

@@ -79,9 +79,16 @@ def test_device_counts_in_no_plain_digits_do_not_end_a_spread(count: object) -> 
     assert spread(data, 2, 2)["points"][0]["devices"] == [1, 2]
 
 
-@pytest.mark.parametrize("text", ["1e300", "1e-320", "inf", "1_0", "\u0663", "-1e20", "nan"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("1e300", "1e-320", "1e999", "-1e20", "inf", "nan"),
+        *("1_0", "\u0663", "\u00b2", " 1", "0x1", ""),
+    ],
+)
 def test_a_figure_that_no_job_has_is_no_number_of_a_log(text: str) -> None:
     assert number(text) != number(text)
+    assert [number(one) for one in ("1", "-1.5", ".5", "1.", "1e3")] == [1, -1.5, 0.5, 1, 1000]
 
 
 @pytest.mark.parametrize(

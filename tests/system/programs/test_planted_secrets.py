@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.secrets import MaskedText
+from bench.settings.secrets import MaskedText
 from tests.support.paths import ROOT
 
 FAB = Path(sys.executable).with_name("fab")

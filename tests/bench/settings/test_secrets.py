@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import environment, secrets
+from bench import environment
 from bench.errors import SpecError
-from bench.secrets import MASK, is_secret, masked_text, masked_toml, masked_word
+from bench.settings import secrets
+from bench.settings.secrets import MASK, is_secret, masked_text, masked_toml, masked_word
 from bench.sweep import load_sweep
 from bench.trial import Trial, changed, make, shown
 from launch.hosts import this_machine
