@@ -24,7 +24,7 @@ from launch.practice.cluster import Cluster, down, inside, up
 from launch.preflight.check import examine
 from launch.preflight.findings import Requirements
 from launch.sweep import ClusterSetup, points, sweep
-from launch.transport.ssh import Settings, Ssh
+from launch.transport.ssh import Ssh
 from results.store import Store
 
 
@@ -50,7 +50,7 @@ def listed(cluster: Cluster) -> list[Host]:
 def looking(cluster: Cluster) -> tuple[float, list[Host]]:
     """Seconds to connect to all hosts and look at them; the hosts as they were found."""
     began = time.perf_counter()
-    with closing(Ssh(Settings(config=str(cluster.ssh_config)))) as ssh:
+    with closing(Ssh(str(cluster.ssh_config))) as ssh:
         found = examine(listed(cluster), ssh.start, Requirements())
     seconds = time.perf_counter() - began
     for one in found:
@@ -78,7 +78,7 @@ def starting(cluster: Cluster, hosts: list[Host], folder: Path) -> float:
     fields = {"network": "tiny", "batch_per_device": 4, "kvstore": "dist_sync", "windows": 2}
     trial = make(fields | {"devices": len(hosts), "devices_per_host": 1})
     what = Sweep(name="start", description="", repeats=1, trials=(trial,), text="")
-    with closing(Ssh(Settings(config=str(cluster.ssh_config)))) as ssh:
+    with closing(Ssh(str(cluster.ssh_config))) as ssh:
         for host in hosts:
             assert host.login is not None
             ssh.connection(host.login)

@@ -243,9 +243,9 @@ def _launch(wanted: LaunchOptions) -> Verdict:
         return _run(wanted, Agents(), (replace(this_machine(), tree=str(Path.cwd())),))
     hosts = _listed(wanted)
     # Fabric takes a second to load, which a job on this machine does without.
-    from launch.transport.ssh import Settings, Ssh  # noqa: PLC0415
+    from launch.transport.ssh import Ssh  # noqa: PLC0415
 
-    with closing(Ssh(Settings(config=wanted.ssh_config, accept_new=wanted.accept_new))) as ssh:
+    with closing(Ssh(wanted.ssh_config, accept_new=wanted.accept_new)) as ssh:
         hosts = located(ssh.start, hosts, wanted.interface)
         if wanted.sync_dst_dir:
             _sync(ssh, hosts)

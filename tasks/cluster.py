@@ -156,9 +156,9 @@ def required_hosts(host_options: HostOptions) -> tuple[Host, ...]:
 
 def ssh_of(host_options: HostOptions) -> Ssh:
     """The SSH by which those hosts are reached; nothing is connected yet."""
-    from launch.transport.ssh import Settings, Ssh
+    from launch.transport.ssh import Ssh
 
-    return Ssh(Settings(config=host_options.ssh_config, accept_new=host_options.accept_new))
+    return Ssh(host_options.ssh_config, accept_new=host_options.accept_new)
 
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -197,7 +197,7 @@ def _local_facts(host: Host) -> dict[str, Any]:
 def _controller(found: list[HostReport]) -> Host:
     """This machine by the address that the hosts see it at."""
     from launch.hosts import this_machine
-    from launch.preflight.addresses import is_ipv4
+    from launch.transport.protocol import is_ipv4
 
     seen = {"".join(one.facts["master"]) for one in found}
     machine = this_machine()

@@ -1,6 +1,5 @@
 """The address that the other hosts of a job reach a host by."""
 
-import ipaddress
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -39,15 +38,6 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
         f"it was reached as {reached or 'something unknown'}, which no other host can use; choose "
         f"one of its addresses with --interface NAME: {listed}"
     )
-
-
-def is_ipv4(text: str) -> bool:
-    """Whether it is a numeric IPv4 address, the kind that MXNet's parameter server takes."""
-    try:
-        ipaddress.IPv4Address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def sharing(addresses: Mapping[str, str]) -> dict[str, str]:

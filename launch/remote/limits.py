@@ -75,6 +75,11 @@ ENVIRONMENT_SECONDS = 3600.0
 # SSH. The banner is waited for less than the connection, so that silence is reported as such.
 CONNECT_SECONDS = 10.0
 BANNER_SECONDS = 8.0
+# A server that is full ends a connection within this; one that is stopped sends nothing.
+DROP_SECONDS = 2.0
+# A connection asks this often whether its other end is there, and ends after this silence.
+KEEPALIVE_SECONDS = 2
+SSH_SILENCE_SECONDS = 8
 # A login shell and then Python start within this.
 PROGRAM_START_SECONDS = 15.0
 # A program that did not start ends within this.

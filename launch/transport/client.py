@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from launch.hosts import Host
@@ -151,7 +152,8 @@ class RemoteProgram:
         self._streams = program == "receiver"
         self._beats = program in _BEATING
         self._requests = 0
-        self._parse = parse or (self._parse_stream if self._streams else self._parse_answer)
+        stream = partial(parse_message, kinds=RECEIVER)
+        self._parse = parse or (stream if self._streams else self._parse_answer)
         self._inbox: Inbox = queue.SimpleQueue() if inbox is None else inbox
         self._outbox: queue.Queue[bytes] = queue.Queue(_AHEAD if self._streams else 0)
         self._most = MOST_LINE + _FILE_BYTES * files
@@ -296,9 +298,6 @@ class RemoteProgram:
 
     def _put(self, say: str, values: dict[str, Any], size: int = 0) -> None:
         self._inbox.put(Message(host=self.host, say=say, values=values, size=size, flow=self.flow))
-
-    def _parse_stream(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
-        return parse_message(line, RECEIVER)
 
     def _parse_answer(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
         number = self._requests

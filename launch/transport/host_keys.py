@@ -27,25 +27,18 @@ class UnknownKeyError(SSHException):
     """The host's key stands in no file of known hosts."""
 
 
-class _Refuse(MissingHostKeyPolicy):
-    def __init__(self, files: list[Path]) -> None:
-        self._files = files
+class _UnknownKeyPolicy(MissingHostKeyPolicy):
+    def __init__(self, file: Path, *, accept: bool) -> None:
+        self._file, self._accept = file, accept
 
     def missing_host_key(self, client: SSHClient, hostname: str, key: Any) -> None:
-        """Raises UnknownKeyError with the key's fingerprint."""
-        raise UnknownKeyError(
-            f"its key ({key.get_name()} {key.fingerprint}) is not in {self._files[0]}; compare it "
-            f"with the host's own (ssh-keygen -lf /etc/ssh/ssh_host_..._key.pub there), then log "
-            f"in once with ssh, or give --accept-new"
-        )
-
-
-class _AcceptNew(MissingHostKeyPolicy):
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def missing_host_key(self, client: SSHClient, hostname: str, key: Any) -> None:
-        """Appends the key to the file of known hosts, which holds it from now on."""
+        """Appends a key that is accepted to the file of known hosts; else UnknownKeyError."""
+        if not self._accept:
+            raise UnknownKeyError(
+                f"its key ({key.get_name()} {key.fingerprint}) is not in {self._file}; compare it "
+                f"with the host's own (ssh-keygen -lf /etc/ssh/ssh_host_..._key.pub there), then "
+                f"log in once with ssh, or give --accept-new"
+            )
         line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,21 +63,17 @@ class KnownHosts:
         Fabric knows no files of known hosts and takes any key. A new one is taken where the person
         says so, or their ssh configuration does (StrictHostKeyChecking).
         """
-        said = connection.ssh_config
+        config = connection.ssh_config
         files = files_of(connection)
         name = known_as(connection)
-        for file in [*_files(said.get("globalknownhostsfile", _GLOBAL)), *files]:
-            for entry in self._keys(file).of(name):
+        for file in [*_files(config.get("globalknownhostsfile", _GLOBAL)), *files]:
+            with self._lock:
+                keys = self._read[file] = self._read.get(file) or _Keys(file)
+            for entry in keys.of(name):
                 connection.client.get_host_keys().add(name, entry.key.get_name(), entry.key)
-        takes = accept_new or said.get("stricthostkeychecking", "").lower() in _TAKES_NEW
-        policy = _AcceptNew(files[0]) if takes else _Refuse(files)
+        accept = accept_new or config.get("stricthostkeychecking", "").lower() in _TAKES_NEW
+        policy = _UnknownKeyPolicy(files[0], accept=accept)
         connection.client.set_missing_host_key_policy(policy)
-
-    def _keys(self, file: Path) -> "_Keys":
-        with self._lock:
-            if file not in self._read:
-                self._read[file] = _Keys(file)
-            return self._read[file]
 
 
 class _Keys:

@@ -81,14 +81,6 @@ def sources(program: str, mark: bytes = b"") -> bytes:
     return b"exec(%r)\n%d\n" % (_BOOT % mark[::-1].decode(), len(data)) + data
 
 
-def _after(mark: bytes, lines: Iterable[bytes]) -> Iterator[bytes]:
-    rest = iter(lines)
-    for line in rest:
-        if line == mark:
-            break
-    yield from rest
-
-
 def split(pieces: Iterable[bytes], most: int) -> Iterator[bytes]:
     """The whole lines of what comes in pieces; ProtocolError for one of more than so many bytes.
 
@@ -135,8 +127,10 @@ class LocalLine:
     def lines(self, most: int) -> Iterator[bytes]:
         """What the program says; to be read to its end, which closes the pipe."""
         with self._stdout:
-            pieces = iter(lambda: os.read(self._stdout.fileno(), _PIECE_BYTES), b"")
-            yield from _after(self._mark, split(pieces, most))
+            lines = split(iter(lambda: os.read(self._stdout.fileno(), _PIECE_BYTES), b""), most)
+            while next(lines, self._mark) != self._mark:
+                pass
+            yield from lines
 
     def close(self, seconds: float) -> None:
         """Closes stdin and waits; a program that does not go is killed."""

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NoReturn, NotRequired, Required, TypedDict
+from typing import Annotated, Any, Literal, NoReturn, NotRequired, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -33,251 +33,141 @@ _Bytes = Annotated[int, Meta(ge=0, le=2**62)]
 _Crc = Annotated[int, Meta(ge=0, lt=2**32)]
 _Number = Annotated[float, Meta(ge=0, le=1e15)]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
-_Ids = list[_Id]
+_ExitCode = Annotated[int, Meta(ge=-255, le=255)]
+_Signal = Annotated[int, Meta(ge=1, le=128)]
 _Words = Annotated[list[_Word], Meta(max_length=10_000)]
 _Cores = Annotated[list[Annotated[int, Meta(ge=0, le=10**6)]], Meta(min_length=1)]
 
 
-class _Nothing(TypedDict):
-    pass
+def _object(required: dict[str, Any], optional: dict[str, Any] | None = None) -> Any:
+    """A JSON object with these fields, by the types of their values."""
+    fields = required | {name: NotRequired[one] for name, one in (optional or {}).items()}
+    return TypedDict("_Object", fields)  # type: ignore[operator] # its fields stand in a table
 
 
-class _Hello(TypedDict):
-    pid: _Whole
+def _list(of: Any, most: int | None = None) -> Any:
+    return Annotated[list[of], Meta(max_length=most)]
 
 
-class _Energy(TypedDict, total=False):
-    rapl: _Number | _Word
-    gpu: _Number | _Word
-
-
-class _Machine(TypedDict, total=False):
-    """All of it, or nothing while no process runs."""
-
-    machine: _Word
-    cores: _Whole
-    busy: _Number
-    ours: _Number
-    stolen: _Number
-    swapped: _Whole
-    throttled: _Whole
-    clock: _Number
-    gpu_programs: Annotated[list[_Whole], Meta(max_length=10_000)]
-    energy: _Energy
-
-
-class _Beat(TypedDict):
-    at: _Number
-    stopped: _Ids
-    cpu: dict[_Id, _Number]
-    gpu: dict[_Id, _Number]
-    machine: _Machine
-
-
-class _Started(TypedDict):
-    id: _Id
-    pid: _Whole
-
-
-class _Refused(TypedDict):
-    id: _Id
-    why: _Text
-
-
-class _Lines(TypedDict):
-    id: _Id
-    lines: list[str]
-
-
-class _Exit(TypedDict, total=False):
-    id: Required[_Id]
-    code: Annotated[int, Meta(ge=-255, le=255)]
-    signal: Annotated[int, Meta(ge=1, le=128)]
-
-
-class _PortAnswer(TypedDict, total=False):
-    port: Required[_Port]
-    why: _Text
-
-
-class _Ending(TypedDict):
-    why: _Text
-    stopped: bool
-
-
-class _Rejected(TypedDict):
-    why: _Text
-
-
-class _Gpu(TypedDict):
-    index: _Word
-    name: _Word
-    memory: _Word
-    used: _Word
-    compute_cap: _Word
-    mig: _Word
-    driver: _Word
-
-
-class _Holder(TypedDict, total=False):
-    user: _Word
-    master: _Word
-    process: _Whole
-    since: _Word
-    pid: _Whole
-
-
-class _Other(TypedDict):
-    user: _Word
-    pid: _Whole
-
-
-class _Facts(TypedDict):
-    """What launch/remote/facts.py and bench/libraries.py find."""
-
-    hostname: _Word
-    user: _Word
-    machine: _Word
-    system: _Word
-    architecture: _Word
-    processor: _Word
-    cores: _Cores
-    load: _Number
-    memory_mib: _Whole
-    available_mib: _Whole
-    addresses: dict[_Word, _Word]
-    reached: Annotated[list[_Word], Meta(max_length=1)]
-    master: Annotated[list[_Word], Meta(max_length=1)]
-    disk: _Text
-    free_bytes: _Bytes
-    disk_problem: _Text
-    gpus: Annotated[list[_Gpu], Meta(max_length=1000)]
-    gpu_problem: _Text
-    gpu_processes: Annotated[list[_Whole], Meta(max_length=10_000)]
-    cuda_driver: NotRequired[_Word]
-    tree: _Text
-    code: _Word
-    code_problem: _Text
-    commit: _Word
-    shell: _Text
-    login_shell: _Text
-    python: _Word
-    mxnet: _Word
-    dist_kvstore: bool
-    cuda: bool
-    libraries: _Words
-    python_problem: _Text
-    python_variables: NotRequired[_Words]
-    features: NotRequired[_Words]
-    numpy: NotRequired[_Word]
-    simplejpeg: NotRequired[_Word]
-    opencv: NotRequired[dict[_Word, _Word]]
-    cuda_runtime: NotRequired[_Word]
-    variables: dict[_Word, _Long]
-    holder: _Holder
-    others: Annotated[list[_Other], Meta(max_length=100)]
-    time: _Number
-
-
-class _Where(TypedDict):
-    addresses: dict[_Word, _Word]
-    reached: Annotated[list[_Word], Meta(max_length=1)]
-
-
-class _Held(TypedDict):
-    """What a host holds of one data set: bench/data/partition.py."""
-
-    lines: list[_Word]
-    share: tuple[_Whole, _Whole] | None
-
-
-class _Contents(TypedDict):
-    contents: list[_Held]
-
-
-class _Listening(TypedDict):
-    port: Annotated[int, Meta(ge=1, le=65535)]
-
-
-class _Reached(TypedDict):
-    failed: dict[_Word, _Text]
-
-
-class _Measured(TypedDict):
-    ms: _Number
-    mb_s: _Number
-
-
-class _Failed(TypedDict):
-    why: _Text
-
-
-class _Ended(TypedDict, total=False):
-    who: Required[_Text]
-    left: bool
-    others: Annotated[list[_Other], Meta(max_length=100)]
-
-
-class _Done(TypedDict):
-    code: int
-    lines: Annotated[list[_Long], Meta(max_length=100)]
-
-
-class _There(TypedDict, total=False):
-    crc: Required[_Crc]
-    part: _Bytes
-
-
-class _Has(TypedDict):
-    files: list[Literal["same"] | _There | None]
-
-
-class _Compared(TypedDict):
-    done: _Bytes
-    total: _Bytes
-
-
-class _Seen(TypedDict):
-    differs: list[tuple[_Text, _Text]]
-    strange: list[_Text]
-
+# All of it, or nothing while no process runs. What RAPL and nvidia-smi count, or why they do not.
+_MACHINE = _object(
+    {},
+    {
+        "machine": _Word,
+        "cores": _Whole,
+        "busy": _Number,
+        "ours": _Number,
+        "stolen": _Number,
+        "swapped": _Whole,
+        "throttled": _Whole,
+        "clock": _Number,
+        "gpu_programs": _list(_Whole, 10_000),
+        "energy": _object({}, {"rapl": _Number | _Word, "gpu": _Number | _Word}),
+    },
+)
+_GPU_FACTS = ("index", "name", "memory", "used", "compute_cap", "mig", "driver")
+_HOLDER = {"user": _Word, "master": _Word, "process": _Whole, "since": _Word, "pid": _Whole}
+_OTHERS = _list(_object({"user": _Word, "pid": _Whole}), 100)
+_ADDRESSES = {"addresses": dict[_Word, _Word], "reached": _list(_Word, 1)}
+# What launch/remote/facts.py and bench/libraries.py find.
+_FACTS = _ADDRESSES | {
+    "hostname": _Word,
+    "user": _Word,
+    "machine": _Word,
+    "system": _Word,
+    "architecture": _Word,
+    "processor": _Word,
+    "cores": _Cores,
+    "load": _Number,
+    "memory_mib": _Whole,
+    "available_mib": _Whole,
+    "master": _list(_Word, 1),
+    "disk": _Text,
+    "free_bytes": _Bytes,
+    "disk_problem": _Text,
+    "gpus": _list(_object(dict.fromkeys(_GPU_FACTS, _Word)), 1000),
+    "gpu_problem": _Text,
+    "gpu_processes": _list(_Whole, 10_000),
+    "tree": _Text,
+    "code": _Word,
+    "code_problem": _Text,
+    "commit": _Word,
+    "shell": _Text,
+    "login_shell": _Text,
+    "python": _Word,
+    "mxnet": _Word,
+    "dist_kvstore": bool,
+    "cuda": bool,
+    "libraries": _Words,
+    "python_problem": _Text,
+    "variables": dict[_Word, _Long],
+    "holder": _object({}, _HOLDER),
+    "others": _OTHERS,
+    "time": _Number,
+}
+_OTHER_FACTS = {
+    "cuda_driver": _Word,
+    "python_variables": _Words,
+    "features": _Words,
+    "numpy": _Word,
+    "simplejpeg": _Word,
+    "opencv": dict[_Word, _Word],
+    "cuda_runtime": _Word,
+}
+# What a host holds of one data set: bench/data/partition.py.
+_DATA_SET = _object({"lines": list[_Word], "share": tuple[_Whole, _Whole] | None})
+# What a host has of a file: all of it, as it was pushed; contents of this checksum; nothing.
+_FILE = Literal["same"] | _object({"crc": _Crc}, {"part": _Bytes}) | None
 
 Kinds = Mapping[bytes, msgspec.json.Decoder[Any]]
 
 
 def _kinds(**types: Any) -> Kinds:
-    return {name.encode(): msgspec.json.Decoder(one) for name, one in types.items()}
+    objects = {name: _object(one) if isinstance(one, dict) else one for name, one in types.items()}
+    return {name.encode(): msgspec.json.Decoder(one) for name, one in objects.items()}
 
 
 AGENT = _kinds(
-    hello=_Hello,
-    beat=_Beat,
-    started=_Started,
-    refused=_Refused,
-    event=_Lines,
-    output=_Lines,
-    exit=_Exit,
-    stopped=_Nothing,
-    leased=_Nothing,
-    port=_PortAnswer,
-    ending=_Ending,
-    rejected=_Rejected,
+    hello={"pid": _Whole},
+    beat={
+        "at": _Number,
+        "stopped": list[_Id],
+        "cpu": dict[_Id, _Number],
+        "gpu": dict[_Id, _Number],
+        "machine": _MACHINE,
+    },
+    started={"id": _Id, "pid": _Whole},
+    refused={"id": _Id, "why": _Text},
+    event={"id": _Id, "lines": list[str]},
+    output={"id": _Id, "lines": list[str]},
+    exit=_object({"id": _Id}, {"code": _ExitCode, "signal": _Signal}),
+    stopped={},
+    leased={},
+    port=_object({"port": _Port}, {"why": _Text}),
+    ending={"why": _Text, "stopped": bool},
+    rejected={"why": _Text},
 )
 # Of programs that answer one question with one message; of those that take or compare files.
 ANSWERS = _kinds(
-    facts=_Facts,
-    where=_Where,
-    contents=_Contents,
-    listening=_Listening,
-    reached=_Reached,
-    measured=_Measured,
-    failed=_Failed,
-    broken=_Failed,
-    ended=_Ended,
-    done=_Done,
-    lacking=_Nothing,
+    facts=_object(_FACTS, _OTHER_FACTS),
+    where=_ADDRESSES,
+    contents={"contents": _list(_DATA_SET)},
+    listening={"port": Annotated[int, Meta(ge=1, le=65535)]},
+    reached={"failed": dict[_Word, _Text]},
+    measured={"ms": _Number, "mb_s": _Number},
+    failed={"why": _Text},
+    broken={"why": _Text},
+    ended=_object({"who": _Text}, {"left": bool, "others": _OTHERS}),
+    done={"code": int, "lines": _list(_Long, 100)},
+    lacking={},
 )
-RECEIVER = _kinds(has=_Has, finished=_Nothing, failed=_Failed, beat=_Compared, seen=_Seen)
+RECEIVER = _kinds(
+    has={"files": _list(_FILE)},
+    finished={},
+    failed={"why": _Text},
+    beat={"done": _Bytes, "total": _Bytes},
+    seen={"differs": list[tuple[_Text, _Text]], "strange": list[_Text]},
+)
 _SAY = re.compile(rb'\{"say": ?"([a-z]{1,16})"')
 _BEGINNING = b'{"say"'
 # What a terminal takes for a command: CSI, OSC and the short ones.
@@ -370,7 +260,7 @@ def parse_answer(line: bytes, number: int) -> tuple[str, dict[str, Any]] | None:
     found = parse_message(line, ANSWERS)
     if found is not None:
         for address in found[1].get("addresses", {}).values():
-            if not _is_ipv4(address):
+            if not is_ipv4(address):
                 raise ProtocolError(f"{found[0]}: expected IPv4 addresses, got {address[:60]!a}")
     return found
 
@@ -392,7 +282,8 @@ def _number(line: bytes) -> Any:
             raise ProtocolError(f"expected an answer as JSON, got {_shown(line)}") from None
 
 
-def _is_ipv4(text: str) -> bool:
+def is_ipv4(text: str) -> bool:
+    """Whether it is a numeric IPv4 address, the kind that MXNet's parameter server takes."""
     try:
         ipaddress.IPv4Address(text)
     except ValueError:

@@ -20,7 +20,6 @@ from launch.remote.errors import LaunchError
 # A key exchange needs a processor here, and its deadlines count while it waits for one.
 _HANDSHAKES = 16
 _MOST_FILES, _FILES_APIECE, _OWN_FILES = 65536, 2, 100
-_POLL_SECONDS = 0.02
 
 
 class SocketLimits:
@@ -31,7 +30,8 @@ class SocketLimits:
 
     def __init__(self) -> None:
         self._files = raised_limit()
-        room = (self._files - _OWN_FILES - _open_files()) // _FILES_APIECE
+        opened = len(list(Path("/proc/self/fd").iterdir()))
+        room = (self._files - _OWN_FILES - opened) // _FILES_APIECE
         self._room = threading.BoundedSemaphore(max(1, room))
         self.handshakes = threading.Semaphore(_HANDSHAKES)
         self._lock = threading.Lock()
@@ -70,10 +70,6 @@ def raised_limit() -> int:
     return soft
 
 
-def _open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def dial(host: str, port: int) -> socket.socket:
     """A socket to a server that has begun to talk; OSError or SSHException if it does not."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -84,7 +80,7 @@ def dial(host: str, port: int) -> socket.socket:
             made.settimeout(max(1.0, (deadline - time.monotonic()) / (len(found) - at)))
             made.connect(address)
             made.settimeout(None)
-            _await_talk(made)
+            _await_banner(made)
         except (OSError, SSHException):
             made.close()
             if at == len(found) - 1:
@@ -94,8 +90,8 @@ def dial(host: str, port: int) -> socket.socket:
     raise OSError(f"{host} has no address")
 
 
-def _await_talk(made: socket.socket) -> None:
-    """Returns once the server says something, as SSH servers do first, or has closed."""
+def _await_banner(made: socket.socket) -> None:
+    """Returns once the server sends something, as SSH servers do first, or has closed."""
     poll = select.poll()
     poll.register(made, select.POLLIN)
     if not poll.poll(limits.BANNER_SECONDS * 1000):
@@ -112,5 +108,5 @@ def dial_through(gateway: Transport, host: str, port: int) -> Channel:
         if time.monotonic() > deadline:
             made.close()
             raise SSHException("Error reading SSH protocol banner")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(0.02)
     return made

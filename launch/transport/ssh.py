@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from fabric import Config, Connection
@@ -70,7 +69,7 @@ class SshLine:
         self._connection = connection
         self._channel = _session(connection)
         self._lock = threading.Lock()
-        self._heard = b""
+        self._received = b""
         self._flooded = False
         for pipe in (self._channel.in_buffer, self._channel.in_stderr_buffer):
             self._bound(pipe)
@@ -85,16 +84,16 @@ class SshLine:
         marks = [b"\n" + self._shell + b"\n", b"\n" + self._program + b"\n"]
         ended = False
         while marks and not ended and (left := deadline - time.monotonic()) > 0:
-            before, mark, rest = self._heard.partition(marks[0])
+            before, mark, rest = self._received.partition(marks[0])
             if mark:
-                self._heard = b"\n" + rest
+                self._received = b"\n" + rest
                 marks.pop(0)
                 continue
-            self._heard = before[-_NOISE_BYTES:]
+            self._received = before[-_NOISE_BYTES:]
             self._channel.settimeout(left)
             with contextlib.suppress(TimeoutError):
                 piece = self._channel.recv(65536)
-                self._heard += piece
+                self._received += piece
                 ended = not piece
         self._channel.settimeout(None)
         return _not_begun(self, len(marks), seconds, ended=ended) if marks else ""
@@ -116,8 +115,8 @@ class SshLine:
             raise ProtocolError("it sent more than SSH's window lets it")
 
     def _pieces(self) -> Iterator[bytes]:
-        heard, self._heard = self._heard, b""
-        yield heard
+        yield self._received
+        self._received = b""
         with contextlib.suppress(OSError):
             while piece := self._channel.recv(65536):
                 yield piece
@@ -137,7 +136,7 @@ class SshLine:
 
     def printed(self) -> str:
         """The last line of what came in place of the program."""
-        lines = self._heard.decode("utf-8", "replace").strip().splitlines()
+        lines = self._received.decode("utf-8", "replace").strip().splitlines()
         return str(clean(lines[-1]))[:100] if lines else ""
 
     def close(self, seconds: float) -> None:
@@ -171,28 +170,25 @@ def _not_begun(line: SshLine, marks: int, seconds: float, *, ended: bool) -> str
             f"its login shell ran nothing within {seconds:.0f} s; the likely cause is {_STARTUP} "
             f"that waits: let it return at once if the shell is not interactive"
         )
-    code, said = line.exit_code(), line.last_words() or line.printed()
-    how = f"ended with exit code {code}" if code >= 0 else "was killed, or its connection closed,"
-    if marks == 1 and (code or said):
-        return said or f"its Python {how} before it began"
+    code, printed = line.exit_code(), line.last_words() or line.printed()
+    end = f"ended with exit code {code}" if code >= 0 else "was killed, or its connection closed,"
+    if marks == 1 and (code or printed):
+        return printed or f"its Python {end} before it began"
     if marks == 1:
         return f"its Python read no program; the likely cause is {_STARTUP} that reads its input"
     return (
-        f"its login shell {how} before it ran anything"
-        f"{f' (it printed {said!r})' if said else ''}; the likely cause is {_STARTUP} that exits "
-        f"or closes its output: let it return at once if the shell is not interactive"
+        f"its login shell {end} before it ran anything"
+        f"{f' (it printed {printed!r})' if printed else ''}; the likely cause is {_STARTUP} that "
+        f"exits or closes its output: let it return at once if the shell is not interactive"
     )
 
 
 # sshd's MaxStartups drops connections at random from the tenth that has not logged in.
 _TRIES = 5
 _BANNER = "SSH protocol banner"
-# A server that is full ends a connection at once; one that is stopped says nothing.
-_DROPPED_SECONDS = 2.0
-_SILENT_MS = 8000
 # At once through a gateway, which waits as long as we do for a host that does not answer; and by
 # ProxyCommand, each of which may log in to one gateway.
-_THROUGH, _PROXIES, _PROXY = 256, 8, "ProxyCommand"
+_THROUGH, _PROXIES = 256, 8
 
 
 class _Connection(Connection):  # type: ignore[misc] # Fabric has no types
@@ -201,23 +197,18 @@ class _Connection(Connection):  # type: ignore[misc] # Fabric has no types
     inline_ssh_env = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How to log in where ssh's own configuration does not say; `config` is a file in its place."""
-
-    config: str = ""
-    accept_new: bool = False
-
-
 class Ssh:
-    """Connections to hosts, each opened once, and to the gateways that several go through."""
+    """Connections to hosts, each opened once, and to the gateways that several go through.
 
-    def __init__(self, settings: Settings) -> None:
-        # What paramiko prints of errors is told in sentences.
+    `config` is a file in place of ssh's own configuration; `accept_new` keys are taken unseen.
+    """
+
+    def __init__(self, config: str = "", *, accept_new: bool = False) -> None:
+        # What paramiko prints of errors is reported in sentences.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
-        self._ssh_config = ssh_config.read(settings.config)
+        self._ssh_config = ssh_config.read(config)
         self._configs: dict[tuple[str, int | None], Config] = {}
-        self._accept_new = settings.accept_new
+        self._accept_new = accept_new
         self._known_hosts = KnownHosts()
         self._limits = SocketLimits()
         self._lock = threading.Lock()
@@ -336,13 +327,13 @@ class Ssh:
                     made.open()
             except (SSHException, EOFError, ConnectionResetError) as error:
                 known = not isinstance(error, SSHException) or _BANNER in str(error)
-                dropped = known and time.monotonic() - began < _DROPPED_SECONDS
+                dropped = known and time.monotonic() - began < limits.DROP_SECONDS
                 if attempt == _TRIES - 1 or not dropped:
                     raise
                 made.client.close()
                 time.sleep(random.uniform(0.1, 0.4) * 2**attempt)
             else:
-                _impatient(made)
+                _limit_silence(made)
                 return
 
     def _socket(self, made: Connection, gateway: Connection | str | None) -> Any:
@@ -350,29 +341,25 @@ class Ssh:
         if not gateway:
             return dial(made.host, made.port)
         if isinstance(gateway, str):
-            with self._limits.through(_PROXY, _PROXIES):
+            with self._limits.through("ProxyCommand", _PROXIES):
                 made.gateway = gateway
-                proxy = _proxy(made)
-                made.gateway = None
-            return proxy
+                try:
+                    return made.open_gateway()
+                except (OSError, ValueError) as error:  # without its words, which may be secret
+                    why = getattr(error, "strerror", None) or "its quotes do not match"
+                    raise LaunchError(f"its ProxyCommand cannot be started ({why})") from None
+                finally:
+                    made.gateway = None
         with self._limits.through(str(gateway.original_host), _THROUGH):
             return dial_through(gateway.client.get_transport(), made.host, made.port)
 
 
-def _proxy(made: Connection) -> Any:
-    """The ProxyCommand of a connection, started; LaunchError without its words if it fails."""
-    try:
-        return made.open_gateway()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "its quotes do not match"
-        raise LaunchError(f"its ProxyCommand cannot be started ({why})") from None
-
-
-def _impatient(made: Connection) -> None:
-    """Has a connection end when its other end is silent for eight seconds."""
+def _limit_silence(made: Connection) -> None:
+    """Has a connection end when its other end is silent."""
     transport = made.client.get_transport()
     assert transport is not None
     transport.channel_timeout = limits.CONNECT_SECONDS
-    transport.set_keepalive(2)
+    transport.set_keepalive(limits.KEEPALIVE_SECONDS)
     if isinstance(transport.sock, socket.socket):  # not through a gateway
-        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)
+        milliseconds = 1000 * limits.SSH_SILENCE_SECONDS
+        transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)

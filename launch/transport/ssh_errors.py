@@ -4,8 +4,6 @@ import errno
 import re
 import shlex
 import socket
-from collections.abc import Callable
-from typing import Any
 
 from fabric import Connection
 from paramiko.ssh_exception import (
@@ -35,67 +33,45 @@ _ERRNOS = {
 }
 
 
-def explain(error: BaseException, to: Connection) -> str:
+def explain(error: BaseException, to: Connection) -> str:  # noqa: PLR0911 - a cause each
     """What went wrong with a connection, where, and what to do."""
     where = f"{to.host} port {to.port}"
-    for kind, told in _TOLD:
-        if isinstance(error, kind):
-            return told(error, to, where)
+    match error:
+        case LaunchError() | UnknownKeyError():
+            return str(error)
+        case socket.gaierror():
+            return (
+                f"the name {to.host} cannot be resolved; check its spelling, or give its address "
+                f"as HostName in your SSH configuration"
+            )
+        case BadHostKeyException():
+            known, got = error.expected_key, error.key
+            return (
+                f"its key differs from the known one (expected {known.get_name()} "
+                f"{known.fingerprint}, got {got.get_name()} {got.fingerprint}); refused. If the "
+                f"host was set up anew, remove the old key: ssh-keygen -R "
+                f"{shlex.quote(known_as(to))} -f {files_of(to)[0]}"
+            )
+        case PasswordRequiredException():
+            return f"{where}: the key is locked by a passphrase; unlock it with ssh-add"
+        case AuthenticationException():
+            return (
+                f"{where} does not let {to.user} in; is your public key in its authorized_keys? "
+                f"Name user and key in your SSH configuration (User, IdentityFile), or load the "
+                f"key with ssh-add"
+            )
+        case ChannelException():
+            return f"refused to open a session ({error}); see MaxSessions of its sshd"
+        case ProxyCommandFailure():
+            # Not what it is: a ProxyCommand may have a password among its words.
+            return (
+                f"{where}: its ProxyCommand ended before SSH was through; run 'ssh {to.host}' to "
+                f"see why"
+            )
+        case FileNotFoundError():
+            file = error.filename
+            return f"{where}: {file} is not there; see IdentityFile in your SSH configuration"
     return f"{where} {_of_network(error)}"
-
-
-def _as_said(error: Any, to: Connection, where: str) -> str:
-    return str(error)
-
-
-def _unresolved(error: Any, to: Connection, where: str) -> str:
-    return (
-        f"the name {to.host} cannot be resolved; check its spelling, or give its address as "
-        f"HostName in your SSH configuration"
-    )
-
-
-def _wrong_key(error: Any, to: Connection, where: str) -> str:
-    known, got = error.expected_key, error.key
-    return (
-        f"its key differs from the known one (expected {known.get_name()} {known.fingerprint}, "
-        f"got {got.get_name()} {got.fingerprint}); refused. If the host was set up anew, remove "
-        f"the old key: ssh-keygen -R {shlex.quote(known_as(to))} -f {files_of(to)[0]}"
-    )
-
-
-def _no_session(error: Any, to: Connection, where: str) -> str:
-    return f"refused to open a session ({error}); see MaxSessions of its sshd"
-
-
-def _not_let_in(error: Any, to: Connection, where: str) -> str:
-    if isinstance(error, PasswordRequiredException):
-        return f"{where}: the key is locked by a passphrase; unlock it with ssh-add"
-    return (
-        f"{where} does not let {to.user} in; is your public key in its authorized_keys? Name user "
-        f"and key in your SSH configuration (User, IdentityFile), or load the key with ssh-add"
-    )
-
-
-def _proxy_ended(error: Any, to: Connection, where: str) -> str:
-    # Not what it is: a ProxyCommand may have a password among its words.
-    return f"{where}: its ProxyCommand ended before SSH was through; run 'ssh {to.host}' to see why"
-
-
-def _no_file(error: Any, to: Connection, where: str) -> str:
-    return f"{where}: {error.filename} is not there; see IdentityFile in your SSH configuration"
-
-
-_TOLD: tuple[tuple[type[BaseException], Callable[[Any, Connection, str], str]], ...] = (
-    (LaunchError, _as_said),
-    (socket.gaierror, _unresolved),
-    (BadHostKeyException, _wrong_key),
-    (UnknownKeyError, _as_said),
-    (AuthenticationException, _not_let_in),
-    (ChannelException, _no_session),
-    (ProxyCommandFailure, _proxy_ended),
-    (FileNotFoundError, _no_file),
-)
 
 
 def _of_network(error: BaseException) -> str:

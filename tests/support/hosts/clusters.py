@@ -15,7 +15,7 @@ from launch.practice.cluster import Cluster, inside
 from launch.preflight.check import examine
 from launch.preflight.findings import HostReport, Requirements
 from launch.sweep import ClusterSetup, points, sweep
-from launch.transport.ssh import Settings, Ssh
+from launch.transport.ssh import Ssh
 from results.record import Record
 from results.store import Store
 from tests.support.programs.jobs import SHORT, Updates, disturbed
@@ -31,7 +31,7 @@ def listed(cluster: Cluster) -> list[Host]:
 
 
 def ssh(cluster: Cluster, config: Path | None = None) -> Ssh:
-    return Ssh(Settings(config=str(config or cluster.ssh_config)))
+    return Ssh(str(config or cluster.ssh_config))
 
 
 def looked_at(

@@ -14,7 +14,7 @@ from launch.practice.cluster import cut, inside, mend, rate
 from launch.practice.state import Cluster
 from launch.push import push, side_by_side
 from launch.remote.errors import LaunchError
-from launch.transport.ssh import Settings, Ssh
+from launch.transport.ssh import Ssh
 from tests.support.hosts.pushes import MB, tree_of, written
 from tests.support.programs.jobs import until
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def ssh(practice: Cluster) -> Iterator[Ssh]:
-    made = Ssh(Settings(config=str(practice.ssh_config)))
+    made = Ssh(str(practice.ssh_config))
     yield made
     made.close()
 

@@ -11,7 +11,7 @@ import pytest
 from launch.hosts import Login
 from launch.practice.cluster import Cluster, inside
 from launch.preflight.check import examine
-from launch.transport.ssh import Settings, Ssh
+from launch.transport.ssh import Ssh
 from tests.support.hosts.clusters import FAKE, listed, looked_at, with_jump
 
 pytestmark = pytest.mark.cluster
@@ -46,7 +46,7 @@ def test_new_keys_are_taken_only_when_a_person_says_so(practice: Cluster, tmp_pa
     config.write_text(re.sub(r"UserKnownHostsFile .*", f"UserKnownHostsFile {known}", text))
     hosts = listed(practice)[:2]
     for accept, problems in ((False, 1), (True, 0), (False, 0)):
-        with closing(Ssh(Settings(config=str(config), accept_new=accept))) as ssh:
+        with closing(Ssh(str(config), accept_new=accept)) as ssh:
             found = examine(hosts, ssh.start, FAKE)
         assert [len(one.problems) for one in found] == [problems] * 2
     assert len(known.read_text().splitlines()) == 2
@@ -67,7 +67,7 @@ def test_a_new_key_is_added_below_a_line_without_an_end(practice: Cluster, tmp_p
     text = practice.ssh_config.read_text()
     config.write_text(re.sub(r"UserKnownHostsFile .*", f"UserKnownHostsFile {known}", text))
     known.write_text("other ssh-ed25519 not-base64\nlast line of something else")
-    with closing(Ssh(Settings(config=str(config), accept_new=True))) as ssh:
+    with closing(Ssh(str(config), accept_new=True)) as ssh:
         found = examine(listed(practice)[:1], ssh.start, FAKE)
     assert found[0].problems == ()
     lines = known.read_text().splitlines()
