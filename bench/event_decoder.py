@@ -25,7 +25,7 @@ class _Event(TypedDict):
     rank: _Rank
 
 
-class _Window(_Event, total=False):
+class _WindowEvent(_Event, total=False):
     index: _Count
     seconds: Required[_Duration]
     end: Required[_Time]
@@ -36,36 +36,36 @@ class _Window(_Event, total=False):
     own_seconds: _Duration
 
 
-class _Ready(_Event, total=False):
+class _ReadyEvent(_Event, total=False):
     num_workers: Required[_Positive]
     worker_batch: Required[_Count]
     cached_bytes: _Count | None
     data_bytes: _Positive | None
 
 
-class _Epoch(_Event, total=False):
+class _EpochEvent(_Event, total=False):
     epoch: _Count
     correct: Required[_Count]
     total: Required[_Count]
     in_top_k: _Count
 
 
-class _Validating(_Event, total=False):
+class _ValidationEvent(_Event, total=False):
     total: _Count
 
 
-class _Done(_Event, total=False):
+class _DoneEvent(_Event, total=False):
     ended: _Word
     weight_hash: _Word | None
     peak_memory_bytes: _Count
     notes: Annotated[list[dict[str, Any]], Meta(max_length=1000)]
 
 
-class _Refused(_Event, total=False):
+class _RefusedEvent(_Event, total=False):
     count: Required[_Count]
 
 
-class _Failed(_Event, total=False):
+class _FailedEvent(_Event, total=False):
     message: Required[str]
     error: _Word
 
@@ -73,13 +73,13 @@ class _Failed(_Event, total=False):
 _TYPES: dict[str, Any] = {
     "reached": _Event,
     "registered": _Event,
-    "refused": _Refused,
-    "ready": _Ready,
-    "window": _Window,
-    "validating": _Validating,
-    "epoch": _Epoch,
-    "done": _Done,
-    "failed": _Failed,
+    "refused": _RefusedEvent,
+    "ready": _ReadyEvent,
+    "window": _WindowEvent,
+    "validating": _ValidationEvent,
+    "epoch": _EpochEvent,
+    "done": _DoneEvent,
+    "failed": _FailedEvent,
 }
 assert set(_TYPES) == KINDS
 _DECODERS = {name: msgspec.json.Decoder(one) for name, one in _TYPES.items()}

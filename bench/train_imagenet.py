@@ -65,7 +65,7 @@ def _run(options: Options) -> "TrainingSummary":
     announce_rendezvous()
     # MXNet is loaded here, after the options are known to be right.
     if options.test_io:
-        from bench.training.input_only import time_input  # noqa: PLC0415
+        from bench.training.input_rate import time_input  # noqa: PLC0415
 
         return time_input(options)
     if options.bandwidth:

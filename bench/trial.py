@@ -29,7 +29,7 @@ from bench.settings.parts import (
     MOST_DEVICES,
     Data,
     Layout,
-    Measuring,
+    Measurement,
     Model,
     Training,
 )
@@ -49,7 +49,7 @@ class Trial:
     model: Model
     layout: Layout
     training: Training
-    measuring: Measuring
+    measuring: Measurement
     data: Data
     mxnet: MxnetOptions
     fake: FakeOptions

@@ -124,7 +124,7 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Missing:
+class _MissingFile:
     """A file that a host lacks from byte `start` on; `crc` of what it has.
 
     `other`: it has all of the file, with other contents.
@@ -143,7 +143,7 @@ def _moved(
     return PushProgress(host=host.name, step=step, files=files, done=done, total=total)
 
 
-def _bytes(missing: Iterable[_Missing]) -> int:
+def _bytes(missing: Iterable[_MissingFile]) -> int:
     return sum(one.piece.size - one.start for one in missing)
 
 
@@ -157,7 +157,7 @@ def _fits(pieces: Sequence[Piece], there: Sequence[Any]) -> bool:
 
 def _missing(
     pieces: Sequence[Piece], there: Sequence[Any], receiver: RemoteProgram, host: Host
-) -> Generator[PushProgress, None, list[_Missing]]:
+) -> Generator[PushProgress, None, list[_MissingFile]]:
     """What a host lacks, by the checksums of what it has."""
     found = []
     for at, (piece, has) in enumerate(zip(pieces, there, strict=True)):
@@ -167,9 +167,9 @@ def _missing(
         if same and "part" not in has:
             receiver.send({"do": "keep", "at": at})
         elif same:
-            found.append(_Missing(at=at, piece=piece, start=has["part"], crc=has["crc"]))
+            found.append(_MissingFile(at=at, piece=piece, start=has["part"], crc=has["crc"]))
         else:
-            found.append(_Missing(at=at, piece=piece, other=bool(has) and "part" not in has))
+            found.append(_MissingFile(at=at, piece=piece, other=bool(has) and "part" not in has))
     return found
 
 
@@ -201,7 +201,7 @@ def _read(piece: Piece, start: int, end: int) -> Iterator[bytes]:
         raise LaunchError(f"{piece.path}: was changed while it was copied; push again")
 
 
-def _copied(missing: Sequence[_Missing], receiver: RemoteProgram, host: Host) -> Pushing:
+def _copied(missing: Sequence[_MissingFile], receiver: RemoteProgram, host: Host) -> Pushing:
     done, total = 0, _bytes(missing)
     yield _moved(host, "copying", len(missing), done, total)
     for one in missing:

@@ -80,7 +80,7 @@ _MOST_UNKNOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Built:
+class ReportOrigin:
     """How a report was built, as far as that is known here.
 
     behind  the run that was drawn behind it
@@ -138,10 +138,10 @@ def _as_built(run: Run, was: Digests | None, result: VerifyResult) -> Run:
     return replace(placed, folder=folder, place=place)
 
 
-def _built(was: Digests | None, over: Run | None) -> Built:
+def _built(was: Digests | None, over: Run | None) -> ReportOrigin:
     """What is known here of how the report was built."""
     if was is None:
-        return Built(behind=over)
+        return ReportOrigin(behind=over)
     choice, here = was.choice, libraries()
     differing = [
         f"{name} {version}, here {here.get(name, 'none')}"
@@ -158,7 +158,7 @@ def _built(was: Digests | None, over: Run | None) -> Built:
             excuse = f"drawn over {choice.over!r}; name that run by --over"
     if over is not None:
         behind = with_baseline(over, choice.baseline)
-    return Built(behind=behind, excuse=excuse)
+    return ReportOrigin(behind=behind, excuse=excuse)
 
 
 def _unknown_files(folder: Path) -> Iterator[str]:
@@ -200,7 +200,7 @@ def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[
 
 
 def _report_differences(
-    again: Run, costs: Costs, folder: Path, built: Built, result: VerifyResult
+    again: Run, costs: Costs, folder: Path, built: ReportOrigin, result: VerifyResult
 ) -> Iterator[str]:
     """What is wrong with the report's files."""
     giver = "the events" if result.ranks else "the records"
@@ -226,7 +226,7 @@ def _report_differences(
 
 
 def _rebuilt_differences(
-    again: Run, costs: Costs, folder: Path, built: Built, result: VerifyResult
+    again: Run, costs: Costs, folder: Path, built: ReportOrigin, result: VerifyResult
 ) -> Iterator[str]:
     """Pages, figures and tables that are not those that the run gives, by making them again."""
     there = _report_files(folder / REPORT)

@@ -6,14 +6,14 @@ from typing import Any
 
 from bench.engines.options import FakeOptions, MxnetOptions
 from bench.settings.declaration import Field, fields_of
-from bench.settings.parts import Data, Layout, Measuring, Model, Training
+from bench.settings.parts import Data, Layout, Measurement, Model, Training
 
 # The attributes of a trial that are parts, in the order of records.
 PARTS: dict[str, type] = {
     "model": Model,
     "layout": Layout,
     "training": Training,
-    "measuring": Measuring,
+    "measuring": Measurement,
     "data": Data,
     "mxnet": MxnetOptions,
     "fake": FakeOptions,

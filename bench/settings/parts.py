@@ -128,7 +128,7 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring:
+class Measurement:
     """Windows of steps, and when there are enough of them."""
 
     steps_per_window: int = setting(

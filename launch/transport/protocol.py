@@ -265,14 +265,14 @@ def parse_answer(line: bytes, number: int) -> tuple[str, dict[str, Any]] | None:
     return found
 
 
-class _Numbered(msgspec.Struct):
+class _MessageNumber(msgspec.Struct):
     n: Any = None
 
 
 def _number(line: bytes) -> Any:
     """The number of the question that an answer is to; ProtocolError if it is no JSON."""
     try:
-        return msgspec.json.decode(line, type=_Numbered).n
+        return msgspec.json.decode(line, type=_MessageNumber).n
     except RecursionError:
         raise ProtocolError("expected an answer, got one nested too deep") from None
     except ValueError:

@@ -131,7 +131,7 @@ def _words(text: str, where: str) -> Iterator[str]:
 
 
 @dataclass(kw_only=True)
-class _Found:
+class _HostConfig:
     """What is known of a host so far: the first value of each option, as it stands in a file."""
 
     host: str
@@ -179,7 +179,7 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
             )
 
     def _asked(self, hostname: str) -> dict[str, Any]:
-        found = _Found(host=hostname, original=hostname, options=dict(self._given))
+        found = _HostConfig(host=hostname, original=hostname, options=dict(self._given))
         for directives in self._files:
             _apply(directives, found, active=True, never=False)
         canonical = self._canonical(hostname, found)
@@ -191,7 +191,7 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
                 _apply(directives, found, active=True, never=False)
         return _values(found)
 
-    def _canonical(self, hostname: str, found: _Found) -> str:
+    def _canonical(self, hostname: str, found: _HostConfig) -> str:
         """The name that CanonicalizeHostname makes of a host's, if it makes one."""
         given = {name: " ".join(words) for name, words in found.options.items()}
         domains = given.get("canonicaldomains", "").split()
@@ -207,7 +207,9 @@ class Configuration(SSHConfig):  # type: ignore[misc] # paramiko has no types
         return made
 
 
-def _apply(directives: Sequence[_Directive], found: _Found, *, active: bool, never: bool) -> None:
+def _apply(
+    directives: Sequence[_Directive], found: _HostConfig, *, active: bool, never: bool
+) -> None:
     """Takes from the lines of a file what counts; `never`: none of its blocks can match."""
     for one in directives:
         if one.keyword == "host":
@@ -221,7 +223,7 @@ def _apply(directives: Sequence[_Directive], found: _Found, *, active: bool, nev
             _take(one, found)
 
 
-def _take(one: _Directive, found: _Found) -> None:
+def _take(one: _Directive, found: _HostConfig) -> None:
     keyword, options = one.keyword, found.options
     if keyword == "identityfile":
         new = tuple(word for word in one.words[:1] if word not in options.get(keyword, ()))
@@ -257,7 +259,7 @@ def _like(pattern: str, text: str) -> bool:
     return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
-def _matches(one: _Directive, found: _Found) -> bool:
+def _matches(one: _Directive, found: _HostConfig) -> bool:
     """Whether all criteria of a Match line hold, which are asked in their order."""
     words = iter(one.words)
     for word in words:
@@ -279,7 +281,7 @@ def _matches(one: _Directive, found: _Found) -> bool:
     return bool(one.words)
 
 
-def _holds(criterion: str, argument: str, found: _Found) -> bool:
+def _holds(criterion: str, argument: str, found: _HostConfig) -> bool:
     """A criterion that ssh has got since, or that asks for a network, does not hold."""
     user = getpass.getuser()
     names = {
@@ -304,12 +306,12 @@ def _holds(criterion: str, argument: str, found: _Found) -> bool:
     return _names([one.lower() for one in patterns] if lower else patterns, names[criterion])
 
 
-def _hostname(found: _Found) -> str:
+def _hostname(found: _HostConfig) -> str:
     named = found.first("hostname") or found.host.replace("%", "%%")
     return _expanded(named, _TOKENS["hostname"], found).lower()
 
 
-def _values(found: _Found) -> dict[str, Any]:
+def _values(found: _HostConfig) -> dict[str, Any]:
     """The options as Fabric takes them: lists of files, all else a text."""
     hostname = _hostname(found)
     found.options["hostname"] = (hostname.replace("%", "%%"),)
@@ -333,7 +335,7 @@ def _values(found: _Found) -> dict[str, Any]:
     return values
 
 
-def _expanded(text: str, tokens: str, found: _Found, *, path: bool = False) -> str:
+def _expanded(text: str, tokens: str, found: _HostConfig, *, path: bool = False) -> str:
     """A value with the tokens that its option has, and of a path '~' and '${NAME}'."""
     if path:
         text = os.path.expanduser(text)  # noqa: PTH111
@@ -343,7 +345,7 @@ def _expanded(text: str, tokens: str, found: _Found, *, path: bool = False) -> s
     return re.sub(r"%(.)", lambda one: _token(one[1], tokens, found), text)
 
 
-def _token(letter: str, tokens: str, found: _Found) -> str:
+def _token(letter: str, tokens: str, found: _HostConfig) -> str:
     if letter == "%":
         return "%"
     if letter not in tokens:

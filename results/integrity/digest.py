@@ -118,7 +118,7 @@ class Digests:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Written:
+class _StoredDigests:
     """What digests.json has of them."""
 
     files: dict[str, FileDigest]
@@ -205,7 +205,7 @@ def load(folder: Path) -> Digests | None:
         raise StoreError(f"{where}: was changed after it was written; {BUILD_AGAIN}")
     try:
         _whole(data.get("format", 1))
-        said = msgspec.convert(data, _Written)
+        said = msgspec.convert(data, _StoredDigests)
         _check_place(said.name, said.choice.place)
         for name in (*said.files, *said.report):
             _check_name(name)

@@ -30,7 +30,7 @@ class SkipReason(StrEnum):
 
 
 @dataclass(kw_only=True)
-class Rederived:
+class DerivedRecord:
     """A record as its events give it.
 
     record   with the ranks of its events; as it was read where there are none, or not all
@@ -45,7 +45,7 @@ class Rederived:
     skip_reason: SkipReason | None = None
 
 
-def rederive(folder: Path, record: Record, where: str) -> Rederived:
+def rederive(folder: Path, record: Record, where: str) -> DerivedRecord:
     """The record from the events that the run folder has; `where` names it."""
     logs = run_folder.job_logs(folder, record.identity.key, record.identity.repeat)
     files = worker_log.event_files(logs)
@@ -59,14 +59,14 @@ def rederive(folder: Path, record: Record, where: str) -> Rederived:
     elif worker_log.recorded_start(logs) != record.started:
         without = SkipReason.OTHER_TRY
     if without:
-        return Rederived(record=record, skip_reason=without)
+        return DerivedRecord(record=record, skip_reason=without)
     return _from(record, files, worker_log.process_hosts(logs), where)
 
 
 def _from(
     record: Record, files: Mapping[str, Path], hosts: Mapping[str, str], where: str
-) -> Rederived:
-    again = Rederived(record=record)
+) -> DerivedRecord:
+    again = DerivedRecord(record=record)
     recorded = {rank.process: rank for rank in record.ranks}
     told = _told(files, again)
     again.ranks = _ranks(told, hosts, again)
@@ -86,7 +86,7 @@ def _from(
     return again
 
 
-def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, WorkerLog]:
+def _told(files: Mapping[str, Path], again: DerivedRecord) -> dict[str, WorkerLog]:
     """What each process said; one whose events are damaged is told in `again`."""
     told = {}
     for name, path in files.items():
@@ -98,7 +98,7 @@ def _told(files: Mapping[str, Path], again: Rederived) -> dict[str, WorkerLog]:
 
 
 def _ranks(
-    told: Mapping[str, WorkerLog], hosts: Mapping[str, str], again: Rederived
+    told: Mapping[str, WorkerLog], hosts: Mapping[str, str], again: DerivedRecord
 ) -> dict[str, Rank]:
     ranks = {}
     for name, one in told.items():
@@ -176,7 +176,7 @@ def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
     There is no run where no record can be read.
     """
     said: list[RepeatSummary | UnreadableLine] = []
-    attempts: dict[tuple[str, int], Rederived] = {}
+    attempts: dict[tuple[str, int], DerivedRecord] = {}
     result = VerifyResult()
     log = record_log(folder)
     for number, one in record_lines(log):
@@ -210,7 +210,7 @@ def _number(record: Record) -> object:
     return repeat + 1 if isinstance(repeat, int) else repeat
 
 
-def _without(attempts: Sequence[Rederived]) -> Iterator[str]:
+def _without(attempts: Sequence[DerivedRecord]) -> Iterator[str]:
     for why in dict.fromkeys(again.skip_reason for again in attempts if again.skip_reason):
         count = sum(again.skip_reason == why for again in attempts)
         yield f"{count} of {len(attempts)} repeats: {why}; their windows are taken as recorded"

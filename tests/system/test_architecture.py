@@ -1,5 +1,6 @@
 """The house stays as docs/design.md draws it."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -117,6 +118,30 @@ def test_a_module_name_has_one_meaning_in_its_package() -> None:
             key = (path.relative_to(ROOT).parts[0], path.stem)
             places[key] = places.get(key, 0) + 1
     assert {key for key, count in places.items() if count > 1} == set(SAME)
+
+
+# Participles, adverbs and prepositions, by the last word of a name.
+NO_NOUN = re.compile(
+    r".+(ed|ing|ly)|(apart|heard|known|said|seen|told|unlike|when|where|written)|"
+    r"(at|by|from|in|inside|of|on|out|outside|to|with|without)"
+)
+NOUNS = {"ceiling", "profiling", "reading", "scaling", "setting", "speed", "training"}
+OF_COMMANDS = {"from_tfrecord", "to_tfrecord"}  # modules of `python -m im2rec_tools NAME`
+
+
+def names_a_thing(name: str) -> bool:
+    """Whether the last word of a name is a noun: OpenFile, open_file."""
+    last = str(re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)[-1]).lower()
+    return last in NOUNS or not NO_NOUN.fullmatch(last)
+
+
+def test_modules_and_classes_are_named_by_nouns() -> None:
+    names = {path.stem for path in modules() if path.name[:2] != "__"} - OF_COMMANDS
+    for path in modules():
+        tree = ast.parse(path.read_text())
+        names |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    assert {name for name in names if not names_a_thing(name)} == set()
+    assert not any(map(names_a_thing, ("launch_outside", "_FileRead_heard", "Rederived", "where")))
 
 
 def test_planning_a_sweep_loads_nothing_heavy() -> None:

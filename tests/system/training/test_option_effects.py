@@ -12,7 +12,7 @@ from bench.data import loader
 from bench.data.augmentation import augment
 from bench.data.partition import whole_data
 from bench.training import worker as batches
-from bench.training.input_only import time_input
+from bench.training.input_rate import time_input
 from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
