@@ -39,13 +39,9 @@ def trained(prefix: Path, program: list[str], *words: str) -> None:
     assert "refused" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--mom=0.9", "--lr=0.2"),
-        pytest.param(("--optimizer=adam", "--lr=0.01"), marks=pytest.mark.slow),
-    ],
-)
+# Rounded, unmarked: tests/system/training/test_module_steps.py compares the same two servers.
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("--mom=0.9", "--lr=0.2"), ("--optimizer=adam", "--lr=0.01")])
 def test_signed_and_unsigned_jobs_end_with_the_same_weights(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:

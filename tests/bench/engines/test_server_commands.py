@@ -8,6 +8,7 @@ import signal
 import threading
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,17 @@ from tests.support.hosts.intruders import (
     pickled,
     send,
 )
-from tests.support.programs.jobs import disturbed, left_over, pid_of, running, tiny, trial, until
+from tests.support.programs.jobs import (
+    MARK,
+    disturbed,
+    left_over,
+    pid_of,
+    running,
+    tiny,
+    trial,
+    until,
+)
+from tests.support.repeats import slow
 
 pytestmark = [pytest.mark.mxnet, pytest.mark.program]
 KEY = b"secret"
@@ -67,47 +78,70 @@ def attacked(folder: Path, attack: Callable[[], object], **fields: Any) -> Recor
         return disturbed(updates, act)[0]
 
 
-def test_a_server_runs_nothing_that_other_programs_send(tmp_path: Path) -> None:
-    made = tmp_path / "made"
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """What became of a job whose server was sent what it must refuse."""
+
+    record: Record
+    secret: str
+    commands: tuple[bytes, ...]
+    folder: Path
+    files: set[Path]
+
+
+@pytest.fixture(scope="module")
+def attack(tmp_path_factory: pytest.TempPathFactory) -> Attack:
+    """Other programs send a server code to run, then names of files to write."""
+    folder = tmp_path_factory.mktemp("attacked")
     secrets: list[str] = []
     commands: list[bytes] = []
 
-    def attack() -> None:
+    def act() -> None:
         server = pid_of("server")
         secrets.append(environment(server)[SECRET_VARIABLE])
         commands.extend(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left_over())
-        body = pickled(made)
-        bodies = [b"", body, b"0" * 64 + body, sealed(Payload(made), b"")]
-        bodies += [sealed(Payload(made), secrets[0].encode())]  # of a host of the job
+        body = pickled(folder / "made")
+        bodies = [b"", body, b"0" * 64 + body, sealed(Payload(folder / "made"), b"")]
+        # The last is of a host of the job.
+        bodies += [sealed(Payload(folder / "made"), secrets[0].encode())]
         send(listening(server), *(command(OPTIMIZER, one) for one in bodies))
+        begin, end = (command(PROFILER, one) for one in (b"11", b"13"))
+        name = command(PROFILER, b"filename:asked.json,profile_all:10")
+        send(listening(server), begin, end, name, begin, end)
 
-    record = attacked(tmp_path / "run", attack)
-    assert record.status == "ok", record.message
-    assert not made.exists()
-    notes = {note.kind: note.figures for note in record.notes}
-    assert notes[NoteKind.REFUSED_COMMANDS] == {"count": 5}
-    (secret,) = secrets
-    assert len(secret) == 64
-    assert not [one for one in commands if secret.encode() in one]
-    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    assert files
-    assert not [path for path in files if secret.encode() in path.read_bytes()]
-
-
-def test_a_server_writes_no_file_that_other_programs_ask_for(tmp_path: Path) -> None:
-    begin, end = (command(PROFILER, body) for body in (b"11", b"13"))
-    name = command(PROFILER, b"filename:asked.json,profile_all:10")
     before = set(ROOT.iterdir())
-    attacks = lambda: send(listening(pid_of("server")), begin, end, name, begin, end)  # noqa: E731
-    record = attacked(tmp_path / "run", attacks)
-    assert record.status == "ok", record.message
-    made = {path for path in set(ROOT.iterdir()) - before if path.suffix == ".json"}
-    for path in made:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK, "attacked")
+        record = attacked(folder / "run", act)
+    return Attack(
+        record=record,
+        secret=secrets[0],
+        commands=tuple(commands),
+        folder=folder,
+        files={path for path in set(ROOT.iterdir()) - before if path.suffix == ".json"},
+    )
+
+
+def test_a_server_runs_nothing_that_other_programs_send(attack: Attack) -> None:
+    assert attack.record.status == "ok", attack.record.message
+    assert not (attack.folder / "made").exists()
+    notes = {note.kind: note.figures for note in attack.record.notes}
+    assert notes[NoteKind.REFUSED_COMMANDS] == {"count": 5}
+    assert len(attack.secret) == 64
+    assert not [one for one in attack.commands if attack.secret.encode() in one]
+    files = [path for path in (attack.folder / "run").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if attack.secret.encode() in path.read_bytes()]
+
+
+def test_a_server_writes_no_file_that_other_programs_ask_for(attack: Attack) -> None:
+    assert attack.record.status == "ok", attack.record.message
+    for path in attack.files:
         path.unlink()
-    assert not made
+    assert not attack.files
 
 
-@pytest.mark.parametrize("role", ["scheduler", "server"])
+@pytest.mark.parametrize("role", ["server", *slow("scheduler")])
 def test_malformed_bytes_end_the_point_with_their_likely_cause(role: str, tmp_path: Path) -> None:
     record = attacked(tmp_path, lambda: send(listening(pid_of(role)), b"\xff\xff\xff\xff"))
     assert record.status == "failed"
@@ -116,7 +150,7 @@ def test_malformed_bytes_end_the_point_with_their_likely_cause(role: str, tmp_pa
     assert " was killed by SIGABRT (a malformed message from another program?)" in record.message
 
 
-@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("stays", [False, *slow(True)])
 def test_a_foreign_worker_ends_the_point_in_one_line(
     stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

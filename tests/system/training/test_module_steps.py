@@ -40,12 +40,12 @@ def test_the_first_step_of_resnet_18_has_modules_loss_and_weights() -> None:
 @pytest.mark.program
 def test_two_workers_over_servers_train_with_decay_as_upstreams_do() -> None:
     words = "--network=tiny --image-shape=3,32,32 --batch-size=8 --lr=0.03 --wd=0.1"
-    found = {}
+    found, launch = {}, ["-n", "2", "-s", "1", "--launcher", "local"]
     for way in ("ours", "module"):
         job = [sys.executable, "-m", "tests.support.training.module_steps", way]
         job += [*BASE.split(), *words.split(), "--kv-store=dist_sync"]
         done = subprocess.run(
-            [sys.executable, "-m", "launch.launch", "-n", "2", "--launcher", "local", *job],
+            [sys.executable, "-m", "launch.launch", *launch, *job],
             cwd=ROOT,
             capture_output=True,
             text=True,
