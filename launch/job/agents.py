@@ -49,8 +49,8 @@ class Agents:
 
     def __init__(self, start: Starter = start_local) -> None:
         self._start = start
-        self._inbox: Inbox = queue.SimpleQueue()
-        self._channels: dict[str, AgentChannel] = {}
+        self.inbox: Inbox = queue.SimpleQueue()
+        self.channels: dict[str, AgentChannel] = {}
         self._at_work: set[str] = set()
         self._gone: set[str] = set()
         self._heard: dict[str, float] = {}
@@ -63,7 +63,7 @@ class Agents:
         self._drop_gone(lambda _: None)
         self._drop_silent()
         wanted = {host.name: host for host in hosts}
-        missing = [host for name, host in wanted.items() if name not in self._channels]
+        missing = [host for name, host in wanted.items() if name not in self.channels]
         # Over SSH side by side; a process on this machine starts at once.
         at_once = len(missing) if any(host.login for host in missing) else 1
         made, failed = {}, []
@@ -71,7 +71,7 @@ class Agents:
             if isinstance(opened, LaunchError):
                 failed.append(str(opened))
             else:  # at once, so that `close` ends it whatever becomes of the others
-                made[missing[place].name] = self._channels[missing[place].name] = opened
+                made[missing[place].name] = self.channels[missing[place].name] = opened
         self._heard.update(dict.fromkeys(made, time.monotonic()))
         if failed:
             raise LaunchError("; ".join(failed))
@@ -97,14 +97,14 @@ class Agents:
             return error
 
     def _opened(self, host: Host) -> AgentChannel:
-        channel = AgentChannel(host, self._start, self._inbox)
+        channel = AgentChannel(host, self._start, self.inbox)
         if host.login is not None:
             channel.send({"do": "lease", "who": lease_owner(host)})
         return channel
 
     def send(self, host: Host, message: dict[str, object]) -> None:
         """Sends a command to the host's agent."""
-        self._channels[host.name].send(message)
+        self.channels[host.name].send(message)
 
     def start(self, process: Process, secret: str) -> None:
         """Has the agent of its host start a process of the job with this secret."""
@@ -143,12 +143,12 @@ class Agents:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                message = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+                message = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 return None
             message.taken()
             name = message.host.name
-            if name in self._channels and self._channels[name].program.flow is message.flow:
+            if name in self.channels and self.channels[name].program.flow is message.flow:
                 break  # of a channel that was given up nothing counts any more
         self._heard[name] = time.monotonic()
         if message.say in GONE:
@@ -166,7 +166,7 @@ class Agents:
         An agent that does not answer is ended itself.
         """
         for name in self._at_work - self._gone:
-            self._channels[name].send({"do": "stop"})
+            self.channels[name].send({"do": "stop"})
         deadline = time.monotonic() + limits.STOP_SECONDS
         while self._at_work - self._gone:
             message = self._receive_until(deadline)
@@ -182,7 +182,7 @@ class Agents:
 
     def give_up(self, name: str) -> None:
         """Waits no longer for a host that has fallen silent; its agent ends what is there."""
-        channel = self._channels.pop(name, None)
+        channel = self.channels.pop(name, None)
         if channel is None:
             return
         self._at_work.discard(name)
@@ -192,31 +192,31 @@ class Agents:
     def _drop_silent(self) -> None:
         """Gives up hosts that fell silent while no job of theirs ran; they are connected anew."""
         late = time.monotonic() - limits.AGENT_SILENCE_SECONDS
-        for name in [name for name in self._channels if self._heard.get(name, late) < late]:
+        for name in [name for name in self.channels if self._heard.get(name, late) < late]:
             self.give_up(name)
 
     def _drop_gone(self, take: Take) -> None:
         """Closes the channels of agents that are gone; `take` gets the last that was said."""
         self._drain(take)
-        gone = self._gone & set(self._channels)
-        _close([self._channels[name] for name in gone])
+        gone = self._gone & set(self.channels)
+        _close([self.channels[name] for name in gone])
         self._drain(take)
         for name in gone:
-            del self._channels[name]
-        self._gone &= set(self._channels)
-        self._at_work &= set(self._channels)
+            del self.channels[name]
+        self._gone &= set(self.channels)
+        self._at_work &= set(self.channels)
 
     def _drain(self, take: Take) -> None:
         """Takes what is there now; an agent that never pauses does not keep this from its end."""
-        for _ in range(self._inbox.qsize()):
+        for _ in range(self.inbox.qsize()):
             message = self.receive(0.0)
             if message is not None:
                 take(message)
 
     def close(self) -> None:
         """Ends the agents, and with them everything that they started."""
-        _close(list(self._channels.values()))
-        self._channels = {}
+        _close(list(self.channels.values()))
+        self.channels = {}
 
 
 def _close(channels: list[AgentChannel]) -> None:

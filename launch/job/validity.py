@@ -27,12 +27,12 @@ def judge(
     The notes of a good one are what a reader of its number should know: who was idle, and what
     others did on its machines meanwhile, by what those counted.
     """
-    for doubt in _doubts(trial, workers):
+    for doubt in invalid_reasons(trial, workers):
         return Verdict(status="failed", message=doubt)
     # The times of a rehearsal are scripted: nobody can disturb them.
     disturbed = interference(machines or {}) if trial.engine != "fake" else []
     own = (
-        *_data(trial, workers),
+        *data_notes(trial, workers),
         *_inspected(trial),
         *_brief(trial, workers),
         *_spent(trial, workers),
@@ -41,7 +41,8 @@ def judge(
     return Verdict(status="ok", notes=(*own, *idle, *disturbed))
 
 
-def _data(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
+def data_notes(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
+    """Notes on what the workers read: a busy machine, cold caches."""
     if trial.mode == "synthetic":
         yield from _busy(trial, workers[0])
     elif trial.engine != "fake":
@@ -120,7 +121,7 @@ def _batch_of(trial: Trial, rank: int) -> int:
     return dict(enumerate(trial.worker_batches)).get(rank, 0)
 
 
-def _doubts(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
+def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
     """Why the windows of a job that ended well are no measurement of this trial."""
     silent = [worker.who for worker in workers if worker.log.rank is None]
     if silent:

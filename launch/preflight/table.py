@@ -79,13 +79,14 @@ def show(found: Sequence[HostReport], console: Screen | None = None) -> None:
     for name, side in _COLUMNS.items():
         table.add_column(name, justify="right" if side else "left", overflow="fold")
     for one in found:
-        table.add_row(*map(cell, _row(one)))
+        table.add_row(*map(cell, host_row(one)))
     console.print(table)
     for text in lines(found):
         console.print(line(text), soft_wrap=True)
 
 
-def _row(one: HostReport) -> list[str]:
+def host_row(one: HostReport) -> list[str]:
+    """The cells of a host."""
     if not one.facts:
         return [one.host.name, *["-"] * (len(_COLUMNS) - 1)]
     facts = one.facts

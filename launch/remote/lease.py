@@ -119,7 +119,7 @@ def holder() -> dict[str, Any]:
 def others() -> list[dict[str, Any]]:
     """The other users who hold leases: `user` and `pid`, which is 0 if it is not visible here."""
     found = []
-    for name in _names():
+    for name in names():
         _, pid, uid = _asked(name, read=False)
         if uid not in (None, os.geteuid()):
             found.append({"user": _user(uid), "pid": pid})
@@ -129,7 +129,7 @@ def others() -> list[dict[str, Any]]:
 def _holder(own: bytes) -> dict[str, Any]:
     """What another lease of this user than `own` says, with its `pid`; empty if there is none."""
     found: dict[str, Any] = {}
-    for name in _names():
+    for name in names():
         if name != own:
             said, pid, uid = _asked(name, read=True)
             if uid == os.geteuid():
@@ -139,7 +139,7 @@ def _holder(own: bytes) -> dict[str, Any]:
     return found
 
 
-def _names() -> list[bytes]:
+def names() -> list[bytes]:
     """The names of all leases of this host, also of what only calls itself so."""
     return sorted(_sockets())
 
@@ -174,7 +174,7 @@ def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]
             return {}, pid, os.geteuid() if pid else None
         except OSError:
             return {}, 0, None
-        return _said(asking) if read and uid == os.geteuid() else {}, pid, uid
+        return read_answer(asking) if read and uid == os.geteuid() else {}, pid, uid
 
 
 def _own_process(name: bytes) -> int:
@@ -200,7 +200,7 @@ def _peer(connection: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-def _said(asking: socket.socket) -> dict[str, Any]:
+def read_answer(asking: socket.socket) -> dict[str, Any]:
     """What a holder says of itself; nothing if it is held, or no program of ours."""
     text, deadline = b"", time.monotonic() + limits.LEASE_ANSWER_SECONDS
     try:

@@ -251,8 +251,8 @@ class Receiver:
             self.inside.add(folder)
         return path
 
-    def _part(self, name: str) -> bytes:
-        # Of a length that every file system has, whatever the name's own.
+    def part_path(self, name: str) -> bytes:
+        """Of a length that every file system has, whatever the name's own."""
         digest = hashlib.sha256(encoded(name)).hexdigest()[:16]
         return os.path.join(os.path.dirname(self._path(name)), f".{digest}.part".encode())
 
@@ -281,7 +281,7 @@ class Receiver:
 
     def _remove_parts(self) -> None:
         """Removes what pushes of files that are not listed any more left unfinished."""
-        parts = {self._part(file.name) for file in self.files}
+        parts = {self.part_path(file.name) for file in self.files}
         for folder in filter(os.path.isdir, {os.path.dirname(part) for part in parts}):
             for path in [os.path.join(folder, name) for name in os.listdir(folder)]:
                 if _PART.fullmatch(os.path.basename(path)) and path not in parts:
@@ -289,7 +289,7 @@ class Receiver:
 
     def _check_room(self, freed: int) -> None:
         sizes = [
-            file.size - (files.size(self._part(file.name)) or 0)
+            file.size - (files.size(self.part_path(file.name)) or 0)
             for file in self.files
             if not file.link and files.size(self._path(file.name)) != file.size
         ]
@@ -304,7 +304,7 @@ class Receiver:
     def _found(self, at: int) -> Any:
         """What is here of a file; what a push left as it is listed now is not read again."""
         file = self.files[at]
-        path, part = self._path(file.name), self._part(file.name)
+        path, part = self._path(file.name), self.part_path(file.name)
         if file.link:
             self._link(file, path, part)
             return "same"
@@ -343,7 +343,7 @@ class Receiver:
     def _take(self, at: int, start: int) -> None:
         """A file's missing bytes; it takes its name once it is whole, checked and on the disk."""
         file = self.files[at]
-        path, part = self._path(file.name), self._part(file.name)
+        path, part = self._path(file.name), self.part_path(file.name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if start and (at not in self.crcs or start != files.size(part)):
             raise ProtocolError(f"expected a file from its beginning or its part, got {start}")

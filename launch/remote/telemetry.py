@@ -118,22 +118,22 @@ class Gpus:
     """How busy the GPUs are, what they use and which programs are on them, as last told."""
 
     def __init__(self) -> None:
-        self._use = _Query("--query-gpu=index,utilization.gpu,power.draw")
+        self.use = _Query("--query-gpu=index,utilization.gpu,power.draw")
         self._power = Power()
         self._programs = _Query("--query-compute-apps=pid")
 
     def look(self, now: float) -> dict[str, float]:
         """The share of time that each GPU was busy, by its index."""
-        return dict(filter(None, map(_busy, self._use.look(now))))
+        return dict(filter(None, map(_busy, self.use.look(now))))
 
     def energy(self, now: float) -> float | str:
         """Joules of all of them since they first told their power, or why that is not known."""
-        if not self._use.told or now - self._use.told_at > _STALE_SECONDS:
-            return self._use.silence
-        all_watts = watts(self._use.told)
+        if not self.use.told or now - self.use.told_at > _STALE_SECONDS:
+            return self.use.silence
+        all_watts = watts(self.use.told)
         if all_watts is None:
             return "nvidia-smi tells no power of some GPU there"
-        self._power.tell(self._use.told_at, all_watts)
+        self._power.tell(self.use.told_at, all_watts)
         return self._power.joules(now)
 
     def others(self, now: float) -> list[int]:
@@ -155,7 +155,7 @@ class _Query:
         self._what = what
         self._program = shutil.which("nvidia-smi")
         self.silence = "nvidia-smi told nothing there" if self._program else "no nvidia-smi there"
-        self._query: subprocess.Popen[bytes] | None = None
+        self.query: subprocess.Popen[bytes] | None = None
         self._answer: Lines | None = None
         self._asked = -math.inf
         self._said: list[str] = []
@@ -164,7 +164,7 @@ class _Query:
 
     def look(self, now: float) -> list[str]:
         """The lines that it last told."""
-        if self._query is not None:
+        if self.query is not None:
             self._read(now)
         elif self._program is not None and now - self._asked >= _EVERY_SECONDS:
             self._ask(now)
@@ -173,7 +173,7 @@ class _Query:
     def _ask(self, now: float) -> None:
         self._asked, self._said = now, []
         try:
-            self._query = subprocess.Popen(
+            self.query = subprocess.Popen(
                 [str(self._program), self._what, _FORMAT],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -182,21 +182,21 @@ class _Query:
         except OSError:
             self._program = None
             return
-        assert self._query.stdout is not None
-        self._answer = Lines(self._query.stdout.fileno())
+        assert self.query.stdout is not None
+        self._answer = Lines(self.query.stdout.fileno())
 
     def _read(self, now: float) -> None:
-        assert self._query is not None
-        assert self._query.stdout is not None
+        assert self.query is not None
+        assert self.query.stdout is not None
         assert self._answer is not None
         lines, closed = self._answer.read()
         self._said += lines
-        if closed and self._query.poll() is not None:
+        if closed and self.query.poll() is not None:
             self.told, self.told_at = self._said, self._asked
-            self._query.stdout.close()
-            self._query = None
+            self.query.stdout.close()
+            self.query = None
         elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not asked again
-            self._query.kill()
+            self.query.kill()
             self._program, self.told, self._said = None, [], []
 
 

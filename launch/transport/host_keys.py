@@ -55,7 +55,7 @@ class KnownHosts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._read: dict[Path, _Keys] = {}
+        self._read: dict[Path, KeyFile] = {}
 
     def check_keys(self, connection: Connection, *, accept_new: bool) -> None:
         """Makes the connection refuse a key that differs from what is known, or is not known.
@@ -68,7 +68,7 @@ class KnownHosts:
         name = known_as(connection)
         for file in [*_files(config.get("globalknownhostsfile", _GLOBAL)), *files]:
             with self._lock:
-                keys = self._read[file] = self._read.get(file) or _Keys(file)
+                keys = self._read[file] = self._read.get(file) or KeyFile(file)
             for entry in keys.of(name):
                 connection.client.get_host_keys().add(name, entry.key.get_name(), entry.key)
         accept = accept_new or config.get("stricthostkeychecking", "").lower() in _TAKES_NEW
@@ -76,13 +76,13 @@ class KnownHosts:
         connection.client.set_missing_host_key_policy(policy)
 
 
-class _Keys:
+class KeyFile:
     """The keys of a file, by the names they stand under; hashed names are tried one by one."""
 
     def __init__(self, file: Path) -> None:
         self._named: dict[str, list[HostKeyEntry]] = {}
         self._hashed: list[tuple[str, HostKeyEntry]] = []
-        for entry in _entries(file):
+        for entry in read_entries(file):
             for name in entry.hostnames:
                 if name.startswith("|1|"):
                     self._hashed.append((name, entry))
@@ -113,7 +113,8 @@ def _files(names: list[str]) -> list[Path]:
     return [Path(os.path.expanduser(name)) for name in named] or [Path(os.devnull)]  # noqa: PTH111
 
 
-def _entries(file: Path) -> Iterator[HostKeyEntry]:
+def read_entries(file: Path) -> Iterator[HostKeyEntry]:
+    """The usable entries of a file of known hosts; none if there is no file."""
     if not file.is_file():
         return
     try:

@@ -7,7 +7,7 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fabric import Config, Connection
@@ -62,6 +62,20 @@ def _session(connection: Connection) -> Channel:
     return channel
 
 
+def limit_unread(pipe: BufferedPipe, flooded: Callable[[], None]) -> None:
+    """Closes a stream that holds more than a server may send before any of it is read."""
+    feed = pipe.feed
+
+    def bounded(data: bytes) -> None:
+        if len(pipe) > _MOST_UNREAD:
+            flooded()
+            pipe.close()
+        else:
+            feed(data)
+
+    pipe.feed = bounded
+
+
 class SshLine:
     """A program on another host, over a channel of its connection."""
 
@@ -72,7 +86,7 @@ class SshLine:
         self._received = b""
         self._flooded = False
         for pipe in (self._channel.in_buffer, self._channel.in_stderr_buffer):
-            self._bound(pipe)
+            limit_unread(pipe, self._flood)
         self._shell, self._program = new_mark(), new_mark()
         remote = _REMOTE.replace("{mark}", self._shell.decode())
         self._channel.exec_command("exec /bin/sh -c " + shlex.quote(remote))
@@ -121,18 +135,8 @@ class SshLine:
             while piece := self._channel.recv(65536):
                 yield piece
 
-    def _bound(self, pipe: BufferedPipe) -> None:
-        """Closes a stream that holds more than a server may send before any of it is read."""
-        feed = pipe.feed
-
-        def bounded(data: bytes) -> None:
-            if len(pipe) > _MOST_UNREAD:
-                self._flooded = True
-                pipe.close()
-            else:
-                feed(data)
-
-        pipe.feed = bounded
+    def _flood(self) -> None:
+        self._flooded = True
 
     def printed(self) -> str:
         """The last line of what came in place of the program."""

@@ -135,7 +135,8 @@ from launch.remote import limits
 from launch.remote.errors import LaunchError
 from launch.transport.line import start_local
 from pathlib import Path
-from tests.support.hosts.pushes import pushed, tree_of
+from launch.push import push
+from tests.support.hosts.pushes import host, pushed, tree_of
 try:
     print(pushed(tree_of(Path(sys.argv[1])), Path(sys.argv[2])).total)
 except LaunchError as error:
@@ -163,10 +164,11 @@ def test_a_disk_that_fills_up_in_mid_file_is_one_line_and_the_push_goes_on(tmp_p
     push = f"PYTHONPATH=. {sys.executable} {script} {tmp_path}/src {disk}"
     # Files without contents take no room of this file system until they have some.
     filling = PUSH.replace(
-        "try:",
-        "import launch.push as p; send = p._copied\n"
-        "def copied(*a):\n    open(sys.argv[2] + '/other', 'wb').write(bytes(2 << 20))\n"
-        "    yield from send(*a)\np._copied = copied\ntry:",
+        "    print(pushed(tree_of(Path(sys.argv[1])), Path(sys.argv[2])).total)",
+        "    for moved in push(tree_of(Path(sys.argv[1])), host(Path(sys.argv[2])), "
+        "start_local, 'x'):\n"
+        "        if moved.step == 'copying' and not moved.done:\n"
+        "            Path(sys.argv[2], 'other').write_bytes(bytes(2 << 20))",
     )
     full = written(tmp_path / "full.py", filling.encode())
     said = on_a_disk_of_its_own(

@@ -10,7 +10,7 @@ from bench.trial import make
 from launch.hosts import pretend, this_machine
 from launch.job.monitor import ProcessState
 from launch.job.plan import plan
-from launch.job.validity import _data, _doubts, judge
+from launch.job.validity import data_notes, invalid_reasons, judge
 from results.record import RepeatStart
 from results.worker_log import WorkerLog
 from tests.support.programs.jobs import left_over, measured, running, trial
@@ -43,7 +43,7 @@ def test_a_fixed_global_batch_is_judged_rank_by_rank(tmp_path: Path) -> None:
                 process=process, log=WorkerLog(rank=rank, facts=facts, windows=windows, done={})
             )
         )
-    doubts = list(_doubts(record.trial, workers))
+    doubts = list(invalid_reasons(record.trial, workers))
     assert [doubt.partition(" trained ")[2] for doubt in doubts] == [
         "batches of 4, expected 5",
         "batches of 5, expected 4",
@@ -128,7 +128,7 @@ def test_asynchronous_workers_that_never_overlap_are_no_measurement() -> None:
                 process=process, log=WorkerLog(rank=rank, facts=facts, windows=windows, done={})
             )
         )
-    assert list(_doubts(asynchronous, workers)) == [
+    assert list(invalid_reasons(asynchronous, workers)) == [
         "the workers were never all in measured windows at once; ask for more windows"
     ]
 
@@ -145,4 +145,4 @@ def test_a_worker_that_lacked_its_core_says_so_unless_it_may_wait_for_images(
     window = {"seconds": 1.0, "cpu_seconds": 0.8, "end": 1.0, "images": 4}
     process = plan(local, [this_machine()], 1)[0]
     worker = ProcessState(process=process, log=WorkerLog(rank=0, windows=[window, window]))
-    assert list(_data(local, [worker])) == said
+    assert list(data_notes(local, [worker])) == said

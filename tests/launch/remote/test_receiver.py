@@ -86,7 +86,7 @@ def test_a_link_that_leads_out_through_another_is_copied_as_a_file(tmp_path: Pat
 def part_of(folder: Path, name: str) -> Path:
     one = Receiver.__new__(Receiver)
     one.into, one.inside = os.fsencode(folder), set()
-    return Path(os.fsdecode(one._part(name)))
+    return Path(os.fsdecode(one.part_path(name)))
 
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder of a name"])

@@ -136,7 +136,7 @@ def asked(gpus: Gpus, until: float) -> float | str:
     for now in range(int(until) + 1):
         gpus.look(float(now))
         deadline = time.monotonic() + 5
-        while gpus._use._query and gpus._use._query.poll() is None and time.monotonic() < deadline:
+        while gpus.use.query and gpus.use.query.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         told = gpus.energy(float(now))
     return told

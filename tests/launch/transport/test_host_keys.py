@@ -19,7 +19,7 @@ def packed(*fields: bytes) -> str:
 def names(file: Path, lines: list[str]) -> list[str]:
     good = f"good ssh-rsa {GOOD.get_base64()}"
     file.write_text("\n".join([*lines, good, ""]), encoding="utf-8", errors="surrogateescape")
-    return [name for entry in host_keys._entries(file) for name in entry.hostnames]
+    return [name for entry in host_keys.read_entries(file) for name in entry.hostnames]
 
 
 WRONG = {
@@ -59,4 +59,4 @@ def test_keys_are_read_whatever_blanks_are_between_them(tmp_path: Path) -> None:
 def test_a_hashed_name_of_another_length_is_nobodys(tmp_path: Path) -> None:
     key = f"ssh-rsa {GOOD.get_base64()}"
     (tmp_path / "k").write_text(f"|1|AAAA|AAAA {key}\n|1|x {key}\n|1| {key}\n")
-    assert list(host_keys._Keys(tmp_path / "k").of("good")) == []
+    assert list(host_keys.KeyFile(tmp_path / "k").of("good")) == []

@@ -20,7 +20,7 @@ from launch.job.progress import job_progress
 from launch.job.validity import judge
 from launch.preflight.check import examine
 from launch.preflight.findings import HostReport, Requirements, compare_hosts, notes, problems
-from launch.preflight.table import _row, lines
+from launch.preflight.table import host_row, lines
 from launch.remote.errors import LaunchError, ProtocolError
 from launch.transport.client import Flow, Message, RemoteProgram
 from launch.transport.line import split
@@ -312,7 +312,7 @@ def test_facts_mutated_at_random_are_taken_or_break_the_protocol() -> None:
             one = HostReport(host=HOSTS[1], facts=facts, problems=wrong, notes=tuple(notes(facts)))
             both = compare_hosts([good, one])
             assert all(text.isprintable() for text in lines(both))
-            _row(both[1])
+            host_row(both[1])
     assert taken > 300
 
 

@@ -240,7 +240,7 @@ def _settings() -> list[Parser]:
         Parser(
             name="known-hosts",
             samples=(known.encode(),),
-            read=_in_file("known", lambda path: list(host_keys._Keys(path).of("a"))),
+            read=_in_file("known", lambda path: list(host_keys.KeyFile(path).of("a"))),
         ),
     ]
 
@@ -432,4 +432,4 @@ def _lease(data: bytes, _: Path) -> None:
 
     asking = mock.Mock()
     asking.recv.side_effect = [data[at : at + 4096] for at in range(0, len(data), 4096)] + [b""]
-    lease.described({**lease._said(asking), "pid": 3, "user_there": "u"})
+    lease.described({**lease.read_answer(asking), "pid": 3, "user_there": "u"})

@@ -14,16 +14,13 @@ from launch.hosts import ROOT
 from launch.practice.cluster import Cluster
 from launch.preflight.check import examine
 from launch.preflight.findings import HostReport
-from launch.remote.errors import LaunchError
-from launch.transport.client import as_completed, map_hosts
-from launch.transport.sockets import SocketLimits
 from tests.support.hosts.clusters import FAKE, dead, listed, looked_at, ssh, with_jump
 from tests.support.repeats import slow
 
+pytestmark = pytest.mark.cluster
 FAB = str(ROOT / ".venv" / "bin" / "fab")
 
 
-@pytest.mark.cluster
 def test_hosts_that_live_do_not_wait_for_those_that_are_dead(practice: Cluster) -> None:
     looked_at(practice)  # what importing MXNet tells is known then
     reports: list[tuple[float, HostReport]] = []
@@ -46,7 +43,6 @@ def test_hosts_that_live_do_not_wait_for_those_that_are_dead(practice: Cluster) 
     assert seconds < 25.0
 
 
-@pytest.mark.cluster
 def test_dead_hosts_behind_a_gateway_do_not_wait_for_each_other(
     practice: Cluster, tmp_path: Path
 ) -> None:
@@ -61,7 +57,6 @@ def test_dead_hosts_behind_a_gateway_do_not_wait_for_each_other(
     assert time.monotonic() - began < 25.0
 
 
-@pytest.mark.cluster
 def test_hosts_are_printed_as_they_fail_and_an_interrupt_ends_the_check_at_once(
     practice: Cluster, tmp_path: Path
 ) -> None:
@@ -82,7 +77,6 @@ def test_hosts_are_printed_as_they_fail_and_an_interrupt_ends_the_check_at_once(
     assert time.monotonic() - began < 3.0  # 0.2 s on an idle machine
 
 
-@pytest.mark.cluster
 @pytest.mark.parametrize("most", [140, *slow(70)])
 def test_a_process_stays_within_its_open_files(practice: Cluster, most: int) -> None:
     code = f"""
@@ -108,30 +102,3 @@ print(sum("open file" in problem for one in found for problem in one.problems))
         assert said == ["True", "0"], done.stderr
     else:  # too few for four at once: said as what it is
         assert done.returncode == 0, done.stderr
-
-
-def test_the_limit_of_open_files_is_raised_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = SocketLimits()
-    assert limits._files >= 1024
-    monkeypatch.setattr("launch.remote.limits.CONNECT_SECONDS", 0.01)
-    while limits._room.acquire(blocking=False):
-        pass
-    with pytest.raises(LaunchError, match="files open, expected more for so many hosts; raise it"):
-        limits.take()
-    limits.give()
-    limits.take()
-
-
-def test_results_come_as_they_are_done_and_an_exception_at_once() -> None:
-    def act(seconds: float) -> float:
-        if seconds < 0:
-            raise LaunchError("no")
-        time.sleep(seconds)
-        return seconds
-
-    assert [place for place, _ in as_completed(act, [0.4, 0.0, 0.2], 3)] == [1, 2, 0]
-    assert map_hosts(act, [0.2, 0.0], 2) == [0.2, 0.0]
-    began = time.monotonic()
-    with pytest.raises(LaunchError, match="no"):
-        map_hosts(act, [20.0, -1.0], 2)
-    assert time.monotonic() - began < 5.0

@@ -1,0 +1,18 @@
+"""The limit of open files, and what it leaves for connections."""
+
+import pytest
+
+from launch.remote.errors import LaunchError
+from launch.transport.sockets import SocketLimits, raised_limit
+
+
+def test_the_limit_of_open_files_is_raised_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert raised_limit() >= 1024
+    monkeypatch.setattr("launch.transport.sockets.raised_limit", lambda: 100)
+    monkeypatch.setattr("launch.remote.limits.CONNECT_SECONDS", 0.01)
+    limits = SocketLimits()  # of one connection
+    limits.take()
+    with pytest.raises(LaunchError, match="files open, expected more for so many hosts; raise it"):
+        limits.take()
+    limits.give()
+    limits.take()
