@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.." || exit 2
 
 candidates() {
     for path in ${PYTHONS:-}; do echo "$path"; done
+    echo python3 # whose environment is the one of make test
     old_ifs=$IFS; IFS=:
     for folder in $PATH; do
         echo "$folder/python$1"
@@ -35,9 +36,9 @@ summary=
 for version in 3.11 3.12 3.13; do
     python=
     for path in $(candidates "$version"); do
-        [ -x "$path" ] || continue
+        command -v "$path" >/dev/null || continue
         if ! runs "$path"; then
-            summary="$summary
+            [ "$path" = python3 ] || summary="$summary
 $path: skipped, it does not run: $found"
         elif [ "$found" = "$version" ]; then
             python=$path
