@@ -61,7 +61,7 @@ def describe(root: Path) -> dict[str, Any]:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        **{name: _version(name) for name in _PACKAGES},
+        **{name: installed_version(name, "not installed") for name in _PACKAGES},
         "variables": _named(VARIABLES),
     }
 
@@ -71,11 +71,12 @@ def _named(starts: tuple[str, ...]) -> dict[str, str]:
     return masked(found, os.environ.get(NAMES, "").split(","))
 
 
-def _version(package: str) -> str:
+def installed_version(package: str, missing: str = "") -> str:
+    """The version of a package of this Python; `missing` if it has none."""
     try:
         return version(package)
     except PackageNotFoundError:
-        return "not installed"
+        return missing
 
 
 def _processor() -> str:

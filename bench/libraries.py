@@ -8,7 +8,6 @@ import hashlib
 import json
 import sys
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ if not __package__:
     print("run `python -m bench.libraries ...` in this checkout", file=sys.stderr)
     raise SystemExit(2)
 
+from bench.environment import installed_version
 from bench.training.mxnet_shim import mx
 
 _PACKAGES = ("numpy", "simplejpeg")
@@ -34,18 +34,11 @@ def facts() -> dict[str, Any]:
         "dist_kvstore": "DIST_KVSTORE" in enabled,
         "cuda": "CUDA" in enabled,
         "features": enabled,
-        **{name: _version(name) for name in _PACKAGES},
+        **{name: installed_version(name) for name in _PACKAGES},
         "opencv": opencv(),
     }
     runtime = cuda_runtime() if found["cuda"] else ""
     return found | ({"cuda_runtime": runtime} if runtime else {})
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def opencv() -> dict[str, str]:

@@ -22,7 +22,7 @@ from bench.sweep import Sweep
 from bench.trial import Trial, make
 from im2rec_tools.commands.prepare import PrepareOptions, prepare, shards_root
 from im2rec_tools.commands.sample import sample
-from im2rec_tools.commands.split import SplitOptions
+from im2rec_tools.commands.trees import SplitOptions
 from im2rec_tools.formats.recipe import Recipe
 from launch.hosts import ROOT, this_machine
 from launch.sweep import ClusterSetup, points, sweep

@@ -4,7 +4,7 @@ import sys
 
 
 def _moved_command() -> str:
-    """The data command that is being run by its module, as in version 0.1.0, or ''."""
+    """The data command that is being run by its module, as in version 0.1.0; NAME for others."""
     words = sys.orig_argv
     if sys.argv[:1] != ["-m"] or "-m" not in words[:-1]:
         return ""
@@ -14,7 +14,7 @@ def _moved_command() -> str:
     from im2rec_tools.commands import NAMES  # noqa: PLC0415 - only if such a command is run
 
     name = name.removeprefix("commands.").replace("_", "-")
-    return name if name in NAMES else ""
+    return name if name in NAMES else "NAME" if name in NAMES.values() else ""
 
 
 if _name := _moved_command():

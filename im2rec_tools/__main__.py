@@ -20,7 +20,8 @@ def main(argv: Sequence[str]) -> int:
         echo("usage: python -m im2rec_tools NAME ... (NAME --help lists its options)")
         echo(*(f"  {known:<14} {load(known).help}" for known in NAMES))
         return 0
-    if name.replace("_", "-") not in NAMES:
+    name = name.replace("_", "-")
+    if name not in NAMES:
         echo(
             f"error: command: expected one of {', '.join(NAMES)}, got {quoted(name)}",
             err=True,

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from im2rec_tools.commands import NAMES
 from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.signals import exit_code, interruptible
@@ -96,7 +97,8 @@ def _execute(plan: Plan, dry_run: bool) -> None:
 
 def load(name: str) -> Command:
     """The command of this name, with the libraries that it needs."""
-    command: Command = import_module(f"im2rec_tools.commands.{name.replace('-', '_')}").COMMAND
+    module = import_module(f"im2rec_tools.commands.{NAMES[name]}")
+    command: Command = getattr(module, name.upper().replace("-", "_"))
     return command
 
 

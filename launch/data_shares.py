@@ -11,7 +11,7 @@ from typing import Any
 from bench.data.partition import FILE, HostPartition, data_hash, text
 from bench.data.shards import count_images
 from bench.trial import Trial
-from im2rec_tools.commands.shard import worker_shards
+from im2rec_tools.formats.lists import even_runs
 from im2rec_tools.formats.tree import record_files
 from launch.hosts import ROOT, Host
 from launch.push import Piece, PushProgress, contents, differences, push, side_by_side, strangers
@@ -176,7 +176,7 @@ def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
             f"{train}: {len(shards)} shard(s) cannot feed {hosts} hosts; pack with --train-shards "
             f"{hosts} or more, or give --shared where the hosts see one file system"
         )
-    cut = [worker_shards(shards, hosts, index) for index in range(hosts)]
+    cut = [[shards[at] for at in run] for run in even_runs(len(shards), hosts)]
     images = tuple({rec.name: count_images((rec,)) for rec in mine} for mine in cut)
     newest = max(rec.stat().st_mtime_ns for rec in shards)
     all_get = [piece for one in whole for piece in _files(record_files(one), source)]

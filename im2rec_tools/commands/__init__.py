@@ -1,18 +1,19 @@
 """The data commands: `fab data.NAME` and `python -m im2rec_tools NAME`."""
 
-NAMES = (
-    "untar",
-    "val-tree",
-    "filter",
-    "split",
-    "list",
-    "pack",
-    "verify",
-    "shard",
-    "to-tfrecord",
-    "from-tfrecord",
-    "sample",
-    "prepare",
-    "info",
-    "join-index",
-)
+# The module of each command.
+NAMES = {
+    "untar": "untar",
+    "val-tree": "trees",
+    "filter": "trees",
+    "split": "trees",
+    "list": "list",
+    "pack": "pack",
+    "verify": "shards",
+    "shard": "shards",
+    "to-tfrecord": "tfrecord",
+    "from-tfrecord": "tfrecord",
+    "sample": "sample",
+    "prepare": "prepare",
+    "info": "shards",
+    "join-index": "shards",
+}

@@ -59,7 +59,7 @@ PER_SHARD = Option(
     default="0",
     parse=integer(0),
 )
-COMMAND = Command(
+LIST = Command(
     name="list",
     help="Lists the images of a tree, shuffled as upstream does, a list a shard.",
     options=(

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -124,44 +124,51 @@ def _plan(
 ) -> Plan:
     recipe = RecipeOptions(**encoding).recipe()
     parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
+    _check_source(root, from_tar)
+    known = PackJob(
+        lists=find_lists(prefix),
+        source=root,
+        folder=out or prefix.parent,
+        recipe=recipe,
+        processes=processes or len(os.sched_getaffinity(0)),
+    )
+    if known.lists and (chunks > 1 and chunks != len(known.lists)):
+        raise DataError(
+            f"{known.lists[0]}: expected {chunks} lists (--chunks), found {len(known.lists)}"
+        )
+
+    def work() -> Iterator[Update]:
+        tar = TarImages(root) if from_tar else None
+        yield from _ensure_lists(prefix, root, tar, parts)
+        found = replace(known, lists=find_lists(prefix))
+        if tar:
+            found = replace(found, place=tar.place, refused=tar.refused)
+        yield from pack_lists(found, max_bad)
+
+    return Plan(says=_plan_lines(known, parts), work=work)
+
+
+def _check_source(root: Path, from_tar: bool) -> None:
     if from_tar and not root.is_file():
         raise DataError(f"{root}: no such file; expected a tar of class tars")
     if not from_tar and not root.is_dir():
         also = "; --from-tar packs from a tar" if root.is_file() else ""
         raise DataError(f"{root}: no such folder; expected the images' folder{also}")
-    lists = find_lists(prefix)
-    if lists and (chunks > 1 and chunks != len(lists)):
-        raise DataError(f"{lists[0]}: expected {chunks} lists (--chunks), found {len(lists)}")
-    folder = out or prefix.parent
 
-    def work() -> Iterator[Update]:
-        tar = TarImages(root) if from_tar else None
-        yield from _ensure_lists(prefix, root, tar, parts)
-        work = PackJob(
-            lists=find_lists(prefix),
-            source=root,
-            folder=folder,
-            recipe=recipe,
-            processes=processes or len(os.sched_getaffinity(0)),
-            place=tar.place if tar else None,
-            refused=tar.refused if tar else {},
-        )
-        yield from pack_lists(work, max_bad)
 
-    def says() -> Iterator[str]:
-        known = PackJob(lists=lists, source=root, folder=folder, recipe=recipe)
-        left = missing_shards(known)
-        found = [count_listed(lst) for lst in left]
+def _plan_lines(known: PackJob, parts: Parts) -> Iterator[str]:
+    left = missing_shards(known)
+    found = [count_listed(lst) for lst in left]
+    yield from (note for _, notes in found for note in notes)
+    recipe = describe(known.recipe)
+    if known.lists:
         count = sum(images for images, _ in found)
-        yield from (note for _, notes in found for note in notes)
-        there = f"{len(lists) - len(left)} are there already; {describe(recipe)}"
-        if lists:
-            yield f"would pack {count} images of {root}: {len(left)} shards in {folder}; {there}"
-        else:
-            yield f"would list the images of {root} in {parts}"
-            yield f"and pack them in {folder}; {describe(recipe)}"
-
-    return Plan(says=says(), work=work)
+        there = f"{len(known.lists) - len(left)} are there already; {recipe}"
+        shards = f"{len(left)} shards in {known.folder}"
+        yield f"would pack {count} images of {known.source}: {shards}; {there}"
+    else:
+        yield f"would list the images of {known.source} in {parts}"
+        yield f"and pack them in {known.folder}; {recipe}"
 
 
 def _ensure_lists(
@@ -202,7 +209,7 @@ PACKING = (
         parse=percentage,
     ),
 )
-COMMAND = Command(
+PACK = Command(
     name="pack",
     help="Packs listed images into RecordIO shards; without lists, lists them first.",
     options=(

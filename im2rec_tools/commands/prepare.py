@@ -6,11 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from im2rec_tools.cli import Command, Option, integer, tree_root
-from im2rec_tools.commands.filter import filter_tree, filtered_root
 from im2rec_tools.commands.pack import ENCODING, PACKING, RecipeOptions, pack_lists
-from im2rec_tools.commands.split import SMALL, Small, SplitOptions, split, validation_root
+from im2rec_tools.commands.shards import verify_all
+from im2rec_tools.commands.trees import (
+    SMALL,
+    Small,
+    SplitOptions,
+    filter_tree,
+    filtered_root,
+    split,
+    validation_root,
+)
 from im2rec_tools.commands.untar import untar
-from im2rec_tools.commands.verify import verify_all
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import format_size, lock
 from im2rec_tools.formats import lists
@@ -183,27 +190,30 @@ def _plan(
     def work() -> Iterator[Update]:
         if first:
             yield from first.work()
-        yield from _dry_run_lines(tree, prepare(tree, wanted))
+        yield from _totals(tree, prepare(tree, wanted))
 
-    def says() -> Iterator[str]:
-        if first:
-            yield from first.says
-            yield f"would then move {val_per_class} images of each class to {validation_root(tree)}"
-            if min_images:
-                yield f"and classes with fewer than {min_images} images to {filtered_root(tree)}"
-        elif min_images:
-            yield from filter_tree(tree, least=min_images).says
-        if tree.is_dir() and val_per_class:
-            yield from split(tree, wanted.split).says
-        yield (
-            f"would list and pack {tree} into {train_shards} shards for training and {val_shards} "
-            f"for validation in {shards_root(tree)}, and read them back; {describe(wanted.recipe)}"
-        )
-
-    return Plan(says=says(), work=work)
+    return Plan(says=_plan_lines(tree, wanted, first), work=work)
 
 
-def _dry_run_lines(tree: Path, updates: Iterator[Update | ShardContents]) -> Iterator[Update]:
+def _plan_lines(tree: Path, wanted: PrepareOptions, first: Plan | None) -> Iterator[str]:
+    least, images = wanted.min_images, wanted.split.images
+    if first:
+        yield from first.says
+        yield f"would then move {images} images of each class to {validation_root(tree)}"
+        if least:
+            yield f"and classes with fewer than {least} images to {filtered_root(tree)}"
+    elif least:
+        yield from filter_tree(tree, least=least).says
+    if tree.is_dir() and images:
+        yield from split(tree, wanted.split).says
+    yield (
+        f"would list and pack {tree} into {wanted.train_shards} shards for training and "
+        f"{wanted.val_shards} for validation in {shards_root(tree)}, and read them back; "
+        f"{describe(wanted.recipe)}"
+    )
+
+
+def _totals(tree: Path, updates: Iterator[Update | ShardContents]) -> Iterator[Update]:
     images = shards = total = 0
     for update in updates:
         if isinstance(update, ShardContents):
@@ -219,7 +229,7 @@ def _dry_run_lines(tree: Path, updates: Iterator[Update | ShardContents]) -> Ite
     yield f"{images} images in {shards} shards, {size}, read back: {shards_root(tree)}"
 
 
-COMMAND = Command(
+PREPARE = Command(
     name="prepare",
     help="From a tree, or a tar of class tars, to shards in DIR_rec that read back.",
     options=(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from im2rec_tools.cli import Command, Option, choice, integer, percentage, tree_root
-from im2rec_tools.commands.split import validation_root
+from im2rec_tools.commands.trees import validation_root
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, create_folder, part_of, remove
 from im2rec_tools.formats.tree import sizes
@@ -53,32 +53,37 @@ def sample(
         if counts and not (images_per_class and tree != root)
     }
     total = sum(sum(counts.values()) for counts in trees.values())
-    says = f"{total} images of {len(wanted.train)} classes in {' and '.join(map(str, trees))}"
     work = part_of(root)
     if _is_complete(root, trees):
         remove(work)
         yield Progress(step="drawing", done=total, total=total)
-        yield says
-        return
-    check_space(root, total * _BYTES[wanted.ending], "ask for fewer images")
-    try:
-        root.parent.mkdir(parents=True, exist_ok=True)
-        create_folder(work)
+    else:
+        check_space(root, total * _BYTES[wanted.ending], "ask for fewer images")
         try:
-            done = 0
-            for at, (place, counts) in zip(("", " val"), trees.items(), strict=False):
-                for number, (name, count) in enumerate(counts.items()):
-                    for _ in _draw(wanted, work / place.name / name, number, count, f"{seed}{at}"):
-                        done += 1
-                        if done % _SAY_EVERY == 0 or done == total:
-                            yield Progress(step="drawing", done=done, total=total)
-            for place in reversed(trees):  # where `root` is, all is
-                (work / place.name).rename(place)
-        finally:
-            remove(work)
-    except OSError as error:
-        raise DataError(f"{root}: cannot be written ({error.strerror})") from error
-    yield says
+            root.parent.mkdir(parents=True, exist_ok=True)
+            create_folder(work)
+            try:
+                yield from _draw_trees(wanted, work, trees, seed)
+            finally:
+                remove(work)
+        except OSError as error:
+            raise DataError(f"{root}: cannot be written ({error.strerror})") from error
+    yield f"{total} images of {len(wanted.train)} classes in {' and '.join(map(str, trees))}"
+
+
+def _draw_trees(
+    wanted: "Shape", work: Path, trees: dict[Path, dict[str, int]], seed: int
+) -> Iterator[Progress]:
+    """Draws all trees in the folder `work`, then moves them to their places."""
+    done, total = 0, sum(sum(counts.values()) for counts in trees.values())
+    for at, (place, counts) in zip(("", " val"), trees.items(), strict=False):
+        for number, (name, count) in enumerate(counts.items()):
+            for _ in _draw(wanted, work / place.name / name, number, count, f"{seed}{at}"):
+                done += 1
+                if done % _SAY_EVERY == 0 or done == total:
+                    yield Progress(step="drawing", done=done, total=total)
+    for place in reversed(trees):  # where `root` is, all is
+        (work / place.name).rename(place)
 
 
 def _is_complete(root: Path, trees: dict[Path, dict[str, int]]) -> bool:
@@ -123,7 +128,7 @@ def _plan(root: Path, *, shape: str, images_per_class: int, percent: float, seed
     return Plan(says=[f"would make {root}, shaped like {shape}, {many}"], work=work)
 
 
-COMMAND = Command(
+SAMPLE = Command(
     name="sample",
     help="Makes a small labelled tree of real photographs, or one shaped like a known data set.",
     options=(

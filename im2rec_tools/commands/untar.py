@@ -200,7 +200,7 @@ def _plan(tar: Path, root: Path, *, scratch: Path | None, max_bad: float) -> Pla
     return untar(tar, root, scratch=scratch or root, max_bad=max_bad)
 
 
-COMMAND = Command(
+UNTAR = Command(
     name="untar",
     help="Unpacks a tar of class tars, such as fall11_whole.tar, to a folder a class.",
     options=(

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,13 @@ from typing import Any
 from google_crc32c import extend
 
 from im2rec_tools.errors import DataError, brief, quoted
+from im2rec_tools.files import write_text
 
 # 2: crc32c in place of sha256, versions, bad images counted here and listed in NAME.bad.tsv.
 # 1: first.
 SCHEMA = 2
 _MOST = 1 << 62
+# Packages that decide what an image becomes.
 _DECIDING = ("simplejpeg", "opencv-python-headless")
 
 
@@ -31,6 +33,21 @@ class Manifest:
     bytes: int
     crc32c: str
     records_crc32c: str
+
+
+@dataclass(kw_only=True)
+class WrittenBytes:
+    """What a shard has so far: its size, its CRC, and that of each record in hex digits."""
+
+    size: int = 0
+    crc32c: int = 0
+    records: list[str] = field(default_factory=list)
+
+    def add(self, framed: bytes) -> None:
+        """Counts a record, its frame included."""
+        self.size += len(framed)
+        self.crc32c = extend(self.crc32c, framed)
+        self.records.append(f"{extend(0, framed):08x}")
 
 
 def read(rec: Path) -> Manifest | None:
@@ -68,18 +85,32 @@ def text(manifest: Manifest) -> str:
     return json.dumps(asdict(manifest), indent=1) + "\n"
 
 
+def write(
+    rec: Path, source: Path, recipe: dict[str, Any], written: WrittenBytes, bad: int = 0
+) -> None:
+    """Writes the manifest of a shard that was made of `source`, a list or a file of records."""
+    made = Manifest(
+        schema=SCHEMA,
+        list_sha256=digest(source),
+        recipe=recipe,
+        versions={name: _version(name) for name in _DECIDING},
+        images=len(written.records),
+        bad=bad,
+        bytes=written.size,
+        crc32c=f"{written.crc32c:08x}",
+        records_crc32c="".join(written.records),
+    )
+    write_text(rec.with_suffix(".json"), text(made))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
 def digest(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """Of the packages that decide what an image becomes."""
-    found = {}
-    for name in _DECIDING:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import IO
 
 from im2rec_tools.errors import DataError, quoted
-from im2rec_tools.files import check_space, create, flush_folder, part_of, tsv_line, write_text
+from im2rec_tools.files import check_space, create, flush_folder, part_of, tsv_line
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.crc32c import join
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.packing import manifest
-from im2rec_tools.packing.manifest import Manifest
 from im2rec_tools.packing.messages import Answer, Block, EncodedBlock, Sync, Write, WriteResult
 from im2rec_tools.packing.pool import Pool
 from im2rec_tools.progress import Progress
@@ -105,11 +104,8 @@ class _Shard:
     bad_list: IO[bytes]
     seen: int = 0
     unwritten: int = 0
-    offset: int = 0
-    crc32c: int = 0
-    images: int = 0
     first_bad: str = ""
-    records: list[str] = field(default_factory=list)
+    written: manifest.WrittenBytes = field(default_factory=manifest.WrittenBytes)
 
     @property
     def parts(self) -> dict[Path, Path]:
@@ -216,10 +212,11 @@ class _Pipeline:
     def _commit(self, block: EncodedBlock) -> None:
         shard, count = self._owners[block.number]
         self._check_space(block, count)
-        place = Write(number=block.number, path=part_of(shard.rec), offset=shard.offset)
+        written = shard.written
+        place = Write(number=block.number, path=part_of(shard.rec), offset=written.size)
         self._pool.give_same(block.number, place)
-        lines = (f"{key}\t{shard.offset + offset}\n" for key, offset in block.index)
-        shard.records += (f"{crc:08x}" for crc in block.records_crc32c)
+        lines = (f"{key}\t{written.size + offset}\n" for key, offset in block.index)
+        written.records += (f"{crc:08x}" for crc in block.records_crc32c)
         with _as_data_error(shard.rec):
             shard.index.write("".join(lines).encode())
             for entry, why in block.bad:
@@ -227,9 +224,8 @@ class _Pipeline:
                     tsv_line(entry.index, entry.path, why).encode(errors="replace")
                 )
                 shard.first_bad = shard.first_bad or f"{entry.path}: {why}"
-        shard.crc32c = join(shard.crc32c, block.crc32c, block.length)
-        shard.offset += block.length
-        shard.images += len(block.index)
+        written.crc32c = join(written.crc32c, block.crc32c, block.length)
+        written.size += block.length
         shard.seen += count
         self._bytes += block.length
         self._done += count
@@ -258,21 +254,10 @@ class _Pipeline:
             self._pool.give_any(Sync(path=part_of(shard.rec)))
 
     def _finish(self, shard: _Shard) -> None:
-        if not shard.images:
+        if not shard.written.records:
             raise DataError(f"{shard.lst}: none of its images could be read; {shard.first_bad}")
-        bad = shard.total - shard.images
-        made = Manifest(
-            schema=manifest.SCHEMA,
-            list_sha256=manifest.digest(shard.lst),
-            recipe=asdict(self._work.recipe),
-            versions=manifest.versions(),
-            images=shard.images,
-            bad=bad,
-            bytes=shard.offset,
-            crc32c=f"{shard.crc32c:08x}",
-            records_crc32c="".join(shard.records),
-        )
-        write_text(shard.rec.with_suffix(".json"), manifest.text(made))
+        bad = shard.total - len(shard.written.records)
+        manifest.write(shard.rec, shard.lst, asdict(self._work.recipe), shard.written, bad)
         with _as_data_error(shard.rec):
             for file in (shard.index, shard.bad_list):
                 file.flush()

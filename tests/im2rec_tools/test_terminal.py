@@ -42,8 +42,11 @@ PROTOCOLS = {
     ),
 }
 FAB = Path(sys.executable).with_name("fab")
-# The package itself prints the name of a command that has moved.
-PRINTS = {"im2rec_tools/terminal.py", "im2rec_tools/console.py", "im2rec_tools/__init__.py"}
+# The last two print how a command is run.
+PRINTS = {
+    *("im2rec_tools/terminal.py", "im2rec_tools/console.py", "im2rec_tools/__init__.py"),
+    "im2rec_tools/commands/im2rec_tools.py",
+}
 
 
 def is_safe(text: str) -> bool:

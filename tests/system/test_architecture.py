@@ -55,8 +55,7 @@ SEAMS = {
         *_LAUNCH,
     ),
     "launch.practice": ("launch.remote", "launch.hosts", *_LAUNCH),
-    # auto_batch begins with the options of a worker; shards are dealt out by the command `shard`.
-    "launch": ("launch", "bench.training.options", "im2rec_tools.commands.shard", *_LAUNCH),
+    "launch": ("launch", "bench.training.options", *_LAUNCH),  # auto_batch begins with them
     "plots.figures": ("plots.*", *_PLOTS),
     "plots.tables": ("plots.*", "plots.figures", *_PLOTS),
     "plots.page": ("plots.*", "plots.figures", "plots.tables", *_PLOTS),
@@ -67,7 +66,7 @@ SEAMS = {
 SAME = {
     ("bench", "catalog"): "what there is, by name",
     ("bench", "options"): "what an engine can be asked for: in a trial, on a worker's command line",
-    ("im2rec_tools", "verify"): "reading shards back: the command and the work",
+    ("im2rec_tools", "tfrecord"): "the file format, and the commands that convert to and from it",
     ("launch", "stop"): "ending what runs on hosts: the controller's part and the host's",
     ("plots", "panels"): "the panels of the scaling figure: drawn, and as data of the page",
     ("plots", "scaling"): "the scaling of a run: figure and table",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from im2rec_tools.commands.pack import COMMAND
+from im2rec_tools.commands.pack import PACK
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Entry
@@ -45,7 +45,7 @@ def hostile(root: Path) -> dict[str, bool]:
 
 def test_hostile_images_are_left_out_with_their_reasons(tmp_path: Path) -> None:
     fates = hostile(tmp_path / "t")
-    plan = COMMAND.planned(
+    plan = PACK.planned(
         {"prefix": str(tmp_path / "x"), "root": str(tmp_path / "t"), "max_bad": "50"}
     )
     said = lines(plan)
@@ -64,9 +64,9 @@ def test_too_many_bad_images_are_a_failure_that_keeps_what_is_packed(tmp_path: P
     (root / "cat" / "text.jpg").write_text("hello")
     given = {"prefix": str(tmp_path / "x"), "root": str(root)}
     with pytest.raises(DataError, match=r"1 bad: .* more are bad than --max-bad 0\.1 % allows"):
-        lines(COMMAND.planned(given))
+        lines(PACK.planned(given))
     before = (tmp_path / "x.rec").stat().st_mtime_ns
-    assert "1 bad" in lines(COMMAND.planned({**given, "max_bad": "10 %"}))[-1]
+    assert "1 bad" in lines(PACK.planned({**given, "max_bad": "10 %"}))[-1]
     assert (tmp_path / "x.rec").stat().st_mtime_ns == before
 
 
@@ -85,7 +85,7 @@ def test_the_same_list_makes_the_same_bytes_with_any_number_of_processes(tmp_pat
     shards = []
     for processes in (1, 2, 5):
         given = {"prefix": f"{tmp_path}/{processes}/x", "root": str(root), "max_bad": "10"}
-        lines(COMMAND.planned({**given, "processes": str(processes), "chunks": "3"}))
+        lines(PACK.planned({**given, "processes": str(processes), "chunks": "3"}))
         names = [f"x_{n}.{end}" for n in range(3) for end in ("rec", "idx", "lst")]
         shards.append([(tmp_path / str(processes) / name).read_bytes() for name in names])
     assert shards[0] == shards[1] == shards[2]

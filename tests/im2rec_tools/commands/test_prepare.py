@@ -10,7 +10,7 @@ import cv2
 import pytest
 
 from im2rec_tools.commands.sample import sample
-from im2rec_tools.commands.split import SplitOptions
+from im2rec_tools.commands.trees import SplitOptions
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import recordio
 from im2rec_tools.formats.images import check

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands.filter import COMMAND as FILTER
-from im2rec_tools.commands.shard import COMMAND as SHARD
-from im2rec_tools.commands.split import COMMAND as SPLIT
-from im2rec_tools.commands.split import SplitOptions, split
-from im2rec_tools.commands.val_tree import COMMAND as VAL_TREE
+from im2rec_tools.commands.shards import SHARD
+from im2rec_tools.commands.trees import FILTER, SPLIT, VAL_TREE, SplitOptions, split
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import lock
 from im2rec_tools.formats.tree import classes, sizes

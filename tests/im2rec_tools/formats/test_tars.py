@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from im2rec_tools.commands.list import COMMAND as LIST
-from im2rec_tools.commands.pack import COMMAND as PACK
-from im2rec_tools.commands.prepare import COMMAND as PREPARE
+from im2rec_tools.commands.list import LIST
+from im2rec_tools.commands.pack import PACK
+from im2rec_tools.commands.prepare import PREPARE
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats.tars import Member, members, read_at
 from tests.support.data.datasets import inner, tar_of_tars, untar

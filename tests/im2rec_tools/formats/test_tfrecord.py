@@ -8,9 +8,9 @@ from google_crc32c import extend, value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from im2rec_tools.commands.from_tfrecord import COMMAND as FROM
-from im2rec_tools.commands.pack import COMMAND as PACK
-from im2rec_tools.commands.to_tfrecord import COMMAND as TO
+from im2rec_tools.commands.pack import PACK
+from im2rec_tools.commands.tfrecord import FROM_TFRECORD as FROM
+from im2rec_tools.commands.tfrecord import TO_TFRECORD as TO
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import tfrecord
 from im2rec_tools.formats.crc32c import join

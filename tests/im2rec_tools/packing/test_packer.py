@@ -127,7 +127,7 @@ def refused(words: Sequence[object], **started: Any) -> list[str]:
 
 STARTS = """
 import multiprocessing.forkserver, sys
-from im2rec_tools.commands import pack, verify
+from im2rec_tools.cli import load, run_command
 
 def ensure_running(self):
     {fault}
@@ -136,9 +136,7 @@ if __name__ == "__main__":
     multiprocessing.forkserver.ForkServer.ensure_running = ensure_running
     multiprocessing.forkserver.ensure_running = ensure_running.__get__(
         multiprocessing.forkserver._forkserver)
-    program = {{"pack": pack, "verify": verify}}[sys.argv[1]]
-    from im2rec_tools.cli import run_command
-    sys.exit(run_command(program.COMMAND, sys.argv[2:]))
+    sys.exit(run_command(load(sys.argv[1]), sys.argv[2:]))
 """
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.data.shards import count_images
-from im2rec_tools.commands.info import info
+from im2rec_tools.commands.shards import info
 from im2rec_tools.errors import DamagedTarError, DataError, brief, quoted
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.recordio import MAGIC, ImageRecord, frame, headers, pack

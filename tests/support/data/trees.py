@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 
 from im2rec_tools.commands.prepare import PrepareOptions, prepare
-from im2rec_tools.commands.split import SplitOptions
+from im2rec_tools.commands.trees import SplitOptions
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.packing.verify import ShardContents
 from im2rec_tools.progress import Plan

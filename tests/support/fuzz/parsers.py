@@ -17,7 +17,7 @@ from paramiko import RSAKey
 from bench import event_decoder, sweep
 from bench.data import partition, shards
 from bench.errors import SpecError
-from im2rec_tools.commands.info import info
+from im2rec_tools.commands.shards import info
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.formats import images as codec
 from im2rec_tools.formats import lists as listing

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,13 @@ def test_a_program_that_is_run_by_its_path_prints_how_to_run_it(module: str) -> 
     assert (done.returncode, done.stdout) == (2, "")
     words = "NAME ..." if module == "im2rec_tools" else "..."
     assert done.stderr == f"run `python -m {module} {words}` in this checkout\n"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "im2rec_tools/commands").glob("[a-z]*.py")))
+def test_a_command_that_is_run_by_its_path_prints_how_to_run_it(path: Path) -> None:
+    done = python(str(path), "--help")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "run `python -m im2rec_tools NAME ...` in this checkout\n"
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES, *(name.replace("-", "_") for name in NAMES)}))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands import list as lists
-from im2rec_tools.commands import pack, to_tfrecord
+from im2rec_tools.commands.list import LIST
+from im2rec_tools.commands.pack import PACK
+from im2rec_tools.commands.tfrecord import TO_TFRECORD
 from launch.hosts import ROOT
 from results.integrity.archive import pack as pack_run
 from results.store import read_records
@@ -82,20 +83,18 @@ def images_of(folder: Path) -> None:
 def lists_of(folder: Path) -> None:
     images_of(folder)
     (folder / "images" / "bee" / "1.jpg").write_bytes(b"no image")
-    lines(
-        lists.COMMAND.planned({"prefix": f"{folder}/x", "root": f"{folder}/images", "chunks": "2"})
-    )
+    lines(LIST.planned({"prefix": f"{folder}/x", "root": f"{folder}/images", "chunks": "2"}))
 
 
 def shards_of(folder: Path) -> None:
     lists_of(folder)
     given = {"prefix": f"{folder}/x", "root": f"{folder}/images", "max_bad": "50"}
-    lines(pack.COMMAND.planned(given | {"out": f"{folder}/shards", "processes": "1"}))
+    lines(PACK.planned(given | {"out": f"{folder}/shards", "processes": "1"}))
 
 
 def tfrecords_of(folder: Path) -> None:
     shards_of(folder)
-    lines(to_tfrecord.COMMAND.planned({"path": f"{folder}/shards", "out": f"{folder}/tf"}))
+    lines(TO_TFRECORD.planned({"path": f"{folder}/shards", "out": f"{folder}/tf"}))
 
 
 def tar_of(folder: Path) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from im2rec_tools.commands.join_index import COMMAND as JOIN
-from im2rec_tools.commands.pack import COMMAND as PACK
-from im2rec_tools.commands.verify import COMMAND as VERIFY
+from im2rec_tools.commands.pack import PACK
+from im2rec_tools.commands.shards import JOIN_INDEX as JOIN
+from im2rec_tools.commands.shards import VERIFY
 from im2rec_tools.errors import DataError
 from tests.support.data.trees import lines, tree
 

@@ -1,0 +1,276 @@
+"""Commands over shards: `info`, `verify`, `shard` and `join-index`."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from im2rec_tools.cli import Command, Option, integer, path
+from im2rec_tools.errors import DataError, quoted
+from im2rec_tools.files import atomic_file, format_size
+from im2rec_tools.formats.lists import even_runs
+from im2rec_tools.formats.recipe import describe
+from im2rec_tools.formats.recordio import count_records, headers, offsets_of, read_index
+from im2rec_tools.formats.tree import record_files, shard_sets
+from im2rec_tools.packing import manifest
+from im2rec_tools.packing.manifest import Manifest
+from im2rec_tools.packing.pool import Pool
+from im2rec_tools.packing.verify import ShardContents, VerifyTask, check_counts
+from im2rec_tools.progress import Plan, Progress, Update
+
+_BESIDE = (".rec", ".idx", ".json", ".bad.tsv")
+_WAIT_SECONDS = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info:
+    """Images of each label or labels, the bytes of each image, and the manifest of one shard."""
+
+    labels: Counter[tuple[float, ...]]
+    sizes: list[int]
+    made: Manifest | None
+
+
+def info(rec: Path) -> Info:
+    """What a shard holds; DataError where it is damaged."""
+    labels: Counter[tuple[float, ...]] = Counter()
+    sizes = []
+    for record, length in headers(rec):
+        labels[record.labels] += 1
+        sizes.append(length)
+    made = manifest.read(rec)
+    check_counts(rec, len(sizes), made)
+    return Info(labels=labels, sizes=sizes, made=made)
+
+
+def _recipe(made: Manifest | None) -> str:
+    if made is None:
+        return "no manifest: not packed by this program, or its .json is missing"
+    by = ", ".join(f"{name} {value}" for name, value in made.versions.items())
+    return f"{describe(made.recipe)}; {by}"
+
+
+def _plan_info(path: Path) -> Plan:
+    shards = record_files(path)
+
+    def work() -> Iterator[Update]:
+        labels: Counter[tuple[float, ...]] = Counter()
+        sizes: list[int] = []
+        recipes: dict[str, None] = {}
+        for rec in shards:
+            one = info(rec)
+            labels += one.labels
+            sizes += one.sizes
+            recipes[_recipe(one.made)] = None
+            bad = f", {one.made.bad} bad left out" if one.made and one.made.bad else ""
+            yield (
+                f"{rec.name}: {len(one.sizes)} images of {len(one.labels)} labels, "
+                f"{format_size(rec.stat().st_size)}{bad}"
+            )
+            yield Progress(step="reading headers", done=len(sizes))
+        yield from (f"recipe: {recipe}" for recipe in recipes)
+        yield from _spread(labels, sizes)
+        yield (
+            f"{len(sizes)} images of {len(labels)} labels in {len(shards)} shards, "
+            f"{format_size(sum(rec.stat().st_size for rec in shards))}"
+        )
+
+    return Plan(says=(f"would read the headers of {rec}" for rec in shards), work=work)
+
+
+def _spread(labels: Counter[tuple[float, ...]], sizes: list[int]) -> Iterator[str]:
+    if not sizes:
+        return
+    yield f"bytes an image: {min(sizes)} to {max(sizes)}, median {median(sizes):.0f}"
+    ranked = labels.most_common()
+    (most, many), (least, few) = ranked[0], ranked[-1]
+    shown = ["/".join(f"{value:g}" for value in label) for label in (least, most)]
+    yield f"images a label: {few} (label {shown[0]}) to {many} (label {shown[1]})"
+
+
+INFO = Command(
+    name="info",
+    help="Says what a shard or a folder of shards holds: counts, labels, sizes, recipe.",
+    options=(Option(name="path", help="a .rec, or a folder of them", parse=path),),
+    plan=_plan_info,
+)
+
+
+def verify_all(shards: Sequence[Path], processes: int) -> Iterator[Progress | ShardContents]:
+    """Checks shards, several at a time; DataError, after all of them, that names each wrong one."""
+    counts, wrong = [0] * len(shards), dict[int, str]()
+    for number, rec in enumerate(shards):
+        try:
+            counts[number] = count_records(rec)
+        except DataError as error:
+            wrong[number] = str(error)
+    total, done, given = sum(counts), 0, 0
+    yield Progress(step="reading back", done=0, total=total)
+    with Pool(min(processes, len(shards)), "im2rec_tools.packing.verify") as pool:
+        whole = [number for number in range(len(shards)) if number not in wrong]
+        left = len(whole)
+        while left:
+            while given < len(whole) and pool.has_room:
+                pool.give(VerifyTask(number=whole[given], rec=shards[whole[given]]))
+                given += 1
+            for checked in pool.answers(_WAIT_SECONDS):
+                left -= 1
+                if checked.problem:
+                    wrong[checked.number] = checked.problem
+                    done += counts[checked.number]
+                else:
+                    done += checked.contents.images
+                    yield checked.contents
+                counts[checked.number] = 0
+            on = sum(min(at, counts[number]) for number, at in pool.positions if number >= 0)
+            yield Progress(step="reading back", done=done + on, total=total)
+    if wrong:
+        more = [f"{len(wrong)} of {len(shards)} shards are wrong:"] if len(shards) > 1 else []
+        raise DataError(*more, *(wrong[number] for number in sorted(wrong)))
+
+
+def _plan_verify(path: Path, *, processes: int) -> Plan:
+    shards = record_files(path)
+
+    def work() -> Iterator[Update]:
+        found = []
+        for update in verify_all(shards, processes or len(os.sched_getaffinity(0))):
+            if isinstance(update, Progress):
+                yield update
+            else:
+                found.append(update)
+                lacks = f", no {' and no '.join(update.missing)}" if update.missing else ""
+                yield f"{update.path}: {update.images} images of {len(update.labels)} labels{lacks}"
+        labels = {label for contents in found for label in contents.labels}
+        compared = "all as they were packed"
+        if any(one.missing for one in found):
+            compared = "all whole; nothing to compare some of them with"
+        yield (
+            f"{sum(one.images for one in found)} images of {len(labels)} labels in {len(found)} "
+            f"shards, {format_size(sum(rec.stat().st_size for rec in shards))}: {compared}"
+        )
+
+    says = (f"would read back {rec}, {format_size(rec.stat().st_size)}" for rec in shards)
+    return Plan(says=says, work=work)
+
+
+VERIFY = Command(
+    name="verify",
+    help="Reads shards back: framing, index, counts, every image decoded, labels, checksums.",
+    options=(
+        Option(name="path", help="a .rec, or a folder of them", parse=path),
+        Option(name="processes", help="0: one a core", default="0", parse=integer(0, 4096)),
+    ),
+    plan=_plan_verify,
+)
+
+
+def _shards(folder: Path, name: str) -> list[Path]:
+    found = shard_sets(folder)
+    chosen = name or ("train" if "train" in found or len(found) != 1 else next(iter(found)))
+    if chosen not in found:
+        names = ", ".join(found) or "none"
+        raise DataError(
+            f"{folder}: expected shards named {chosen}-* or {chosen}_*.rec, found {names}"
+        )
+    return found[chosen]
+
+
+def _plan_shard(dir: Path, total: int, index: int, *, set: str) -> Plan:
+    if index >= total:
+        raise DataError(f"INDEX: expected 0 to {total - 1}, got {index}")
+    shards = _shards(dir, set)
+    if len(shards) < total:
+        raise DataError(f"{dir}: {len(shards)} shards cannot feed {total} workers")
+    mine = [shards[at] for at in even_runs(len(shards), total)[index]]
+    files = [
+        beside
+        for shard in mine
+        for beside in (
+            [shard.with_suffix(end) for end in _BESIDE] if shard.suffix == ".rec" else [shard]
+        )
+        if beside.exists()
+    ]
+    folder = (dir / f"worker_{index}_of_{total}").absolute()
+    links = {folder / file.name: file.absolute() for file in files}
+    strange = sorted(
+        one
+        for one in (folder.iterdir() if folder.is_dir() else ())
+        if one not in links or not (one.is_symlink() and one.readlink() == links[one])
+    )
+    if strange:
+        raise DataError(f"{strange[0]}: is not of this share; move it away")
+
+    def work() -> Iterator[Update]:
+        try:
+            folder.mkdir(exist_ok=True)
+            for link, file in links.items():
+                if not link.is_symlink():
+                    link.symlink_to(file)
+        except OSError as error:
+            raise DataError(f"{folder}: cannot be written ({error.strerror})") from error
+        yield Progress(step=f"linking {folder.name}", done=len(links), total=len(links))
+        yield f"{len(mine)} of {len(shards)} shards, {mine[0].name} to {mine[-1].name}: {folder}"
+
+    return Plan(says=(f"would link {link} -> {file}" for link, file in links.items()), work=work)
+
+
+SHARD = Command(
+    name="shard",
+    help="Links worker INDEX's share of DIR's shards into DIR/worker_INDEX_of_TOTAL.",
+    options=(
+        Option(name="dir", help="folder of shards: .rec, or NAME-00000-of-01024", parse=path),
+        Option(name="total", help="number of workers", parse=integer(1)),
+        Option(name="index", help="of the worker, from 0", parse=integer(0)),
+        Option(name="set", help="name of the shards, where there are several: train", default=""),
+    ),
+    plan=_plan_shard,
+)
+
+
+def _plan_join(path: Path, index: Path) -> Plan:
+    shards = record_files(path)
+    if index.suffix != ".idx":
+        raise DataError(f"INDEX: expected a name that ends in .idx, got {quoted(str(index))}")
+
+    def work() -> Iterator[Update]:
+        found = list(_lines(shards))
+        text = b"".join(line for line, _ in found)
+        if not index.exists():
+            with atomic_file(index) as file:
+                file.write(text)
+        elif not index.is_file() or index.read_bytes() != text:
+            raise DataError(f"{index}: is there already; move it away, or choose another name")
+        twice = len(found) - len({key for _, key in found})
+        if twice:
+            yield f"note: {twice} keys occur again; readers by offset do not mind"
+        yield ";".join(map(str, shards))
+        yield f"{len(found)} records of {len(shards)} shards in {index}, in the order above"
+
+    return Plan(says=[f"would write one index of {len(shards)} shards to {index}"], work=work)
+
+
+def _lines(shards: list[Path]) -> Iterator[tuple[bytes, int]]:
+    """Each record's line and key: its offset is that in its shard, after all shards before it."""
+    before = 0
+    for rec in shards:
+        beside = rec.with_suffix(".idx")
+        if not beside.is_file():
+            raise DataError(f"{beside}: no such file; expected the index of {rec.name}")
+        offsets_of(rec)  # that the two belong together
+        for key, offset in read_index(beside):
+            yield f"{key}\t{before + offset}\n".encode(), key
+        before += rec.stat().st_size
+
+
+JOIN_INDEX = Command(
+    name="join-index",
+    help="Writes one index for several shards, for readers that take one (DALI, path_imgidx).",
+    options=(
+        Option(name="path", help="a .rec, or a folder of them", parse=path),
+        Option(name="index", help="file to write: all.idx", parse=path),
+    ),
+    plan=_plan_join,
+)
