@@ -212,7 +212,7 @@ def _environment(
         "do": "environment",
         "tree": host.tree,
         "env": env,
-        "who": lease_owner(host),
+        "owner": lease_owner(host),
     }
     ask |= {"folder": folder if folder.startswith(".venv") else ".venv", "lock": _lock()}
     ask |= {"wheels": _WHEELS if wheels else "", "pushed": pushed}

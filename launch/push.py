@@ -105,8 +105,8 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
     with closing(RemoteProgram(host, start, "receiver", files=len(pieces))) as receiver:
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
         folder = str(PurePosixPath(host.tree, into))
-        said = {"into": folder, "exact": exact, "verify": verify, "files": listed}
-        receiver.send({"do": "take", **said, "who": lease_owner(host)})
+        asked = {"into": folder, "exact": exact, "verify": verify, "files": listed}
+        receiver.send({"do": "take", **asked, "owner": lease_owner(host)})
         there: list[Any] = []
         for say, values in receiver.stream("has"):
             if say == "beat":

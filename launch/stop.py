@@ -13,10 +13,10 @@ from launch.transport.line import Starter
 
 def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> int:
     """Ends on every host, side by side, what is found by its lease; how many hosts could not be."""
-    told = map_hosts(lambda host: _stopped(host, start), hosts, len(hosts))
-    for host, (line, _) in zip(hosts, told, strict=True):
+    found = map_hosts(lambda host: _stopped(host, start), hosts, len(hosts))
+    for host, (line, _) in zip(hosts, found, strict=True):
         say(f"{host.name}: {line}")
-    return sum(not done for _, done in told)
+    return sum(not done for _, done in found)
 
 
 def _stopped(host: Host, start: Starter) -> tuple[str, bool]:
@@ -25,10 +25,10 @@ def _stopped(host: Host, start: Starter) -> tuple[str, bool]:
             answer = program.request({"do": "end"}, limits.END_SECONDS, "ended")
     except LaunchError as error:
         return str(error).removeprefix(f"{host.name}: "), False
-    who, others = answer["who"], listed(answer.get("others", []))
+    owner, others = answer["owner"], listed(answer.get("others", []))
     also = f"; other users hold leases too, and end theirs: {others}" if others else ""
-    if not who:
+    if not owner:
         return f"nothing of this program runs there{also}", True
     if answer.get("left"):
-        return f"not ended within {limits.END_SECONDS:.0f} s: what {who} runs there{also}", False
-    return f"ended what {who} ran there{also}", True
+        return f"not ended within {limits.END_SECONDS:.0f} s: what {owner} runs there{also}", False
+    return f"ended what {owner} ran there{also}", True

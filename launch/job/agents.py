@@ -99,7 +99,7 @@ class Agents:
     def _opened(self, host: Host) -> AgentChannel:
         channel = AgentChannel(host, self._start, self.inbox)
         if host.login is not None:
-            channel.send({"do": "lease", "who": lease_owner(host)})
+            channel.send({"do": "lease", "owner": lease_owner(host)})
         return channel
 
     def send(self, host: Host, message: dict[str, object]) -> None:

@@ -1,10 +1,10 @@
 """The agent: starts, watches and ends processes on one host, at the other end of one channel.
 
-Standard library only and Python 3.8 or newer: it is sent over the channel and run before anything
-of ours is installed there. It speaks lines of JSON, both ways.
+It is sent over the channel and run before anything of ours is installed there. It speaks lines of
+JSON, both ways.
 
     to it    {"do": "start", "id", "argv", "env", "bare", "cwd", "cores", "gpus"} | {"do": "beat"}
-             | {"do": "stop"} | {"do": "lease", "who"} | {"do": "port", "address", "wanted"}
+             | {"do": "stop"} | {"do": "lease", "owner"} | {"do": "port", "address", "wanted"}
     from it  {"say": "hello", "pid"} | "beat" at stopped cpu gpu machine | "started" id pid
              | "refused" id why | "event" id lines | "output" id lines | "exit" id code
              | "exit" id signal | "stopped" | "leased" | "port" port | "port" why
@@ -20,6 +20,7 @@ channel closes and when the master has been silent for five seconds.
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
+import contextlib
 import json
 import os
 import random
@@ -48,42 +49,30 @@ def free_port(address: str, wanted: int | None = None) -> int:
 
     Raises LaunchError where it is in use, or none was found.
     """
-    if wanted is None:
-        return _any(address)
-    try:
-        _bind(address, wanted)
-    except _UNUSABLE as error:
-        raise LaunchError(
-            f"port {wanted} on {address} cannot be used ({error}); "
-            f"choose another with --port, or leave it out to have a free one found"
-        ) from error
-    return wanted
-
-
-def is_taken(address: str, port: int) -> bool:
-    """Whether another program holds the port now."""
-    try:
-        _bind(address, port)
-    except _UNUSABLE:
-        return True
-    return False
+    if wanted is not None:
+        try:
+            _bind(address, wanted)
+        except _UNUSABLE as error:
+            raise LaunchError(
+                f"port {wanted} on {address} cannot be used ({error}); "
+                f"choose another with --port, or leave it out to have a free one found"
+            ) from error
+        return wanted
+    # Below those that the kernel deals out to whatever connects to something.
+    first_ephemeral = int(_EPHEMERAL.read_text(encoding="ascii").split()[0])
+    highest = max(_LOWEST + 1000, first_ephemeral - 1)
+    for _ in range(_TRIES):
+        port = random.randint(_LOWEST, highest)
+        with contextlib.suppress(*_UNUSABLE):
+            _bind(address, port)
+            return port
+    raise LaunchError(f"no port of {_LOWEST} to {highest} on {address} can be bound")
 
 
 def _bind(address: str, port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((address, port))
-
-
-def _any(address: str) -> int:
-    """A free port below those that the kernel deals out to whoever connects to something."""
-    first_ephemeral = int(_EPHEMERAL.read_text(encoding="ascii").split()[0])
-    highest = max(_LOWEST + 1000, first_ephemeral - 1)
-    for _ in range(_TRIES):
-        port = random.randint(_LOWEST, highest)
-        if not is_taken(address, port):
-            return port
-    raise LaunchError(f"no port of {_LOWEST} to {highest} on {address} can be bound")
 
 
 _UNSENT_BYTES = 8 << 20
@@ -99,7 +88,7 @@ _COMMANDS: dict[str, dict[str, Any]] = {
     },
     "beat": {},
     "stop": {},
-    "lease": {"who": dict},
+    "lease": {"owner": dict},
     "port": {"address": str, "wanted": {int, commands.NOTHING}},
 }
 
@@ -112,7 +101,7 @@ class Agent:
         self.unsent = bytearray()
         self.selector = selectors.DefaultSelector()
         self.master = Lines(0)
-        self.heard = self.beaten = time.monotonic()
+        self.last_read = self.beaten = time.monotonic()
         self.over = ""
         self.lease: lease.Lease | None = None
         self.stopped = False
@@ -140,7 +129,10 @@ class Agent:
             self.over = f"it failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         self.say(say="ending", why=self.over, stopped=self.stopped)
         self._end_all()
-        self._flush_until(time.monotonic() + 1.0)
+        deadline = time.monotonic() + limits.FLUSH_SECONDS
+        while self.unsent and time.monotonic() < deadline:
+            time.sleep(0.01)
+            self._send()
 
     def say(self, **message: Any) -> None:
         """Queues a message to the master; the loop sends it as the channel takes it."""
@@ -157,11 +149,6 @@ class Agent:
             self.unsent.clear()
             self.over = "the master is gone"
 
-    def _flush_until(self, deadline: float) -> None:
-        while self.unsent and time.monotonic() < deadline:
-            time.sleep(0.01)
-            self._send()
-
     def _end_now(self, number: int, _: object) -> None:
         self.stopped = number == signal.SIGUSR1
         by = "'fab hosts.stop'" if self.stopped else signal.Signals(number).name
@@ -174,31 +161,32 @@ class Agent:
             elif key.data == "child":
                 os.read(key.fd, 4096)
             elif key.data == "lease":
-                self._answer()
+                assert self.lease is not None
+                self.lease.answer()
             elif len(self.unsent) < _UNSENT_BYTES:
                 self._pass_on(*key.data)
             else:
-                time.sleep(0.01)  # who says more than the channel takes has to wait
+                time.sleep(0.01)  # a process that prints more than the channel takes has to wait
         self._reap()
         self._send()
         now = time.monotonic()
         if now - self.beaten >= limits.BEAT_SECONDS:
             self._beat(now)
         limit = limits.CONTROLLER_SILENCE_SECONDS
-        if now - self.heard > limit and not select.select([0], [], [], 0)[0]:
+        if now - self.last_read > limit and not select.select([0], [], [], 0)[0]:
             self.over = f"it heard nothing from the master for {limit:.0f} s"
 
     def _beat(self, now: float) -> None:
         self.beaten = now
-        looks = {child.name: child.look() for child in self.children.values()}
-        held = [name for name, (stopped, _) in looks.items() if stopped]
-        cpu = {name: seconds for name, (_, seconds) in looks.items()}
+        states = {child.name: child.state() for child in self.children.values()}
+        held = [name for name, (stopped, _) in states.items() if stopped]
+        cpu = {name: seconds for name, (_, seconds) in states.items()}
         uses_gpus = any(child.uses_gpus for child in self.children.values())
-        busy = self.gpus.look(now) if uses_gpus else {}
+        busy = self.gpus.busy(now) if uses_gpus else {}
         machine: dict[str, Any] = {}
         if self.children:
             cores = {core for child in self.children.values() for core in child.cores}
-            machine = self.counters.look(now, sum(cpu.values()), cores)
+            machine = self.counters.read(now, sum(cpu.values()), cores)
             machine["gpu_programs"] = self.gpus.others(now) if uses_gpus else []
             if uses_gpus:
                 machine["energy"]["gpu"] = self.gpus.energy(now)
@@ -206,7 +194,7 @@ class Agent:
 
     def _obey(self) -> None:
         lines, closed = self.master.read()
-        self.heard = time.monotonic()
+        self.last_read = time.monotonic()
         for line in lines:
             if self.over:  # the host is another master's
                 break
@@ -214,7 +202,7 @@ class Agent:
                 self._do(commands.parsed(line, _COMMANDS))
             except ProtocolError as error:  # the processes go on, unless the master ends them
                 self.say(say="rejected", why=str(error))
-            self.heard = time.monotonic()  # to start hundreds of processes takes longer
+            self.last_read = time.monotonic()  # to start hundreds of processes takes longer
         self.over = self.over or ("its channel closed" if closed else "")
 
     def _do(self, message: dict[str, Any]) -> None:
@@ -223,9 +211,12 @@ class Agent:
         elif message["do"] == "stop":
             self._stop()
         elif message["do"] == "lease":
-            self._lease(message["who"])
+            self._lease(message["owner"])
         elif message["do"] == "port":
-            self._port(message["address"], message["wanted"])
+            try:
+                self.say(say="port", port=free_port(message["address"], message["wanted"]))
+            except LaunchError as error:
+                self.say(say="port", port=0, why=str(error))
 
     def _stop(self) -> None:
         """Ends the job; says so once nothing is left of it, no line of output either."""
@@ -236,10 +227,10 @@ class Agent:
         if ended:
             self.say(say="stopped")
 
-    def _lease(self, who: dict[str, Any]) -> None:
+    def _lease(self, owner: dict[str, Any]) -> None:
         """Keeps the host for this master alone, as long as this process lives."""
         try:
-            self.lease, other = lease.take(who)
+            self.lease, other = lease.take(owner)
         except OSError as error:
             self.over = f"its lease cannot be taken ({error.strerror or error})"
             return
@@ -248,16 +239,6 @@ class Agent:
         else:
             self.selector.register(self.lease, selectors.EVENT_READ, "lease")
             self.say(say="leased")
-
-    def _answer(self) -> None:
-        if self.lease is not None:
-            self.lease.answer()
-
-    def _port(self, address: str, wanted: int | None) -> None:
-        try:
-            self.say(say="port", port=free_port(address, wanted))
-        except LaunchError as error:
-            self.say(say="port", port=0, why=str(error))
 
     def _start(self, message: dict[str, Any]) -> None:
         try:

@@ -1,7 +1,4 @@
-"""The hash over the code that decides a number: the same on every host of a measurement.
-
-Standard library only and Python 3.8 or newer: it is sent to hosts.
-"""
+"""The hash over the code that decides a number: the same on every host of a measurement."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 

@@ -1,7 +1,4 @@
-"""Commands of the controller, as programs on hosts check them.
-
-Standard library only and Python 3.8 or newer, as the programs that it is sent with.
-"""
+"""Commands of the controller, as programs on hosts check them."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -38,18 +35,11 @@ def parsed(line: str | bytes, shapes: dict[str, dict[str, Any]]) -> dict[str, An
 
 
 def _fits(value: Any, shape: Any) -> bool:
+    if isinstance(shape, type):
+        whole = shape is not int or (type(value) is int and -_MOST <= value < _MOST)
+        return isinstance(value, shape) and whole and not (shape is str and "\0" in str(value))
     if isinstance(shape, set):
         return any(_fits(value, one) for one in shape)
-    if not isinstance(shape, type):
-        return _holds(value, shape)
-    if shape is int:
-        return type(value) is int and -_MOST <= value < _MOST
-    if shape is str:
-        return isinstance(value, str) and "\0" not in value
-    return isinstance(value, shape)
-
-
-def _holds(value: Any, shape: Any) -> bool:
     if isinstance(shape, dict):
         return isinstance(value, dict) and all(_fits(one, shape[str]) for one in value.values())
     if isinstance(shape, list):

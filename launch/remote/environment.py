@@ -1,8 +1,6 @@
 """Makes the environment of a checkout on a host, by the checkout's own tools/environment.sh.
 
-Standard library only and Python 3.8 or newer, sent over a line as the agent is.
-
-    to it    {"do": "environment", "tree", "env", "who", "folder", "lock", "wheels", "pushed"}
+    to it    {"do": "environment", "tree", "env", "owner", "folder", "lock", "wheels", "pushed"}
     from it  {"say": "done", "code", "lines"} | {"say": "lacking"}
 
 `wheels` is a folder of the checkout, empty if the host is to use an index. Wheels are removed once
@@ -30,7 +28,7 @@ _ASKS: dict[str, dict[str, Any]] = {
         "n": int,
         "tree": str,
         "env": {str: str},
-        "who": {dict, commands.NOTHING},
+        "owner": {dict, commands.NOTHING},
         "folder": str,
         "lock": str,
         "wheels": str,
@@ -44,7 +42,7 @@ def main() -> None:
     asked: dict[str, Any] = {}
     try:
         asked = commands.parsed(sys.stdin.readline(), _ASKS)
-        lease.hold(asked["who"])
+        lease.hold(asked["owner"])
     except LaunchError as error:
         _say({"code": 1, "lines": [str(error)]}, asked)
         return
@@ -56,7 +54,9 @@ def main() -> None:
         if not asked["pushed"] and not _is_made(stamp, asked["lock"]):
             _say({"say": "lacking"}, asked)
             return
-        env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=_link(wheels))
+        # pip takes its words for several folders.
+        link = Path(wheels).as_uri() if len(wheels.split()) > 1 else wheels
+        env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=link)
     child = subprocess.Popen(
         ["/bin/sh", "tools/environment.sh"],
         cwd=tree,
@@ -68,12 +68,13 @@ def main() -> None:
     )
     signal.signal(signal.SIGUSR1, lambda *_: _end(child))  # by 'fab hosts.stop'
     threading.Thread(target=_end_with_line, args=(child,), daemon=True).start()
-    _, said = child.communicate()
+    _, printed = child.communicate()
     if wheels:
         shutil.rmtree(wheels, ignore_errors=True)
         if not child.returncode and stamp.parent.is_dir():
             stamp.write_text(asked["lock"], encoding="ascii")
-    _say(_told(child.returncode, said), asked)
+    lines = [line for line in printed.decode("utf-8", "replace").splitlines() if line.strip()]
+    _say({"code": child.returncode, "lines": lines[-5:]}, asked)
     os._exit(0)  # the thread waits for the line still
 
 
@@ -83,18 +84,8 @@ def _is_made(stamp: Path, lock: str) -> bool:
     return made and stamp.read_text(encoding="ascii", errors="replace") == lock
 
 
-def _link(folder: str) -> str:
-    """A folder for PIP_FIND_LINKS, whose words pip takes for several."""
-    return Path(folder).as_uri() if len(folder.split()) > 1 else folder
-
-
 def _say(done: dict[str, Any], asked: dict[str, Any]) -> None:
     print(json.dumps({"say": "done", **done, "n": asked.get("n")}), flush=True)
-
-
-def _told(code: int, said: bytes) -> dict[str, Any]:
-    lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    return {"code": code, "lines": lines[-5:]}
 
 
 def _end_with_line(child: subprocess.Popen[bytes]) -> None:

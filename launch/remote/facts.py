@@ -1,7 +1,4 @@
-"""What a host has: its machine, the checkout there, and the Python and MXNet of that checkout.
-
-Standard library only and Python 3.8 or newer: it is sent to hosts.
-"""
+"""What a host has: its machine, the checkout there, and the Python and MXNet of that checkout."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -42,18 +39,18 @@ def _boot_id() -> str:
 
 def machine_facts(folder: str) -> dict[str, Any]:
     """Of this machine, with the disk of a folder that is there or could be made."""
-    memory, system = _memory(), os.uname()
+    memory, system = _kernel_table("/proc/meminfo"), os.uname()  # in KiB
     return {
         "hostname": socket.gethostname(),
         "user": user(),
         "machine": _boot_id(),
         "system": f"{system.sysname} {system.release}",
         "architecture": system.machine,
-        "processor": _processor(),
+        "processor": _kernel_table("/proc/cpuinfo").get("model name", system.machine),
         "cores": sorted(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),
-        "memory_mib": memory.get("MemTotal", 0) // 1024,
-        "available_mib": memory.get("MemAvailable", 0) // 1024,
+        "memory_mib": int(memory.get("MemTotal", "0").split()[0]) // 1024,
+        "available_mib": int(memory.get("MemAvailable", "0").split()[0]) // 1024,
         "addresses": addresses(),
         "reached": reached(),
         "master": master(),
@@ -76,17 +73,11 @@ def variables(starts: list[str]) -> dict[str, str]:
     return {name: value for name, value in found if name.startswith(tuple(starts))}
 
 
-def _processor() -> str:
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return names[0] if names else os.uname().machine
-
-
-def _memory() -> dict[str, int]:
-    """/proc/meminfo, in KiB."""
-    with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123
-        lines = [line.split() for line in file]
-    return {words[0].rstrip(":"): int(words[1]) for words in lines}
+def _kernel_table(path: str) -> dict[str, str]:
+    """A file of lines 'name: value' under /proc; of lines with one name the first counts."""
+    with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        pairs = [line.partition(":")[::2] for line in file]
+    return {name.strip(): value.strip() for name, value in reversed(pairs)}
 
 
 def reached() -> list[str]:
@@ -120,7 +111,7 @@ def _disk(folder: str) -> dict[str, Any]:
     while not os.path.isdir(place):  # noqa: PTH112
         place = os.path.dirname(place)  # noqa: PTH120
     disk = os.statvfs(place)
-    told: dict[str, Any] = {"disk": place, "free_bytes": disk.f_bavail * disk.f_frsize}
+    problem = ""
     try:
         descriptor = _nameless(place)
         try:
@@ -129,8 +120,9 @@ def _disk(folder: str) -> dict[str, Any]:
         finally:
             os.close(descriptor)
     except OSError as error:
-        return {**told, "disk_problem": error.strerror or str(error)}
-    return {**told, "disk_problem": ""}
+        problem = error.strerror or str(error)
+    free = disk.f_bavail * disk.f_frsize
+    return {"disk": place, "free_bytes": free, "disk_problem": problem}
 
 
 def _nameless(folder: str) -> int:
@@ -208,20 +200,21 @@ def checkout_facts(trees: list[str], python: str) -> dict[str, Any]:
     stamp = os.path.join(os.path.dirname(os.path.dirname(python)), "lock-stamp")  # noqa: PTH118,PTH120
     whole = [tree for tree in ready if os.path.exists(os.path.join(tree, stamp))]  # noqa: PTH110,PTH118
     tree = (whole or ready or found or [""])[0]
-    told = {
+    facts: dict[str, Any] = {
         "tree": tree,
         **_code(tree),
         "commit": _commit(tree),
         "shell": _shell(),
-        "login_shell": _said([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
+        "login_shell": _printed([pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh", "-lc", _WHICH]),
     }
     nothing = {"python": "", "mxnet": "", "dist_kvstore": False, "cuda": False, "libraries": []}
-    if not ready:
-        return {**told, **nothing, "python_problem": "there is none"}
-    try:
-        return {**told, **nothing, "python_problem": "", **_of_python(tree, python)}
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return {**told, **nothing, **_broken(last_line(error))}
+    facts.update(nothing, python_problem="" if ready else "there is none")
+    if ready:
+        try:
+            facts.update(_of_python(tree, python))
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            facts.update(_broken(last_line(error)))
+    return facts
 
 
 def _broken(why: str) -> dict[str, Any]:
@@ -249,10 +242,10 @@ def _shell() -> str:
             if os.path.realpath(path) == os.path.realpath(sys.executable):
                 return f"{path} {sys.version.split()[0]}"
             break
-    return _said(["/bin/sh", "-c", _WHICH])
+    return _printed(["/bin/sh", "-c", _WHICH])
 
 
-def _said(command: list[str]) -> str:
+def _printed(command: list[str]) -> str:
     """Path and version, or why not."""
     try:
         done = subprocess.run(
@@ -275,8 +268,8 @@ def _commit(tree: str) -> str:
     if not tree or not os.path.exists(os.path.join(tree, ".git")):  # noqa: PTH110,PTH118
         return ""
     git = ["git", "-C", tree, "describe", "--always", "--dirty=+", "--exclude=*"]
-    said = _said(git)
-    return "" if said == "none" or said.startswith("failed") else said
+    printed = _printed(git)
+    return "" if printed == "none" or printed.startswith("failed") else printed
 
 
 def _of_python(tree: str, python: str) -> dict[str, Any]:
@@ -289,9 +282,12 @@ def _of_python(tree: str, python: str) -> dict[str, Any]:
         return {"python": version, "python_problem": "it has no mxnet"}
     # CUDA's, as wheels bring them; nothing else on the host is to find these.
     packages = os.path.dirname(os.path.dirname(origin))  # noqa: PTH120
-    libraries = sorted(_wheels_libraries(os.path.join(packages, "nvidia")))  # noqa: PTH118
-    told = _libraries(tree, path, [origin, opencv], libraries)
-    return {"python": version, "libraries": libraries, **told}
+    nvidia = os.path.join(packages, "nvidia")  # noqa: PTH118
+    names = os.listdir(nvidia) if os.path.isdir(nvidia) else []  # noqa: PTH112,PTH208
+    folders = [os.path.join(nvidia, name, "lib") for name in sorted(names)]  # noqa: PTH118
+    libraries = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
+    found = _libraries(tree, path, [origin, opencv], libraries)
+    return {"python": version, "libraries": libraries, **found}
 
 
 def _answer(tree: str, path: str) -> list[str]:
@@ -327,29 +323,23 @@ def _statuses(files: Iterable[str]) -> dict[str, list[int]]:
     return found
 
 
-def _wheels_libraries(nvidia: str) -> list[str]:
-    """The folders of libraries of CUDA's wheels."""
-    if not os.path.isdir(nvidia):  # noqa: PTH112
-        return []
-    folders = [os.path.join(nvidia, name, "lib") for name in os.listdir(nvidia)]  # noqa: PTH118,PTH208
-    return [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
-
-
 def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -> dict[str, Any]:
     """What is learned by importing them, from a cache keyed by their files and PYTHONPATH."""
     folder = os.path.dirname(origins[0])  # noqa: PTH120
     files = [os.path.join(folder, "libmxnet.so"), *filter(None, origins[1:])]  # noqa: PTH118
     statuses = [os.stat(file) for file in files]  # noqa: PTH116
     sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
-    searched = _searched()
-    cache = _cache("libraries", [files, sizes, searched])
-    told = _kept(cache)
-    if not told:
-        told = json.loads(
+    # A module put into a folder of PYTHONPATH may replace an import.
+    searched = filter(os.path.isdir, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    times = [[folder, os.stat(folder).st_mtime_ns] for folder in searched]  # noqa: PTH116
+    cache = _cache("libraries", [files, sizes, times])
+    found = _kept(cache)
+    if not found:
+        found = json.loads(
             _run([path, "-m", "bench.libraries"], tree, limits.IMPORT_SECONDS, libraries)
         )
-        _keep(cache, told)
-    return told
+        _keep(cache, found)
+    return found
 
 
 def _cache(kind: str, key: list[Any]) -> str:
@@ -367,20 +357,13 @@ def _kept(cache: str) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _keep(cache: str, told: dict[str, Any]) -> None:
+def _keep(cache: str, found: dict[str, Any]) -> None:
     try:
         os.makedirs(os.path.dirname(cache), exist_ok=True)  # noqa: PTH103,PTH120
         with open(cache, "w", encoding="utf-8") as file:  # noqa: PTH123
-            json.dump(told, file)
+            json.dump(found, file)
     except OSError:
         pass  # a home that cannot be written costs time, no more
-
-
-def _searched() -> list[list[Any]]:
-    """The folders of PYTHONPATH, each with its time: a module put there may replace an import."""
-    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    present = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
-    return [[folder, os.stat(folder).st_mtime_ns] for folder in present]  # noqa: PTH116
 
 
 def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) -> str:
@@ -399,25 +382,24 @@ def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) ->
         stdin=subprocess.DEVNULL,
         check=True,
     )
-    said = done.stdout.strip().splitlines()
-    if not said:
+    lines = done.stdout.strip().splitlines()
+    if not lines:
         raise ValueError("it printed nothing")
-    return said[-1]
+    return lines[-1]
 
 
 def contents(tree: str, python: str, data: list[str], verify: bool) -> Any:
     """Shards and share of each of these data, by bench.data.partition; `verify` reads all."""
     path = os.path.join(tree, python)  # noqa: PTH118
-    words, seconds = (
-        (["--verify"], limits.VERIFY_SECONDS) if verify else ([], limits.CONTENTS_SECONDS)
-    )
+    words = ["--verify"] * verify
+    seconds = limits.VERIFY_SECONDS if verify else limits.CONTENTS_SECONDS
     return json.loads(_run([path, "-m", "bench.data.partition", *words, *data], tree, seconds, []))
 
 
 def last_line(error: Exception) -> str:
-    """What a program that failed said last, or the error itself."""
-    said = getattr(error, "stderr", None)
-    lines = said.strip().splitlines() if isinstance(said, str) else []
+    """What a program that failed printed last, or the error itself."""
+    printed = getattr(error, "stderr", None)
+    lines = printed.strip().splitlines() if isinstance(printed, str) else []
     # A Python that cannot begin prints its threads below the error.
     errors = [line for line in lines if _ERROR.match(line)] or lines
     return errors[-1][:1000] if errors else str(error)[:300]

@@ -1,7 +1,7 @@
 """Files of a host, as a program that was sent there sees them: names are bytes.
 
-Standard library only and Python 3.8 or newer. A host's own idea of how names are encoded does not
-matter: in messages a name is UTF-8, with surrogates for bytes that are not.
+A host's own idea of how names are encoded does not matter: in messages a name is UTF-8, with
+surrogates for bytes that are not.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -114,15 +114,11 @@ def _is_shared(path: bytes, found: os.stat_result) -> bool:
         return True
     if not found.st_mode & stat.S_IWGRP:
         return False
-    return _has_list(path) or not is_private(found.st_gid, found.st_uid)
-
-
-def _has_list(path: bytes) -> bool:
-    """Whether access is by a list, whose widest entry is then shown as the group's."""
-    try:
-        return "system.posix_acl_access" in os.listxattr(path)
+    try:  # the widest entry of an access list is shown as the group's
+        has_list = "system.posix_acl_access" in os.listxattr(path)
     except OSError:
-        return False
+        has_list = False
+    return has_list or not is_private(found.st_gid, found.st_uid)
 
 
 def is_private(gid: int, owner: int) -> bool:
@@ -222,7 +218,13 @@ class PushState:
         self._file = open(descriptor, "a+b", buffering=0)  # noqa: SIM115 - held as long as this is
         try:
             check_own(path, descriptor)
-            self._lock(folder)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise LaunchError(
+                f"{shown(folder)}: another push works there; wait for its end (and where hosts "
+                f"see one file system, push once)"
+            ) from None
         except LaunchError:
             self.close()
             raise
@@ -231,15 +233,6 @@ class PushState:
         self.entries = entries(content)
         if not content.endswith(b"\n"):
             self._file.write(b"\n")  # a line that was torn ends here
-
-    def _lock(self, folder: bytes) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LaunchError(
-                f"{shown(folder)}: another push works there; wait for its end (and where hosts "
-                f"see one file system, push once)"
-            ) from None
 
     def close(self) -> None:
         """Lets another push have the folder."""

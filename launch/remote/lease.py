@@ -1,10 +1,10 @@
 """The lease of a host: which controller's agent it works for. One at a time for each user.
 
-Standard library only and Python 3.8 or newer, as the agent that it is sent with. A lease is an
-abstract Unix socket: no file that another user could leave behind or replace, and gone with its
-process. Its name ends at random, so that nobody can take it first; all of them are listed in
-/proc/net/unix. Whose each is the kernel says (SO_PEERCRED). What a lease of this user answers is
-believed; a lease of another user is named by user and process, not read, and keeps nobody out.
+A lease is an abstract Unix socket: no file that another user could leave behind or replace, and
+gone with its process. Its name ends at random, so that nobody can take it first; all of them are
+listed in /proc/net/unix. Whose each is the kernel says (SO_PEERCRED). What a lease of this user
+answers is believed; a lease of another user is named by user and process, not read, and keeps
+nobody out.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_TRIES, _TRY_SECONDS = 4, 0.3
+_TRIES = 4
 _MOST_BYTES, _MOST_WORD = 65536, 200
 _MOST_OTHERS, _BACKLOG = 20, 64
 _CREDENTIALS = struct.Struct("3i")
@@ -38,11 +38,11 @@ def _prefix() -> bytes:
 
 
 class Lease:
-    """A lease that this process holds for `who`, until `close` or its own end."""
+    """A lease that this process holds for `owner`, until `close` or its own end."""
 
-    def __init__(self, listener: socket.socket, who: dict[str, Any]) -> None:
+    def __init__(self, listener: socket.socket, owner: dict[str, Any]) -> None:
         self._listener = listener
-        self._text = json.dumps(who).encode()
+        self._text = json.dumps(owner).encode()
 
     def fileno(self) -> int:
         """Readable when somebody asks whose lease it is."""
@@ -68,7 +68,7 @@ class Lease:
         self._listener.close()
 
 
-def take(who: dict[str, Any]) -> tuple[Lease | None, dict[str, Any]]:
+def take(owner: dict[str, Any]) -> tuple[Lease | None, dict[str, Any]]:
     """The lease; or None and what is known of the one who has it. OSError if it cannot be held."""
     found: dict[str, Any] = {}
     for _ in range(_TRIES):
@@ -84,31 +84,31 @@ def take(who: dict[str, Any]) -> tuple[Lease | None, dict[str, Any]]:
             listener.close()
             raise
         if not found:
-            return Lease(listener, who), {}
+            return Lease(listener, owner), {}
         listener.close()
         if len(found) > 1:  # it has answered, so that it holds the lease
             break
-        time.sleep(_TRY_SECONDS * (1 + os.urandom(1)[0]) / 256)  # at random, not both at once
+        time.sleep(limits.LEASE_RETRY_SECONDS * (1 + os.urandom(1)[0]) / 256)  # not both at once
     return None, found
 
 
-def hold(who: dict[str, Any] | None) -> None:
-    """Has the lease for `who`, if anybody, as long as this process lives.
+def hold(owner: dict[str, Any] | None) -> None:
+    """Has the lease for `owner`, if anybody, as long as this process lives.
 
     Raises LaunchError if another has it.
     """
-    if who is None:
+    if owner is None:
         return
-    lease, other = take(who)
+    lease, other = take(owner)
     if lease is None:
         raise LaunchError(f"another master has this host: {described(other)}")
-    threading.Thread(target=_answer_all, args=(lease,), daemon=True).start()
 
+    def answer_all() -> None:
+        while True:
+            select.select([lease], [], [])
+            lease.answer()
 
-def _answer_all(lease: Lease) -> None:
-    while True:
-        select.select([lease], [], [])
-        lease.answer()
+    threading.Thread(target=answer_all, daemon=True).start()
 
 
 def holder() -> dict[str, Any]:
@@ -119,7 +119,7 @@ def holder() -> dict[str, Any]:
 def others() -> list[dict[str, Any]]:
     """The other users who hold leases: `user` and `pid`, which is 0 if it is not visible here."""
     found = []
-    for name in names():
+    for name in sorted(sockets()):
         _, pid, uid = _asked(name, read=False)
         if uid not in (None, os.geteuid()):
             found.append({"user": _user(uid), "pid": pid})
@@ -129,23 +129,18 @@ def others() -> list[dict[str, Any]]:
 def _holder(own: bytes) -> dict[str, Any]:
     """What another lease of this user than `own` says, with its `pid`; empty if there is none."""
     found: dict[str, Any] = {}
-    for name in names():
+    for name in sorted(sockets()):
         if name != own:
-            said, pid, uid = _asked(name, read=True)
+            owner, pid, uid = _asked(name, read=True)
             if uid == os.geteuid():
-                found = {**said, "pid": pid}
-                if said:
+                found = {**owner, "pid": pid}
+                if owner:
                     break
     return found
 
 
-def names() -> list[bytes]:
-    """The names of all leases of this host, also of what only calls itself so."""
-    return sorted(_sockets())
-
-
-def _sockets() -> dict[bytes, set[bytes]]:
-    """The numbers of the sockets of each such name."""
+def sockets() -> dict[bytes, set[bytes]]:
+    """The names of this host's leases, also of what only calls itself so, and their sockets."""
     prefix = b"@" + _prefix()
     found: dict[bytes, set[bytes]] = {}
     try:
@@ -169,7 +164,7 @@ def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]
         try:
             asking.connect(b"\0" + name)
             pid, uid = _peer(asking)
-        except BlockingIOError:  # so many ask it that nobody else can: another user may see to that
+        except BlockingIOError:  # so many ask that nobody else can: another user may see to that
             pid = _own_process(name)
             return {}, pid, os.geteuid() if pid else None
         except OSError:
@@ -179,7 +174,7 @@ def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]
 
 def _own_process(name: bytes) -> int:
     """The process of this user that has the socket of this name open; 0 if none has."""
-    wanted = {f"socket:[{number.decode()}]" for number in _sockets().get(name, ())}
+    wanted = {f"socket:[{number.decode()}]" for number in sockets().get(name, ())}
     for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         folder = f"/proc/{pid}/fd"
         try:
@@ -201,7 +196,7 @@ def _peer(connection: socket.socket) -> tuple[int, int]:
 
 
 def read_answer(asking: socket.socket) -> dict[str, Any]:
-    """What a holder says of itself; nothing if it is held, or no program of ours."""
+    """The owner that a holder sends; nothing if it is held, or no program of ours."""
     text, deadline = b"", time.monotonic() + limits.LEASE_ANSWER_SECONDS
     try:
         while len(text) < _MOST_BYTES and time.monotonic() < deadline:
@@ -212,12 +207,9 @@ def read_answer(asking: socket.socket) -> dict[str, Any]:
         values = json.loads(text)
     except (OSError, ValueError, RecursionError):
         return {}
-    return _words(values) if isinstance(values, dict) else {}
-
-
-def _words(values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a holder that are what they should be."""
     found: dict[str, Any] = {}
+    if not isinstance(values, dict):
+        return found
     for name in ("user", "master", "since"):
         value = values.get(name)
         if isinstance(value, str) and value.isprintable():
@@ -235,16 +227,16 @@ def _user(uid: int | None) -> str:
         return f"uid {uid}"
 
 
-def described(who: dict[str, Any]) -> str:
+def described(owner: dict[str, Any]) -> str:
     """Whose lease it is, in words."""
-    if "user" not in who:
+    if "user" not in owner:
         return (
-            f"a program of this user there (process {who.get('pid') or 'unknown'} of that host), "
+            f"a program of this user there (process {owner.get('pid') or 'unknown'} of that host), "
             f"which does not answer"
         )
     return (
-        f"{who['user']} on {who.get('master', 'some machine')} (process "
-        f"{who.get('process', 'unknown')}) since {who.get('since', 'some time')}"
+        f"{owner['user']} on {owner.get('master', 'some machine')} (process "
+        f"{owner.get('process', 'unknown')}) since {owner.get('since', 'some time')}"
     )
 
 

@@ -1,7 +1,7 @@
 """The launcher's deadlines and silence limits, in seconds: who waits for what, and why so long.
 
-Standard library only and Python 3.8 or newer: it is sent to hosts. Read a limit as `limits.NAME`
-when it is used, for tests shorten them. tests/launch/remote/test_limits.py holds their order.
+Read a limit as `limits.NAME` when it is used, for tests shorten them.
+tests/launch/remote/test_limits.py holds their order.
 """
 
 # A controller, its agents and their processes.
@@ -17,6 +17,8 @@ AGENT_SILENCE_SECONDS = 6.0
 SCRIPT_SILENCE_SECONDS = 7.0
 # Processes get this long between SIGTERM and SIGKILL, and again to be gone after SIGKILL.
 GRACE_SECONDS = 2.0
+# An agent that ends sends for this long what its line has not taken yet.
+FLUSH_SECONDS = 1.0
 # The controller waits this long for an agent to end a job: longer than twice the grace.
 STOP_SECONDS = 6.0
 # The controller waits this long for an agent to go once its line is closed.
@@ -25,6 +27,8 @@ AGENT_CLOSE_SECONDS = 8.0
 AGENT_ANSWER_SECONDS = 10.0
 # A holder of a lease says within this whose it is.
 LEASE_ANSWER_SECONDS = 1.0
+# Two agents that take a lease at once try again after a random part of this.
+LEASE_RETRY_SECONDS = 0.3
 
 # hosts.stop: an agent ends all on SIGUSR1, longer than twice the grace; else it is killed.
 END_BY_SIGNAL_SECONDS = 7.0
@@ -63,6 +67,8 @@ GPU_QUERY_SECONDS = 20
 REACH_SECONDS = 3.0
 PROBE_SECONDS = 20.0
 ADDRESS_SECONDS = 15.0
+# A transfer that measures bandwidth may stand still for this long.
+MEASURE_SECONDS = 30.0
 BANDWIDTH_SECONDS = 60.0
 # A host lists its shards; with --verify it reads all of them.
 CONTENTS_SECONDS = 100

@@ -1,6 +1,6 @@
-"""The probe: looks at one host, and at which others it can reach, for the master that asks.
+"""The probe: examines one host, and which others it can reach, for the master that asks.
 
-Standard library only and Python 3.8 or newer, sent over a line as the agent is. One JSON line each:
+One JSON line each:
 
     to it    {"do": "look", "trees", "python", "folder", "variables"} | {"do": "listen", "address"}
              | {"do": "contents", "tree", "python", "data", "verify"} | {"do": "where"}
@@ -31,6 +31,7 @@ from launch.remote.errors import ProtocolError
 
 TYPE_CHECKING = False  # as in launch/remote/lease.py
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _BLOCK, _ROUNDS = 1 << 20, 20
@@ -99,11 +100,8 @@ def _answer(connection: socket.socket) -> None:
 
 
 def _reach(asked: dict[str, Any]) -> dict[str, Any]:
-    return {"say": "reached", "failed": _unreached(asked["targets"])}
-
-
-def _unreached(targets: dict[str, list[Any]]) -> dict[str, str]:
-    """Why some of these cannot be connected to; all are tried at once."""
+    """Why some of the targets cannot be connected to; all are tried at once."""
+    targets: dict[str, list[Any]] = asked["targets"]
     failed, trying = {}, {}
     poll = select.poll()
     for name, (address, port) in targets.items():
@@ -128,7 +126,7 @@ def _unreached(targets: dict[str, list[Any]]) -> dict[str, str]:
     for name, one in trying.values():
         failed[name] = f"no answer within {limits.REACH_SECONDS:.0f} s"
         one.close()
-    return {name: failed[name] for name in targets if name in failed}
+    return {"say": "reached", "failed": {name: failed[name] for name in targets if name in failed}}
 
 
 def _measure(asked: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +138,7 @@ def _measure(asked: dict[str, Any]) -> dict[str, Any]:
             line.sendall(_ECHO)
             trips = sorted(_trip(line) for _ in range(_ROUNDS))
         with socket.create_connection((address, port), limits.REACH_SECONDS) as line:
-            line.settimeout(30.0)
+            line.settimeout(limits.MEASURE_SECONDS)
             began, sent = time.perf_counter(), 0
             line.sendall(_SINK)
             while time.perf_counter() - began < _MEASURE_SECONDS:
@@ -161,31 +159,23 @@ def _trip(line: socket.socket) -> float:
     return time.perf_counter() - began
 
 
-_DOES = {
-    "look": _look,
-    "where": _where,
-    "contents": _contents,
-    "listen": _listen,
-    "reach": _reach,
-    "measure": _measure,
+# Each request: what answers it, and its fields besides its number.
+_REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str, Any]]] = {
+    "look": (_look, {"trees": [str], "python": str, "folder": str}),
+    "where": (_where, {}),
+    "contents": (_contents, {"tree": str, "python": str, "data": [str], "verify": bool}),
+    "listen": (_listen, {"address": str}),
+    "reach": (_reach, {"targets": {str: (str, int)}}),
+    "measure": (_measure, {"target": (str, int)}),
 }
-
-
-_ASKS: dict[str, dict[str, Any]] = {
-    "look": {"n": int, "trees": [str], "python": str, "folder": str},
-    "where": {"n": int},
-    "contents": {"n": int, "tree": str, "python": str, "data": [str], "verify": bool},
-    "listen": {"n": int, "address": str},
-    "reach": {"n": int, "targets": {str: (str, int)}},
-    "measure": {"n": int, "target": (str, int)},
-}
+_SHAPES = {do: {"n": int, **fields} for do, (_, fields) in _REQUESTS.items()}
 
 
 def _reply(asked: dict[str, Any]) -> None:
     number, do = asked.pop("n"), asked.pop("do")
     try:
-        text = json.dumps({**_DOES[do](asked), "n": number})
-    except Exception as error:  # noqa: BLE001 - whatever it is, the master is told at once
+        text = json.dumps({**_REQUESTS[do][0](asked), "n": number})
+    except Exception as error:  # noqa: BLE001 - whatever it is, the master gets it at once
         text = json.dumps({"say": "broken", "n": number, "why": _cause(do, error)})
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -206,9 +196,9 @@ def main() -> None:
     """Answers the master until it closes the line, and then ends at once with all it started."""
     for line in sys.stdin.buffer:
         try:
-            asked = commands.parsed(line, _ASKS)
+            asked = commands.parsed(line, _SHAPES)
         except ProtocolError:
-            continue  # whoever sent it waits for no answer that has a number
+            continue  # its sender waits for no answer that has a number
         threading.Thread(target=_reply, args=(asked,), daemon=True).start()
     if os.getpgid(0) == os.getpid():  # programs that it asks, such as Pythons, are in its group
         os.killpg(0, signal.SIGKILL)

@@ -1,7 +1,4 @@
-"""Processes of one host, as its agent sees them: started, read from, looked at and ended.
-
-Standard library only and Python 3.8 or newer, as the agent that it is sent with.
-"""
+"""Processes of one host, as its agent sees them: started, read from, measured and ended."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -68,7 +65,7 @@ class Child:
         self.cores: list[int] = wanted["cores"]
         self.streams = {"output": Lines(output), "event": Lines(events)}
 
-    def look(self) -> tuple[bool, float]:
+    def state(self) -> tuple[bool, float]:
         """Whether it is held, by SIGSTOP or a debugger, and the CPU seconds it has used."""
         fields = _stat(self.popen.pid)
         if len(fields) <= _CPU.stop:

@@ -1,9 +1,8 @@
 """The receiver: takes files into a folder of a host, or compares those that are there.
 
-Standard library only and Python 3.8 or newer, as it is sent over the line. Lines of JSON, both
-ways; the bytes of a file stand between them.
+Lines of JSON, both ways; the bytes of a file stand between them.
 
-    to it    {"do": "take", "into", "exact", "verify", "who",
+    to it    {"do": "take", "into", "exact", "verify", "owner",
               "files": [[name, size, mtime_ns, mode, link], ...]}
              {"do": "keep", "at"} | {"do": "file", "at", "from"} | {"do": "data", "bytes"} and so
              many bytes | {"do": "end", "crc"} | {"do": "finish"} | {"do": "beat"}
@@ -85,13 +84,13 @@ class MasterLine:
         return data
 
     def _line(self) -> bytearray:
-        at, looked = self._held.find(b"\n"), 0
+        at = self._held.find(b"\n")
         while at < 0:
-            looked = len(self._held)
-            if looked > _MOST_LINE:
+            searched = len(self._held)
+            if searched > _MOST_LINE:
                 raise ProtocolError(f"expected lines of at most {_MOST_LINE >> 20} MiB, got more")
             self._held += self._read()
-            at = self._held.find(b"\n", looked)
+            at = self._held.find(b"\n", searched)
         line = self._held[:at]
         del self._held[: at + 1]
         return line
@@ -117,18 +116,14 @@ def _differences(folder: bytes, listed: list[Any]) -> list[list[str]]:
     """Names and what is wrong with each; checksums are compared where one is given."""
     found = []
     for name, size, crc in listed:
-        how = _difference(os.path.join(folder, files.encoded(name)), size, crc)
-        if how:
-            found.append([name, how])
+        path = os.path.join(folder, files.encoded(name))
+        if not os.path.isfile(path):
+            found.append([name, "is not there"])
+        elif os.path.getsize(path) != size:
+            found.append([name, f"has {os.path.getsize(path)} bytes, expected {size}"])
+        elif crc is not None and files.crc(path) != crc:
+            found.append([name, "has other contents"])
     return found
-
-
-def _difference(path: bytes, size: int, crc: int | None) -> str:
-    if not os.path.isfile(path):
-        return "is not there"
-    if os.path.getsize(path) != size:
-        return f"has {os.path.getsize(path)} bytes, expected {size}"
-    return "" if crc is None or files.crc(path) == crc else "has other contents"
 
 
 def _strange(folder: bytes, names: list[str]) -> list[str]:
@@ -137,13 +132,10 @@ def _strange(folder: bytes, names: list[str]) -> list[str]:
     found = []
     for name in names:
         path, entry = os.path.join(folder, files.encoded(name)), noted.get(name)
-        if os.path.lexists(path) and not _is_ours(path, entry):
+        pushed = entry is not None and entry.put and is_noted(path, entry)
+        if os.path.lexists(path) and not pushed:
             found.append(name)
     return found
-
-
-def _is_ours(path: bytes, entry: PushedFile | None) -> bool:
-    return entry is not None and entry.put and is_noted(path, entry)
 
 
 def _compare(master: MasterLine, message: dict[str, Any]) -> None:
@@ -168,7 +160,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "into": str,
         "exact": bool,
         "verify": bool,
-        "who": {dict, NOTHING},
+        "owner": {dict, NOTHING},
         "files": [(str, int, int, int, str)],
     },
     "keep": {"at": int},
@@ -263,13 +255,12 @@ class Receiver:
         return [
             name
             for name, entry in entries
-            if entry.put and name not in listed and self._is_inside(name)
+            if entry.put and name not in listed
+            if not files.leads_out(
+                self.into, os.path.dirname(os.path.join(self.into, encoded(name)))
+            )
             if is_noted(self._path(name), entry)
         ]
-
-    def _is_inside(self, name: str) -> bool:
-        folder = os.path.dirname(os.path.join(self.into, encoded(name)))
-        return not files.leads_out(self.into, folder)
 
     def _remove(self, name: str) -> None:
         os.unlink(self._path(name))
@@ -443,7 +434,7 @@ def main() -> None:
             _compare(master, message)
         elif message["do"] == "take":
             os.umask(os.umask(0o077) | 0o022)  # a new folder is its owner's to write to
-            lease.hold(message.get("who"))
+            lease.hold(message.get("owner"))
             Receiver(master, message).run()
         else:
             raise ProtocolError(f"expected files to take or compare, got {message['do']!a}")

@@ -1,8 +1,7 @@
 """Ends what a controller started on a host, found by the lease that its agent holds.
 
 Only a lease of this user counts, and only the process that the kernel says holds it is signalled,
-with what that process started. Standard library only and Python 3.8 or newer, sent over a line as
-the agent is.
+with what that process started.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -25,15 +24,15 @@ def main() -> None:
         try:
             asked = commands.parsed(line, {"end": {"n": int}})
         except ProtocolError:
-            continue  # whoever sent it waits for no answer that has a number
-        said = {"say": "ended", **end(lease.holder()), "others": lease.others()}
-        print(json.dumps({**said, "n": asked["n"]}), flush=True)
+            continue  # its sender waits for no answer that has a number
+        answer = {"say": "ended", **end(lease.holder()), "others": lease.others()}
+        print(json.dumps({**answer, "n": asked["n"]}), flush=True)
 
 
 def end(holder: dict[str, Any]) -> dict[str, Any]:
     """Ends the holder of a lease and its processes; reports whose it was, and if any is left."""
     if not holder:
-        return {"who": "", "left": False}
+        return {"owner": "", "left": False}
     pid = int(holder["pid"])
     if pid > 1 and pid != os.getpid():
         below = [pid, *descendants(pid)]
@@ -41,7 +40,7 @@ def end(holder: dict[str, Any]) -> dict[str, Any]:
         if not _over(pid, limits.END_BY_SIGNAL_SECONDS):
             _signal([*below, *descendants(pid)], signal.SIGKILL)
             _over(pid, limits.END_BY_KILL_SECONDS)
-    return {"who": lease.described(holder), "left": bool(lease.holder())}
+    return {"owner": lease.described(holder), "left": bool(lease.holder())}
 
 
 def _signal(pids: list[int], number: int) -> None:

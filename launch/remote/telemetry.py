@@ -1,7 +1,4 @@
-"""What the machine of an agent counts, so that the work of others beside a job can be told.
-
-Standard library only and Python 3.8 or newer, as the agent that it is sent with.
-"""
+"""What the machine of an agent counts, so that the work of others beside a job can be found."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -24,7 +21,7 @@ _DENIED = "RAPL may be read by root alone there (permission denied)"
 
 
 class Rapl:
-    """Joules of the processors and, where it has a counter, of the memory since the first look."""
+    """Joules of the processors and, where it has a counter, of the memory since the first read."""
 
     def __init__(self, folder: Path = POWERCAP) -> None:
         self._folder = folder
@@ -32,7 +29,7 @@ class Rapl:
         self._before: dict[Path, int] = {}
         self._microjoules = 0
 
-    def look(self) -> float | str:
+    def read(self) -> float | str:
         """The joules, or why they are not known."""
         try:
             self._zones = self._zones or list(zones(self._folder))
@@ -60,7 +57,7 @@ def zones(folder: Path) -> Iterator[Path]:
 
 
 def used(before: Mapping[Path, int], now: Mapping[Path, int], ranges: Mapping[Path, int]) -> int:
-    """Microjoules between two looks; a counter that fell has passed its range and begun again."""
+    """Microjoules between two reads; a counter that fell has passed its range and begun again."""
     return sum(
         count - before[zone] + (ranges[zone] if count < before[zone] else 0)
         for zone, count in now.items()
@@ -68,13 +65,13 @@ def used(before: Mapping[Path, int], now: Mapping[Path, int], ranges: Mapping[Pa
 
 
 class Power:
-    """Joules of something whose watts are told now and then: trapezia between what was told."""
+    """Joules of something whose watts are measured now and then: trapezia between these."""
 
     def __init__(self) -> None:
         self._at = self._watts = 0.0
         self._joules: float | None = None
 
-    def tell(self, at: float, watts: float) -> None:
+    def add(self, at: float, watts: float) -> None:
         """Takes the watts of a time; the same time again changes nothing."""
         if self._joules is None:
             self._joules = 0.0
@@ -83,12 +80,12 @@ class Power:
         self._at, self._watts = at, watts
 
     def joules(self, now: float) -> float:
-        """Since the first time told, as if the last watts told held until now."""
+        """Since the first time, as if the last watts held until now."""
         return (self._joules or 0.0) + max(0.0, now - self._at) * self._watts
 
 
 def watts(lines: Sequence[str]) -> float | None:
-    """Of all GPUs, by lines of index, utilization.gpu and power.draw; None where one tells none."""
+    """Of all GPUs, by lines of index, utilization.gpu and power.draw; None where one has none."""
     try:
         return sum(float(line.split(",")[2]) for line in lines) if lines else None
     except (IndexError, ValueError):
@@ -109,42 +106,42 @@ def _counter_text(path: Path) -> str:
 
 
 _EVERY_SECONDS = 5.0
-# What was told longer ago says nothing of the power now.
+# An older answer says nothing of the power now.
 _STALE_SECONDS = 3 * _EVERY_SECONDS
 _FORMAT = "--format=csv,noheader,nounits"
 
 
 class Gpus:
-    """How busy the GPUs are, what they use and which programs are on them, as last told."""
+    """How busy the GPUs are, what they use and which programs are on them, by the last answer."""
 
     def __init__(self) -> None:
         self.use = _Query("--query-gpu=index,utilization.gpu,power.draw")
         self._power = Power()
         self._programs = _Query("--query-compute-apps=pid")
 
-    def look(self, now: float) -> dict[str, float]:
+    def busy(self, now: float) -> dict[str, float]:
         """The share of time that each GPU was busy, by its index."""
-        return dict(filter(None, map(_busy, self.use.look(now))))
+        return dict(filter(None, map(_busy, self.use.lines(now))))
 
     def energy(self, now: float) -> float | str:
-        """Joules of all of them since they first told their power, or why that is not known."""
-        if not self.use.told or now - self.use.told_at > _STALE_SECONDS:
+        """Joules of all of them since their power was first known, or why it is not known."""
+        if not self.use.answer or now - self.use.at > _STALE_SECONDS:
             return self.use.silence
-        all_watts = watts(self.use.told)
+        all_watts = watts(self.use.answer)
         if all_watts is None:
             return "nvidia-smi tells no power of some GPU there"
-        self._power.tell(self.use.told_at, all_watts)
+        self._power.add(self.use.at, all_watts)
         return self._power.joules(now)
 
     def others(self, now: float) -> list[int]:
         """The pids of programs on the GPUs that this process has not started.
 
-        In a container the driver may tell pids of the machine: those are not known here.
+        In a container the driver may list pids of the machine: those are not known here.
         """
-        told = {int(line) for line in self._programs.look(now) if line.isdigit()}
-        if not told:
+        pids = {int(line) for line in self._programs.lines(now) if line.isdigit()}
+        if not pids:
             return []
-        foreign = told - {os.getpid(), *descendants(os.getpid())}
+        foreign = pids - {os.getpid(), *descendants(os.getpid())}
         return sorted(pid for pid in foreign if os.path.isdir(f"/proc/{pid}"))  # noqa: PTH112
 
 
@@ -156,22 +153,22 @@ class _Query:
         self._program = shutil.which("nvidia-smi")
         self.silence = "nvidia-smi told nothing there" if self._program else "no nvidia-smi there"
         self.query: subprocess.Popen[bytes] | None = None
-        self._answer: Lines | None = None
+        self._output: Lines | None = None
         self._asked = -math.inf
-        self._said: list[str] = []
-        self.told: list[str] = []
-        self.told_at = 0.0
+        self._read_lines: list[str] = []
+        self.answer: list[str] = []
+        self.at = 0.0
 
-    def look(self, now: float) -> list[str]:
-        """The lines that it last told."""
+    def lines(self, now: float) -> list[str]:
+        """The lines of its last answer."""
         if self.query is not None:
             self._read(now)
         elif self._program is not None and now - self._asked >= _EVERY_SECONDS:
             self._ask(now)
-        return self.told
+        return self.answer
 
     def _ask(self, now: float) -> None:
-        self._asked, self._said = now, []
+        self._asked, self._read_lines = now, []
         try:
             self.query = subprocess.Popen(
                 [str(self._program), self._what, _FORMAT],
@@ -183,21 +180,21 @@ class _Query:
             self._program = None
             return
         assert self.query.stdout is not None
-        self._answer = Lines(self.query.stdout.fileno())
+        self._output = Lines(self.query.stdout.fileno())
 
     def _read(self, now: float) -> None:
         assert self.query is not None
         assert self.query.stdout is not None
-        assert self._answer is not None
-        lines, closed = self._answer.read()
-        self._said += lines
+        assert self._output is not None
+        lines, closed = self._output.read()
+        self._read_lines += lines
         if closed and self.query.poll() is not None:
-            self.told, self.told_at = self._said, self._asked
+            self.answer, self.at = self._read_lines, self._asked
             self.query.stdout.close()
             self.query = None
         elif now - self._asked >= _EVERY_SECONDS:  # a driver that hangs is not asked again
             self.query.kill()
-            self._program, self.told, self._said = None, [], []
+            self._program, self.answer, self._read_lines = None, [], []
 
 
 def _busy(line: str) -> tuple[str, float] | None:
@@ -219,14 +216,14 @@ class Counters:
     """The counters of this machine since it started; launch/job/interference.py explains them."""
 
     def __init__(self) -> None:
-        self._looked = -math.inf
+        self._slow_at = -math.inf
         self._slow: dict[str, Any] = {}
         self._rapl = Rapl()
 
-    def look(self, now: float, children_seconds: float, cores: set[int]) -> dict[str, Any]:
+    def read(self, now: float, children_seconds: float, cores: set[int]) -> dict[str, Any]:
         """The counters now; children have used so many processor seconds, on these cores."""
-        if now - self._looked >= _SLOW_SECONDS:
-            self._looked = now
+        if now - self._slow_at >= _SLOW_SECONDS:
+            self._slow_at = now
             clocks = [
                 _number(_CPUS / f"cpu{core}/cpufreq/scaling_cur_freq")
                 for core in sorted(cores)[:_MOST_CORES]
@@ -237,12 +234,14 @@ class Counters:
                 "clock": max(clocks, default=0) / 1e6,
                 "throttled": sum(map(_number, counts)),
             }
+        # The agent's own time, and that of what it started and has ended.
+        used = [resource.getrusage(one) for one in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         return {
             **self._slow,
             **processors(_text(Path("/proc/stat"))),
-            "ours": _own_seconds() + children_seconds,
+            "ours": sum(one.ru_utime + one.ru_stime for one in used) + children_seconds,
             "swapped": swapped(_text(Path("/proc/vmstat"))),
-            "energy": {"rapl": self._rapl.look()},
+            "energy": {"rapl": self._rapl.read()},
         }
 
 
@@ -259,12 +258,6 @@ def swapped(vmstat: str) -> int:
     """Bytes to and from swap: /proc/vmstat."""
     words = [line.split() for line in vmstat.splitlines() if line.startswith("pswp")]
     return sum(int(count) for _, count in words) * _PAGE_BYTES
-
-
-def _own_seconds() -> float:
-    """Processor seconds of the agent and of what it started that has ended."""
-    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in both)
 
 
 def _text(path: Path) -> str:

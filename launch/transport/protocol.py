@@ -157,7 +157,7 @@ ANSWERS = _kinds(
     measured={"ms": _Number, "mb_s": _Number},
     failed={"why": _Text},
     broken={"why": _Text},
-    ended=_object({"who": _Text}, {"left": bool, "others": _OTHERS}),
+    ended=_object({"owner": _Text}, {"left": bool, "others": _OTHERS}),
     done={"code": int, "lines": _list(_Long, 100)},
     lacking={},
 )

@@ -126,7 +126,7 @@ def test_counters_are_read_as_the_kernel_writes_them() -> None:
     assert processors("") == {"cores": 0, "busy": 0.0, "stolen": 0.0}
     assert swapped("nr_free_pages 9\npswpin 2\npswpout 3\n") % 5 == 0
     assert swapped("") == 0
-    told = Counters().look(0.0, 7.0, {0})
+    told = Counters().read(0.0, 7.0, {0})
     assert told["ours"] > 7.0
     assert told["machine"]
     MachineCounters(at=0.0, **told)

@@ -179,11 +179,11 @@ def test_a_driver_that_fails_or_hangs_holds_nobody_up(
     smi(tmp_path, monkeypatch, body)
     gpus, began = Gpus(), time.monotonic()
     for now in (0.0, 1.0, 6.0, 7.0, 8.0, 20.0, 21.0):
-        assert gpus.look(now) == {}
+        assert gpus.busy(now) == {}
         time.sleep(0.05)
     assert time.monotonic() - began < 2.0
 
 
 def test_a_host_without_gpus_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert Gpus().look(1.0) == {}
+    assert Gpus().busy(1.0) == {}

@@ -177,7 +177,7 @@ def _crowd(uid: int, name: bytes, inherited: lease.Lease, ready: Any) -> None:
 def test_a_lease_that_another_user_crowds_is_still_held() -> None:
     """So many connections that nobody else can ask: the kernel still knows whose it is."""
     taken = have()
-    (name,) = lease.names()
+    (name,) = lease.sockets()
     context = multiprocessing.get_context("fork")
     ready = context.Event()
     child = context.Process(target=_crowd, args=(NOBODY, name, taken, ready))
@@ -206,7 +206,7 @@ def test_another_user_is_named_by_the_kernel_whatever_it_says() -> None:
 def test_another_user_reads_no_lease_of_ours() -> None:
     taken = have()
     with closing(taken):
-        (name,) = lease.names()
+        (name,) = lease.sockets()
         ask = (
             "import os, socket; os.setuid(65534); s = socket.socket(socket.AF_UNIX)\n"
             f"s.connect(b'\\0' + {name!r}); print(s.recv(99))"
@@ -233,7 +233,7 @@ def test_an_answer_that_is_none_is_no_more_than_a_process(said: bytes) -> None:
 def test_stop_ends_no_process_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "END_BY_SIGNAL_SECONDS", 0.5)
     with holding(likely(), text=b'{"user": "root", "pid": 1}') as pid:
-        assert end(lease.holder()) == {"who": "", "left": False}
+        assert end(lease.holder()) == {"owner": "", "left": False}
         os.kill(pid, 0)
 
 
@@ -283,7 +283,7 @@ def test_stop_ends_an_agent_that_is_held_with_all_that_it_started(
         [sys.executable, *FLAGS, "-c", LOADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:
         agent.stdin.write(program)
-        for message in ({"do": "lease", "who": WHO}, start):
+        for message in ({"do": "lease", "owner": WHO}, start):
             agent.stdin.write(json.dumps(message).encode() + b"\n")
         agent.stdin.flush()
         pid = 0

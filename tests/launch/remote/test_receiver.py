@@ -269,7 +269,7 @@ def test_a_new_folder_is_its_owners_alone_to_write_to(tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "er" / "x").stat().st_mode & 0o777 == 0o755
 
 
-TAKE = {"do": "take", "into": "", "exact": True, "verify": False, "who": None}
+TAKE = {"do": "take", "into": "", "exact": True, "verify": False, "owner": None}
 TAKE |= {"files": [["a", 1, 2, 0o644, ""], ["b", 0, 0, 0, "a"], ["c/d", 3, 2, 0o600, ""]]}
 COMMANDS: list[dict[str, Any]] = [
     TAKE,

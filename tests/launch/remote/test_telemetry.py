@@ -43,26 +43,26 @@ def count(folder: Path, zone: str, microjoules: int) -> None:
 def test_packages_and_memory_are_added_up_and_nothing_twice(tmp_path: Path) -> None:
     rapl = Rapl(tree(tmp_path))
     assert [zone.name for zone in zones(tmp_path)] == list(COUNTED)
-    assert rapl.look() == 0.0
+    assert rapl.read() == 0.0
     for zone in NAMES:
         count(tmp_path, zone, 2_500_000)
-    assert rapl.look() == pytest.approx(4 * 2.5)
-    assert rapl.look() == pytest.approx(4 * 2.5)
+    assert rapl.read() == pytest.approx(4 * 2.5)
+    assert rapl.read() == pytest.approx(4 * 2.5)
 
 
 def test_a_counter_that_passes_its_range_goes_on(tmp_path: Path) -> None:
     rapl = Rapl(tree(tmp_path, {"intel-rapl:0": "package-0"}, reach=262_143_000_000))
     for microjoules in (262_142_000_000, 500_000_000, 700_000_000):
         count(tmp_path, "intel-rapl:0", microjoules)
-        told = rapl.look()
+        told = rapl.read()
     assert told == pytest.approx(1.0 + 500.0 + 200.0)
     zone = Path("z")
     assert used({zone: 90}, {zone: 20}, {zone: 100}) == 30
 
 
 def test_a_machine_without_counters_says_so(tmp_path: Path) -> None:
-    assert Rapl(tmp_path / "none").look() == "no RAPL there, as on virtual machines"
-    assert Rapl(tree(tmp_path, {})).look() == "no RAPL there, as on virtual machines"
+    assert Rapl(tmp_path / "none").read() == "no RAPL there, as on virtual machines"
+    assert Rapl(tree(tmp_path, {})).read() == "no RAPL there, as on virtual machines"
 
 
 @pytest.fixture
@@ -88,26 +88,26 @@ def as_nobody() -> Iterator[None]:
 def test_what_may_not_be_read_says_so(open_folder: Path) -> None:
     (tree(open_folder) / "intel-rapl:1" / "energy_uj").chmod(0)
     with as_nobody():
-        told = Rapl(open_folder).look()
+        told = Rapl(open_folder).read()
     assert told == "RAPL may be read by root alone there (permission denied)"
 
 
 def test_one_package_that_tells_nothing_leaves_no_sum_of_the_others(tmp_path: Path) -> None:
     rapl = Rapl(tree(tmp_path))
-    rapl.look()
+    rapl.read()
     count(tmp_path, "intel-rapl:0", 5)
     (tmp_path / "intel-rapl:1" / "energy_uj").write_text("\n")
-    assert str(rapl.look()).startswith("RAPL cannot be read: ")
+    assert str(rapl.read()).startswith("RAPL cannot be read: ")
     (tmp_path / "intel-rapl:1" / "energy_uj").unlink()
-    assert "No such file" in str(rapl.look())
+    assert "No such file" in str(rapl.read())
     count(tmp_path, "intel-rapl:1", 1_000_000)
-    assert rapl.look() == pytest.approx(1.000005)
+    assert rapl.read() == pytest.approx(1.000005)
 
 
 def test_a_counter_that_never_answers_holds_nobody_up(tmp_path: Path) -> None:
     (tree(tmp_path) / "intel-rapl:1" / "energy_uj").unlink()
     os.mkfifo(tmp_path / "intel-rapl:1" / "energy_uj")
-    assert str(Rapl(tmp_path).look()).startswith("RAPL cannot be read: ")
+    assert str(Rapl(tmp_path).read()).startswith("RAPL cannot be read: ")
 
 
 def test_watts_of_all_gpus_are_told_or_none() -> None:
@@ -120,13 +120,13 @@ def test_watts_of_all_gpus_are_told_or_none() -> None:
 
 def test_watts_told_now_and_then_become_joules_by_trapezia() -> None:
     power = Power()
-    power.tell(10.0, 100.0)
+    power.add(10.0, 100.0)
     assert power.joules(10.0) == 0.0
     assert power.joules(12.0) == pytest.approx(200.0)
-    power.tell(15.0, 300.0)
-    power.tell(15.0, 300.0)
+    power.add(15.0, 300.0)
+    power.add(15.0, 300.0)
     assert power.joules(15.0) == pytest.approx(1000.0)
-    power.tell(20.0, 300.0)
+    power.add(20.0, 300.0)
     assert power.joules(21.0) == pytest.approx(1000.0 + 1500.0 + 300.0)
 
 
@@ -134,7 +134,7 @@ def asked(gpus: Gpus, until: float) -> float | str:
     """What the GPUs have used after beats once a second."""
     told: float | str = ""
     for now in range(int(until) + 1):
-        gpus.look(float(now))
+        gpus.busy(float(now))
         deadline = time.monotonic() + 5
         while gpus.use.query and gpus.use.query.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -248,7 +248,7 @@ ANSWERED: list[dict[str, Any]] = [
     {"say": "measured", "ms": 0.1, "mb_s": 100.0},
     {"say": "failed", "why": "no"},
     {"say": "broken", "why": "no"},
-    {"say": "ended", "who": "ann", "left": False, "others": [{"user": "bob", "pid": 1}]},
+    {"say": "ended", "owner": "ann", "left": False, "others": [{"user": "bob", "pid": 1}]},
     {"say": "done", "code": 0, "lines": ["a"]},
     {"say": "lacking"},
 ]
