@@ -264,7 +264,7 @@ def train(options: Options, told: Mapping[str, Any] | None = None) -> TrainingSu
         else page_cache.describe(page_cache.residency(shards(options.data_train)))
     )
     worker = build_worker(options)
-    _check_validation(worker)
+    check_validation(worker)
     if options.model_prefix and worker.rank == 0:
         checkpoint.make_folder(options.model_prefix)
         checkpoint.check_network(
@@ -286,7 +286,8 @@ def train(options: Options, told: Mapping[str, Any] | None = None) -> TrainingSu
     )
 
 
-def _check_validation(worker: Worker) -> None:
+def check_validation(worker: Worker) -> None:
+    """SpecError if a worker of the job has no image to validate on."""
     options = worker.options
     if options.data_val and not worker_partition(options.data_val, 0, worker.num_workers).fewest:
         raise SpecError(

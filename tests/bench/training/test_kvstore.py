@@ -1,5 +1,6 @@
 """Gradients of two bits: refused where they cannot be, right where they are."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -8,11 +9,13 @@ from typing import Any
 import pytest
 
 from bench.errors import SpecError
+from bench.notes import NoteKind
 from bench.training.options import parse
 from bench.trial import make
 from launch.job.monitor import Deadlines
 from tests.support.paths import ROOT
 from tests.support.programs.jobs import measured
+from tests.support.repeats import slow
 
 WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --gc-type 2bit"
 # Each push adds 0.3 to what was left; the store, that has no optimiser, keeps what arrives.
@@ -65,18 +68,34 @@ def test_what_was_not_sent_is_kept_for_the_next_push() -> None:
     assert [float(line.partition(",")[0]) for line in pulled] == [0, 0.5, 0, 0.5, 0.5]
 
 
+LEARNT = {
+    "mode": "real",
+    "network": "tiny",
+    "image_shape": [3, 32, 32],
+    "num_classes": 10,
+    "batch_per_device": 16,
+    "kvstore": "dist_sync",
+    "devices": 2,
+    "servers_per_host": 1,
+    "rgb_std": [58.393, 57.12, 57.375],
+    "windows": 0,
+    "num_epochs": 40,
+    "stop_accuracy": 0.5,
+}
+COMPRESSED = {"gc_type": "2bit", "gc_threshold": 2.0}
+
+
 @pytest.mark.mxnet
+@pytest.mark.parametrize("fields", [COMPRESSED, *slow({})], ids=["2bit", "none"])
 def test_two_workers_learn_the_same_from_compressed_gradients(
-    tmp_path: Path, photographs: Path
+    tmp_path: Path, photographs: Path, fields: dict[str, Any]
 ) -> None:
-    fields = {"mode": "real", "image_shape": [3, 224, 224], "num_classes": 10}
     data = {"data_train": str(photographs / "train"), "data_val": str(photographs / "val")}
-    job = {"kvstore": "dist_sync", "devices": 2, "gc_type": "2bit", "gc_threshold": 2.0}
-    until = {"windows": 0, "num_epochs": 40, "stop_accuracy": 0.5, "batch_per_device": 16}
-    trial = make(fields | data | job | until | {"rgb_std": [58.393, 57.12, 57.375]})
-    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    (record,) = measured(tmp_path, make(LEARNT | data | fields), deadlines=Deadlines())
     assert record.status == "ok", record.message
     assert record.accuracy > 0.5
-    assert "--gc-type 2bit --gc-threshold 2.0" in record.commands["worker-0"]
-    losses = [rank.losses for rank in record.ranks]
-    assert all(one[-1] < one[0] for one in losses)
+    assert NoteKind.PAGE_CACHE in {note.kind for note in record.notes}
+    assert ("--gc-type 2bit --gc-threshold 2.0" in record.commands["worker-0"]) == bool(fields)
+    (windows,) = {len(rank.seconds) for rank in record.ranks}
+    assert windows % math.ceil(120 / 16) == 0
+    assert all(rank.losses[-1] < rank.losses[0] for rank in record.ranks)

@@ -1,6 +1,7 @@
 """When a job has measured enough, and what each rank computes by itself."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,14 +9,18 @@ from bench.notes import NoteKind
 from launch.job.monitor import Deadlines
 from results.record import Record
 from results.scaling import scaling
-from tests.support.programs.jobs import measured, tiny, trial
+from tests.support.programs.jobs import left_over, measured, tiny, trial
+from tests.support.repeats import slow
+from tests.support.training.workers import SYNTHETIC, trained
+
+SYNC: dict[str, Any] = {"kvstore": "dist_sync", "devices": 2, "servers_per_host": 1}
 
 
 @pytest.mark.mxnet
 def test_measuring_ends_at_the_same_window_everywhere_once_the_rate_is_known(
     tmp_path: Path,
 ) -> None:
-    what = tiny(kvstore="dist_sync", devices=2, windows=2000, precision=0.5)
+    what = tiny(**SYNC, windows=2000, precision=0.5)
     (record,) = measured(tmp_path, what, deadlines=Deadlines())
     assert record.status == "ok"
     assert {note.kind for note in record.notes} <= {NoteKind.BRIEF}  # busy machines take longer
@@ -26,27 +31,23 @@ def test_measuring_ends_at_the_same_window_everywhere_once_the_rate_is_known(
 
 
 @pytest.mark.mxnet
-@pytest.mark.parametrize(
-    "layout", [{}, {"kvstore": "dist_sync", "devices": 2}, {"kvstore": "dist_async", "devices": 2}]
-)
-def test_measuring_ends_when_its_time_is_spent(tmp_path: Path, layout: dict[str, object]) -> None:
-    what = tiny(**layout, windows=100_000, precision=1e-9, budget_seconds=2)
+@pytest.mark.parametrize("store", ["dist_async", *slow("dist_sync")])
+def test_measuring_ends_when_its_time_is_spent(tmp_path: Path, store: str) -> None:
+    """Workers of a synchronous store agree as they do on the precision."""
+    what = tiny(**SYNC | {"kvstore": store}, windows=100_000, precision=1e-9, budget_seconds=1)
     (record,) = measured(tmp_path, what, deadlines=Deadlines())
     assert record.status == "ok"
     assert {rank.facts["ended"] for rank in record.ranks} == {"seconds"}
-    if not what.asynchronous:
-        assert len({len(rank.seconds) for rank in record.ranks}) == 1
+    assert sorted(rank.rank for rank in record.ranks) == [0, 1]
+    assert {rank.facts["num_workers"] for rank in record.ranks} == {2}
+    assert what.asynchronous or len({len(rank.seconds) for rank in record.ranks}) == 1
+    assert left_over() == []
 
 
 @pytest.mark.mxnet
-def test_ranks_that_wait_for_each_other_say_what_they_need_by_themselves(tmp_path: Path) -> None:
-    together = tiny(kvstore="dist_sync", devices=2, windows=10)
-    alone = tiny(windows=10)
-    first, second = measured(tmp_path, together, alone, deadlines=Deadlines())
-    for rank in first.ranks:
-        assert len(rank.own_seconds) == 8
-        assert 0 < sorted(rank.own_seconds)[4] < sorted(rank.seconds[1:])[5]
-    assert second.ranks[0].own_seconds == ()
+def test_a_worker_alone_ends_when_its_time_is_spent() -> None:
+    words = ["--windows=100000", "--precision=1e-9", "--budget-seconds=0.5"]
+    assert trained(*SYNTHETIC, *words).ended == "seconds"
 
 
 def rehearsed(tmp_path: Path, *faults: str, **fields: object) -> Record:

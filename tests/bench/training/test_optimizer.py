@@ -14,7 +14,7 @@ from bench.training.options import parse
 from bench.training.worker import batch_slice, build_worker, step
 from launch.job.monitor import Deadlines
 from tests.support.programs.jobs import measured, tiny
-from tests.support.training.workers import SMALL, SYNTHETIC, photos, weights
+from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, weights
 
 
 @pytest.mark.mxnet
@@ -99,26 +99,27 @@ def test_the_rate_of_the_schedule_is_the_one_that_is_used(photographs: Path) -> 
 def test_servers_follow_the_schedule_as_a_worker_alone_does(
     tmp_path: Path, photographs: Path
 ) -> None:
-    found = []
-    for kvstore in ("local", "dist_sync"):
-        prefix = tmp_path / kvstore
-        trial = tiny(
-            mode="real",
-            kvstore=kvstore,
-            batch_per_device=60,
-            num_classes=10,
-            lr=0.1,
-            data_train=str(photographs / "train"),
-            windows=0,
-            num_epochs=3,
-            rgb_std=[58.0, 57.0, 57.0],
-            options=[f"--model-prefix={prefix}", "--lr-step-epochs=2", "--warmup-epochs=1"],
-        )
-        (record,) = measured(tmp_path / f"run-{kvstore}", trial, deadlines=Deadlines())
-        assert record.status == "ok", record.message
-        found.append(weights(prefix, 3))
-    for name, one in found[0].items():
-        np.testing.assert_allclose(found[1][name], one, rtol=1e-4, atol=1e-6)
+    words = ["--lr-step-epochs=2", "--warmup-epochs=1"]
+    data = str(photographs / "train")
+    trial = tiny(
+        mode="real",
+        kvstore="dist_sync",
+        batch_per_device=60,
+        num_classes=10,
+        lr=0.1,
+        data_train=data,
+        windows=0,
+        num_epochs=3,
+        rgb_std=[58.0, 57.0, 57.0],
+        options=[*words, f"--model-prefix={tmp_path / 'servers'}"],
+    )
+    (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
+    assert record.status == "ok", record.message
+    words += [f"--data-train={data}", "--batch-size=60", "--lr=0.1", "--num-epochs=3"]
+    trained(*words, "--rgb-std=58,57,57", f"--model-prefix={tmp_path / 'alone'}")
+    over_servers = weights(tmp_path / "servers", 3)
+    for name, one in weights(tmp_path / "alone", 3).items():
+        np.testing.assert_allclose(over_servers[name], one, rtol=1e-4, atol=1e-6)
 
 
 def schedule(text: str, **fields: object) -> Schedule:

@@ -82,7 +82,7 @@ def test_nccl_is_refused_where_mxnet_was_built_without_it() -> None:
 
 
 def test_a_job_that_meets_at_files_is_one_job(tmp_path: Path) -> None:
-    trial = tiny(kvstore="dist_sync", devices=2, env=["DMLC_LOCAL=1"])
+    trial = tiny(kvstore="dist_sync", devices=2, servers_per_host=1, env=["DMLC_LOCAL=1"])
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     assert record.status == "ok", record.message
     assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1

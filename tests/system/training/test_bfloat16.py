@@ -19,9 +19,15 @@ pytestmark = [
 
 
 def test_two_workers_learn_the_same_in_bfloat16(tmp_path: Path, photographs: Path) -> None:
-    fields = {"mode": "real", "image_shape": [3, 224, 224], "num_classes": 10}
+    fields = {"mode": "real", "network": "tiny", "image_shape": [3, 32, 32], "num_classes": 10}
     data = {"data_train": str(photographs / "train"), "data_val": str(photographs / "val")}
-    job = {"kvstore": "dist_sync", "devices": 2, "batch_per_device": 16, "dtype": "bfloat16"}
+    job = {
+        "kvstore": "dist_sync",
+        "devices": 2,
+        "servers_per_host": 1,
+        "batch_per_device": 16,
+        "dtype": "bfloat16",
+    }
     until = {"windows": 0, "num_epochs": 40, "stop_accuracy": 0.5}
     trial = make(fields | data | job | until | {"rgb_std": [58.393, 57.12, 57.375]})
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())

@@ -21,6 +21,7 @@ from tests.support.programs.jobs import disturbed, left_over, measured, pid_of, 
 from tests.support.repeats import slow
 
 pytestmark = pytest.mark.mxnet
+# Slow ones: tests/bench/engines/test_faults.py has their verdicts of simulated jobs.
 HERE = this_machine().name
 ENDLESS: dict[str, Any] = {"kvstore": "dist_sync", "devices": 2, "windows": 100_000}
 # An interpreter that changes the training job before it runs the module it is asked for.
@@ -81,8 +82,10 @@ def ended(folder: Path, host: Host, **fields: Any) -> tuple[Record, float]:
     ("act", "said"),
     [
         ("raise ValueError('no such luck')", "exited with code 1: no such luck; its log ends: "),
-        ("sys.exit(3)", "exited with code 3: sys.exit(3); its log ends: about to fail"),
-        ("os._exit(0)", "returned early, after 2 windows; its log ends: about to fail"),
+        *slow(
+            ("sys.exit(3)", "exited with code 3: sys.exit(3); its log ends: about to fail"),
+            ("os._exit(0)", "returned early, after 2 windows; its log ends: about to fail"),
+        ),
     ],
 )
 def test_a_real_worker_that_leaves_fails_the_point_at_once(
@@ -97,6 +100,7 @@ def test_a_real_worker_that_leaves_fails_the_point_at_once(
     assert left_over() == []
 
 
+@pytest.mark.slow
 def test_a_real_worker_that_trains_less_than_the_others_fails_the_point(tmp_path: Path) -> None:
     change = SHORTER.format(mark=str(tmp_path / "mark"))
     program = PYTHON.format(python=sys.executable, change=change)
@@ -107,7 +111,7 @@ def test_a_real_worker_that_trains_less_than_the_others_fails_the_point(tmp_path
     assert left_over() == []
 
 
-@pytest.mark.parametrize("role", ["worker", "server", *slow("scheduler")])
+@pytest.mark.parametrize("role", ["server", *slow("worker", "scheduler")])
 def test_a_killed_process_of_a_real_job_fails_the_point_at_once(tmp_path: Path, role: str) -> None:
     with running(tmp_path, tiny(**ENDLESS), deadlines=Deadlines()) as updates:
         record, seconds = disturbed(updates, lambda: os.kill(pid_of(role), signal.SIGKILL))
@@ -131,6 +135,7 @@ def test_a_stopped_process_of_a_real_job_is_named(tmp_path: Path, role: str) -> 
     assert left_over() == []
 
 
+@pytest.mark.slow
 def test_a_real_server_that_never_comes_is_named(tmp_path: Path) -> None:
     sleeping = f'[ "$DMLC_ROLE" = server ] && exec sleep 600\nexec {sys.executable} "$@"\n'
     trial, patience = tiny(kvstore="dist_sync"), Deadlines(rendezvous=12.0)
@@ -158,6 +163,7 @@ def test_a_port_taken_from_a_real_scheduler_is_replaced(
     assert (record.status, len(chosen)) == ("ok", 2)
 
 
+@pytest.mark.slow
 def test_a_real_worker_that_diverges_fails_the_point(tmp_path: Path) -> None:
     trial = tiny(kvstore="dist_sync", devices=2, lr=1e20, windows=50)
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())

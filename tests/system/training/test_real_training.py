@@ -1,6 +1,7 @@
 """The job really trains: as one process would, from checkpoint to checkpoint, with a schedule."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,40 +13,99 @@ from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.worker import build_worker
 from launch.job.monitor import Deadlines
+from results.record import Record
 from tests.support.paths import ROOT
-from tests.support.programs.jobs import measured, tiny
-from tests.support.repeats import slow
+from tests.support.programs.jobs import MARK, left_over, measured, tiny
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, weights
 
 pytestmark = pytest.mark.mxnet
 
 
-@pytest.mark.parametrize("workers", [2, *slow(4)])
-def test_workers_train_as_one_process_with_their_global_batch(tmp_path: Path, workers: int) -> None:
-    shared: dict[str, Any] = {
-        "batch_per_device": 0,
-        "global_batch_fixed": 9,
-        "momentum": 0.0,
-        "lr": 0.1,
-        "num_classes": 10,
-        "windows": 19,
-    }
-    found = []
-    for name, fields in (
-        ("one", {"devices": 1}),
-        ("many", {"devices": workers, "kvstore": "dist_sync"}),
-    ):
-        trial = tiny(**shared, **fields, options=[f"--model-prefix={tmp_path / name}"])
-        (record,) = measured(tmp_path / f"run-{name}", trial, deadlines=Deadlines())
-        assert record.status == "ok", record.message
-        found.append(weights(tmp_path / name))
-        images = sorted(rank.images[0] for rank in record.ranks)
-        assert images == sorted(trial.worker_batches)
+SERVER_PROFILE = ".server-test.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A finished job of several workers, what it left, and where its checkpoint is."""
+
+    record: Record
+    left: list[str]
+    prefix: Path
+    profiles: dict[str, str]
+
+
+def distributed(folder: Path, workers: int) -> Job:
+    """A job over servers with a global batch of 9, whose processes write profiles."""
+    prefix, suffix = folder / "many", folder / "worker.json"
+    words = [f"--model-prefix={prefix}", f"--profile-worker-suffix={suffix}"]
+    job: dict[str, Any] = {"kvstore": "dist_sync", "devices": workers, "windows": 19}
+    job |= {"batch_per_device": 0, "global_batch_fixed": 9, "num_classes": 10}
+    job |= {"momentum": 0.0, "lr": 0.1}
+    trial = tiny(**job, options=[*words, f"--profile-server-suffix={SERVER_PROFILE}"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK, str(folder))
+        (record,) = measured(folder / "run", trial, deadlines=Deadlines())
+        left = left_over()
+    servers = sorted(ROOT.glob(f"rank*_{SERVER_PROFILE}"))
+    paths = [*servers, *sorted(folder.glob("rank*_worker.json"))]
+    profiles = {path.name: path.read_text() for path in paths}
+    for path in servers:
+        path.unlink()
+    return Job(record=record, left=left, prefix=prefix, profiles=profiles)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Two workers."""
+    return distributed(tmp_path_factory.mktemp("job"), 2)
+
+
+@pytest.mark.pythons
+def test_a_distributed_job_is_one_job(job: Job) -> None:
+    record = job.record
+    assert record.status == "ok", record.message
+    assert sorted(rank.rank for rank in record.ranks) == [0, 1]
+    assert {rank.facts["num_workers"] for rank in record.ranks} == {2}
+    assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
+    assert job.left == []
+
+
+def test_ranks_that_wait_for_each_other_say_what_they_need_by_themselves(job: Job) -> None:
+    for rank in job.record.ranks:
+        assert len(rank.own_seconds) == 8
+        assert 0 < sorted(rank.own_seconds)[4] < sorted(rank.seconds[1:])[9]
+
+
+def test_profiles_are_written_by_rank_and_by_server(job: Job) -> None:
+    servers = [f"rank{n}_{SERVER_PROFILE}" for n in (0, 1)]
+    workers = [f"rank{n}_worker.json" for n in (0, 1)]
+    assert list(job.profiles) == [*servers, *workers]
+    for name in workers:
+        assert "Convolution" in job.profiles[name]
+
+
+def check_as_one(job: Job, folder: Path) -> None:
+    """The job's weights are those of one worker with its global batch, and have moved."""
+    assert job.record.status == "ok", job.record.message
+    images = sorted(rank.images[0] for rank in job.record.ranks)
+    assert images == sorted(job.record.trial.worker_batches)
+    words = ["--benchmark=1", "--global-batch=9", "--windows=19", "--mom=0", "--lr=0.1"]
+    trained(*words, f"--model-prefix={folder / 'one'}")
+    many = weights(job.prefix)
     start = build_worker(parse([*SYNTHETIC, "--windows", "1"])).net.collect_params()
-    for name, one in found[0].items():
-        np.testing.assert_allclose(found[1][name], one, rtol=1e-4, atol=1e-6)
+    for name, one in weights(folder / "one").items():
+        np.testing.assert_allclose(many[name], one, rtol=1e-4, atol=1e-6)
         moved = np.abs(one - start[name.removeprefix("arg:")].data().asnumpy()).max()
         assert moved > 1e-3, f"{name} has not been trained"
+
+
+def test_workers_train_as_one_process_with_their_global_batch(job: Job, tmp_path: Path) -> None:
+    check_as_one(job, tmp_path)
+
+
+@pytest.mark.slow
+def test_four_workers_train_as_one_process_with_their_global_batch(tmp_path: Path) -> None:
+    check_as_one(distributed(tmp_path, 4), tmp_path)
 
 
 def test_a_worker_of_several_devices_trains_as_one_of_one(tmp_path: Path) -> None:
@@ -62,6 +122,7 @@ def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path)
         mode="real",
         kvstore="dist_sync",
         devices=3,
+        servers_per_host=1,
         batch_per_device=7,
         data_train=str(photographs / "train"),
         data_val=str(photographs / "val"),
@@ -158,31 +219,6 @@ def test_the_monitor_prints_norms_now_and_then(capsys: pytest.CaptureFixture[str
     assert any(name.endswith("weight") for name in first)
     assert any(name.endswith("weight gradient") for name in first)
     assert first[-1].endswith("scores")
-
-
-def test_profiles_are_written_by_rank_and_by_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suffix = tmp_path / "worker.json"
-    trial = tiny(
-        kvstore="dist_sync",
-        devices=2,
-        options=[f"--profile-worker-suffix={suffix}", "--profile-server-suffix=.server-test.json"],
-    )
-    (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
-    root = ROOT
-    servers = sorted(root.glob("rank*_.server-test.json"))
-    try:
-        assert record.status == "ok", record.message
-        assert [path.name for path in servers] == [
-            "rank0_.server-test.json",
-            "rank1_.server-test.json",
-        ]
-        for rank in (0, 1):
-            assert "Convolution" in (tmp_path / f"rank{rank}_worker.json").read_text()
-    finally:
-        for path in servers:
-            path.unlink()
 
 
 @pytest.mark.parametrize("network", ["alexnet", "inception-v3", "tiny"])

@@ -1,23 +1,23 @@
 """What training refuses to begin, or to end well with."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import fine_tune
 from bench.errors import SpecError
-from bench.training.loop import train
+from bench.training.input_rate import time_input
+from bench.training.loop import check_validation, train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.worker import build_worker, weight_digest
 from bench.training.worker import trainable_parameters as trained_parameters
 from im2rec_tools.formats.recordio import ImageRecord, pack
-from launch.job.monitor import Deadlines
 from tests.support.data.shards import write
 from tests.support.data.trees import jpeg
-from tests.support.programs.jobs import measured, tiny
-from tests.support.training.workers import SYNTHETIC, photos, trained
+from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained
 
 pytestmark = pytest.mark.mxnet
 
@@ -61,16 +61,29 @@ def test_fewer_images_to_validate_on_than_workers_are_refused(
     tmp_path: Path, photographs: Path
 ) -> None:
     one = pack(ImageRecord(index=0, labels=(0.0,), image=jpeg(64, 64)))
-    trial = tiny(
-        mode="real",
-        kvstore="dist_sync",
-        devices=2,
-        batch_per_device=8,
-        data_train=str(photographs / "train"),
-        data_val=str(write(tmp_path / "one.rec", [one])),
-        num_epochs=1,
-        windows=0,
-    )
-    (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
-    assert record.status == "failed"
-    assert "one.rec: has too few images to validate on" in record.message
+    words = [*photos(photographs), f"--data-val={write(tmp_path / 'one.rec', [one])}"]
+    worker = build_worker(parse([*SMALL, *words, "--num-epochs=1"]))
+    check_validation(worker)
+    with pytest.raises(SpecError, match=r"one\.rec: has too few images to validate on"):
+        check_validation(replace(worker, num_workers=2))
+
+
+@pytest.mark.parametrize("more", [(), ("--random-mirror=1",)])
+def test_a_label_that_the_network_has_no_class_for_is_named(
+    photographs: Path, more: tuple[str, ...]
+) -> None:
+    with pytest.raises(SpecError, match="outside of --num-classes 5"):
+        trained(*photos(photographs), "--num-epochs=1", "--num-classes=5", *more)
+
+
+def test_a_record_without_an_image_is_named(tmp_path: Path) -> None:
+    junk = pack(ImageRecord(index=0, labels=(0.0,), image=b"no image"))
+    path = write(tmp_path / "junk.rec", [junk] * 8)
+    said = r"junk\.rec: the record at byte 0: holds no image that can be decoded"
+    with pytest.raises(SpecError, match=said):
+        time_input(parse([*SMALL, f"--data-train={path}", "--batch-size=8", "--test-io=1"]))
+
+
+def test_training_that_diverges_fails() -> None:
+    with pytest.raises(FloatingPointError, match="try a smaller --lr"):
+        trained(*SYNTHETIC, "--lr=1e20", "--windows=50")
