@@ -156,8 +156,8 @@ def _front(line: bytes) -> RecordHeader | None:
 
 
 # Below this, processes take longer to start than to read.
-_LARGE = 64 << 20
-_PART = 16 << 20
+LARGE_BYTES = 64 << 20
+PART_BYTES = 16 << 20
 
 
 def read_summaries(folder: Path) -> Iterator[RepeatSummary | UnreadableLine]:
@@ -167,7 +167,7 @@ def read_summaries(folder: Path) -> Iterator[RepeatSummary | UnreadableLine]:
     """
     log = record_log(folder)
     size = log.stat().st_size if log.exists() else 0
-    if size < _LARGE:
+    if size < LARGE_BYTES:
         yield from _part(log, 0, size)
     else:
         yield from _side_by_side(log, size)
@@ -208,8 +208,8 @@ def _begins(log: Path, size: int) -> list[int]:
     """Where a line begins, about every so many bytes."""
     found = [0]
     with log.open("rb") as file:
-        while found[-1] + _PART < size:
-            file.seek(found[-1] + _PART)
+        while found[-1] + PART_BYTES < size:
+            file.seek(found[-1] + PART_BYTES)
             file.readline()
             found.append(file.tell())
     return [begin for begin in found if begin < size]

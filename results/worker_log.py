@@ -100,9 +100,9 @@ def accuracy_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
 # Of one process, before they are packed; a window is some 200 of them.
 MOST_BYTES = 64 << 20
 # Of a packed file; nobody's logs are as large, and a bomb is a thousandth of it.
-_MOST_UNPACKED = 1 << 30
+MOST_UNPACKED = 1 << 30
 _MOST_LINE = 8 << 20
-_CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 # Of hosts.json, with 20,000 processes.
 _MOST_NAMES = 16 << 20
 _PROCESS = re.compile(r"(?:worker|server|scheduler)(?:-[0-9]{1,9})?", re.ASCII)
@@ -119,14 +119,14 @@ def read_chunks(path: Path) -> Iterator[bytes]:
     with gzip.open(path) if packed else path.open("rb", buffering=0) as file:
         while chunk := _chunk(file):
             read += len(chunk)
-            if packed and read > _MOST_UNPACKED:
-                raise OSError(errno.EFBIG, f"unpacks to more than {_MOST_UNPACKED} bytes")
+            if packed and read > MOST_UNPACKED:
+                raise OSError(errno.EFBIG, f"unpacks to more than {MOST_UNPACKED} bytes")
             yield chunk
 
 
 def _chunk(file: IO[bytes] | gzip.GzipFile | FileIO) -> bytes:
     try:
-        return file.read(_CHUNK_BYTES)
+        return file.read(CHUNK_BYTES)
     except (EOFError, zlib.error) as error:
         raise gzip.BadGzipFile(str(error)) from error
 

@@ -68,7 +68,7 @@ def records(path: Path) -> Iterator[bytes]:
 
 
 @cache
-def _message() -> Any:
+def example_class() -> Any:
     """TensorFlow's Example, from its published definition (example.proto, feature.proto)."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -111,7 +111,7 @@ def _format(image: bytes) -> str:
 
 def emit(example: Example) -> bytes:
     """The Example as a protocol buffer, the same bytes for the same values."""
-    message = _message()()
+    message = example_class()()
     feature = message.features.feature
     texts: dict[str, bytes] = {
         "image/encoded": example.image,
@@ -142,7 +142,7 @@ def parse(data: bytes, where: str) -> Example:
     """The Example of a record; DataError naming `where` for one that is not of an image."""
     from google.protobuf.message import DecodeError
 
-    message = _message()()
+    message = example_class()()
     try:
         message.ParseFromString(data)
     except DecodeError as error:

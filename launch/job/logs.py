@@ -21,7 +21,7 @@ from results.run_folder import EVENTS, HOSTS, RECORDED
 from results.worker_log import MOST_BYTES
 
 BUDGET_BYTES = 16 << 20
-_COMPRESS_ABOVE = 64 << 10
+COMPRESS_ABOVE_BYTES = 64 << 10
 
 
 class _Log:
@@ -141,7 +141,7 @@ def compress(folder: Path) -> None:
     for path in [*folder.glob("*.log"), *folder.glob("*.log.1"), *folder.glob(f"*{EVENTS}")]:
         part = files.part_of(path)
         try:
-            if path.stat().st_size > _COMPRESS_ABOVE:
+            if path.stat().st_size > COMPRESS_ABOVE_BYTES:
                 with path.open("rb") as raw, files.create(part) as file:
                     with gzip.open(file, "wb", compresslevel=1) as packed:
                         shutil.copyfileobj(raw, packed, 1 << 20)

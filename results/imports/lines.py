@@ -18,7 +18,7 @@ _HEAD = 1 << 16
 # Of a line; what is longer comes in pieces, so that no file needs more memory than this.
 _LONGEST = 1 << 14
 # Characters of a log, unpacked.
-_MOST = 1 << 30
+MOST_BYTES = 1 << 30
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,32}[A-Za-z]")
 # mpirun and horovodrun, with the time where asked, SageMaker's "[1,mpirank:0,algo-1]<stderr>:",
 # ours (launch.launch), srun --label.
@@ -66,9 +66,9 @@ def lines(path: Path) -> Iterator[Line]:
                 read = 0
                 for number, one in enumerate(iter(lambda: text.readline(_LONGEST), ""), 1):
                     read += len(one)
-                    if read > _MOST:
+                    if read > MOST_BYTES:
                         raise SpecError(
-                            f"{path}: holds more than {format_size(_MOST)}, which no log does"
+                            f"{path}: holds more than {format_size(MOST_BYTES)}, which no log does"
                         )
                     yield line(number, one)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

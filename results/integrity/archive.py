@@ -26,7 +26,7 @@ MOST_BYTES = 32 << 30
 _MOST_FILES = 2_000_000
 # Records of windows that are all the same were packed 136-fold, measured ones 9-fold; large logs
 # are packed before they come into an archive.
-_MOST_RATIO, _RATIO_BYTES = 200, 100 << 20
+MOST_RATIO, RATIO_BYTES = 200, 100 << 20
 # What the archivers of macOS put beside what they were given.
 _FOREIGN = ("__MACOSX", ".DS_Store")
 _ENCRYPTED = 0x1
@@ -153,7 +153,7 @@ def _check_size(archive: Path, files: Sequence[ZipInfo]) -> None:
             f"{archive}: would unpack to {format_size(total)} in {len(files)} files; no run is as "
             f"large"
         )
-    if total > _RATIO_BYTES and total > _MOST_RATIO * packed:
+    if total > RATIO_BYTES and total > MOST_RATIO * packed:
         raise StoreError(
             f"{archive}: {format_size(packed)} would unpack to {format_size(total)}; no run does"
         )

@@ -188,7 +188,7 @@ def write(
         run_digests(folder, code, known), prices=prices, choice=choice or ReportSettings()
     )
     data = {"schema": SCHEMA, "digest": found.digest, **asdict(found)}
-    text = json.dumps(data | {"check": _check(data)}, indent=1)
+    text = json.dumps(data | {"check": checksum(data)}, indent=1)
     write_text(folder / REPORT / DIGESTS, text + "\n")
     return found.digest
 
@@ -201,7 +201,7 @@ def load(folder: Path) -> Digests | None:
         return None
     if data.get("schema", SCHEMA) != SCHEMA and data.get("check"):
         raise StoreError(f"{where}: written by another version of mxscale; {BUILD_AGAIN}")
-    if data.get("check") != _check(data):
+    if data.get("check") != checksum(data):
         raise StoreError(f"{where}: was changed after it was written; {BUILD_AGAIN}")
     try:
         _whole(data.get("format", 1))
@@ -231,7 +231,7 @@ def _whole(value: object) -> int:
     raise ValueError(f"expected a whole number as its format, got {quoted(value)}")
 
 
-def _check(data: Mapping[str, Any]) -> str:
+def checksum(data: Mapping[str, Any]) -> str:
     """What tells a changed file; the format, which decides what is compared, is not in it."""
     return _sha256({n: one for n, one in data.items() if n not in {"check", "format"}})
 

@@ -120,8 +120,8 @@ def test_a_large_log_is_read_alike_by_several_processes(
     lines.insert(5, '{"schema": 1}')
     folder = kept(tmp_path, *lines)
     whole = list(reader.read_summaries(folder))
-    monkeypatch.setattr(reader, "_LARGE", 1)
-    monkeypatch.setattr(reader, "_PART", 2500)
+    monkeypatch.setattr(reader, "LARGE_BYTES", 1)
+    monkeypatch.setattr(reader, "PART_BYTES", 2500)
     assert list(reader.read_summaries(folder)) == whole
     assert [str(one) for one in whole if isinstance(one, UnreadableLine)] == [
         f"{folder / 'records.jsonl'}:6: not a record this version reads: "

@@ -76,7 +76,7 @@ def test_a_packed_log_of_100_mb_without_an_end_of_line_takes_little_memory(run: 
 def test_what_unpacks_to_more_than_any_log_is_refused_in_one_line(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_log, "_MOST_UNPACKED", 2 << 20)
+    monkeypatch.setattr(worker_log, "MOST_UNPACKED", 2 << 20)
     log = bomb(run / "logs" / "abc" / "0" / "worker-0.log.gz", b"a line\n" * 100_000, times=4)
     with pytest.raises(StoreError, match=r"worker-0\.log\.gz: cannot be read \(unpacks to more"):
         digest.run_digests(run)
@@ -89,7 +89,7 @@ def test_what_unpacks_to_more_than_any_log_is_refused_in_one_line(
 def test_a_packed_log_of_another_tool_is_read_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("results.imports.lines._MOST", 4 << 20)
+    monkeypatch.setattr("results.imports.lines.MOST_BYTES", 4 << 20)
     log = bomb(tmp_path / "a.log.gz", b"a" * (1 << 20), times=8)
     with pytest.raises(SpecError, match=r"a\.log\.gz: holds more than .* which no log does"):
         for _ in lines(log):
@@ -111,7 +111,7 @@ def test_a_packed_log_that_is_damaged_is_said_to_be(tmp_path: Path, at: int) -> 
 def test_lines_are_the_same_whether_a_log_is_packed_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_log, "_CHUNK_BYTES", 7)
+    monkeypatch.setattr(worker_log, "CHUNK_BYTES", 7)
     text = "".join(f"{'x' * (n % 23)}\n" for n in range(200)) + "no end"
     (tmp_path / "a.log").write_text(text)
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(text.encode()))
@@ -143,7 +143,7 @@ def changed(run: Path, change: Any) -> None:
     path = run / "report" / "digests.json"
     data = json.loads(path.read_text())
     change(data)
-    path.write_text(json.dumps(data | {"check": digest._check(data)}))
+    path.write_text(json.dumps(data | {"check": digest.checksum(data)}))
 
 
 @pytest.mark.parametrize(

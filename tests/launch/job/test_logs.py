@@ -162,7 +162,7 @@ def test_a_record_is_what_its_events_say(tmp_path: Path) -> None:
 def test_a_point_that_is_recorded_has_its_large_logs_compressed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.job.logs, "_COMPRESS_ABOVE", 20)
+    monkeypatch.setattr(launch.job.logs, "COMPRESS_ABOVE_BYTES", 20)
     (record,) = measured(tmp_path, trial())
     logs = tmp_path / "logs" / record.identity.key / "0"
     with gzip.open(logs / "worker-1.log.gz", "rt") as file:
@@ -174,7 +174,7 @@ def test_a_point_that_is_recorded_has_its_large_logs_compressed(
 def test_the_ends_of_all_hosts_logs_are_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(launch.job.logs, "_COMPRESS_ABOVE", 50)
+    monkeypatch.setattr(launch.job.logs, "COMPRESS_ABOVE_BYTES", 50)
     one, two = trial(devices=1, devices_per_host=1, kvstore="local"), trial(devices_per_host=1)
     records = measured(tmp_path, one, two, repeats=2, hosts=rehearse(2, 1))
     run = str(tmp_path)

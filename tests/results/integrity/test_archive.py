@@ -133,8 +133,8 @@ def test_a_bomb_is_refused_before_anything_is_written(
     with pytest.raises(StoreError, match=r"would unpack to 5\.24 MB in 1 files"):
         unpack(path, tmp_path / "runs")
     monkeypatch.setattr(results.integrity.archive, "MOST_BYTES", 1 << 40)
-    monkeypatch.setattr(results.integrity.archive, "_RATIO_BYTES", 1 << 20)
-    monkeypatch.setattr(results.integrity.archive, "_MOST_RATIO", 500)
+    monkeypatch.setattr(results.integrity.archive, "RATIO_BYTES", 1 << 20)
+    monkeypatch.setattr(results.integrity.archive, "MOST_RATIO", 500)
     with pytest.raises(StoreError, match=r"kB would unpack to 5\.24 MB; no run does"):
         unpack(path, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()

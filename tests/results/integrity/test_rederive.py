@@ -194,7 +194,7 @@ def test_files_that_came_went_grew_or_shrank_are_told(
 def test_packed_logs_and_events_are_read_and_a_damaged_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch.job.logs, "_COMPRESS_ABOVE", 20)
+    monkeypatch.setattr(launch.job.logs, "COMPRESS_ABOVE_BYTES", 20)
     measured(tmp_path, trial())
     expected = built(tmp_path)
     result = verify_report(tmp_path, expected)
