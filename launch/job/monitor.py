@@ -18,7 +18,7 @@ from results.worker_log import WorkerLog
 
 # Agents beat once a second: a history of so many beats is longer than the ten seconds it is for.
 BEATS = 12
-_SECONDS = 10.0
+IDLE_SECONDS = 10.0
 _IDLE_BELOW, _BUSY_ABOVE = 0.05, 0.5
 
 
@@ -52,7 +52,7 @@ def gpu_shares(uses: Sequence[Utilization]) -> tuple[float, ...]:
 
 def device_shares(who: str, uses: Sequence[Utilization], cores: int) -> dict[str, float]:
     """How busy each device of a worker was, by its name in words; empty before ten seconds."""
-    if not uses or uses[-1].at - uses[0].at < _SECONDS:
+    if not uses or uses[-1].at - uses[0].at < IDLE_SECONDS:
         return {}
     gpus = gpu_shares(uses)
     if gpus:

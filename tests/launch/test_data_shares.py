@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.data.partition import HostPartition, damage, read, text, worker_partition
+from bench.data.partition import HostPartition, damage, read, text, whole_data, worker_partition
 from bench.data.shards import count_images, places
 from bench.data.transforms import read_image
 from bench.errors import SpecError
@@ -159,6 +159,8 @@ def test_a_worker_reads_all_of_its_hosts_share_whatever_its_rank(held: list[Host
     assert (first.fewest, first.epoch) == (second.fewest, second.epoch) == (8, 16)
     val = worker_partition(f"{held[0].tree}/data/t/val", 1, 2)
     assert (val.index, val.count, val.epoch) == (1, 2, 4)
+    alone = whole_data(f"{held[0].tree}/data/t/train")
+    assert (alone.paths, alone.index, alone.count, alone.epoch) == (first.paths, 0, 1, 8)
 
 
 def refused(data: Path, workers: int = 2) -> str:
@@ -212,9 +214,6 @@ def test_a_job_on_two_hosts_trains_on_the_shares_they_hold(
     assert record.status == "ok"
     assert cached.figures["state"] in {"warm", "partly warm"}
     assert [rank.images for rank in record.ranks] == [(4, 4, 4), (4, 4, 4)]
-    one = tiny(devices_per_host=1, **fields)
-    (alone,) = measured(tmp_path / "alone", one, hosts=to[:1], deadlines=Deadlines())
-    assert (alone.status, [rank.images for rank in alone.ranks]) == ("ok", [(4, 4, 4)])
     assert left_over() == []
 
 

@@ -2,22 +2,25 @@
 
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import fabfile as _fabfile
 import launch.sweep
 from bench.trial import Trial
 from launch.hosts import rehearse
 from results.store import read_records
 from tests.support.data.trees import made, tree, wanted
 from tests.support.paths import ROOT
-from tests.support.programs.commands import POINT, SWEEP, fab, sweep_file
+from tests.support.programs.commands import FAB, SWEEP, fab, refusal, sweep_file
 from tests.support.programs.jobs import measured, trial
 
+fabfile: Any = _fabfile
 pytestmark = pytest.mark.program
+POINT = "[[points]]\nkvstore = 'local'\n"
 
 
 def ran(folder: Path, *trials: Trial, **how: object) -> list[str]:
@@ -25,7 +28,7 @@ def ran(folder: Path, *trials: Trial, **how: object) -> list[str]:
     return [record.identity.name for record in measured(folder, *trials, **how)]
 
 
-ONE, TWO = trial(devices=1), trial(devices=2)
+ONE, TWO = trial(devices=1, kvstore="local"), trial(devices=2, kvstore="local")
 ALL = [ONE.name, TWO.name]
 
 
@@ -37,7 +40,7 @@ def test_nothing_runs_again_where_nothing_has_changed(tmp_path: Path) -> None:
 
 def test_a_changed_trial_runs_again_alone(tmp_path: Path) -> None:
     ran(tmp_path, ONE, TWO)
-    assert ran(tmp_path, ONE, trial(devices=2, lr=0.5)) == [TWO.name]
+    assert ran(tmp_path, ONE, TWO.replace(lr=0.5)) == [TWO.name]
     assert ran(tmp_path, ONE, TWO) == []  # the first is not forgotten
 
 
@@ -83,42 +86,35 @@ def test_points_that_used_a_host_that_was_replaced_run_again(tmp_path: Path) -> 
 
 
 def test_points_that_failed_run_again(tmp_path: Path) -> None:
-    bad = trial("worker:exit")
+    bad = trial("worker:exit", kvstore="local")
     assert len(ran(tmp_path, ONE, bad)) == 2
     assert ran(tmp_path, ONE, bad) == [bad.name]
 
 
 def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
-    path = sweep_file(tmp_path, SWEEP + POINT)
+    path = sweep_file(tmp_path, f"{SWEEP}{POINT}devices = [1, 2]\n")
     done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x2")
     assert done.returncode == 0, done.stderr
     assert [record.trial.layout.devices for record in read_records(tmp_path / "r")] == [2]
-    done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x3")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no point's name has the words 'tiny x3'" in done.stderr
+    code, said = refusal(fabfile.bench_sweep, path, run=f"{tmp_path}/r", point="tiny x3")
+    assert (code, "no point's name has the words 'tiny x3'" in said) == (2, True), said
 
 
-@pytest.mark.parametrize(
-    ("file", "line", "count"),
-    [
-        ("bench/statistics/stopping_rule.py", "LIMIT = 1\n", 4),
-        ("bench/events.py", "# another line\n", 2),
-        ("launch/job/monitor.py", "LIMIT = 1\n", 2),
-    ],
-)
-def test_a_changed_file_counts_if_it_decides_a_number(
-    tmp_path: Path, file: str, line: str, count: int
-) -> None:
+def test_a_changed_file_counts_if_it_decides_a_number(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
-    ours = ("bench", "im2rec_tools", "launch", "plots", "results", "tasks")
-    for name in ours:
+    for name in ("bench", "im2rec_tools", "launch", "plots", "results", "tasks"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("runs"))
     for name in ("fabfile.py", "requirements.lock"):
         shutil.copy(ROOT / name, checkout)
-    (checkout / "mine.toml").write_text(SWEEP + POINT)
-    command = [str(Path(sys.executable).parent / "fab"), "bench.sweep", "mine.toml"]
-    subprocess.run(command, cwd=checkout, capture_output=True, check=True)
-    with (checkout / file).open("a") as source:
-        source.write(line)
-    subprocess.run(command, cwd=checkout, capture_output=True, check=True)
-    assert len(read_records(checkout / "results" / "runs" / "mine")) == count
+    (checkout / "mine.toml").write_text(SWEEP + POINT + "devices = 1\n")
+    command = [str(FAB), "bench.sweep", "mine.toml"]
+    for changes, count in (
+        ((), 1),
+        ((("bench/events.py", "# another line\n"), ("launch/job/monitor.py", "LIMIT = 1\n")), 1),
+        ((("bench/statistics/stopping_rule.py", "LIMIT = 1\n"),), 2),
+    ):
+        for file, line in changes:
+            with (checkout / file).open("a") as source:
+                source.write(line)
+        subprocess.run(command, cwd=checkout, capture_output=True, check=True)
+        assert len(read_records(checkout / "results" / "runs" / "mine")) == count

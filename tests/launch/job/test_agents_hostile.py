@@ -19,7 +19,7 @@ from paramiko.buffered_pipe import BufferedPipe
 from bench.notes import NoteKind
 from bench.sweep import Sweep
 from bench.trial import Trial
-from launch.hosts import rehearse, this_machine
+from launch.hosts import Host, rehearse, this_machine
 from launch.job.agents import AgentChannel, Agents
 from launch.job.monitor import Deadlines, ProcessState
 from launch.job.plan import Process
@@ -30,7 +30,7 @@ from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError
 from launch.sweep import ClusterSetup, points, sweep
 from launch.transport.client import MOST_UNREAD, Message
-from launch.transport.line import FLAGS, LOADER, Starter, sources, start_local
+from launch.transport.line import FLAGS, LOADER, Line, Starter, sources, start_local
 from launch.transport.ssh import limit_unread
 from results.record import Record
 from results.store import Store
@@ -44,6 +44,12 @@ HOSTS = rehearse(2, 1)
 BEAT = {"say": "beat", "at": 1.0, "stopped": [], "cpu": {}, "gpu": {}, "machine": {}}
 BOTH = trial(devices_per_host=1)
 ALONE = trial(devices=1, devices_per_host=1, kvstore="local")
+
+
+@pytest.fixture(autouse=True)
+def short_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that lies does not answer when its job is to end."""
+    monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
 
 
 def measured(folder: Path, start: Starter, *trials: Trial) -> list[Record]:
@@ -168,14 +174,9 @@ def test_what_a_host_sends_without_end_is_not_kept_in_memory() -> None:
     assert not any(thread.is_alive() for thread in channel.program.threads)
 
 
-def flooded(monkeypatch: pytest.MonkeyPatch) -> Agents:
-    """Agents of both hosts, of which the second never pauses."""
-    monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
-
-    def start(host: Any, modules: str) -> Any:
-        return Flooding(OUTPUT) if host.name == "host02" else start_local(host, modules)
-
-    return Agents(start)
+def start_flooding(host: Host, modules: str) -> Line:
+    """Starts agents, of which the second host's never pauses."""
+    return Flooding(OUTPUT) if host.name == "host02" else start_local(host, modules)
 
 
 def process(number: int, code: str = "import time; time.sleep(600)") -> Process:
@@ -184,9 +185,8 @@ def process(number: int, code: str = "import time; time.sleep(600)") -> Process:
     return Process(host=host, role="worker", index=number, argv=argv)
 
 
-def test_an_end_is_quick_though_a_host_never_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    agents = flooded(monkeypatch)
-    with closing(agents):
+def test_an_end_is_quick_though_a_host_never_pauses() -> None:
+    with closing(Agents(start_flooding)) as agents:
         agents.begin_job([HOSTS[0], HOSTS[1]])
         agents.start(process(0), "")
         agents.start(process(1), "")  # which floods
@@ -197,15 +197,10 @@ def test_an_end_is_quick_though_a_host_never_pauses(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_host_that_never_pauses_keeps_no_job_from_its_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
-
-    def start(host: Any, modules: str) -> Any:
-        return Flooding(OUTPUT) if host.name == "host02" else start_local(host, modules)
-
     what = Sweep(name="t", description="", repeats=1, trials=(BOTH,), text="")
-    where = ClusterSetup(hosts=HOSTS, deadlines=Deadlines(rendezvous=5.0), start=start)
+    where = ClusterSetup(hosts=HOSTS, deadlines=Deadlines(rendezvous=2.0), start=start_flooding)
     store = Store(tmp_path)
     with closing(store), closing(sweep(what, points(what, where), where, store)) as updates:
         (record,) = [one for one in updates if isinstance(one, Record)]

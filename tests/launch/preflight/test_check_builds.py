@@ -6,21 +6,25 @@ import shutil
 import site
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.context import Context
 
 import fabfile as _fabfile
+from bench.sweep import load_sweep
 from launch.hosts import ROOT, this_machine
 from launch.job.monitor import Deadlines
 from launch.job.plan import plan
 from results.comparison.ab import build_lines
 from results.errors import StoreError
 from results.record import Identity, Rank, Record
-from tests.support.programs.commands import fab, refusal, sweep_file
-from tests.support.programs.jobs import measured, tiny, trial
+from results.store import Store, read_records
+from tests.support.programs.commands import refusal, sweep_file
+from tests.support.programs.jobs import measured, trial
 
 fabfile: Any = _fabfile
 SWEEP = """
@@ -30,7 +34,7 @@ image_shape = [3, 32, 32]
 windows = 3
 precision = 0.0
 [[points]]
-kvstore = "dist_sync"
+kvstore = "local"
 devices = 1
 """
 
@@ -89,22 +93,27 @@ def test_what_is_no_python_with_mxnet_is_one_line(
 
 
 @pytest.mark.mxnet
-def test_both_builds_stand_in_the_records_and_are_told(tmp_path: Path) -> None:
-    other = environment(tmp_path / "other")
-    words = ["--sweep", sweep_file(tmp_path, SWEEP), "--run", str(tmp_path / "run")]
-    done = fab("bench.ab", *words, "", f"python={other}", "--blocks", "2", timeout=300)
-    assert done.returncode == 0, done.stderr
-    (first,) = [line for line in done.stdout.splitlines() if line.startswith("A ran MXNet 1.9.1")]
-    (second,) = [line for line in done.stdout.splitlines() if line.startswith("B ran MXNet 1.9.1")]
+def test_both_builds_stand_in_the_records_and_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, run = environment(tmp_path / "other"), tmp_path / "run"
+    path = sweep_file(tmp_path, SWEEP)
+    (base,) = load_sweep(path).trials
+    records = measured(run, base, base.replace(python=other), deadlines=Deadlines())
+    with closing(Store(run)) as store:  # as if each of them had run four times
+        for repeat in (1, 2, 3):
+            for one in records:
+                store.append(replace(one, identity=replace(one.identity, repeat=repeat)))
+    words = {"sweep": path, "run": str(run), "blocks": "2"}
+    fabfile.bench_ab.body(Context(), "", f"python={other}", **words)
+    assert len(read_records(run)) == 8
+    lines = capsys.readouterr().out.splitlines()
+    (first,) = [line for line in lines if line.startswith("A ran MXNet 1.9.1")]
+    (second,) = [line for line in lines if line.startswith("B ran MXNet 1.9.1")]
     assert str(tmp_path / "other") in second
     assert str(tmp_path / "other") not in first
-    assert first in (tmp_path / "run" / "report" / "ab.md").read_text()
-
-
-@pytest.mark.mxnet
-def test_a_record_says_what_ran(tmp_path: Path) -> None:
-    (record,) = measured(tmp_path, tiny(), deadlines=Deadlines())
-    facts = record.ranks[0].facts
+    assert first in (run / "report" / "ab.md").read_text()
+    facts = records[0].ranks[0].facts
     assert facts["mxnet"] == "1.9.1"
     assert Path(facts["mxnet_library"]).name == "libmxnet.so"
     assert len(facts["mxnet_digest"]) == 12
