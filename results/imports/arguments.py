@@ -34,6 +34,7 @@ _DTYPES = {
     "float16": ("float16", "fp16", "half", "16"),
     "float32": ("float32", "fp32", "float", "single", "32"),
 }
+_BATCHES = ("per_batch_size", "batch_size_per_gpu", "batch_size_per_device")
 _SWITCHES = ("fp16", "use_fp16", "half", "amp", "use_amp")
 _SIXTEEN = re.compile(
     r"\b(?:fp16|float16|bf16|bfloat16|half[- ]precision|mixed[- ]precision|use_(?:fp16|amp))\b",
@@ -74,8 +75,15 @@ class Arguments:
         """Take what a line says of arguments, if it does."""
         if _NAMESPACE in line.text:
             values = _ARGUMENT.findall(line.text)
-            self._lines.append({name: value.strip("'\" ") for name, value in values})
-            _check_images(line, self._lines[-1])
+            found = {name: value.strip("'\" ") for name, value in values}
+            self._lines.append(found)
+            # GluonCV trains on videos too, whose samples are clips.
+            frames = max(_size(found.get(name, "")) for name in ("new_length", "num_segments"))
+            if frames > 1:
+                raise SpecError(
+                    f"line {line.number}: expected speeds of images, got those of clips of "
+                    f"{frames} frames"
+                )
             node = _NODE.search(line.text)
             self._ranks.add((node[1] or node[2]) if node else line.worker)
             return
@@ -117,15 +125,6 @@ class Arguments:
         return int(text) if is_whole(text) else 0
 
 
-def _check_images(line: Line, arguments: dict[str, str]) -> None:
-    """Raises SpecError for GluonCV's training on videos, whose samples are clips of many frames."""
-    frames = max(_size(arguments.get(name, "")) for name in ("new_length", "num_segments"))
-    if frames > 1:
-        raise SpecError(
-            f"line {line.number}: expected speeds of images, got those of clips of {frames} frames"
-        )
-
-
 def _alike(said: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What all lines of a job say; SpecError if more of them differ than can be torn."""
     found = {}
@@ -150,7 +149,11 @@ def _said(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
         yield "kvstore", store
     gluon = "model" in arguments and "network" not in arguments
     yield from _network(arguments)
-    yield from _batch(arguments, per_device=gluon)
+    each = (arguments.get(name, "") for name in _BATCHES)
+    if own := next((int(one) for one in each if is_whole(one) and int(one)), 0):
+        yield "batch_per_device", own
+    elif is_whole(text := arguments.get("batch_size", "")) and int(text):
+        yield "batch_per_device" if gluon else "worker_batch", int(text)
     if dtype := _dtype(arguments):
         yield "dtype", dtype
     if store != HOROVOD:  # there each rank has one of those that are listed
@@ -201,16 +204,6 @@ def _network(arguments: dict[str, str]) -> Iterator[tuple[str, object]]:
     family = re.match(r"(?:resnet|resnext|vgg)\b", name)
     if family and is_whole(layers):
         yield "also_network", f"{family[0]}-{layers}"
-
-
-def _batch(arguments: dict[str, str], *, per_device: bool) -> Iterator[tuple[str, object]]:
-    for name in ("per_batch_size", "batch_size_per_gpu", "batch_size_per_device"):
-        if is_whole(arguments.get(name, "")) and int(arguments[name]):
-            yield "batch_per_device", int(arguments[name])
-            return
-    text = arguments.get("batch_size", "")
-    if is_whole(text) and int(text):
-        yield "batch_per_device" if per_device else "worker_batch", int(text)
 
 
 def _dtype(arguments: dict[str, str]) -> str:

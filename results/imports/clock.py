@@ -74,13 +74,7 @@ def _by_epochs(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -
         told: dict[int, list[tuple[Stretch, float]]] = {}
         for one, seconds in zip(part, rank.seconds, strict=True):
             told.setdefault(one.place[0], []).append((one, seconds))
-        for epoch, stretches in told.items():
-            if epoch in costs:
-                yield median(costs[epoch]) / _whole(stretches)
-
-
-def _whole(stretches: Sequence[tuple[Stretch, float]]) -> float:
-    """The seconds of an epoch, at the speeds of its stretches."""
-    steps = sum(one.steps for one, _ in stretches)
-    last = stretches[-1][0]
-    return sum(seconds for _, seconds in stretches) / steps * (last.place[-1] + last.steps)
+        for epoch in told.keys() & costs.keys():
+            stretches, last = told[epoch], told[epoch][-1][0]
+            each = sum(time for _, time in stretches) / sum(one.steps for one, _ in stretches)
+            yield median(costs[epoch]) / (each * (last.place[-1] + last.steps))

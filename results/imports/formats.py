@@ -56,21 +56,18 @@ def read_log(path: Path, name: str = "auto") -> tuple[Format, Log]:
         raise unknown("format (--format)", name, ["auto", *FORMATS])
     likely = [FORMATS[name]] if name != "auto" else _found(path)
     for format_ in likely:
-        log = _read(path, format_)
+        try:
+            log = format_.read(lines(path))
+        except SpecError as error:
+            if str(error).startswith(f"{path}: "):
+                raise
+            raise SpecError(f"{path}: {error}") from error
         if log.stretches:
             return format_, log
-    spoilt = _spoilt(len(log.spoilt))
+    count = len(log.spoilt)
+    have = f"; {count} line{'s have' if count > 1 else ' has'} none that can be used"
+    spoilt = have if count else ""
     raise SpecError(f"{path}: expected lines with a speed ({format_.title}){spoilt}, got none")
-
-
-def _read(path: Path, format_: Format) -> Log:
-    read = lines(path)
-    try:
-        return format_.read(read)
-    except SpecError as error:
-        if str(error).startswith(f"{path}: "):
-            raise
-        raise SpecError(f"{path}: {error}") from error
 
 
 def _found(path: Path) -> list[Format]:
@@ -93,9 +90,3 @@ def _found(path: Path) -> list[Format]:
     if other:
         raise SpecError(f"{path}: {known}; got what looks like a log of {other}, which is not read")
     raise SpecError(f"{path}: {known}, found none; the first line is {quoted(first)}")
-
-
-def _spoilt(count: int) -> str:
-    if not count:
-        return ""
-    return f"; {count} line{'s have' if count > 1 else ' has'} none that can be used"

@@ -4,9 +4,9 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from results.imports.arguments import BYTEPS
+from results.imports.arguments import BYTEPS, HOROVOD
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number, rounding
+from results.imports.log import Format, Log, Reading, number, printed_rate, rounding
 
 # What the benchmark times at once, unless it is told otherwise; its output does not say.
 _BATCHES = 10
@@ -27,33 +27,19 @@ def read_synthetic(lines: Iterable[Line]) -> Log:
         found = _ITERATION.search(line.text)
         if found:
             reading.said["device"] = found[3].lower()
-            reading.take(
-                Stretch(
-                    worker=line.worker,
-                    place=(int(found[1]),),
-                    steps=_BATCHES,
-                    rate=number(found[2]),
-                    rounding=rounding(found[2]),
-                    line=line.number,
-                )
-            )
+            reading.take(printed_rate(line, (int(found[1]),), found[2], _BATCHES))
         elif _SYNTHETIC_BEGUN.search(line.text):
             reading.spoilt.append(line.number)
         elif total := _TOTAL.search(line.text):
             reading.said["devices"] = int(total[1])
             reading.total = number(total[2])
         else:
-            reading.said.update(_header(line.text))
+            for name, pattern in _SAID.items():
+                if said := pattern.match(line.text):
+                    reading.said[name] = said[1] if name == "network" else int(said[1])
             if "byteps" in line.text.lower():  # its benchmark prints the same lines
                 reading.said["kvstore"] = BYTEPS
     return reading.log()
-
-
-def _header(text: str) -> dict[str, object]:
-    found = {name: pattern.match(text) for name, pattern in _SAID.items()}
-    return {
-        name: one[1] if name == "network" else int(one[1]) for name, one in found.items() if one
-    }
 
 
 SYNTHETIC_FORMAT = Format(
@@ -64,7 +50,7 @@ SYNTHETIC_FORMAT = Format(
     of="one-device",
     warmup=0,
     mode="synthetic",
-    kvstore="horovod",
+    kvstore=HOROVOD,
     single=True,
 )
 
@@ -90,15 +76,7 @@ def read(lines: Iterable[Line]) -> Log:
         if row:
             rows.append((int(row[1]), number(row[2])))
             rounded = rounding(row[2])
-            reading.take(
-                Stretch(
-                    worker=line.worker,
-                    place=(int(row[1]),),
-                    rate=number(row[3]),
-                    rounding=rounding(row[3]),
-                    line=line.number,
-                )
-            )
+            reading.take(printed_rate(line, (int(row[1]),), row[3]))
         elif _BEGUN.match(line.text):
             reading.spoilt.append(line.number)
         elif finished := _FINISHED.search(line.text):
@@ -133,6 +111,6 @@ FORMAT = Format(
     of="job",
     warmup=2,
     mode="real",
-    kvstore="horovod",
+    kvstore=HOROVOD,
     single=True,
 )

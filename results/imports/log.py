@@ -149,6 +149,20 @@ class Reading:
         )
 
 
+def printed_rate(
+    line: Line, place: tuple[int, ...], rate: str, steps: int = 0, worker: str = ""
+) -> Stretch:
+    """The stretch up to a place, by the rate that its line prints."""
+    return Stretch(
+        worker=worker or line.worker,
+        place=place,
+        steps=steps,
+        rate=number(rate),
+        rounding=rounding(rate),
+        line=line.number,
+    )
+
+
 def number(text: str) -> float:
     """The number in ASCII digits that the text is; NaN for any other, and for one of no log."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.errors import SpecError, quoted
 from bench.notes import Note, NoteKind
@@ -49,7 +49,9 @@ def read(lines: Iterable[Line]) -> Log:
     events = list(_events(reading, reading.over(lines)))
     for _, event in events:
         _said(reading, event)
-    samples = _samples(events) or reading.arguments.integer("num_examples")
+    told = (_amount(event.get("value")) for _, event in events if event["key"] in _SAMPLES)
+    samples = next((one for one in told if one > 0), 0.0)
+    samples = samples or reading.arguments.integer("num_examples")
     assumed = []
     if not samples and reading.said.get("network") == "resnet":
         samples = _IMAGENET
@@ -107,21 +109,17 @@ def _parsed(text: str) -> dict[str, Any] | None:
     found = _found(text)
     if found is None:
         return None
+    text = found["json"] or found["old"]
     try:
-        event = _loaded(found["json"] or found["old"])
+        try:
+            event = json.loads(text)
+        except ValueError:  # Intel's MXNet prints the metadata as Python does, in single quotes
+            event = json.loads(text.replace("'", '"'))
         if found["key"]:
             event = {**event, "key": found["key"], "time_ms": 1000 * float(found["seconds"])}
     except (ValueError, TypeError, RecursionError):
         return None
     return event if isinstance(event, dict) and isinstance(event.get("key"), str) else None
-
-
-def _loaded(text: str) -> Any:
-    """Its JSON; Intel's MXNet prints the metadata as Python does, in single quotes."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return json.loads(text.replace("'", '"'))
 
 
 def _amount(value: object) -> float:
@@ -159,12 +157,6 @@ def _said(reading: Reading, event: dict[str, Any]) -> None:
         reading.accuracy = _amount(value)
 
 
-def _samples(events: list[Event]) -> float:
-    """Images of an epoch; 0 if no event says it."""
-    found = (_amount(event.get("value")) for _, event in events if event["key"] in _SAMPLES)
-    return next((one for one in found if one > 0), 0.0)
-
-
 def _throughputs(events: list[Event]) -> Iterator[Stretch]:
     for order, (line, event) in enumerate(events):
         value = event.get("value")
@@ -176,11 +168,13 @@ def _throughputs(events: list[Event]) -> Iterator[Stretch]:
             yield Stretch(place=(order,), steps=1, rate=_amount(value), line=line.number)
 
 
-class _Span:
+class _Span(NamedTuple):
     """An epoch or a block: its first event, and its last with the number among all events."""
 
-    def __init__(self, start: dict[str, Any], order: int, line: Line, stop: dict[str, Any]) -> None:
-        self.start, self.order, self.line, self.stop = start, order, line, stop
+    start: dict[str, Any]
+    order: int
+    line: Line
+    stop: dict[str, Any]
 
     @property
     def times(self) -> tuple[float, float]:
@@ -211,7 +205,10 @@ def _stretch(
     """What a span trained and in which time, without the evaluations that lie in it."""
     begin, end = span.times
     evaluated = sum(max(0.0, min(end, after) - max(begin, before)) for before, after in evaluations)
-    images = _images(span.start, span.stop, images_of_epochs)
+    images, counts = images_of_epochs, [_metadata(one) for one in (span.start, span.stop)]
+    if all("samples_count" in one for one in counts):
+        first, last = (_amount(one["samples_count"]) for one in counts)
+        images = last - max(0.0, first)
     seconds = (end - begin - evaluated) / 1000
     return Stretch(
         place=(span.order,),
@@ -239,22 +236,8 @@ def _epochs(span: _Span, counts: list[dict[str, Any]]) -> float:
     if told > 0 or span.start["key"] == "epoch_start":
         return told if told > 0 else 1.0
     begin, end = span.times
-    return next(
-        (
-            _amount(event.get("value"))
-            for event in counts
-            if begin <= _amount(event.get("time_ms")) <= end
-        ),
-        math.nan,
-    )
-
-
-def _images(start: dict[str, Any], stop: dict[str, Any], images: float) -> float:
-    """Images between the two: as they count them, else those of their epochs."""
-    begin, end = _metadata(start), _metadata(stop)
-    if "samples_count" in begin and "samples_count" in end:
-        return _amount(end["samples_count"]) - max(0.0, _amount(begin["samples_count"]))
-    return images
+    inside = (one for one in counts if begin <= _amount(one.get("time_ms")) <= end)
+    return next((_amount(event.get("value")) for event in inside), math.nan)
 
 
 FORMAT = Format(

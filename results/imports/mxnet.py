@@ -9,7 +9,7 @@ from bench.errors import SpecError
 from results.imports import mlperf
 from results.imports.arguments import BYTEPS
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number, rounding
+from results.imports.log import Format, Log, Reading, Stretch, number, printed_rate
 
 # Repeats are bounded here as in all patterns of logs, so that no line takes more than linear time.
 _GAP = r"\s{0,8}"
@@ -74,11 +74,12 @@ class _Reader:
     by_epoch  the same as stretches, for a log without others
     steps     of each epoch, by its number
     listed    what processes print of their devices
+    metrics   how many lines each metric of a window has
     """
 
     def __init__(self) -> None:
         self.reading = Reading()
-        self._metrics = _Metrics()
+        self._metrics: dict[tuple[object, ...], dict[str, int]] = {}
         self._wholes: list[float] = []
         self._by_epoch: list[Stretch] = []
         self._steps: dict[str, int] = {}
@@ -95,13 +96,26 @@ class _Reader:
                 f"(perplexity is a metric of text)"
             )
         for one in found:
-            stretch = _stretch(line, one)
-            if self._metrics.is_new(stretch, one):
-                self.reading.take(stretch)
+            batch, begin = int(one["batch"]), one["begin"]
+            place = int(one["epoch"]), batch
+            steps = max(batch - int(begin), 0) if begin else 0
+            stretch = printed_rate(line, place, one["speed"], steps, one["node"] or one["rank"])
+            if self._is_new(stretch, one):
+                self.reading.take(replace(stretch, at=line.at))
         if epoch := _EPOCH_SPEED.search(line.text):
-            self._by_epoch.append(_of_epoch(line, epoch, self._steps))
+            steps = self._steps.get(epoch["epoch"], 1)
+            whole = printed_rate(line, (int(epoch["epoch"]), steps), epoch["speed"], steps)
+            self._by_epoch.append(replace(whole, at=line.at))
         elif len(_BEGUN.findall(line.text)) > len(found):
             self.reading.spoilt.append(line.number)
+
+    def _is_new(self, stretch: Stretch, found: re.Match[str]) -> bool:
+        """Whether a line is of a new window: older Speedometers print a line for each metric."""
+        counts = self._metrics.setdefault((stretch.worker, stretch.place, found["speed"]), {})
+        windows = max(counts.values(), default=0)
+        metric = found["metric"] or ""
+        counts[metric] = counts.get(metric, 0) + 1
+        return counts[metric] > windows
 
     def take_epochs(self, line: Line) -> None:
         """What a line says of a whole epoch: its steps, its seconds, the accuracy after it."""
@@ -142,47 +156,6 @@ class _Reader:
         (names,) = self._listed
         own = {"devices_per_worker": names.count("("), "device": names[:3]}
         return replace(log, said={**own, **log.said})
-
-
-class _Metrics:
-    """Which lines repeat a window: older Speedometers print a line for each metric."""
-
-    def __init__(self) -> None:
-        self._counts: dict[tuple[object, ...], dict[str, int]] = {}
-
-    def is_new(self, stretch: Stretch, found: re.Match[str]) -> bool:
-        """Whether this line is of a window that no line before it is of."""
-        counts = self._counts.setdefault((stretch.worker, stretch.place, found["speed"]), {})
-        windows = max(counts.values(), default=0)
-        metric = found["metric"] or ""
-        counts[metric] = counts.get(metric, 0) + 1
-        return counts[metric] > windows
-
-
-def _of_epoch(line: Line, found: re.Match[str], steps: dict[str, int]) -> Stretch:
-    count = steps.get(found["epoch"], 1)
-    return Stretch(
-        worker=line.worker,
-        place=(int(found["epoch"]), count),
-        steps=count,
-        rate=number(found["speed"]),
-        rounding=rounding(found["speed"]),
-        at=line.at,
-        line=line.number,
-    )
-
-
-def _stretch(line: Line, found: re.Match[str]) -> Stretch:
-    batch, begin = int(found["batch"]), found["begin"]
-    return Stretch(
-        worker=found["node"] or found["rank"] or line.worker,
-        place=(int(found["epoch"]), batch),
-        steps=max(batch - int(begin), 0) if begin else 0,
-        rate=number(found["speed"]),
-        rounding=rounding(found["speed"]),
-        at=line.at,
-        line=line.number,
-    )
 
 
 FORMAT = Format(

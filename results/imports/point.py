@@ -43,6 +43,8 @@ _OPTIONS = {
     "global_batch": "--batch-per-device",
 }
 
+# A stretch of a log is a window of one step; nobody chose how many there are.
+_MEASURING = {"steps_per_window": 1, "windows": 0, "precision": 0.0, "budget_seconds": 0.0}
 # How the engine of an imported point begins; the name of the format follows.
 IMPORTED = "imported "
 
@@ -121,11 +123,8 @@ def trial(
             "devices_per_host": full,
             "batch_per_device": batch,
             "global_batch_fixed": fixed,
-            "steps_per_window": 1,
             "warmup_windows": format_.warmup if asked.warmup is None else asked.warmup,
-            "windows": 0,
-            "precision": 0.0,
-            "budget_seconds": 0.0,
+            **_MEASURING,
         }
     )
 
@@ -154,13 +153,6 @@ class _Point:
     def single(self) -> bool:
         """Whether each rank has one device, as under Horovod and BytePS."""
         return not {HOROVOD, BYTEPS}.isdisjoint({self.asked.kvstore, self.said.get("kvstore")})
-
-    @property
-    def _alone(self) -> int:
-        """1 if the store that the log names is for a job of one process, else 0."""
-        store = str(self.said.get("kvstore", ""))
-        local = store in LOCAL or store.startswith("local_")
-        return int(local and self.said.get("devices_per_worker", 0) > 0)
 
     def either(self, name: str) -> Any:
         """What is said of it, by the person or by the log; SpecError where they differ."""
@@ -253,7 +245,10 @@ class _Point:
                 f"{self.said['worker_batch']} images. Give the log of one whole job, or add "
                 f"--devices N"
             )
-        return int(said or by_batch or self._alone)
+        store = str(self.said.get("kvstore", ""))
+        is_local = store in LOCAL or store.startswith("local_")
+        alone = is_local and self.said.get("devices_per_worker", 0) > 0
+        return int(said or by_batch or alone)
 
     def workers(self, found: int) -> int:
         """Processes of the job; `found` if nothing says how many."""

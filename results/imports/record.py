@@ -43,17 +43,14 @@ def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto"
     """
     format_, logs = _read(paths, name, asked.speeds_of)
     where, said = str(paths[0]), _said(logs)
-    mixed = asked.workers or asked.hosts or said.get("hosts", 0)
-    found = windows.workers(logs, format_, mixed)
+    found = windows.workers(logs, format_, asked.workers or asked.hosts or said.get("hosts", 0))
     point = trial(where, asked, said, format_, len(found))
     whose = format_ if asked.speeds_of else _whose(where, found, point, format_)
     if whose.of != "workers":
         found = dict([next(iter(found.items()))])
-    _check_all_there(where, len(found), point, whose)
+    _check_job(where, len(found), said, point, whose)
     kept = windows.common_stretches(found, point.asynchronous)
     shares = 1 if asked.speeds_of else said.get("shares", 1) or point.workers
-    _check_shares(where, said.get("shares", 1), point)
-    _check_ratio(where, said.get("ratio", 0.0), point)
     ranks = windows.ranks(kept, point, whose, shares)
     _check_enough(where, ranks, point)
     left = sum(map(len, found.values())) - sum(map(len, kept.values()))
@@ -61,15 +58,13 @@ def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto"
     finished = list(_finished(said, kept, point))
     notes = _once(
         clock(kept, ranks, logs),
-        *_own(own),
+        *([Note(NoteKind.LOG_OWN_TOTAL, {"rate": own})] if own > 0 else []),
         *finished,
         *(note for log in logs.values() for note in log.notes),
-        *_speeds(format_, whose, point),
-        *_assumed(asked, said, point),
-        *([Note(NoteKind.LOG_COSTS)] if format_.name == "mxnet" else []),
-        *_rounded(ranks),
+        *_speeds(format_, whose, point, ranks, list(assumed_facts(asked, said, point))),
         *_counted(logs, left),
     )
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     record = Record(
         trial=point,
         identity=_identity(point, paths),
@@ -81,7 +76,7 @@ def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto"
         started=_started(kept),
         elapsed_seconds=max(sum(rank.seconds) for rank in ranks),
         accuracy=next((log.accuracy for log in logs.values() if log.accuracy is not None), None),
-        source=f"imported from {_files(paths)} ({format_.name})",
+        source=f"imported from {paths[0].name}{more} ({format_.name})",
     )
     if asked.warmup is None:
         record = _by_total(record, said, kept, paths)
@@ -113,12 +108,16 @@ def _whose(where: str, found: windows.Workers, point: Trial, format_: Format) ->
 
 
 def _identity(point: Trial, paths: Sequence[Path]) -> Identity:
-    """Its first repeat; the logs stand where the digest of the code does."""
+    """Its first repeat; a digest of the logs stands where that of the code does."""
+    whole = hashlib.sha256()
+    for path in sorted(paths):
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
     return Identity(
         name=point.name,
         key=point.key,
         repeat=0,
-        code_hash=_digest(paths),
+        code_hash=whole.hexdigest()[:12],
         data_manifest="",
         hosts=(),
     )
@@ -132,16 +131,20 @@ def _check_stored(where: str, record: Record) -> None:
         raise SpecError(f"{where}: what it says cannot be a point: {error}") from error
 
 
-def _check_all_there(where: str, found: int, point: Trial, format_: Format) -> None:
+def _check_job(
+    where: str, found: int, said: Mapping[str, Any], point: Trial, format_: Format
+) -> None:
+    """Raises SpecError if speeds and total of the log are not those of the point's workers.
+
+    Its total may be that of `shares` processes, each of which has a device.
+    """
+    shares, ratio = said.get("shares", 1), said.get("ratio", 0.0)
     if format_.of == "workers" and found != point.workers:
         raise SpecError(
             f"{where}: expected speeds of {point.workers} workers, found those of {found}. Give "
             f"the logs of all of them, correct --workers, or add --speeds-of one-worker or job"
         )
 
-
-def _check_shares(where: str, shares: int, point: Trial) -> None:
-    """Raises SpecError where each of `shares` processes would not have a device."""
     if shares > point.layout.devices:
         raise SpecError(
             f"{where}: its total is that of {shares} processes as fast as the one that prints its "
@@ -149,9 +152,6 @@ def _check_shares(where: str, shares: int, point: Trial) -> None:
             f"Check --devices"
         )
 
-
-def _check_ratio(where: str, ratio: float, point: Trial) -> None:
-    """Raises SpecError if its total is that of clearly more or fewer workers than the point has."""
     if ratio and not 0.75 < ratio / point.workers < 1.33:
         raise SpecError(
             f"{where}: its total is {ratio:.3g} times the speed of the worker that prints it, got "
@@ -208,8 +208,8 @@ def _check_enough(where: str, ranks: Sequence[Rank], point: Trial) -> None:
 
 
 def _counted(logs: Mapping[str, Log], left: int) -> Iterator[Note]:
-    lines, used = (sum(counts) for counts in zip(*map(_counts, logs.values()), strict=True))
-    yield Note(NoteKind.LOG_LINES, {"used": used, "lines": lines})
+    used = sum(len(log.stretches) for log in logs.values())
+    yield Note(NoteKind.LOG_LINES, {"used": used, "lines": sum(log.lines for log in logs.values())})
     if spoilt := [(name, one) for name, log in logs.items() for one in log.spoilt]:
         first = f"{Path(spoilt[0][0]).name}:{spoilt[0][1]}"
         yield Note(NoteKind.LOG_SPOILT, {"count": len(spoilt), "first": first})
@@ -217,19 +217,10 @@ def _counted(logs: Mapping[str, Log], left: int) -> Iterator[Note]:
         yield Note(NoteKind.LOG_LEFT_OUT, {"count": left})
 
 
-def _counts(log: Log) -> tuple[int, int]:
-    return log.lines, len(log.stretches)
-
-
 def _once(*notes: Note) -> tuple[Note, ...]:
     """The notes, each once; those that a report's summary names come first."""
     found = {repr(note): note for note in notes}.values()
     return tuple(sorted(found, key=lambda note: not note.kind.headline))
-
-
-def _own(total: float) -> Iterator[Note]:
-    if total > 0:
-        yield Note(NoteKind.LOG_OWN_TOTAL, {"rate": total})
 
 
 def _finished(said: Mapping[str, Any], found: windows.Workers, point: Trial) -> Iterator[Note]:
@@ -281,19 +272,19 @@ def _by_total(
     )
 
 
-def _speeds(format_: Format, whose: Format, point: Trial) -> Iterator[Note]:
+def _speeds(
+    format_: Format, whose: Format, point: Trial, ranks: Sequence[Rank], assumed: Sequence[str]
+) -> Iterator[Note]:
+    """Whose images the speeds count, and what of the point and of them is not exact."""
     if whose.of.startswith("one-"):
         yield Note(NoteKind.LOG_SPEEDS, {"speeds": whose.of.removeprefix("one-")})
     elif whose.of == "job" != format_.of:
         yield Note(NoteKind.LOG_JOB_SPEED, {"ranks": point.workers})
 
-
-def _assumed(asked: LogDescription, said: Mapping[str, Any], point: Trial) -> Iterator[Note]:
-    if taken := list(assumed_facts(asked, said, point)):
-        yield Note(NoteKind.LOG_ASSUMED, {"what": taken})
-
-
-def _rounded(ranks: Sequence[Rank]) -> Iterator[Note]:
+    if assumed:
+        yield Note(NoteKind.LOG_ASSUMED, {"what": list(assumed)})
+    if format_.name == "mxnet":
+        yield Note(NoteKind.LOG_COSTS)
     share = max(rank.facts.get(ROUNDING, 0.0) for rank in ranks)
     if share >= _COARSE:
         yield Note(NoteKind.LOG_ROUNDED, {"share": share})
@@ -302,17 +293,3 @@ def _rounded(ranks: Sequence[Rank]) -> Iterator[Note]:
 def _started(found: windows.Workers) -> str:
     times = [one.at for part in found.values() for one in part if one.at is not None]
     return datetime.fromtimestamp(min(times), UTC).replace(tzinfo=None).isoformat() if times else ""
-
-
-def _files(paths: Sequence[Path]) -> str:
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{paths[0].name}{more}"
-
-
-def _digest(paths: Sequence[Path]) -> str:
-    """Of the files: what the same point's repeats are told apart by."""
-    whole = hashlib.sha256()
-    for path in sorted(paths):
-        with path.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    return whole.hexdigest()[:12]

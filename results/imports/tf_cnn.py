@@ -4,11 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from bench.errors import SpecError, quoted
+from results.imports.arguments import HOROVOD
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number, rounding
+from results.imports.log import Format, Log, Reading, Stretch, number, printed_rate
 
 # With what follows the number, so that none is taken that is torn.
 _STEP = re.compile(r"(?<![\w.])(\d{1,12})\s{1,8}images/sec: ([-+.\w]{1,64})\s{1,8}\+/-", re.ASCII)
@@ -25,7 +25,6 @@ _FIELD = re.compile(
     r"(?:^|\] |\| |\dZ )\s{0,8}(Model|Dataset|Mode|Variables|Devices):\s{1,16}(.+)$", re.ASCII
 )
 _DEVICE = re.compile(r"[cg]pu:\d+", re.IGNORECASE)
-_HOROVOD = "horovod"
 
 
 def read(lines: Iterable[Line]) -> Log:
@@ -37,15 +36,7 @@ def read(lines: Iterable[Line]) -> Log:
     reading = Reading()
     for line in reading.over(lines):
         if found := _STEP.search(line.text):
-            reading.take(
-                Stretch(
-                    worker=line.worker,
-                    place=(int(found[1]),),
-                    rate=number(found[2]),
-                    rounding=rounding(found[2]),
-                    line=line.number,
-                )
-            )
+            reading.take(printed_rate(line, (int(found[1]),), found[2]))
         elif _BEGUN.search(line.text):
             reading.spoilt.append(line.number)
         elif found := _TOTAL.search(line.text):
@@ -53,7 +44,11 @@ def read(lines: Iterable[Line]) -> Log:
             reading.total = reading.total or (total if total > 0 else 0.0)
         else:
             _header(reading, line.text)
-    _devices(reading.said)
+    said = reading.said
+    # The devices of the job, if the two batches say so; else those that are listed.
+    whole, part = said.get("global_batch", 0), said.get("batch_per_device", 0)
+    if devices := whole // part if part and whole % part == 0 else said.get("listed", 0):
+        said["devices"] = devices
     means = _of_one_process(reading)
     _processes(reading, means)
     reading.stretches = []
@@ -68,7 +63,7 @@ def _of_one_process(reading: Reading) -> list[Stretch]:
     means = [one for one in reading.stretches if one.worker == first]
     times = Counter(one.place for one in means)
     most = max(times.values(), default=0)
-    ranks = reading.said.get("devices", 1) if reading.said.get("kvstore") == _HOROVOD else 1
+    ranks = reading.said.get("devices", 1) if reading.said.get("kvstore") == HOROVOD else 1
     if most > ranks:
         again = next(one for one in means if times[one.place] > ranks)
         raise SpecError(
@@ -80,23 +75,15 @@ def _of_one_process(reading: Reading) -> list[Stretch]:
     return sorted({one.place: one for one in reversed(means)}.values(), key=lambda one: one.place)
 
 
-def _devices(said: dict[str, Any]) -> None:
-    """The devices of the job, if the two batches say so; else those that are listed."""
-    whole, part = said.get("global_batch", 0), said.get("batch_per_device", 0)
-    devices = whole // part if part and whole % part == 0 else said.get("listed", 0)
-    if devices:
-        said["devices"] = devices
-
-
 def _processes(reading: Reading, means: Sequence[Stretch]) -> None:
     """How many processes there are, each of which prints the speed of its own images."""
     said = reading.said
     listed, of_worker = said.pop("listed", 0), said.pop("of_worker", False)
     ratio = reading.total / means[-1].rate if reading.total and means else 0.0
     devices = said.get("devices", 0)
-    if said.get("kvstore") == _HOROVOD:
+    if said.get("kvstore") == HOROVOD:
         said["shares"] = devices or max(1, round(ratio))
-    elif of_worker and devices in {0, listed} and not _alone(ratio):
+    elif of_worker and devices in {0, listed} and not 0.8 < ratio < 1.25:  # it prints for several
         # What older versions call global is a worker's, and so is what is listed.
         for name in ("global_batch", "devices"):
             said.pop(name, None)
@@ -107,11 +94,6 @@ def _processes(reading: Reading, means: Sequence[Stretch]) -> None:
         said["shares"] = devices // listed
     else:
         said["shares"] = max(1, round(ratio))
-
-
-def _alone(ratio: float) -> bool:
-    """Whether the total is that of the one process that prints the speeds."""
-    return 0.8 < ratio < 1.25
 
 
 def between(means: Sequence[Stretch]) -> list[Stretch]:

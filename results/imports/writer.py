@@ -21,8 +21,11 @@ def add_to_run(folder: Path, new: ImportedRecord, description: str = "") -> Reco
 
     Raises StoreError for a run that mxscale measured and for logs that are in it already.
     """
-    if folder.is_dir():
-        _check_imported(folder)
+    ours = folder.is_dir() and not all(one.source for one in read_records(folder))
+    if (folder / SWEEP).exists() or ours:
+        raise StoreError(
+            f"{folder}: holds what mxscale measured; import into a run of its own (--run)"
+        )
     store = Store(folder)
     try:
         known = read_records(folder)
@@ -47,13 +50,6 @@ def _remember(folder: Path, records: Sequence[Record], description: str) -> None
     if description or "description" not in environment:
         facts["description"] = f"{description} ({_NOT_OURS})" if description else _NOT_OURS
     set_environment(folder, **facts)
-
-
-def _check_imported(folder: Path) -> None:
-    if (folder / SWEEP).exists() or not all(one.source for one in read_records(folder)):
-        raise StoreError(
-            f"{folder}: holds what mxscale measured; import into a run of its own (--run)"
-        )
 
 
 def _numbered(folder: Path, record: Record, known: Sequence[Record]) -> Record:
