@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from bench.notes import Note, NoteKind, merged, texts
 from bench.trial import Trial
@@ -10,6 +11,7 @@ from results.rates import ASSUMED_SCATTER, Rate, pool_repeats
 from results.record import Record, differing_values
 from results.repeat import RepeatSummary, summarize
 from results.speedup import (
+    COLUMNS,
     UNMEASURED,
     Baseline,
     BaselineChoice,
@@ -39,7 +41,7 @@ def bandwidth_note(trial: Trial, rate: Rate) -> Note:
 class ScalingRow:
     """All repeats of one trial.
 
-    status      of the record that is not ok, else ok, or unstable: see `_settled`
+    status      of the record that is not ok, else ok, or unstable if most repeats were unsteady
     rate        None unless all its records are ok
     device      against one device (without servers where that was measured)
     host        against one full host; None for points smaller than that
@@ -52,7 +54,7 @@ class ScalingRow:
 
     trial: Trial
     status: str
-    message: str
+    message: str = ""
     rate: Rate | None
     emulated: bool
     repeats: tuple[RepeatSummary, ...] = ()
@@ -71,13 +73,7 @@ class ScalingRow:
     @property
     def scalings(self) -> dict[str, Scaling]:
         """What it stands against, by the ends of the columns' names in results.csv."""
-        found = {
-            "device": self.device,
-            "host": self.host,
-            "worker": self.worker,
-            "baseline": self.baseline,
-        }
-        return {name: one for name, one in found.items() if one}
+        return {name: one for name in (*COLUMNS, "baseline") if (one := getattr(self, name))}
 
     @property
     def accuracies(self) -> tuple[float, ...]:
@@ -132,21 +128,6 @@ class ScalingRow:
         return tuple(dict.fromkeys(note.kind for note in self.notes if note.kind.headline))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Point:
-    """What was asked for of one trial: a rate if all its repeats are good."""
-
-    trial: Trial
-    rate: Rate | None
-    status: str
-    emulated: bool
-    repeats: tuple[RepeatSummary, ...] = ()
-
-    @property
-    def conditions(self) -> list[dict[str, str]]:
-        return [one.conditions for one in self.repeats]
-
-
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
     """One row per trial, in the order of the records given; repeats are taken together."""
     return rows_of([summarize(record) for record in records])
@@ -172,8 +153,7 @@ def with_chosen_baseline(
     rows: Sequence[ScalingRow], wanted: Baseline, unmeasured: Sequence[Trial] = ()
 ) -> list[ScalingRow]:
     """The rows with what each is against this baseline, and why if it is nothing."""
-    points: list[ScalingRow | _Point] = [*rows, *_unmeasured(unmeasured)]
-    chosen = apply_baseline(points, wanted)
+    chosen = apply_baseline([*rows, *_unmeasured(unmeasured)], wanted)
     return [
         replace(
             row,
@@ -185,10 +165,10 @@ def with_chosen_baseline(
     ]
 
 
-def _by_total(row: ScalingRow, chosen: BaselineChoice[ScalingRow | _Point]) -> Iterator[Note]:
+def _by_total(row: ScalingRow, chosen: BaselineChoice[ScalingRow]) -> Iterator[Note]:
     """What logs of whole jobs come to against the baseline's, if both say how long they took."""
     base = chosen.points.get("baseline")
-    if not isinstance(base, ScalingRow) or base.trial.key == row.trial.key:
+    if not base or base.trial.key == row.trial.key:
         return
     own, other = (_total(one) for one in (row, base))
     if own and other and own[0] == other[0]:
@@ -213,35 +193,33 @@ def _total(row: ScalingRow) -> tuple[int, float] | None:
     return None
 
 
-def _point(group: Sequence[RepeatSummary]) -> _Point:
+def _point(group: Sequence[RepeatSummary]) -> ScalingRow:
+    """The row of these repeats, not yet against any baseline."""
     bad = next((one for one in group if one.samples is None), None)
     newest = bad or group[-1]
-    settled = "ok" if _settled(group) else "unstable"
-    return _Point(
+    # Steady: at least half of its repeats are.
+    settled = "ok" if 2 * sum(one.unsteady for one in group) <= len(group) else "unstable"
+    return ScalingRow(
         trial=newest.trial,
         rate=None if bad else pool_repeats([one.samples for one in group if one.samples]),
         status=bad.status if bad else settled,
+        message=bad.message if bad else "",
         emulated=newest.emulated,
         repeats=tuple(group),
     )
 
 
-def _unmeasured(trials: Sequence[Trial]) -> list[_Point]:
-    return [_Point(trial=one, rate=None, status=UNMEASURED, emulated=False) for one in trials]
+def _unmeasured(trials: Sequence[Trial]) -> list[ScalingRow]:
+    return [ScalingRow(trial=one, rate=None, status=UNMEASURED, emulated=False) for one in trials]
 
 
-def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[Note]) -> ScalingRow:
-    row = ScalingRow(
-        trial=point.trial,
-        status=point.status,
-        message="",
-        rate=point.rate,
-        emulated=point.emulated,
-        repeats=point.repeats,
-    )
+def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Note]) -> ScalingRow:
+    """The row with what it is against, and what a reader must know of it."""
     if point.rate is None:
-        bad = next(one for one in point.repeats if one.samples is None)
-        return replace(row, message=bad.message, notes=tuple(_failed(point)))
+        failed = sum(one.samples is None for one in point.repeats)
+        some = failed < len(point.repeats)  # others have a number
+        figures = {"failed": failed, "of": len(point.repeats)}
+        return replace(point, notes=(Note(NoteKind.FAILED_REPEATS, figures),) if some else ())
     notes = [
         *_reached(point),
         *([bandwidth_note(point.trial, point.rate)] if point.trial.mode == "bandwidth" else []),
@@ -249,49 +227,32 @@ def _row(point: _Point, bases: Mapping[str, _Point], empty: Sequence[Note]) -> S
         *_unlike(point, bases),
         *empty,
     ]
-    found = {name: scaling_over(point, base) for name, base in bases.items()}
-    return replace(
-        row,
-        notes=tuple(notes),
-        device=found.get("device"),
-        host=found.get("host"),
-        worker=found.get("worker"),
-    )
+    found: dict[str, Any] = {name: scaling_over(point, base) for name, base in bases.items()}
+    return replace(point, notes=tuple(notes), **found)
 
 
-def _settled(group: Sequence[RepeatSummary]) -> bool:
-    """Whether at least half of the repeats became steady."""
-    return 2 * sum(one.unsteady for one in group) <= len(group)
-
-
-def _unlike(point: _Point, bases: Mapping[str, _Point]) -> Iterator[Note]:
+def _unlike(point: ScalingRow, bases: Mapping[str, ScalingRow]) -> Iterator[Note]:
     """In what a point ran with other variables or instructions than itself or a base, once."""
-    if differing := differing_values(point.conditions):
+    own = [one.conditions for one in point.repeats]
+    if differing := differing_values(own):
         for name, values in differing.items():
             yield Note(NoteKind.CONDITIONS_DIFFER, {"name": name, "values": values})
         return
     for base in bases.values():
-        if differing := differing_values([*point.conditions, *base.conditions]):
+        if differing := differing_values([*own, *(one.conditions for one in base.repeats)]):
             for name, values in differing.items():
                 figures = {"base": base.trial.name, "name": name, "values": values}
                 yield Note(NoteKind.BASE_CONDITIONS_DIFFER, figures)
             return
 
 
-def _failed(point: _Point) -> Iterator[Note]:
-    """How many of its repeats have no number, if others have one."""
-    failed = sum(one.samples is None for one in point.repeats)
-    if 0 < failed < len(point.repeats):
-        yield Note(NoteKind.FAILED_REPEATS, {"failed": failed, "of": len(point.repeats)})
-
-
-def _reached(point: _Point) -> Iterator[Note]:
+def _reached(point: ScalingRow) -> Iterator[Note]:
     """The accuracy of each repeat's last validation, if it trained on real data."""
-    found = [one.accuracy for one in point.repeats if one.accuracy is not None]
+    found = point.accuracies
     if len(set(found)) == 1:
         yield Note(NoteKind.ACCURACY, {"accuracy": found[0]})
     elif found:
-        figures = {"mean": sum(found) / len(found), "accuracy": found, "repeats": len(found)}
+        figures = {"mean": sum(found) / len(found), "accuracy": [*found], "repeats": len(found)}
         yield Note(NoteKind.ACCURACIES, figures)
 
 

@@ -103,11 +103,11 @@ class Digests:
     """
 
     files: Mapping[str, FileDigest]
-    report: Mapping[str, FileDigest] = field(default_factory=dict)
-    name: str = ""
-    code: str = ""
+    report: Mapping[str, FileDigest]
+    name: str
+    code: str
     prices: Prices | None = None
-    format: int = FORMAT
+    format: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
     choice: ReportSettings = field(default_factory=ReportSettings)
 
     @property
@@ -115,19 +115,6 @@ class Digests:
         """Of records, logs and what stands beside them: 'sha256:...'."""
         named = {name: [one.bytes, one.sha256] for name, one in self.files.items()}
         return f"sha256:{_sha256(named)}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _StoredDigests:
-    """What digests.json has of them."""
-
-    files: dict[str, FileDigest]
-    report: dict[str, FileDigest]
-    name: str
-    code: str
-    prices: Prices | None = None
-    format: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)] = 1
-    choice: ReportSettings = field(default_factory=ReportSettings)
 
 
 def covered_files(folder: Path) -> dict[str, Path]:
@@ -173,6 +160,7 @@ def run_digests(
         report={name: file_digest(path) for name, path in report_files(folder).items()},
         name=folder.resolve().name,
         code=code,
+        format=FORMAT,
     )
 
 
@@ -204,31 +192,11 @@ def load(folder: Path) -> Digests | None:
     if data.get("check") != checksum(data):
         raise StoreError(f"{where}: was changed after it was written; {BUILD_AGAIN}")
     try:
-        _whole(data.get("format", 1))
-        said = msgspec.convert(data, _StoredDigests)
-        _check_place(said.name, said.choice.place)
-        for name in (*said.files, *said.report):
-            _check_name(name)
+        return _digests(data)
     except (OverflowError, ValueError) as error:
         raise StoreError(
             f"{where}: is not as it is written ({brief(error)}); {BUILD_AGAIN}"
         ) from error
-    return Digests(
-        files=said.files,
-        report=said.report,
-        name=said.name,
-        code=said.code,
-        prices=said.prices,
-        format=said.format,
-        choice=said.choice,
-    )
-
-
-def _whole(value: object) -> int:
-    """ValueError for what only looks like a whole number, such as '2', 2.0 or true."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise ValueError(f"expected a whole number as its format, got {quoted(value)}")
 
 
 def checksum(data: Mapping[str, Any]) -> str:
@@ -236,21 +204,24 @@ def checksum(data: Mapping[str, Any]) -> str:
     return _sha256({n: one for n, one in data.items() if n not in {"check", "format"}})
 
 
-def _check_name(name: str) -> None:
-    """ValueError unless it can be a file's name below a run's folder."""
-    path = PurePosixPath(name)
-    if not name.isprintable() or path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{quoted(name)} is no name of a file of a run")
-
-
-def _check_place(name: str, place: str | None) -> None:
-    """ValueError unless a run can have this name and lie there."""
+def _digests(data: Mapping[str, Any]) -> Digests:
+    """What was written; ValueError unless a run can have its names and lie at its place."""
+    number = data.get("format", 1)
+    if type(number) is not int:  # '2', 2.0 or true
+        raise ValueError(f"expected a whole number as its format, got {quoted(number)}")
+    said = msgspec.convert(data, Digests)
+    name, place = said.name, said.choice.place
     if Path(name).name != name or name == ".." or not name.isprintable():
         raise ValueError(f"{quoted(name)} is no name of a run")
     path = PurePosixPath(place or "")
     below = path.name == name and not path.is_absolute() and ".." not in path.parts
     if place not in {None, "", ELSEWHERE} and not below:
         raise ValueError(f"{quoted(place)} is no place of {name}")
+    for file in (*said.files, *said.report):
+        path = PurePosixPath(file)
+        if not file.isprintable() or path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"{quoted(file)} is no name of a file of a run")
+    return said
 
 
 def report_format(folder: Path, was: Digests | None) -> int | None:
@@ -287,7 +258,7 @@ def file_digest(path: Path, every: int = 0) -> FileDigest:
         if path.suffix == ".gz":
             with path.open("rb") as file:
                 sha256 = hashlib.file_digest(file, "sha256")
-            lines, marks = _marked(_unpacked(path), every)
+            lines, marks = _marked(_lines(path), every)
         else:
             lines, marks = _marked(_lines(path, sha256), every)
     except OSError as error:
@@ -305,17 +276,15 @@ def _every(path: Path, size: int) -> int:
     return max(1, round(lines / _MOST_MARKS))
 
 
-def _lines(path: Path, sha256: "hashlib._Hash") -> Iterator[bytes]:
-    """The file's lines, a long one in pieces; what is read goes into the SHA-256 by the way."""
-    for chunk in read_chunks(path):
-        sha256.update(chunk)
-        yield from BytesIO(chunk)
+def _lines(path: Path, sha256: "hashlib._Hash | None" = None) -> Iterator[bytes]:
+    """The file's lines, a long one in pieces; of a packed file, up to where it is damaged.
 
-
-def _unpacked(path: Path) -> Iterator[bytes]:
-    """The lines of a packed file, a long one in pieces, up to where it is damaged."""
+    What is read goes into the SHA-256 by the way.
+    """
     with suppress(gzip.BadGzipFile):
         for chunk in read_chunks(path):
+            if sha256:
+                sha256.update(chunk)
             yield from BytesIO(chunk)
 
 
@@ -357,7 +326,10 @@ def _places(name: str, was: FileDigest, now: FileDigest) -> Iterator[str]:
     if Path(name).suffix in _BINARY:
         yield f"{name}: was changed"
         return
-    places = [n for n, (a, b) in enumerate(zip_longest(_marks(was), _marks(now))) if a != b]
+    marks = [
+        [one.marks[n : n + _MARK] for n in range(0, len(one.marks), _MARK)] for one in (was, now)
+    ]
+    places = [n for n, (a, b) in enumerate(zip_longest(*marks)) if a != b]
     if not places:
         yield f"{name}: was packed anew, its lines are the same"
     elif was.lines != now.lines:
@@ -381,7 +353,3 @@ def _of_other_length(name: str, was: FileDigest, now: FileDigest, place: int) ->
 def _changed_lines(place: int, was: FileDigest) -> str:
     first, last = place * was.every + 1, min((place + 1) * was.every, was.lines)
     return f"line {first}" if first >= last else f"lines {first} to {last}"
-
-
-def _marks(file: FileDigest) -> list[str]:
-    return [file.marks[n : n + _MARK] for n in range(0, len(file.marks), _MARK)]
