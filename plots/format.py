@@ -63,12 +63,8 @@ def format_percent(ratio: Ratio) -> str:
 
 def is_uninformative(ratio: Ratio) -> bool:
     """Whether its interval is so wide that the value says nothing: a side is larger than it."""
-    return _side(ratio) > ratio.value
-
-
-def ratio_of(rate: Rate) -> Ratio:
-    """The rate, in images per second, with its interval."""
-    return Ratio(value=rate.images_per_second, low=rate.low, high=rate.high)
+    low, high = _ends(ratio)
+    return max(ratio.value - low, high - ratio.value) > ratio.value
 
 
 def format_interval(rate: Rate) -> str:
@@ -85,12 +81,6 @@ def error_bar_note(rates: Iterable[Rate | None]) -> str:
     assumed = any(rate is not None and rate.assumed for rate in rates)
     scatter = f" (n = 1: {100 * ASSUMED_SCATTER:g} % between processes assumed)"
     return "95 % intervals" + (scatter if assumed else "")
-
-
-def _side(ratio: Ratio) -> float:
-    """The larger side of its interval."""
-    low, high = _ends(ratio)
-    return max(ratio.value - low, high - ratio.value)
 
 
 def _ends(ratio: Ratio) -> tuple[float, float]:

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from bench.kvstores import is_distributed
 from bench.notes import UNSTEADY, NoteKind, sentence
 from plots.figures.model import TRAINING, drawable, lines, network_label
-from plots.format import format_percent, is_uninformative, list_names, ratio_of, significant
+from plots.format import format_percent, is_uninformative, list_names, significant
 from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
-from results.speedup import Baseline, Scaling
+from results.speedup import COLUMNS, baseline_of
 
 _MOST_NAMED_SCALES = 4
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "gpu": ("GPU", "GPUs")}
@@ -20,6 +20,7 @@ _WIDE = 0.05
 # An efficiency that surely is larger than this is too good.
 _ABOVE = 1.01
 _MOST_NAMED = 4
+_ONE_WORKER = "one worker through the same store"
 
 
 def device_noun(rows: Sequence[ScalingRow], count: int) -> str:
@@ -44,7 +45,7 @@ def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[
         # Of a rehearsal the first sentence says so.
         yield from ["No point says how fast anything is."] if rows and not scripted else []
         return
-    tops = [_top(good, name) for name in dict.fromkeys(map(network_label, good))]
+    tops = _largest(good)
     where = f"{'As scripted, on' if scripted else 'On'} {_most_devices(tops, rows)}"
     yield f"{where}: {_scaling_text(tops, good)}."
     if (
@@ -58,12 +59,17 @@ def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[
 
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     good = drawable([row for row in rows if not row.emulated])
-    return [row for row in good if row.rate and not is_uninformative(ratio_of(row.rate))]
+    return [row for row in good if row.rate and not is_uninformative(row.rate.ratio)]
 
 
-def _top(rows: Sequence[ScalingRow], name: str) -> ScalingRow:
-    """A network's fastest point on the most devices."""
-    return max((row for row in rows if network_label(row) == name), key=size)
+def _largest(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+    """Each network's fastest point on the most devices."""
+    found: dict[str, ScalingRow] = {}
+    for row in rows:
+        best = found.setdefault(network_label(row), row)
+        if size(row) > size(best):
+            found[network_label(row)] = row
+    return list(found.values())
 
 
 def _most_devices(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
@@ -104,10 +110,13 @@ def _efficiency(row: ScalingRow) -> float:
 def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bool) -> str:
     """'alexnet 61938 images/s (53 ± 0.7 % of ideal against one GPU)', or without the units.
 
-    Where networks do not end alike, each says on how many devices.
+    A network of several lines has the name of its line, such as ' (dist_sync)'. Where networks do
+    not end alike, each says on how many devices.
     """
     rate = row.rate.images_per_second if row.rate else 0.0
-    text = f"{network_label(row)}{_line_name(row, rows)} {significant(rate)}"
+    own = lines([one for one in rows if network_label(one) == network_label(row)])
+    (line,) = (one for one in own if any(row is member for member in one.rows))
+    text = f"{network_label(row)}{'' if line.alone else f' ({line.what})'} {significant(rate)}"
     text += " images/s" if units else ""
     text += "" if alike else f" on {row.trial.layout.devices}"
     shown = row.shown_scaling
@@ -118,33 +127,23 @@ def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, unit
     return f"{text} ({format_percent(shown.efficiency)}{of})"
 
 
-def _line_name(row: ScalingRow, rows: Sequence[ScalingRow]) -> str:
-    """' (dist_sync)': what tells its line from others of its network, where there are any."""
-    own = lines([one for one in rows if network_label(one) == network_label(row)])
-    (line,) = (one for one in own if any(row is member for member in one.rows))
-    return "" if line.alone else f" ({line.what})"
-
-
 def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """The efficiency of each network's largest point against a host and a worker, or its range."""
     good = _reliable_rows(rows)
-    host = _efficiencies(good, [row.host for row in good])
-    worker = _efficiencies(good, [row.worker for row in good])
-    told = [f"one full host {_spread(host)}"] if host else []
-    told += [f"one worker through the same store {_spread(worker)}"] if worker else []
+    told = []
+    for what, name in {"one full host": "host", _ONE_WORKER: "worker"}.items():
+        # Of those that have such a base and are not it.
+        based = [
+            row
+            for row in good
+            if (base := row.scalings.get(name))
+            and base.baseline != baseline_of(row.trial)
+            and not is_uninformative(base.efficiency)
+        ]
+        if based:
+            told.append(f"{what} {_spread([o.scalings[name].efficiency for o in _largest(based)])}")
     if told:
         yield f"Against {'; against '.join(told)} of ideal."
-
-
-def _efficiencies(rows: Sequence[ScalingRow], bases: Sequence[Scaling | None]) -> list[Ratio]:
-    """Of each network's largest point that has such a base and is not it."""
-    found: dict[str, tuple[ScalingRow, Ratio]] = {}
-    for row, against in zip(rows, bases, strict=True):
-        if against is None or _is_base(row, against) or is_uninformative(against.efficiency):
-            continue
-        if network_label(row) not in found or size(row) > size(found[network_label(row)][0]):
-            found[network_label(row)] = row, against.efficiency
-    return [efficiency for _, efficiency in found.values()]
 
 
 def _spread(efficiencies: Sequence[Ratio]) -> str:
@@ -153,11 +152,6 @@ def _spread(efficiencies: Sequence[Ratio]) -> str:
         return format_percent(efficiencies[0])
     ends = [f"{100 * end(one.value for one in efficiencies):.0f}" for end in (min, max)]
     return f"{' to '.join(dict.fromkeys(ends))} %"
-
-
-def _is_base(row: ScalingRow, against: Scaling) -> bool:
-    trial = row.trial
-    return against.baseline == Baseline(kvstore=trial.layout.kvstore, devices=trial.layout.devices)
 
 
 def caveats(run: Run) -> Iterator[str]:
@@ -186,7 +180,7 @@ def _missing(run: Run) -> Iterator[str]:
         row for row in trained if is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
     ]
     if several and not any(row.worker for row in several):
-        yield "one worker through the same store, to tell what servers cost"
+        yield f"{_ONE_WORKER}, to tell what servers cost"
 
 
 def _failure(row: ScalingRow) -> str:
@@ -199,20 +193,17 @@ def _failure(row: ScalingRow) -> str:
 
 def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Networks on several device counts of which one device has no number, though others have."""
-    names = [name for name in dict.fromkeys(map(network_label, rows)) if _counts(rows, name) > 1]
-    without = [
-        name for name in names if not any(row.device for row in rows if network_label(row) == name)
-    ]
+    networks: dict[str, list[ScalingRow]] = {}
+    for row in rows:
+        networks.setdefault(network_label(row), []).append(row)
+    names = [n for n, some in networks.items() if len({o.trial.layout.devices for o in some}) > 1]
+    without = [name for name in names if not any(row.device for row in networks[name])]
     if without and len(without) < len(names):
         yield f"a one-device speed-up baseline for {_named(without)}"
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _counts(rows: Sequence[ScalingRow], name: str) -> int:
-    return len({row.trial.layout.devices for row in rows if network_label(row) == name})
 
 
 def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -254,9 +245,11 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
     twice = [row for row in good if row.rate and row.rate.repeats == 2]
     if twice:
         yield "two repeats say little about their spread"
-    lost = [row for row in good if row.rate and is_uninformative(ratio_of(row.rate))]
+    lost = [row for row in good if row.rate and is_uninformative(row.rate.ratio)]
     based = [
-        row.trial.name for row in good if row not in lost and _has_uninformative_efficiency(row)
+        row.trial.name
+        for row in good
+        if row not in lost and any(map(is_uninformative, _efficiencies(row)))
     ]
     names = [*(row.trial.name for row in lost), *(f"{name} against its base" for name in based)]
     if names:
@@ -264,28 +257,20 @@ def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
     yield from _wide_intervals([row for row in good if row not in lost])
 
 
-def _has_uninformative_efficiency(row: ScalingRow) -> bool:
-    """Whether it has an interval wider than itself against some base."""
-    against = [one.efficiency for one in (row.device, row.host, row.worker) if one]
-    return any(map(is_uninformative, against))
+def _efficiencies(row: ScalingRow) -> list[Ratio]:
+    """Against each of the baselines that are chosen of themselves."""
+    return [one.efficiency for name, one in row.scalings.items() if name in COLUMNS]
 
 
 def _wide_intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    widths = [
-        half for row in rows if (half := _relative_half_width(row)) is not None and half > _WIDE
-    ]
+    halves = [(row.trial.name, row.rate.relative_half_width) for row in rows if row.rate]
+    widths = [half for _, half in halves if half is not None and half > _WIDE]
     if widths:
         which = f"{len(widths)} of {_counted(len(rows), 'interval')}"
         yield f"{which} wider than ± {100 * _WIDE:.0f} % (up to ± {100 * max(widths):.0f} %)"
-    unknown = [row.trial.name for row in rows if _relative_half_width(row) is None]
+    unknown = [name for name, half in halves if half is None]
     if unknown:
         yield f"without an interval: {_named(unknown)}"
-
-
-def _relative_half_width(row: ScalingRow) -> float | None:
-    if row.rate is None or row.rate.low is None or row.rate.high is None:
-        return None
-    return (row.rate.high - row.rate.low) / 2 / row.rate.images_per_second
 
 
 def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -294,17 +279,16 @@ def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
     unsteady = [row.trial.name for row in good if row.status == "unstable"]
     if unsteady and not any(kind in UNSTEADY for row in good for kind in row.headline_kinds):
         yield f"{NoteKind.NOT_STEADY.headline}: {_named(unsteady)}"
-    above = [row.trial.name for row in good if _above_ideal(row)]
+    above = [
+        row.trial.name
+        for row in good
+        if any(one.low is not None and one.low > _ABOVE for one in _efficiencies(row))
+    ]
     if above:
         yield f"better than ideal, so a base may be too slow: {_named(above)}"
     sharing = [r for r in good if r.trial.layout.device == "cpu" and r.trial.servers]
     if any(not row.trial.layout.server_hosts for row in sharing):
         yield "servers share their workers' cores"
-
-
-def _above_ideal(row: ScalingRow) -> bool:
-    found = [one.efficiency.low for one in (row.device, row.host, row.worker) if one]
-    return any(low is not None and low > _ABOVE for low in found)
 
 
 def _named(names: Sequence[str]) -> str:
@@ -339,11 +323,10 @@ def _provenance(run: Run) -> Iterator[str]:
             "This is a rehearsal: the fake engine played scripted times, nothing was trained, and "
             "no figure here says how fast anything is."
         )
-    sources = dict.fromkeys(one.source for row in run.rows for one in row.repeats if one.source)
-    if sources:
+    if run.sources:
         whole = all(one.source for row in run.rows for one in row.repeats)
         which = "These figures were" if whole else "Some of these figures were"
-        yield f"{which} not measured by mxscale: {enumeration(list(sources), 2)}."
+        yield f"{which} not measured by mxscale: {enumeration(run.sources, 2)}."
 
 
 def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
@@ -353,23 +336,25 @@ def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
         {row.trial.layout.kvstore for row in rows}, key=lambda one: (is_distributed(one), one)
     )
     day = str(run.environment.get("date", ""))[:10]
+    counts = sorted({row.trial.layout.devices for row in rows})
+    devices = enumeration([str(n) for n in counts]) if len(counts) < 3 else _range(counts)
+    hosts = sorted({row.trial.hosts for row in rows})
+    of_hosts = "" if hosts == [1] else f" of {_range(hosts)} hosts"
     return (
-        f"{verb}{f' on {day}' if day else ''} with {_data(rows)} on {_devices(rows)}"
-        f"{_hosts(rows)} through kvstore {enumeration(names, _MOST_NAMED)}{_batch(rows)}: "
-        f"{_points(rows)}."
+        f"{verb}{f' on {day}' if day else ''} with {_data(rows)} on {devices} "
+        f"{device_noun(rows, counts[-1])}{of_hosts} through kvstore "
+        f"{enumeration(names, _MOST_NAMED)}{_batch(rows)}: {_points(rows)}."
     )
 
 
 def _points(rows: Sequence[ScalingRow]) -> str:
     """'27 points, each run 3 times'."""
     repeats = sorted({row.rate.repeats for row in rows if row.rate})
+    points, each = ("one point", "") if len(rows) == 1 else (f"{len(rows)} points", "each ")
     if not repeats:
-        return "one point" if len(rows) == 1 else f"{len(rows)} points"
+        return points
     count = _range(repeats)
-    often = {"1": "once", "2": "twice"}.get(count, f"{count} times")
-    if len(rows) == 1:
-        return f"one point, run {often}"
-    return f"{len(rows)} points, each run {often}"
+    return f"{points}, {each}run {({'1': 'once', '2': 'twice'}).get(count, f'{count} times')}"
 
 
 def _data(rows: Sequence[ScalingRow]) -> str:
@@ -379,17 +364,6 @@ def _data(rows: Sequence[ScalingRow]) -> str:
         return f"{modes.pop()} images"
     names = dict.fromkeys(row.trial.label for row in rows if row.trial.mode == "real")
     return f"synthetic and ({enumeration(list(names), _MOST_NAMED)}) real images"
-
-
-def _devices(rows: Sequence[ScalingRow]) -> str:
-    counts = sorted({row.trial.layout.devices for row in rows})
-    told = enumeration([str(n) for n in counts]) if len(counts) < 3 else _range(counts)
-    return f"{told} {device_noun(rows, counts[-1])}"
-
-
-def _hosts(rows: Sequence[ScalingRow]) -> str:
-    hosts = sorted({row.trial.hosts for row in rows})
-    return "" if hosts == [1] else f" of {_range(hosts)} hosts"
 
 
 def _range(values: Sequence[int]) -> str:

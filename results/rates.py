@@ -110,6 +110,19 @@ class Rate:
         """The upper end of the 95 % interval."""
         return self._end(1)
 
+    @property
+    def ratio(self) -> "Ratio":
+        """The rate itself, in images per second, with its interval."""
+        return Ratio(value=self.images_per_second, low=self.low, high=self.high)
+
+    @property
+    def relative_half_width(self) -> float | None:
+        """Half of the interval, as a part of the rate."""
+        low, high = self.low, self.high
+        if low is None or high is None:
+            return None
+        return (high - low) / 2 / self.images_per_second
+
     def _end(self, which: int) -> float | None:
         if self.error is None:
             return None

@@ -65,6 +65,11 @@ class Run:
         return str(self.environment.get("commit") or "")
 
     @property
+    def sources(self) -> list[str]:
+        """Where its imported figures come from, each once; none: mxscale measured all of it."""
+        return list(dict.fromkeys(source for row in self.rows for source in row.sources))
+
+    @property
     def rehearsal(self) -> bool:
         """Whether any point was run by the fake engine."""
         return any(row.trial.engine == "fake" for row in self.rows)

@@ -99,11 +99,16 @@ class ScalingRow:
         return max(found, default=None)
 
     @property
+    def sources(self) -> list[str]:
+        """Where imported figures come from, each once; none: mxscale measured them."""
+        return list(dict.fromkeys(one.source for one in self.repeats if one.source))
+
+    @property
     def standing(self) -> str:
         """Whether the figures are 'measured', of a 'rehearsal', or 'imported'."""
         if self.trial.engine == "fake":
             return "rehearsal"
-        return "imported" if any(one.source for one in self.repeats) else "measured"
+        return "imported" if self.sources else "measured"
 
     @property
     def window_seconds(self) -> tuple[float, ...]:
@@ -275,7 +280,8 @@ def _knee(rates: dict[int, Rate]) -> str:
     good = [n for n, rate in rates.items() if rate.images_per_second >= _AS_GOOD * best]
     least = min(good)
     gives = "1 thread gives" if least == 1 else f"{least} threads give"
-    worst = max(map(_unsure, rates.values()))
+    halves = (rate.relative_half_width for rate in rates.values())
+    worst = max(math.inf if half is None else half for half in halves)
     if worst > 1 - _AS_GOOD:
         known = f"known to {100 * worst:.0f} % only" if math.isfinite(worst) else "not known well"
         end = f"whether more or fewer do as well cannot be said, the rates are {known}"
@@ -284,10 +290,3 @@ def _knee(rates: dict[int, Rate]) -> str:
     else:
         end = "more do not help (knee)"
     return f"{gives} {rates[least].images_per_second:,.0f} images/s; {end}."
-
-
-def _unsure(rate: Rate) -> float:
-    """Half of the interval, as a part of the rate."""
-    if rate.low is None or rate.high is None:
-        return math.inf
-    return (rate.high - rate.low) / 2 / rate.images_per_second

@@ -42,13 +42,9 @@ def readable_counts(counts: Sequence[int]) -> list[int]:
     for count in reversed(counts[:-1]):
         ends = (count, kept[-1]) if count == counts[0] else (counts[0], count, kept[-1])
         gaps = pairwise(ends)
-        if all(math.log(b / a) / whole > _DIGIT * (1 + _digits(a, b) / 2) for a, b in gaps):
+        if all(math.log(b / a) / whole > _DIGIT * (1 + len(f"{a}{b}") / 2) for a, b in gaps):
             kept.append(count)
     return sorted({counts[0], *kept})
-
-
-def _digits(*counts: int) -> int:
-    return sum(len(str(count)) for count in counts)
 
 
 def log_axis(axes: Axes, values: Sequence[float]) -> None:

@@ -16,11 +16,15 @@ _MOST_NAMED = 6
 def hardware(environment: dict[str, Any]) -> str:
     """Hardware and software in one line; of a cluster, its hosts instead of the master."""
     hosts = environment.get("hosts") or {}
+    kinds = Counter(map(_host, hosts.values()))
     parts = (
         environment.get("processor"),
         environment.get("cores") and not hosts and f"{environment['cores']} cores",
         environment.get("memory_gib") and not hosts and f"{environment['memory_gib']} GiB",
-        _hosts(hosts.values()),
+        ", ".join(
+            f"{count} host{'s' if count > 1 else ''}{f' of {kind}' if kind else ''}"
+            for kind, count in kinds.items()
+        ),
         environment.get("mxnet") and f"MXNet {environment['mxnet']}",
         environment.get("python") and f"Python {environment['python']}",
     )
@@ -33,16 +37,8 @@ def provenance(run: Run) -> str:
     return f"rehearsed on {on}" if run.rehearsal and on else on
 
 
-def _hosts(found: Any) -> str:
-    """'16 hosts of 64 cores and 16 Tesla K80'; one such text for each kind of host."""
-    kinds = Counter(_host(facts) for facts in found)
-    return ", ".join(
-        f"{count} host{'s' if count > 1 else ''}{f' of {kind}' if kind else ''}"
-        for kind, count in kinds.items()
-    )
-
-
 def _host(facts: dict[str, Any]) -> str:
+    """'64 cores and 16 Tesla K80': what hosts of a kind have alike."""
     gpus = Counter(str(gpu.get("name", "GPU")) for gpu in facts.get("gpus", ()))
     cores = len(facts.get("cores", ()))
     parts = [f"{cores} core{'s' if cores > 1 else ''}"] if cores else []
@@ -58,27 +54,21 @@ def settings_line(rows: Sequence[ScalingRow]) -> str:
 def caption(run: Run) -> str:
     """Hardware; kvstore, batch, repeats, date and commit; then what is not drawn."""
     rehearsal = ["REHEARSAL - scripted times, not measurements"] if run.rehearsal else []
-    sources = dict.fromkeys(one.source for row in run.rows for one in row.repeats if one.source)
-    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    named = [f"not measured by mxscale: {next(iter(sources))}{more}"] if sources else []
-    drawn = _drawn(run)
+    sources = run.sources
+    named = [f"not measured by mxscale: {list_names(sources, 1)}"] if sources else []
+    drawn = drawable(run.rows) or [row for row in run.rows if row.trial.mode in TRAINING]
     varied = varied_settings([row.trial for row in drawn])
     own = [f"settings that vary: {varied}"] if varied else []
-    lines = [provenance(run), _how(run), settings_line(drawn), *own, *_left_out(run.rows)]
-    found = [*rehearsal, *named, *lines]
-    return "\n".join(filter(None, found))
+    lines = [provenance(run), _how(run, drawn), settings_line(drawn), *own, *_left_out(run.rows)]
+    return "\n".join(filter(None, [*rehearsal, *named, *lines]))
 
 
-def _drawn(run: Run) -> Sequence[ScalingRow]:
-    return drawable(run.rows) or [row for row in run.rows if row.trial.mode in TRAINING]
-
-
-def _how(run: Run) -> str:
-    rows = _drawn(run)
+def _how(run: Run, rows: Sequence[ScalingRow]) -> str:
+    names = list(dict.fromkeys(row.trial.layout.kvstore for row in rows))
     repeats = sorted({row.rate.repeats for row in run.rows if row.rate})
     commit = run.environment.get("commit")
     parts = (
-        _kvstores(rows),
+        f"kvstore {_named(names)}" if names else "",
         _batches(rows),
         str(run.environment.get("date", ""))[:10],
         commit and f"commit {commit}",
@@ -88,11 +78,6 @@ def _how(run: Run) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _kvstores(rows: Sequence[ScalingRow]) -> str:
-    names = list(dict.fromkeys(row.trial.layout.kvstore for row in rows))
-    return f"kvstore {list_names(names, _MOST_NAMED, ', ')}" if names else ""
-
-
 def _batches(rows: Sequence[ScalingRow]) -> str:
     """Images a step on one device by network; of the whole job where that is fixed."""
     found: dict[str, list[int]] = {}
@@ -100,17 +85,13 @@ def _batches(rows: Sequence[ScalingRow]) -> str:
     for row in rows:
         batch = row.trial.global_batch if whole else row.trial.device_batch
         found.setdefault(network_label(row), []).append(batch)
-    texts = {name: _ends(values) for name, values in found.items()}
+    ends = {name: sorted({min(values), max(values)}) for name, values in found.items()}
+    texts = {name: "-".join(map(str, some)) for name, some in ends.items()}
     where = "of the job" if whole else "on one device"
     if len(set(texts.values())) == 1:
         return f"{next(iter(texts.values()))} images a step {where}"
     told = _named([f"{name} {text}" for name, text in texts.items()])
     return f"images a step {where}: {told}" if texts else ""
-
-
-def _ends(values: Sequence[int]) -> str:
-    least, most = min(values), max(values)
-    return f"{least}" if least == most else f"{least}-{most}"
 
 
 def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -124,7 +105,7 @@ def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
     }
     for what, found in listed.items():
         if found:
-            yield f"{what}: {list_names([row.trial.name for row in found], _MOST_NAMED, ', ')}"
+            yield f"{what}: {_named([row.trial.name for row in found])}"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
-from scipy.optimize import isotonic_regression
 
 from im2rec_tools.terminal import printable
 
@@ -53,17 +52,12 @@ def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
             tall = axes.get_window_extent().transformed(inches).height
             heights = [_LINE_INCHES * note.get_text().count("\n") / tall for note in notes]
             heights = [height + _LINE_INCHES / tall for height in heights]
-            if sum(heights) > 1:
-                _leave_out(notes)
+            if sum(heights) > 1:  # more than there is room to name: the legend has their names
+                for note in notes:
+                    note.remove()
                 continue
             for note, y in zip(notes, spread([n.xyann[1] for n in notes], heights), strict=True):
                 note.xyann = (1, y)
-
-
-def _leave_out(notes: Sequence[Any]) -> None:
-    """More lines than there is room to name: the legend has their names."""
-    for note in notes:
-        note.remove()
 
 
 def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
@@ -71,6 +65,8 @@ def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
 
     The heights come to 1 or less.
     """
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - it takes 0.4 s to load
+
     order = sorted(range(len(middles)), key=lambda one: middles[one])
     below = [sum(heights[other] for other in order[:place]) for place in range(len(order))]
     wanted = [middles[one] - heights[one] / 2 - low for one, low in zip(order, below, strict=True)]

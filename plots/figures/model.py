@@ -132,8 +132,7 @@ def _origin(row: ScalingRow) -> str:
     """What its figures come from; logs of one tool are one origin, as they are one base's."""
     if row.trial.engine.startswith(IMPORTED):
         return row.trial.engine
-    sources = dict.fromkeys(one.source for one in row.repeats if one.source)
-    return "; ".join((row.trial.engine, *sources))
+    return "; ".join((row.trial.engine, *row.sources))
 
 
 def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
@@ -269,18 +268,13 @@ def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[C
             best[shape] = max(each, best.get(shape, 0.0))
     found = []
     for shape, each in best.items():
-        hosts = {
-            r.trial.layout.devices: r.trial.worker_hosts for r in trained if shape == _shape(r)
-        }
+        reading = (row.trial for row in trained if row.trial.model.image_shape == shape)
+        hosts = {one.layout.devices: one.worker_hosts for one in reading}
         size = f" {shape[-1]} x {shape[-2]}" if len(best) > 1 else ""
         if hosts:
             points = {devices: each * hosts[devices] for devices in sorted(hosts)}
             found.append(Ceiling(label=f"input pipeline{size} x hosts", colour="", points=points))
     return found
-
-
-def _shape(row: ScalingRow) -> tuple[int, ...]:
-    return row.trial.model.image_shape
 
 
 def _second_host(trained: Sequence[ScalingRow]) -> float | None:

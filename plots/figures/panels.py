@@ -13,7 +13,7 @@ from matplotlib.ticker import NullLocator
 from plots.figures.axes import device_axis
 from plots.figures.labels import LineEnd, matplotlib_text
 from plots.figures.model import REHEARSAL, FigureModel, Line
-from plots.format import list_names, ratio_of, significant
+from plots.format import list_names, significant
 from results.rates import Ratio
 from results.scaling import ScalingRow
 
@@ -47,7 +47,7 @@ class Panel:
 
 
 def _rate(row: ScalingRow) -> Ratio | None:
-    return ratio_of(row.rate) if row.rate else None
+    return row.rate.ratio if row.rate else None
 
 
 def _speedup(row: ScalingRow) -> Ratio | None:
@@ -280,20 +280,14 @@ def draw_missing_networks(axes: Axes, shown: FigureModel, panel: Panel) -> None:
     without = [name for name in networks if name not in there]
     if there and without:
         names = list_names(without, _MOST_MISSING, ", ")
+        chosen = matplotlib_text(f"a baseline {shown.baseline}")
+        base = chosen if shown.baseline else "a point on one device"
         axes.set_title(
-            f"without {_baseline(shown)}: {matplotlib_text(names)}",
+            f"without {base}: {matplotlib_text(names)}",
             loc="right",
             fontsize=7,
             color=GREY,
         )
-
-
-def _baseline(shown: FigureModel) -> str:
-    return (
-        matplotlib_text(f"a baseline {shown.baseline}")
-        if shown.baseline
-        else "a point on one device"
-    )
 
 
 def draw_overflow_arrows(axes: Axes, shown: FigureModel, panel: Panel) -> None:

@@ -123,14 +123,11 @@ def _marks(shown: FigureModel) -> list[Line2D]:
     if len(alone) < len({network_label(one.row) for one in shown.crosses}):
         found.append(_sample(GREY, "x", "", "on the axis: no number"))
     if shown.ideals:
-        found.append(_sample(GREY, "", DOTTED, _ideal_name(shown)))
+        ideal = f"ideal from {shown.baseline}" if shown.baseline else "ideal: one device x n"
+        found.append(_sample(GREY, "", DOTTED, ideal))
     if shown.behind:
         found.append(_sample(GREY, ".", (0, (4, 3)), f"behind: {shown.behind_name}"))
     return found
-
-
-def _ideal_name(shown: FigureModel) -> str:
-    return f"ideal from {shown.baseline}" if shown.baseline else "ideal: one device x n"
 
 
 def _sample(colour: str, marker: str, dashes: Any, label: str, face: str | None = None) -> Line2D:

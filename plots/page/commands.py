@@ -21,15 +21,11 @@ def rerun_command(run: Run, row: ScalingRow) -> str:
         return ""
     sweep = f"{run.location}/{SWEEP}"
     words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
-    given = list(map(_without_mask, _options(run, row)))
+    # Of a secret's NAME=*** only the name: `-x NAME` passes its value.
+    given = [masked_word(word).removesuffix(f"={MASK}") for word in _options(run, row)]
     for name in names(row.trial.layout.env):
         given += [] if name in given else ["-x", name]
     return command_line([*words, *given, "--run", f"{run.name}-again"])
-
-
-def _without_mask(word: str) -> str:
-    """The word, of a secret's NAME=*** only the name: `-x NAME` passes its value."""
-    return masked_word(word).removesuffix(f"={MASK}")
 
 
 def rerun_title(run: Run) -> str:

@@ -98,10 +98,10 @@ def _first(run: Run, most_bytes: int) -> int:
 
 
 def _pack(run: Run, keep: int) -> str:
-    called = rerun_title(run)
+    title = rerun_title(run)
     points = [
         {
-            "replay": {"title": called, "command": rerun_command(run, row)},
+            "replay": {"title": title, "command": rerun_command(run, row)},
             "repeats": [_repeat(one, keep) for one in row.repeats],
         }
         for row in run.rows
@@ -147,15 +147,9 @@ def _ranks(paces: Sequence[RankSpeed], keep: int) -> dict[str, Any]:
         "seconds": [_short(pace.seconds) for pace in kept],
         "own": [_short(pace.own_seconds) for pace in kept],
         "cpu": [_short(pace.cpu_share) for pace in kept],
-        "slowest": _slowest(paces),
+        # No rank is the slowest if none is slower than another.
+        "slowest": max(paces, key=slowness).rank if len(set(map(slowness, paces))) > 1 else None,
     }
-
-
-def _slowest(paces: Sequence[RankSpeed]) -> int | None:
-    """The slowest rank; None where no rank is slower than another."""
-    if len({slowness(pace) for pace in paces}) < 2:
-        return None
-    return max(paces, key=slowness).rank
 
 
 def _short(value: float | None) -> float | None:

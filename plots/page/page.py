@@ -42,7 +42,7 @@ def page(
     template = _template()
     known = _known(run, costs, data, failures) | {
         "over": over,
-        "behind": _sources(over) if over else [],
+        "behind": over.sources if over else [],
     }
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
@@ -78,7 +78,7 @@ def _known(
         "settings": settings_line(run.rows),
         "date": str(environment.get("date", ""))[:10],
         "commit": environment.get("commit", ""),
-        "sources": _sources(run),
+        "sources": run.sources,
         **_table(run, costs),
         "notes": attempt_lines(failures, "notes on columns", lambda: column_notes(run.rows, costs)),
         "bars": error_bar_note(row.rate for row in run.rows),
@@ -87,13 +87,9 @@ def _known(
         "facts": environment_facts(environment),
         "hosts": host_table(environment),
         "style": Markup((HERE / "page.css").read_text()),
-        "plotly": Markup(_CONTROL.sub(_escaped, get_plotlyjs())),
+        "plotly": Markup(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", get_plotlyjs())),
         "script": Markup("\n".join((HERE / f"{one}.js").read_text() for one in SCRIPTS)),
     }
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\x{ord(found[0]):02x}"
 
 
 def _table(run: Run, costs: Costs) -> dict[str, Any]:
@@ -106,8 +102,3 @@ def _table(run: Run, costs: Costs) -> dict[str, Any]:
             (list(compress(one, filled)), row) for one, row in zip(found, run.rows, strict=True)
         ],
     }
-
-
-def _sources(run: Run) -> list[str]:
-    found = [one.source for row in run.rows for one in row.repeats if one.source]
-    return list(dict.fromkeys(found))

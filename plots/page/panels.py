@@ -3,23 +3,13 @@
 import math
 from typing import Any
 
-from plots.figures.model import (
-    Ceiling,
-    FailedPoint,
-    Line,
-    figure_model,
-    network_label,
-    one_device,
-    run_title,
-)
+from plots.figures.model import Line, figure_model, network_label, one_device, run_title
 from plots.page.details import thin_values
 from plots.point_labels import point_names
 from plots.results_csv import results_frame
 from results.cost.cost import NO_COSTS, Costs
-from results.rates import Ratio
 from results.run import Run
 from results.scaling import ScalingRow
-from results.speedup import Baseline
 
 # Matplotlib's words, which plots/figures/model.py uses, in Plotly's.
 _MARKERS = {
@@ -57,35 +47,33 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     rows = run.rows
     places = {id(row): place for place, row in enumerate(rows)}
     shown = figure_model(rows)
-    drawn = shown.lines
+    drawn, base = shown.lines, shown.baseline
     keep = max(_FEWEST_DOTS, _MOST_DOTS // max(1, len(rows)))
     return {
         "name": run_title(run),
         "csv": results_frame(rows, costs, run.commit).to_csv(index=False),
         "names": point_names([row.trial for row in rows]),
-        "baseline": _baseline(shown.baseline),
+        "baseline": base and {"name": str(base), "devices": base.devices},
         "lines": [_line(line, places, keep) for line in drawn],
-        "failed": [_failed(one, places[id(one.row)]) for one in shown.crosses],
-        "inputs": [_ceiling(one) for one in shown.inputs],
+        "failed": [
+            {
+                "row": places[id(one.row)],
+                "network": network_label(one.row),
+                "colour": one.colour,
+            }
+            for one in shown.crosses
+        ],
+        "inputs": [
+            {
+                "label": one.label,
+                "devices": list(one.points),
+                "rates": list(one.points.values()),
+            }
+            for one in shown.inputs
+        ],
         "second_host": shown.second_host,
         "ringed": any(row.headline_kinds for line in drawn for row in line.rows),
         "thinned": any(len(row.window_seconds) > keep for line in drawn for row in line.rows),
-    }
-
-
-def _baseline(baseline: Baseline | None) -> dict[str, Any] | None:
-    return {"name": str(baseline), "devices": baseline.devices} if baseline else None
-
-
-def _failed(one: FailedPoint, place: int) -> dict[str, Any]:
-    return {"row": place, "network": network_label(one.row), "colour": one.colour}
-
-
-def _ceiling(one: Ceiling) -> dict[str, Any]:
-    return {
-        "label": one.label,
-        "devices": list(one.points),
-        "rates": list(one.points.values()),
     }
 
 
@@ -96,27 +84,19 @@ def _line(line: Line, places: dict[int, int], keep: int) -> dict[str, Any]:
         "colour": line.colour,
         "marker": _MARKERS.get(line.marker, "circle"),
         "dash": _DASHES.get(line.dashes, "solid") if isinstance(line.dashes, str) else "solid",
-        "one": _one_device(line),
+        "one": next(filter(None, map(one_device, line.rows)), None),
         "points": [_point(row, places[id(row)], keep) for row in line.rows],
     }
 
 
-def _one_device(line: Line) -> float | None:
-    """Images per second of one device of the baseline that the line's speed-ups are against."""
-    return next(filter(None, map(one_device, line.rows)), None)
-
-
 def _point(row: ScalingRow, place: int, keep: int) -> dict[str, Any]:
+    speedup = row.shown_scaling and row.shown_scaling.speedup
+    ends = speedup and (speedup.low, speedup.high)
+    known = ends and None not in ends and math.isfinite(ends[1] or 0)
     return {
         "row": place,
-        "speedup": _ends(row.shown_scaling.speedup) if row.shown_scaling else None,
+        "speedup": ends if known else None,
         "windows": [float(f"{one:.5g}") for one in thin_values(row.window_seconds, keep)],
         "of": len(row.window_seconds),
         "marks": list(dict.fromkeys(kind.headline for kind in row.headline_kinds)),
     }
-
-
-def _ends(ratio: Ratio) -> tuple[float, float] | None:
-    if ratio.low is None or ratio.high is None or not math.isfinite(ratio.high):
-        return None
-    return ratio.low, ratio.high

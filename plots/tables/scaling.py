@@ -24,7 +24,6 @@ from plots.format import (
     in_line,
     is_uninformative,
     list_names,
-    ratio_of,
     significant,
 )
 from plots.point_labels import distinguishing_fields, own_settings, point_names
@@ -321,7 +320,7 @@ def _lines(
 def _uninformative_note(rows: Sequence[ScalingRow]) -> list[str]:
     """What is meant where an interval is too wide to be read."""
     against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
-    found = [one.efficiency for one in against] + [ratio_of(row.rate) for row in rows if row.rate]
+    found = [one.efficiency for one in against] + [row.rate.ratio for row in rows if row.rate]
     if not any(map(is_uninformative, found)):
         return []
     return ["unsure, unknown: too few windows or too much noise; the number says nothing."]

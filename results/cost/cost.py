@@ -100,7 +100,7 @@ def _per_joule(repeats: Sequence[RepeatSummary], watts: Sequence[float]) -> Rati
         for one, used in zip(repeats, watts, strict=True)
         if one.samples
     ]
-    return _ratio(pool_repeats(parts))
+    return pool_repeats(parts).ratio
 
 
 def _per_money(
@@ -113,8 +113,4 @@ def _per_money(
         if per_hour is None:
             return f"no price in {prices.name} fits {hardware.described}"
         total += per_hour
-    return _ratio(rate).times(3600 / total) if hosts else _NO_HOSTS
-
-
-def _ratio(rate: Rate) -> Ratio:
-    return Ratio(value=rate.images_per_second, low=rate.low, high=rate.high)
+    return rate.ratio.times(3600 / total) if hosts else _NO_HOSTS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from junitparser import Attr, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from results.exports.point import ExportPoint, export_points, legible, sources
+from results.exports.point import ExportPoint, export_points, legible
 from results.run import Run
 from results.store import write_text
 
@@ -79,4 +79,4 @@ def _told(point: ExportPoint) -> list[str]:
     lines = [f"{name}: {value:.6g}" for name, value in point.figures.items()]
     lines.append(f"status: {row.status}; {point.standing}")
     lines += [row.note_text] if row.note_text else []
-    return lines + [f"source: {told}" for told in [sources(row)] if told]
+    return lines + ([f"source: {'; '.join(row.sources)}"] if row.sources else [])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from results.errors import StoreError
-from results.exports.point import ExportPoint, export_points, legible, sources, start_seconds
+from results.exports.point import ExportPoint, export_points, legible, start_seconds
 from results.run import Run
 from results.run_folder import REPORT
 
@@ -85,7 +85,7 @@ def _add(client: Any, experiment: str, point: ExportPoint, tags: dict[str, str])
         "mxscale.standing": point.standing,
         "mxscale.status": row.status,
         "mxscale.code": row.repeats[0].identity.code_hash,
-        "mxscale.source": sources(row),
+        "mxscale.source": "; ".join(row.sources),
         "mlflow.note.content": row.note_text,
     }
     name = point.name if point.standing == "measured" else f"{point.name} [{point.standing}]"

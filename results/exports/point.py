@@ -51,7 +51,9 @@ def export_points(run: Run) -> list[ExportPoint]:
     count = Counter(row.trial.name for row in run.rows)
     return [
         ExportPoint(
-            name=_name(row, alone=count[row.trial.name] == 1),
+            name=row.trial.name
+            if count[row.trial.name] == 1
+            else f"{row.trial.name} {row.trial.key}",
             standing=standing(row),
             labels=_labels(row),
             figures={name: value for name, value in _figures(row) if math.isfinite(value)},
@@ -81,11 +83,6 @@ def standing(row: ScalingRow) -> str:
     return ", ".join(word for word, applies in words.items() if applies) or "measured"
 
 
-def sources(row: ScalingRow) -> str:
-    """Where imported figures come from; empty for those of mxscale."""
-    return "; ".join(dict.fromkeys(one.source for one in row.repeats if one.source))
-
-
 def legible(text: str) -> str:
     """The text with a mark for each control character and what XML cannot say."""
     return _UNSAYABLE.sub("\ufffd", text)
@@ -94,10 +91,6 @@ def legible(text: str) -> str:
 def file_name(text: str) -> str:
     """The text as the name of a file."""
     return _NO_NAME.sub("_", text).strip("._") or "_"
-
-
-def _name(row: ScalingRow, *, alone: bool) -> str:
-    return row.trial.name if alone else f"{row.trial.name} {row.trial.key}"
 
 
 def _labels(row: ScalingRow) -> dict[str, str]:
