@@ -61,8 +61,8 @@ _CELL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 _RELATIVE_TOLERANCE = 1e-9
 # Digits of a number that was computed and not rounded.
 _COMPUTED_DIGITS = 8
-# Of a coordinate in a figure; they have six decimals.
-_COORDINATE_TOLERANCE = 2e-6
+# Relative and absolute, of numbers in a text; of a figure's coordinates, which have six decimals.
+_TOLERANCES = {False: (_RELATIVE_TOLERANCE, 0.0), True: (0.0, 2e-6)}
 # Of 255: what a last digit can change in the color of a pixel.
 _COLOR_TOLERANCE = 2
 _NUMBER = re.compile(r"([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
@@ -102,7 +102,9 @@ def verify_report(
     now = run_digests(folder)
     again, result = rederive_run(folder)
     result.digest = now.digest
-    result.unchecked += _unknown_files(folder)
+    if names := [one if one.isprintable() else ascii(one) for one in unknown_files(folder)]:
+        listed = list_names(names, _MOST_UNKNOWN)
+        result.unchecked.append(f"{listed}: of no run, and not in the digest")
     if (folder / REPORT / _EXPORTS).is_dir():
         result.unchecked.append(f"{REPORT}/{_EXPORTS}, which results.export wrote")
     if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
@@ -161,13 +163,6 @@ def _built(was: Digests | None, over: Run | None) -> ReportOrigin:
     return ReportOrigin(behind=behind, excuse=excuse)
 
 
-def _unknown_files(folder: Path) -> Iterator[str]:
-    """What of the folder is not looked at, in one line."""
-    names = [name if name.isprintable() else ascii(name) for name in unknown_files(folder)]
-    if names:
-        yield f"{list_names(names, _MOST_UNKNOWN)}: of no run, and not in the digest"
-
-
 def _recorded_digests(folder: Path, result: VerifyResult) -> Digests | None:
     """What the report said of the files as it was built; without it no place can be named."""
     was = None
@@ -183,20 +178,16 @@ def _recorded_digests(folder: Path, result: VerifyResult) -> Digests | None:
 def _run_files(folder: Path, now: Digests, was: Digests | None, expected: str) -> Iterator[str]:
     """What is wrong with the run's files."""
     if expected and now.digest != expected:
-        yield from _other_digest(was, now, expected)
+        yield f"the digest of its files is {now.digest}, expected {expected}"
+        if was is not None and was.digest != expected:
+            yield (
+                f"{REPORT}/digests.json has the digest {was.digest}, not the one expected either: "
+                f"the report was built again since, or that file was changed with the others"
+            )
     elif expected and was is not None and was.digest != expected:
         yield f"{REPORT}/{DIGESTS}: is of other files; those there have the digest that was given"
     if was is not None:
         yield from changes(folder, was, now)
-
-
-def _other_digest(was: Digests | None, now: Digests, expected: str) -> Iterator[str]:
-    yield f"the digest of its files is {now.digest}, expected {expected}"
-    if was is not None and was.digest != expected:
-        yield (
-            f"{REPORT}/digests.json has the digest {was.digest}, not the one expected either: the "
-            f"report was built again since, or that file was changed with the others"
-        )
 
 
 def _report_differences(
@@ -283,10 +274,8 @@ def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[
             continue
         for column, cell, derived in zip(header, one, other, strict=True):
             if not _same_cell(cell, derived):
-                yield (
-                    f"{TABLE} row {number} ({name}), {column}: says {_shown(cell)}, "
-                    f"{giver} give {_shown(derived)}"
-                )
+                has, gives = (text[:200] or "nothing" for text in (cell, derived))
+                yield f"{TABLE} row {number} ({name}), {column}: says {has}, {giver} give {gives}"
 
 
 def lacks_prices(costs: Costs, text: str) -> bool:
@@ -338,7 +327,6 @@ def _same_frames(path: Path, made: Path) -> bool:
 
 def _text_difference(name: str, said: str, found: str) -> str:
     """The first line in which the texts differ."""
-    same = _same_coordinates if name.endswith(".svg") else _same_text
     lines = zip_longest(said.split("\n"), found.split("\n"))
     for number, (one, other) in enumerate(lines, 1):
         if one == other:
@@ -349,21 +337,17 @@ def _text_difference(name: str, said: str, found: str) -> str:
         if match := _DETAILS.fullmatch(other):
             if not _same_details(one, match[1]):
                 return f"{name} line {number}: other details of points than the run gives"
-        elif not same(one, other):
+        elif not _same_to_tolerance(one, other, *_TOLERANCES[name.endswith(".svg")]):
             return f"{name} line {number}: {_difference(one, other)}"
     return ""
 
 
 def _same_text(one: str, other: str) -> bool:
     """Whether two texts differ in the last digits of long numbers alone."""
-    return _same_to_tolerance(one, other, relative=_RELATIVE_TOLERANCE)
+    return _same_to_tolerance(one, other, *_TOLERANCES[False])
 
 
-def _same_coordinates(one: str, other: str) -> bool:
-    return _same_to_tolerance(one, other, absolute=_COORDINATE_TOLERANCE)
-
-
-def _same_to_tolerance(one: str, other: str, relative: float = 0.0, absolute: float = 0.0) -> bool:
+def _same_to_tolerance(one: str, other: str, relative: float, absolute: float) -> bool:
     parts, others = _NUMBER.split(one), _NUMBER.split(other)
     if len(parts) != len(others) or parts[::2] != others[::2]:
         return False
@@ -427,10 +411,6 @@ def _same_cell(cell: str, other: str) -> bool:
     if not (_CELL.fullmatch(cell) and _CELL.fullmatch(other)):
         return False
     return math.isclose(float(cell), float(other), rel_tol=_RELATIVE_TOLERANCE)
-
-
-def _shown(cell: str) -> str:
-    return cell[:200] or "nothing"
 
 
 def _difference(one: str, other: str) -> str:

@@ -45,8 +45,7 @@ def attempt_lines(failures: Failures | None, part: str, make: Callable[[], list[
     if failures is None:
         return make()
     before = len(failures.lines)
-    nothing: list[str] = []
-    lines = failures.attempt(part, make, nothing)
+    lines = failures.attempt(part, make, list[str]())
     return [f"NOT AVAILABLE: {one}." for one in failures.lines[before:]] or lines
 
 

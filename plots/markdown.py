@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from html import escape
 
 from bench.settings.secrets import names
@@ -29,7 +28,13 @@ _MOST_SHOWN = 2
 
 def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> str:
     """report.md, whole; parts that fail are named in it and in `failures`, or raise without."""
-    part = partial(_part, failures)
+
+    def part(name: str, make: Callable[[], str]) -> str:
+        """A part of the text, or the line that stands for it if it fails."""
+        before = len(failures.lines) if failures else 0
+        text = attempt_text(failures, name, make)
+        return in_line(text) if failures and len(failures.lines) > before else text
+
     parts = [
         f"# {'REHEARSAL ' if run.rehearsal else ''}{in_line(run.name)}",
         f"<!-- report-format {FORMAT} -->",
@@ -45,13 +50,6 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
         part("commands", lambda: _replay(run.rows)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _part(failures: Failures | None, name: str, make: Callable[[], str]) -> str:
-    """A part of the text, or the line that stands for it if it fails."""
-    before = len(failures.lines) if failures else 0
-    text = attempt_text(failures, name, make)
-    return in_line(text) if failures and len(failures.lines) > before else text
 
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -74,7 +72,7 @@ def _failed(rows: Sequence[ScalingRow]) -> str:
 def _environment(run: Run) -> str:
     kept = shown_environment(run.environment).items()
     facts = [f"- {in_line(name)}: {_text(value)}" for name, value in kept if value]
-    found = [one for one in ("\n".join(facts), _hosts(run.environment.get("hosts") or {})) if one]
+    found = [*filter(None, ("\n".join(facts), _hosts(run.environment.get("hosts") or {})))]
     return "\n\n".join(["## Environment", *found]) if found else ""
 
 

@@ -43,17 +43,16 @@ def differing(trials: Sequence[Trial]) -> list[list[str]]:
     alike: dict[object, list[Trial]] = {}
     for trial in trials:
         alike.setdefault(_shown(trial), []).append(trial)
-    names = {shown: _varied(members) for shown, members in alike.items()}
+    names = {
+        shown: [name for name in FIELDS if len({one.value(name) for one in members}) > 1]
+        for shown, members in alike.items()
+    }
     return [names[_shown(trial)] for trial in trials]
 
 
 def _shown(trial: Trial) -> object:
     batch = trial.device_batch, trial.worker_batch, trial.global_batch
     return trial.label, trial.mode, trial.layout.kvstore, trial.layout.devices, batch
-
-
-def _varied(trials: Sequence[Trial]) -> list[str]:
-    return [name for name in FIELDS if len({one.value(name) for one in trials}) > 1]
 
 
 def format_fields(trial: Trial, names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from plots.markdown import document
 from plots.page.page import page
 from plots.results_csv import results_frame, save_parquet
 from results.cost.cost import NO_COSTS, Costs
-from results.errors import StoreError
+from results.errors import store_errors
 from results.integrity.digest import ReportSettings
 from results.run import Run
 from results.run_folder import PAGE, PARQUET, PICTURES, REPORT, TABLE, TEXT, UPSTREAM
@@ -48,25 +48,19 @@ def build(
         PAGE: lambda: page(run, costs, over, failures),
     }
     written = []
-    try:
+    with store_errors(folder, "written"):
         for name, make in texts.items():
             if text := failures.attempt(name, make, ""):
                 write_text(folder / name, text)
                 written.append(folder / name)
         written += _images(run, over, folder, failures)
-        for path in (*(folder / name for name in (*texts, *PICTURES)), *_extra(folder)):
+        # What a report has only if it was asked for goes too.
+        upstreams = folder / UPSTREAM
+        asked = [] if upstreams.is_symlink() else upstreams.glob("*.csv")
+        for path in (*(folder / name for name in (*texts, *PICTURES, PARQUET)), *asked):
             if path not in written:
                 path.unlink(missing_ok=True)  # of records that were others then
-        return written  # noqa: TRY300 - all of it is one attempt
-    except OSError as error:
-        raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
-
-
-def _extra(folder: Path) -> list[Path]:
-    """What a report has only if it was asked for."""
-    upstreams = folder / UPSTREAM
-    found = [] if upstreams.is_symlink() else list(upstreams.glob("*.csv"))
-    return [folder / PARQUET, *found]
+    return written
 
 
 def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> list[Path]:
@@ -84,10 +78,9 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
             return []
         return scaling.save(threads.draw(readings, title, provenance(run)), folder, "threads")
 
-    none: list[Path] = []
     return [
-        *failures.attempt("figure scaling", scaling_files, none),
-        *failures.attempt("figure threads", threads_files, none),
+        *failures.attempt("figure scaling", scaling_files, list[Path]()),
+        *failures.attempt("figure threads", threads_files, list[Path]()),
     ]
 
 
@@ -126,9 +119,7 @@ EXTRA: Mapping[str, Callable[[Run, Costs], list[Path]]] = {
 
 def _folder(run: Run, below: str = "") -> Path:
     folder = run.folder / REPORT / below
-    try:
+    with store_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)  # what cannot be written is reported before anything is drawn
-    except OSError as error:
-        raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
     return folder

@@ -6,8 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from bench.trial import Trial
 from im2rec_tools.terminal import printable
@@ -17,6 +16,9 @@ from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
 from results.scaling import ScalingRow
 from results.store import atomic_file
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _FORMULA = re.compile(r"[\s\ufeff\u200b]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(
@@ -63,17 +65,12 @@ def upstream_tables(rows: Sequence[ScalingRow]) -> dict[str, str]:
 
     A point without a number has no row; upstream wrote 0.0.
     """
-    return {f"{_file_name(line.end)}.csv": _table(line.rows) for line in lines(rows)}
-
-
-def _file_name(text: str) -> str:
-    kept = "".join(letter if letter.isalnum() or letter in "-_+." else " " for letter in text)
-    return "-".join(kept.split())
-
-
-def _table(rows: Sequence[ScalingRow]) -> str:
-    found = ((r.trial.layout.devices, r.rate.images_per_second) for r in rows if r.rate)
-    return csv_text([_HEADER, *found])
+    tables = {}
+    for line in lines(rows):
+        found = [(r.trial.layout.devices, r.rate.images_per_second) for r in line.rows if r.rate]
+        kept = "".join(one if one.isalnum() or one in "-_+." else " " for one in line.end)
+        tables[f"{'-'.join(kept.split())}.csv"] = csv_text([_HEADER, *found])
+    return tables
 
 
 def _settings(trial: Trial) -> dict[str, object]:
@@ -141,17 +138,19 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
 
 def results_frame(
     rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = ""
-) -> pd.DataFrame:
+) -> "DataFrame":
     """A data frame with `COLUMNS`; rates in images per second, efficiencies as fractions.
 
     After them stand columns of `costs`, if some row has one. `commit` is that of the checkout.
     """
+    from pandas import DataFrame  # noqa: PLC0415 - it takes 0.4 s to load; csv_text needs none
+
     more = cost_columns(costs)
     found = [
         _cells(row, commit) | dict(zip(more, cost_values(row, costs), strict=True)) for row in rows
     ]
     kept = [{name: cell(value) for name, value in one.items()} for one in found]
-    return pd.DataFrame(kept, columns=[*COLUMNS, *more]).astype(dict.fromkeys(_WHOLE, "Int64"))
+    return DataFrame(kept, columns=[*COLUMNS, *more]).astype(dict.fromkeys(_WHOLE, "Int64"))
 
 
 def save_parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:

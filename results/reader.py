@@ -18,7 +18,7 @@ import msgspec
 from bench.errors import quoted
 from bench.networks import describe
 from bench.trial import Trial
-from results.errors import StoreError
+from results.errors import StoreError, store_errors
 from results.record import SCHEMA, STATUSES, Identity, identity_of, parse_rate_record, stored_trial
 from results.repeat import RepeatSummary, summarize
 from results.run_folder import ASKED, RECORDS
@@ -114,18 +114,15 @@ def record_headers(folder: Path) -> Iterator[RecordHeader | UnreadableLine]:
     log = folder / RECORDS
     if not is_present(log):
         return
-    try:
-        with log.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    front = _front(line)
-                except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-                    yield UnreadableLine(log=log, line=number, reason=str(error))
-                    continue
-                if front is not None:
-                    yield front
-    except OSError as error:
-        raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
+    with store_errors(log, "read"), log.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                front = _front(line)
+            except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+                yield UnreadableLine(log=log, line=number, reason=str(error))
+                continue
+            if front is not None:
+                yield front
 
 
 def _front(line: bytes) -> RecordHeader | None:
@@ -192,7 +189,13 @@ def _side_by_side(log: Path, size: int) -> Iterator[RepeatSummary | UnreadableLi
             ends = [*begins[1:], size]
             parts = pool.map(_part, [log] * len(begins), begins, ends)
             for begin, part in zip(begins, parts, strict=True):
-                yield from (_placed(one, begin) for one in part)
+                for one in part:
+                    if begin and isinstance(one, UnreadableLine):
+                        with log.open("rb") as file:  # its line is counted from the first of all
+                            lines = file.read(begin).count(b"\n")
+                        yield replace(one, line=one.line + lines)
+                    else:
+                        yield one
     except BrokenProcessPool as error:
         raise StoreError(
             f"{log}: a process that read it was killed, as happens where memory runs out"
@@ -213,11 +216,3 @@ def _begins(log: Path, size: int) -> list[int]:
             file.readline()
             found.append(file.tell())
     return [begin for begin in found if begin < size]
-
-
-def _placed(one: RepeatSummary | UnreadableLine, begin: int) -> RepeatSummary | UnreadableLine:
-    """With its line counted from the first of the log."""
-    if begin == 0 or not isinstance(one, UnreadableLine):
-        return one
-    with one.log.open("rb") as file:
-        return replace(one, line=one.line + file.read(begin).count(b"\n"))

@@ -191,7 +191,8 @@ def read_environment(folder: Path) -> dict[str, Any]:
     for known in CONTROLLER_FACTS:
         if known.check and not known.check(found.get(known.name)):
             raise _odd(folder, known.name, found[known.name])
-    if not _of_texts(found.get("command", [])):
+    command = found.get("command", [])
+    if not isinstance(command, list) or not all(isinstance(one, str) for one in command):
         raise _odd(folder, "command", found["command"])
     hosts = found.get("hosts")
     if hosts is not None and not isinstance(hosts, dict):
@@ -224,7 +225,3 @@ def shown_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 def _odd(folder: Path, name: str, value: object) -> StoreError:
     return StoreError(f"{folder / ENVIRONMENT}: {name} is not as it is written: {quoted(value)}")
-
-
-def _of_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)

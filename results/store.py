@@ -16,7 +16,7 @@ from bench.errors import SpecError, quoted
 from im2rec_tools import files
 from im2rec_tools.errors import DataError
 from results import record as records
-from results.errors import StoreError
+from results.errors import StoreError, store_errors
 from results.record import Identity, Record
 from results.run_folder import ASKED, ENVIRONMENT, LOCK, LOGS, RECORDS, REPORT, TORN, is_run
 
@@ -287,30 +287,29 @@ def parsed_lines(
     Of a part of the log, bytes from `begin` to before `end`; a line has to begin at each, and
     lines are counted from `begin`.
     """
-    try:
+    with store_errors(log, "read"):
         if not is_present(log):
             return
         with log.open("rb", buffering=BUFFER) as file:
             file.seek(begin)
             lines = file if end is None else BytesIO(file.read(end - begin))
             for number, line in enumerate(lines, 1):
+                if line.isspace():
+                    continue
                 try:
-                    record = None if line.isspace() else parse(line)
+                    record = parse(line)
                 except UNREADABLE as error:
                     yield number, UnreadableLine(log=log, line=number, reason=str(error))
-                else:
-                    if record is not None:
-                        yield number, record
-                    elif not line.isspace():
-                        yield number, _torn(log, number, line)
-    except OSError as error:
-        raise StoreError(f"{log}: cannot be read ({error.strerror})") from error
-
-
-def _torn(log: Path, number: int, line: bytes) -> UnreadableLine:
-    found = _BEGAN.search(line)
-    began = (found[1].decode(), int(found[2])) if found else None
-    return UnreadableLine(log=log, line=number, reason=_CUT, torn=True, began=began)
+                    continue
+                if record is not None:
+                    yield number, record
+                    continue
+                found = _BEGAN.search(line)
+                began = (found[1].decode(), int(found[2])) if found else None
+                yield (
+                    number,
+                    UnreadableLine(log=log, line=number, reason=_CUT, torn=True, began=began),
+                )
 
 
 def read_json(folder: Path, name: str, default: Kind) -> Kind:
@@ -336,7 +335,9 @@ def check_removable(folder: Path) -> None:
     if not folder.is_dir():
         raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
     check_name(folder)
-    if not is_run(folder) and not _is_nearly_gone(folder):
+    # Where its removal was ended, its lock alone may be left.
+    gone = all(path.name == LOCK for path in folder.iterdir())
+    if not is_run(folder) and not gone:
         raise StoreError(
             f"{folder}: is no run: it has neither {RECORDS} nor {ASKED}; nothing is removed"
         )
@@ -356,22 +357,14 @@ def _is_ours(path: Path) -> bool:
     return path.name == LOCK or path.suffix in _SUFFIXES
 
 
-def _is_nearly_gone(folder: Path) -> bool:
-    """Whether nothing is left of what was there, as where its removal was ended."""
-    return all(path.name == LOCK for path in folder.iterdir())
-
-
 def remove(folder: Path) -> None:
     """Removes a run; links in it are removed, and not what they lead to.
 
     Raises StoreError where it is no run, a sweep is writing there or it cannot be removed.
     """
     check_removable(folder)
-    try:
-        with closing(lock(folder / LOCK)):
-            rest = [path for path in folder.iterdir() if path.name not in _LAST]
-            for path in (*rest, *(folder / name for name in _LAST)):
-                files.remove(path)
-            folder.rmdir()
-    except OSError as error:
-        raise StoreError(f"{folder}: cannot be removed ({error.strerror})") from error
+    with store_errors(folder, "removed"), closing(lock(folder / LOCK)):
+        rest = [path for path in folder.iterdir() if path.name not in _LAST]
+        for path in (*rest, *(folder / name for name in _LAST)):
+            files.remove(path)
+        folder.rmdir()

@@ -80,6 +80,7 @@ def _together(record: Record) -> tuple[Numbers, Numbers]:
     """
     warmup = record.trial.measuring.warmup_windows
     end = min(rank.ends[-1] for rank in record.ranks)
+    longest = max(float(np.median(rank.seconds)) for rank in record.ranks)
     for first in (_first_steady(record, end), [warmup] * len(record.ranks)):
         spans = [_spans(rank, index) for rank, index in zip(record.ranks, first, strict=True)]
         begin = max(float(starts[0]) for starts, _ in spans)
@@ -91,7 +92,7 @@ def _together(record: Record) -> tuple[Numbers, Numbers]:
             which = np.searchsorted(starts, middles) - 1
             inside &= (which >= 0) & (middles < ends[which])
         stretches = edges[:-1][inside], edges[1:][inside]
-        if float(np.sum(stretches[1] - stretches[0])) >= _LEAST_WINDOWS * _longest(record):
+        if float(np.sum(stretches[1] - stretches[0])) >= _LEAST_WINDOWS * longest:
             return stretches
     if inside.any():
         return stretches
@@ -116,11 +117,6 @@ def _images_by(record: Record) -> Callable[[Numbers], Numbers]:
         times = np.column_stack((starts, ends)).ravel()
         ranks.append((times, np.column_stack((done - rank.images, done)).ravel()))
     return lambda at: np.sum([np.interp(at, *one) for one in ranks], axis=0)
-
-
-def _longest(record: Record) -> float:
-    """Seconds of a window of the slowest rank."""
-    return max(float(np.median(rank.seconds)) for rank in record.ranks)
 
 
 def _first_steady(record: Record, end: float) -> list[int]:

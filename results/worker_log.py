@@ -52,22 +52,16 @@ class WorkerLog:
 def parse_worker_log(lines: Iterable[str]) -> WorkerLog:
     """The log of these lines; those that are torn, wrong or of another program are skipped."""
     log = WorkerLog()
-    for event in _events(lines):
-        log.take(event)
+    for line in lines:
+        with contextlib.suppress(ValueError):  # a wrong one has failed its job
+            if event := decoded(line):
+                log.take(event)
     return log
 
 
 def _only(names: Sequence[str], values: Values) -> Values:
     """These of the values."""
     return {name: values[name] for name in names if name in values}
-
-
-def _events(lines: Iterable[str]) -> Iterator[Event]:
-    for line in lines:
-        with contextlib.suppress(ValueError):  # a wrong one has failed its job
-            event = decoded(line)
-            if event is not None:
-                yield event
 
 
 def rank_of(one: WorkerLog, host: str, process: str) -> Rank:

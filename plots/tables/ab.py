@@ -8,7 +8,7 @@ from bench.notes import Note, merged, texts, whole
 from plots.format import REHEARSAL_NOTE, in_line, list_names
 from plots.results_csv import csv_text
 from results.comparison.ab import BLOCK, block_log_ratios, percent
-from results.errors import StoreError
+from results.errors import store_errors
 from results.rates import rate_of
 from results.record import Record, notes_of
 from results.run_folder import AB_TABLE, AB_TEXT, REPORT
@@ -67,10 +67,8 @@ def write(folder: Path, lines: Sequence[str], records: Sequence[Record]) -> list
     """Writes ab.md and ab.csv below the run folder's report; StoreError where that cannot be."""
     report = folder / REPORT
     texts = {report / AB_TEXT: page(lines, records), report / AB_TABLE: table(records)}
-    try:
+    with store_errors(report, "written"):
         report.mkdir(exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"{report}: cannot be written ({error.strerror})") from error
     for path, content in texts.items():
         write_text(path, content)
     return list(texts)

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
-from tabulate import tabulate
 
 from bench.notes import Note, NoteKind, sentence
 from im2rec_tools.console import cell, screen_for
@@ -13,6 +10,7 @@ from im2rec_tools.terminal import printable
 from plots.format import REHEARSAL_NOTE, in_cell, in_line, list_names, significant
 from plots.point_labels import point_names
 from plots.results_csv import csv_text
+from plots.tables.layout import markdown_table, terminal_table
 from plots.tables.scaling import rate_unit
 from results.comparison.ab import percent
 from results.comparison.compare import VERDICTS, Change, Comparison
@@ -58,10 +56,6 @@ def _rate(row: ScalingRow | None) -> str:
     return f"{significant(row.rate.images_per_second / size, 4)}{other}"
 
 
-def _repeats(row: ScalingRow | None) -> str:
-    return str(row.rate.repeats) if row and row.rate else "-"
-
-
 def _detectable(change: Change) -> str:
     if change.detectable is None:
         return ""
@@ -73,16 +67,15 @@ def _detectable(change: Change) -> str:
 def cells(name: str, change: Change) -> tuple[str, ...]:
     """The point's cells under `HEADER`, as text."""
     ratio = change.ratio
-    interval = ""
-    if ratio and ratio.low and ratio.high:
-        interval = f"{ratio.low:.3f} - {ratio.high:.3f}"
+    known = ratio and ratio.low and ratio.high
+    repeats = (str(row.rate.repeats) if row and row.rate else "-" for row in (change.a, change.b))
     return (
         name,
         _rate(change.a),
         _rate(change.b),
         f"{ratio.value:.3f}" if ratio else "",
-        interval,
-        f"{_repeats(change.a)} / {_repeats(change.b)}",
+        f"{ratio.low:.3f} - {ratio.high:.3f}" if ratio and known else "",
+        " / ".join(repeats),
         _detectable(change),
         change.verdict,
     )
@@ -94,8 +87,11 @@ def remarks(found: Comparison) -> list[str]:
     lines = [f"A: {_run_description(found.a)}.", f"B: {_run_description(found.b)}."]
     if found.a.rows == found.b.rows:
         lines.append("A and B are the same run: it is compared with itself, and says nothing new.")
-    lines += [*_missing("A", found.a), *_missing("B", found.b), *_costs(found)]
-    lines += differences(found)
+    for name, run in (("A", found.a), ("B", found.b)):
+        lines += [f"{name} could not be read, left out: {trouble}." for trouble in run.troubles]
+        if run.missing:
+            lines.append(f"{name} has not measured yet: {list_names(run.missing, _MOST_NAMED)}.")
+    lines += [*_costs(found), *differences(found)]
     if points:
         lines += [
             *_noise_model(found),
@@ -113,24 +109,16 @@ def _costs(found: Comparison) -> Iterator[str]:
     """What the speeds of one side contain and those of the other do not, if logs were imported."""
     pairs = [(one.a, one.b) for one in found.changes if one.a and one.b]
     for name, first, second in (("A", 0, 1), ("B", 1, 0)):
-        if any(_is_imported(pair[first]) and not _has_costs(pair[second]) for pair in pairs):
+        if any(
+            _is_imported(pair[first])
+            and not (_is_imported(pair[second]) or pair[second].trial.mxnet.costs != "none")
+            for pair in pairs
+        ):
             yield f"{name}: {sentence(Note(NoteKind.LOG_COSTS))}."
 
 
 def _is_imported(row: ScalingRow) -> bool:
     return any(note.kind == NoteKind.LOG_COSTS for note in row.notes)
-
-
-def _has_costs(row: ScalingRow) -> bool:
-    return _is_imported(row) or row.trial.mxnet.costs != "none"
-
-
-def _missing(name: str, run: Run) -> list[str]:
-    """What of a run was not measured yet, or cannot be read."""
-    lines = [f"{name} could not be read, left out: {trouble}." for trouble in run.troubles]
-    if run.missing:
-        lines.append(f"{name} has not measured yet: {list_names(run.missing, _MOST_NAMED)}.")
-    return lines
 
 
 def differences(found: Comparison) -> list[str]:
@@ -197,14 +185,8 @@ def _noise_model(found: Comparison) -> list[str]:
 
 def show(found: Comparison) -> None:
     """Prints the comparison; wide enough to be read later where there is no terminal."""
-    table = Table(
-        title=cell(f"{found.b.name} (B) against {found.a.name} (A), images/s"),
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-    )
-    for name in HEADER:
-        table.add_column(name, justify="left" if name in _TEXT else "right", overflow="fold")
+    title = f"{found.b.name} (B) against {found.a.name} (A), images/s"
+    table = terminal_table(HEADER, _TEXT, title)
     for name, change in _named_changes(found):
         # Texts of people and of failed processes are shown as they are, brackets included.
         table.add_row(*map(cell, cells(name, change)), style=_STYLES.get(change.verdict, ""))
@@ -214,16 +196,7 @@ def show(found: Comparison) -> None:
 
 def markdown(found: Comparison) -> str:
     """The comparison in Markdown."""
-    rows = [
-        [in_cell(cell) for cell in cells(name, change)] for name, change in _named_changes(found)
-    ]
-    table: str = tabulate(
-        rows,
-        headers=HEADER,
-        tablefmt="pipe",
-        colalign=["left" if name in _TEXT else "right" for name in HEADER],
-        disable_numparse=True,
-    )
+    table = markdown_table(HEADER, [cells(*one) for one in _named_changes(found)], _TEXT)
     lines = "".join(f"- {in_line(line)}\n" for line in remarks(found))
     title = f"# {in_line(found.b.name)} (B) against {in_cell(found.a.name)} (A), images/s"
     return f"{title}\n\n{verdict_counts(found)}.\n\n{table}\n\n{lines}"

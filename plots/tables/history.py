@@ -7,8 +7,6 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.bar import Bar
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from im2rec_tools.console import cell, screen_for
@@ -16,6 +14,7 @@ from im2rec_tools.terminal import printable
 from plots.figures.labels import matplotlib_text
 from plots.figures.scaling import STYLE
 from plots.format import REHEARSAL_NOTE, error_bar_note, significant
+from plots.tables.layout import terminal_table
 from plots.tables.scaling import rate_unit
 from results.comparison.history import HistoryEntry
 
@@ -23,10 +22,6 @@ _BAR = 24
 _BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#666666"
 # Labels under more of them than this would run into each other.
 _MOST_LABELS, _MOST_UPRIGHT, _LABEL = 16, 4, 24
-
-
-def _scale(entries: Sequence[HistoryEntry]) -> tuple[str, float]:
-    return rate_unit(entries[-1].row.trial)
 
 
 def _interval(entry: HistoryEntry, size: float) -> str:
@@ -40,17 +35,10 @@ def _interval(entry: HistoryEntry, size: float) -> str:
 
 def show(entries: Sequence[HistoryEntry]) -> None:
     """Prints a row a run, with a bar from 0, and what changed from one to the next."""
-    word, size = _scale(entries)
+    word, size = rate_unit(entries[-1].row.trial)
     rates = [one.row.rate.images_per_second / size for one in entries if one.row.rate]
-    table = Table(
-        title=Text(entries[-1].row.trial.name),
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-    )
-    for name in ("date", "run", "commit", word, "95 % interval", "n", ""):
-        text = name in {"date", "run", ""}
-        table.add_column(name, justify="left" if text else "right", overflow="fold")
+    names = ("date", "run", "commit", word, "95 % interval", "n", "")
+    table = terminal_table(names, {"date", "run", ""}, entries[-1].row.trial.name)
     for number, one in enumerate(entries, 1):
         rate = one.row.rate
         value = rate.images_per_second / size if rate else 0.0
@@ -87,7 +75,7 @@ def draw(entries: Sequence[HistoryEntry]) -> Figure:
     Runs of the same conditions are joined; one in which the point has no number is a cross at the
     foot.
     """
-    word, size = _scale(entries)
+    word, size = rate_unit(entries[-1].row.trial)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 3.2), layout="constrained")
         axes = figure.subplots()
@@ -97,7 +85,9 @@ def draw(entries: Sequence[HistoryEntry]) -> Figure:
             _point(axes, place, one, size)
             if one.changed:
                 axes.axvline(place - 0.5, color=_GREY, linewidth=1, linestyle="--")
-        for first, last in _segments(entries):
+        # Runs that follow each other under the same conditions.
+        edges = [0, *(n for n, one in enumerate(entries) if one.changed), len(entries)]
+        for first, last in pairwise(edges):
             rates = [(n, entries[n].row.rate) for n in range(first, last)]
             known = [(n, rate.images_per_second / size) for n, rate in rates if rate]
             axes.plot([n for n, _ in known], [y for _, y in known], color=_BLUE, linewidth=0.8)
@@ -119,28 +109,19 @@ def _point(axes: Axes, place: int, entry: HistoryEntry, size: float) -> None:
     axes.errorbar([place], [value], yerr=ends, color=_BLUE, marker="o", capsize=3)
 
 
-def _segments(entries: Sequence[HistoryEntry]) -> list[tuple[int, int]]:
-    """First and past the last of runs that follow each other under the same conditions."""
-    edges = [0, *(n for n, one in enumerate(entries) if one.changed), len(entries)]
-    return list(pairwise(edges))
-
-
 def _run_axis(axes: Axes, entries: Sequence[HistoryEntry]) -> None:
     places = range(0, len(entries), -(-len(entries) // _MOST_LABELS))
     slanted = len(entries) > _MOST_UPRIGHT
     between = " " if slanted else "\n"
-    names = [
-        matplotlib_text(f"{entries[n].date[:10]}{between}{_short(entries[n].run.name)}")
-        for n in places
-    ]
+    names = []
+    for one in (entries[n] for n in places):
+        name = one.run.name
+        short = name if len(name) <= _LABEL else f"{name[: _LABEL - 1]}…"
+        names.append(matplotlib_text(f"{one.date[:10]}{between}{short}"))
     axes.set_xticks(list(places), names, rotation=50 if slanted else 0, rotation_mode="anchor")
     for label in axes.get_xticklabels():
         label.set_horizontalalignment("right" if slanted else "center")
     axes.set_xlim(-0.6, len(entries) - 0.4)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LABEL else f"{name[: _LABEL - 1]}…"
 
 
 def _footer(entries: Sequence[HistoryEntry], foot: float) -> str:

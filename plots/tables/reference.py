@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from im2rec_tools.console import Screen
-from plots.format import significant
+from plots.format import format_speedup
+from plots.tables.layout import terminal_table
 from results.comparison.references import (
     Reference,
     differing_cells,
@@ -31,8 +31,11 @@ def show(name: str) -> None:
     for line in (*about, f"kvstore {table.kvstore}"):
         console.print(Text(line))
     console.print(_sizes(table))
+    printed = table.images_per_second
     tables = {
-        "images per second, as printed": lambda row: f"{_printed(table, row)!r}",
+        "images per second, as printed": lambda row: repr(
+            printed[row.trial.label][row.trial.layout.devices]
+        ),
         "speed-up and efficiency against one GPU": lambda row: _speedup(row.device),
         f"speed-up and efficiency against one host of {table.devices_per_host}": lambda row: (
             _speedup(row.host)
@@ -44,27 +47,15 @@ def show(name: str) -> None:
         console.print(Text(f"- {line}"))
 
 
-def _printed(table: Reference, row: ScalingRow) -> float:
-    return table.images_per_second[row.trial.label][row.trial.layout.devices]
-
-
 def _speedup(against: Scaling | None) -> str:
     if against is None:
         return ""
-    speedup = against.speedup.value
-    times = significant(speedup, 4 if speedup >= 100 else 3)
+    times = format_speedup(against.speedup)
     return f"{times} ({100 * against.efficiency.value:.1f} %)"
 
 
-def _empty_table(title: str, first: str, table: Reference) -> Table:
-    found = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD)
-    for name in (first, *table.images_per_second):
-        found.add_column(name, justify="right", no_wrap=True)
-    return found
-
-
 def _sizes(table: Reference) -> Table:
-    found = _empty_table("", "", table)
+    found = terminal_table(("", *table.images_per_second), title="", no_wrap=True)
     for name, values in (
         ("batch size per GPU", table.batch_per_device),
         ("model size (MB)", table.model_megabytes),
@@ -75,7 +66,7 @@ def _sizes(table: Reference) -> Table:
 
 def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> Table:
     """GPUs down, networks across, as it was published; without lines that have nothing."""
-    found = _empty_table(title, "GPUs", table)
+    found = terminal_table(("GPUs", *table.images_per_second), title=title, no_wrap=True)
     for devices in sorted({row.trial.layout.devices for row in rows}):
         line = [cell(row) for row in rows if row.trial.layout.devices == devices]
         if any(line):

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from im2rec_tools.console import Screen, cell, line
 from im2rec_tools.files import format_size
 from plots.format import list_names
+from plots.tables.layout import terminal_table
 from results.comparison.differences import host_facts
 from results.integrity.catalog import RunEntry, size_of
 from results.reader import PointStatus
@@ -30,9 +28,7 @@ def _console() -> Screen:
 def show(entries: Sequence[RunEntry], where: str) -> None:
     """Prints the runs of a folder, a row each, and why some cannot be read."""
     console = _console()
-    table = Table(box=SIMPLE_HEAD, title=cell(f"runs in {where}"), title_justify="left")
-    for name in _COLUMNS:
-        table.add_column(name, justify="right" if name in _RIGHT else "left", overflow="fold")
+    table = terminal_table(_COLUMNS, {*_COLUMNS} - _RIGHT, f"runs in {where}")
     for one in entries:
         style = "red" if one.problem or one.failed else "yellow" if one.missing else ""
         table.add_row(*map(cell, _cells(one)), style=style)
@@ -86,9 +82,8 @@ def describe(
     console = _console()
     for text in _fact_lines(folder, entry, environment, more):
         console.print(line(text), soft_wrap=True)
-    table = Table(box=SIMPLE_HEAD)
-    for name in ("point", "status", "repeats", "logs", "why"):
-        table.add_column(name, overflow="fold")
+    names = ("point", "status", "repeats", "logs", "why")
+    table = terminal_table(names, names)
     for one in points:
         style = "" if one.status == "ok" else "yellow" if one.status == "missing" else "red"
         logs = f"{LOGS}/{one.key}/" if (folder / LOGS / one.key).is_dir() else "none"

@@ -2,11 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
-from tabulate import tabulate
 
 from bench.kvstores import is_distributed
 from bench.trial import Trial
@@ -20,7 +17,6 @@ from plots.format import (
     format_interval,
     format_percent,
     format_speedup,
-    in_cell,
     in_line,
     is_uninformative,
     list_names,
@@ -28,6 +24,7 @@ from plots.format import (
 )
 from plots.point_labels import distinguishing_fields, own_settings, point_names
 from plots.summary import summary
+from plots.tables.layout import markdown_table, terminal_table
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
 from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
@@ -88,7 +85,12 @@ def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
     Nothing where nothing was asked, and nothing of what a rehearsal cannot know.
     """
     found = [(row, costs.of(row)) for row in rows]
-    lines = [*_joules(found), *_money(costs)]
+    lines = _joules(found)
+    lines += [
+        f"images/{unit}: at what the point's hosts cost an hour by {costs.prices}."
+        for unit in costs.units
+        if unit != JOULE
+    ]
     for unit in costs.units:
         lines += [
             f"no images/{unit}: {why} ({_named(names, len(found))})."
@@ -112,14 +114,6 @@ def _joules(found: Sequence[Pair]) -> list[str]:
             f"uses power there and in the network nothing is counted."
         )
     return lines
-
-
-def _money(costs: Costs) -> list[str]:
-    return [
-        f"images/{unit}: at what the point's hosts cost an hour by {costs.prices}."
-        for unit in costs.units
-        if unit != JOULE
-    ]
 
 
 def _points_by_reason(found: Sequence[Pair], unit: str) -> dict[str, list[str]]:
@@ -218,27 +212,10 @@ def _baseline_cells(row: ScalingRow) -> tuple[str, str]:
     return format_speedup(row.baseline.speedup) if row.baseline else "", _efficiency(row.baseline)
 
 
-def _lacks_worker(row: ScalingRow) -> bool:
-    trial = row.trial
-    trains = row.rate is not None and trial.mode != "bandwidth"
-    return trains and is_distributed(trial.layout.kvstore) and trial.workers > 1
-
-
-def remarks(
-    rows: Sequence[ScalingRow], missing: Sequence[str], costs: Costs = NO_COSTS
-) -> list[str]:
-    """The lines under the table: what the columns stand on, and what each point has to say."""
-    return _lines(rows, missing, costs, None)
-
-
 def _point_remarks(rows: Sequence[ScalingRow]) -> list[str]:
     names = point_names([row.trial for row in rows])
     named = zip(names, rows, strict=True)
     return [f"{name}: {row.note_text}." for name, row in named if row.note_text]
-
-
-def _not_measured(missing: Sequence[str]) -> list[str]:
-    return [f"NOT MEASURED YET: {', '.join(missing)}."] if missing else []
 
 
 def _intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
@@ -288,7 +265,11 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
         lines.append(
             "of worker: efficiency against one worker through the same store, servers included."
         )
-    elif any(_lacks_worker(row) for row in rows):
+    elif any(
+        row.rate and is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
+        for row in rows
+        if row.trial.mode != "bandwidth"
+    ):
         lines.append(
             "of worker: not told, for no point is one worker through the same store; a sweep over "
             "hosts always has one."
@@ -309,11 +290,14 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
 def _lines(
     rows: Sequence[ScalingRow], missing: Sequence[str], costs: Costs, failures: Failures | None
 ) -> list[str]:
-    """As `remarks`; in place of those that fail a line says so."""
+    """The lines under the table: what its columns stand on, and what each point has to say.
+
+    In place of those that fail a line says so; without `failures` they raise.
+    """
     return [
         *attempt_lines(failures, "notes on columns", lambda: column_notes(rows, costs)),
         *attempt_lines(failures, "notes on points", lambda: _point_remarks(rows)),
-        *_not_measured(missing),
+        *([f"NOT MEASURED YET: {', '.join(missing)}."] if missing else []),
     ]
 
 
@@ -335,7 +319,7 @@ def terminal(
 ) -> Table:
     """The table for a terminal, without the columns of these names."""
     grid = _grid(rows, title, without, costs)
-    grid.caption = _caption(remarks(rows, missing, costs), without)
+    grid.caption = _caption(_lines(rows, missing, costs, None), without)
     return grid
 
 
@@ -346,15 +330,12 @@ def _caption(lines: Sequence[str], without: Sequence[str]) -> Text:
 
 def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs: Costs) -> Table:
     """The table without the lines below it."""
-    # Texts of people and of failed processes are shown as they are, brackets included.
-    grid = Table(title=cell(title), title_justify="left", caption_justify="left", box=SIMPLE_HEAD)
     names = header(costs, rows)
     shown = [name for name in names if name not in without]
-    for name in shown:
-        # Folded, not cut: half a number would be read as a number.
-        most = _SETTINGS_WIDTH if name == SETTINGS else None
-        side: JustifyMethod = "left" if name in _TEXT else "right"
-        grid.add_column(name, justify=side, overflow="fold", max_width=most)
+    # Texts of people and of failed processes are shown as they are, brackets included.
+    grid = terminal_table(shown, _TEXT, title)
+    for column in grid.columns:
+        column.max_width = _SETTINGS_WIDTH if column.header == SETTINGS else None
     for row, texts in zip(rows, table(rows, costs), strict=True):
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(names, texts, strict=True))
@@ -375,21 +356,9 @@ def markdown(
     failures: Failures | None = None,
 ) -> str:
     """The table and its remarks in Markdown."""
-    names = header(costs, rows)
-    align = ["left" if name in _TEXT else "right" for name in names]
-    text: str = tabulate(
-        [[in_cell(cell) for cell in one] for one in table(rows, costs)],
-        headers=names,
-        tablefmt="pipe",
-        colalign=align,
-        disable_numparse=True,
-    )
-    return (
-        text
-        + "\n\n"
-        + "\n".join(f"- {in_line(line)}" for line in _lines(rows, missing, costs, failures))
-        + "\n"
-    )
+    text = markdown_table(header(costs, rows), table(rows, costs), _TEXT)
+    lines = "".join(f"- {in_line(line)}\n" for line in _lines(rows, missing, costs, failures))
+    return f"{text}\n\n{lines}"
 
 
 def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> None:

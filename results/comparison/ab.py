@@ -2,12 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
 from scipy.special import nctdtrinc, stdtrit
 
@@ -166,10 +165,5 @@ def _builds(records: Sequence[Record], side: str) -> list[str]:
     facts = [rank.facts for record in own for rank in record.ranks]
     # Records of before tell none, nor do rehearsals.
     told = [one for one in facts if "mxnet_digest" in one]
-    builds = {one["mxnet_digest"]: _words(one) for one in reversed(told)}
-    return list(builds.values())
-
-
-def _words(facts: Mapping[str, Any]) -> str:
-    library, digest = facts["mxnet_library"], facts["mxnet_digest"]
-    return f"MXNet {facts['mxnet']} ({library}, digest {digest}) on Python {facts['python']}"
+    text = "MXNet {mxnet} ({mxnet_library}, digest {mxnet_digest}) on Python {python}"
+    return list({one["mxnet_digest"]: text.format_map(one) for one in reversed(told)}.values())

@@ -10,7 +10,7 @@ from bench.errors import quoted, unknown
 from im2rec_tools.files import atomic_folder, copy
 from results.comparison.references import reference
 from results.comparison.references import table_names as references
-from results.errors import StoreError
+from results.errors import StoreError, store_errors
 from results.run import Run, load
 from results.run_folder import COMPARED, ORIGIN, saved_runs
 from results.store import read_json, write_text
@@ -38,15 +38,12 @@ def save(name: str, run: Run, folder: Path) -> Path:
     if target.exists():
         raise StoreError(f"{target}: is there already; 'fab report.baseline {name} --remove' first")
     origin = {"run": run.name, "kept": datetime.now(UTC).isoformat(timespec="seconds")}
-    try:
-        # Whole or not at all: a name that is there can be compared with.
-        with atomic_folder(target) as made:
-            for file in COMPARED:
-                if (run.folder / file).exists():
-                    copy(run.folder / file, made / file)
-            write_text(made / ORIGIN, json.dumps(origin, indent=1) + "\n")
-    except OSError as error:
-        raise StoreError(f"{target}: cannot be written ({error.strerror})") from error
+    # Whole or not at all: a name that is there can be compared with.
+    with store_errors(target, "written"), atomic_folder(target) as made:
+        for file in COMPARED:
+            if (run.folder / file).exists():
+                copy(run.folder / file, made / file)
+        write_text(made / ORIGIN, json.dumps(origin, indent=1) + "\n")
     return target
 
 
@@ -69,10 +66,8 @@ def remove(name: str, folder: Path) -> None:
     """Removes a baseline; StoreError with those there are where it is none."""
     if name not in names(folder):
         raise StoreError(str(unknown("baseline", name, names(folder) or ["none is kept yet"])))
-    try:
+    with store_errors(folder / name, "removed"):
         shutil.rmtree(folder / name)
-    except OSError as error:
-        raise StoreError(f"{folder / name}: cannot be removed ({error.strerror})") from error
 
 
 def open_run(name: str, runs: Path, folder: Path) -> Run:
@@ -96,11 +91,7 @@ def open_run(name: str, runs: Path, folder: Path) -> Run:
 
 
 def _there(kind: str, runs: Path, folder: Path) -> list[str]:
-    if kind == "reference":
-        return references()
-    if kind == "baseline":
-        return names(folder)
-    return [path.name for path in saved_runs(runs)]
+    return references() if kind == "reference" else names(folder if kind == "baseline" else runs)
 
 
 def _opened(kind: str, name: str, runs: Path, folder: Path) -> Run:

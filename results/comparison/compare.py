@@ -44,7 +44,10 @@ def significances(pairs: Sequence[Pair]) -> list[Significance | None]:
     scatter = pooled_error(pairs)
     errors = {n: error for n, pair in enumerate(pairs) if (error := ratio_error(*pair, scatter))}
     strict = {n: _one_repeat_fewer(error, *pairs[n]) for n, error in errors.items()}
-    chances = [p_value(_log_ratio(*pairs[n]), error) for n, error in strict.items()]
+    chances = [
+        p_value(math.log(b.images_per_second / a.images_per_second), strict[n])
+        for n, (a, b) in ((n, pairs[n]) for n in strict)
+    ]
     real = dict(zip(errors, holm(chances), strict=True))
     return [
         Significance(
@@ -109,10 +112,6 @@ def _one_repeat_fewer(error: StandardError, a: Rate, b: Rate) -> StandardError:
     return StandardError(
         size=error.size * math.sqrt(factor), degrees_of_freedom=error.degrees_of_freedom
     )
-
-
-def _log_ratio(a: Rate, b: Rate) -> float:
-    return math.log(b.images_per_second / a.images_per_second)
 
 
 def p_value(log_ratio: float, error: StandardError) -> float:

@@ -33,16 +33,13 @@ def host_facts(hosts: Mapping[str, Mapping[str, Any]]) -> list[FactDifference]:
     A host that does not tell one counts as one that has nothing there.
     """
     told = {name: _flat(found) for name, found in hosts.items()}
-    names = dict.fromkeys(key for found in told.values() for key in found)
-    return [
-        _fact(name, {host: found.get(name, "") for host, found in told.items()}) for name in names
-    ]
-
-
-def _fact(name: str, values: Mapping[str, str]) -> FactDifference:
-    most, _ = Counter(values.values()).most_common(1)[0]
-    others = {host: value for host, value in values.items() if value != most}
-    return FactDifference(name=name, most=most, others=others)
+    differences = []
+    for name in dict.fromkeys(key for found in told.values() for key in found):
+        values = {host: found.get(name, "") for host, found in told.items()}
+        most, _ = Counter(values.values()).most_common(1)[0]
+        others = {host: value for host, value in values.items() if value != most}
+        differences.append(FactDifference(name=name, most=most, others=others))
+    return differences
 
 
 def _flat(found: Mapping[str, Any], before: str = "") -> dict[str, str]:
@@ -140,13 +137,11 @@ def _values(row: ScalingRow, of: Callable[[RepeatSummary], Any]) -> str:
     return " or ".join(sorted({str(of(one) or "") for one in row.repeats} - {""}))
 
 
-def _measurer(row: ScalingRow) -> str:
-    sources = _values(row, lambda one: one.source)
-    return sources or ("the fake engine, scripted" if row.trial.engine == "fake" else "mxscale")
-
-
 _POINT: dict[str, Callable[[ScalingRow], str]] = {
-    "measured by": _measurer,
+    "measured by": lambda row: (
+        _values(row, lambda one: one.source)
+        or ("the fake engine, scripted" if row.trial.engine == "fake" else "mxscale")
+    ),
     "devices are": lambda row: "emulated" if row.emulated else "real",
     "data": lambda row: _values(row, lambda one: one.identity.data_manifest),
     "MXNet build": lambda row: _values(row, lambda one: one.facts.get("mxnet_digest")),

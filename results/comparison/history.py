@@ -1,7 +1,8 @@
 """History of one point over many runs, with what changed besides its rate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from bench.errors import SpecError, quoted
 from results.comparison.compare import differing_settings
@@ -38,28 +39,19 @@ def history(runs: Sequence[Run], words: str) -> list[HistoryEntry]:
         raise SpecError(
             f"--point {quoted(words)}: expected words of one point's name; in {count} {said}"
         )
-    dated = sorted(
-        ((_date(run, row), run, row) for run, row in found if row.trial.name == names[0]),
-        key=lambda one: one[0],
-    )
-    before = [None, *dated]
-    return [
-        HistoryEntry(run=run, row=row, date=date, changed=_changed(last, (date, run, row)))
-        for last, (date, run, row) in zip(before, dated, strict=False)
-    ]
+    entries = []
+    for run, row in found:
+        if row.trial.name == names[0]:
+            # When its first repeat began, or else the run; '' where neither is told.
+            starts = (one.started for one in row.repeats if one.started)
+            date = min(starts, default=str(run.environment.get("date", "")))
+            entries.append(HistoryEntry(run=run, row=row, date=date))
+    entries.sort(key=lambda one: one.date)
+    later = [replace(new, changed=_changed(old, new)) for old, new in pairwise(entries)]
+    return [entries[0], *later]
 
 
-def _date(run: Run, row: ScalingRow) -> str:
-    """When its first repeat began, or else the run; '' where neither is told."""
-    starts = [one.started for one in row.repeats if one.started]
-    return min(starts, default=str(run.environment.get("date", "")))
-
-
-def _changed(
-    before: tuple[str, Run, ScalingRow] | None, now: tuple[str, Run, ScalingRow]
-) -> tuple[str, ...]:
-    if before is None:
-        return ()
-    (_, one, old), (_, other, new) = before, now
-    told = [str(each) for each in run_differences(one, other, [(old, new)]) if each.matters]
-    return (*told, *differing_settings(old.trial, new.trial))
+def _changed(before: HistoryEntry, now: HistoryEntry) -> tuple[str, ...]:
+    found = run_differences(before.run, now.run, [(before.row, now.row)])
+    told = (str(one) for one in found if one.matters)
+    return (*told, *differing_settings(before.row.trial, now.row.trial))

@@ -9,9 +9,8 @@ from bench.errors import unknown
 from bench.networks import named
 from bench.trial import Trial, make
 from results.record import Identity, Rank, Record
-from results.repeat import summarize
 from results.run import Run
-from results.scaling import rows_of
+from results.scaling import scaling
 
 FOLDER = Path(__file__).parent.parent / "reference"
 
@@ -73,11 +72,15 @@ def reference(name: str) -> Run:
         for devices, rate in rates.items()
     ]
     records = [_record(table, *cell) for cell in cells]
-    return Run(
-        folder=FOLDER / name,
-        rows=rows_of([summarize(record) for record in records]),
-        environment=_environment(table),
-    )
+    environment = {
+        "description": table.description,
+        "source": table.source,
+        "gpus": table.gpu,
+        "instances": table.instances,
+        "software": table.software,
+        "notes": "; ".join(table.notes),
+    }
+    return Run(folder=FOLDER / name, rows=scaling(records), environment=environment)
 
 
 def differing_cells(one: Reference, other: Reference) -> list[tuple[str, int]]:
@@ -88,17 +91,6 @@ def differing_cells(one: Reference, other: Reference) -> list[tuple[str, int]]:
         for devices in rates.keys() & other.images_per_second.get(network, {}).keys()
         if rates[devices] != other.images_per_second[network][devices]
     ]
-
-
-def _environment(table: Reference) -> dict[str, Any]:
-    return {
-        "description": table.description,
-        "source": table.source,
-        "gpus": table.gpu,
-        "instances": table.instances,
-        "software": table.software,
-        "notes": "; ".join(table.notes),
-    }
 
 
 def _record(table: Reference, network: str, devices: int, rate: float) -> Record:

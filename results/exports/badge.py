@@ -50,18 +50,16 @@ def label(point: ExportPoint) -> str:
 
 
 def said(point: ExportPoint) -> str:
-    """The right half: the rate, and how far it is from as many times one device, or one host."""
+    """The right half: the rate, and how far it is from as many times one device, or one host.
+
+    '312 images/s, 87 % [84, 90] of ideal' with the 95 % interval, if that is known.
+    """
     figures = point.figures
     rate = figures["images_per_second"]
     text = f"{rate:.0f} images/s" if rate >= 100 else f"{rate:.3g} images/s"
     for base, of in (("device", "of ideal"), ("host", "of ideal from one host")):
-        if f"efficiency_{base}" in figures:
-            return f"{text}, {_percent(figures, f'efficiency_{base}')} {of}"
+        names = (f"efficiency_{base}{end}" for end in ("", "_low", "_high"))
+        if told := [f"{100 * figures[name]:.0f}" for name in names if name in figures]:
+            ends = f" [{', '.join(told[1:])}]" if len(told) == 3 else ""
+            return f"{text}, {told[0]} %{ends} {of}"
     return text
-
-
-def _percent(figures: dict[str, float], name: str) -> str:
-    """'87 % [84, 90]' with its 95 % interval, if that is known."""
-    value, *ends = (figures.get(f"{name}{end}") for end in ("", "_low", "_high"))
-    told = [f"{100 * one:.0f}" for one in (value, *ends) if one is not None]
-    return f"{told[0]} % [{', '.join(told[1:])}]" if len(told) == 3 else f"{told[0]} %"

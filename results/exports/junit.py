@@ -34,7 +34,9 @@ def text(run: Run) -> str:
     suite = _Suite(legible(run.name))
     suite.id, suite.package = "0", legible(run.name)
     suite.timestamp = legible(str(run.environment.get("date", "")))[:19] or _NO_TIME
-    suite.hostname = legible(_host(run))
+    # A local run and one that was imported name no host.
+    hosts = (host for row in run.rows for one in row.repeats for host in one.identity.hosts)
+    suite.hostname = legible(next(hosts, "localhost"))
     points = export_points(run)
     for name, value in {
         "standing": ", ".join(dict.fromkeys(point.standing for point in points)),
@@ -53,12 +55,6 @@ def text(run: Run) -> str:
     document.add_testsuite(suite)
     written: bytes = document.tostring()
     return f'<?xml version="1.0" encoding="utf-8"?>\n{written.decode()}\n'
-
-
-def _host(run: Run) -> str:
-    """The first host of the run; a local run and one that was imported name none."""
-    hosts = (host for row in run.rows for one in row.repeats for host in one.identity.hosts)
-    return next(hosts, "localhost")
 
 
 def _case(point: ExportPoint) -> TestCase:

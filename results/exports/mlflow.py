@@ -92,20 +92,19 @@ def _add(client: Any, experiment: str, point: ExportPoint, tags: dict[str, str])
     added = client.create_run(
         experiment, start_time=start, run_name=legible(name), tags=_short(tags)
     ).info.run_id
-    fields = {name: _text(value) for name, value in row.trial.fields.items()}
+    fields = {
+        name: " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        for name, value in row.trial.fields.items()
+    }
+    longest = validation.MAX_PARAM_VAL_LENGTH
     client.log_batch(
         added,
         metrics=[Metric(key, value, start, 0) for key, value in point.figures.items()],
-        params=[Param(key, value) for key, value in fields.items()],
+        params=[Param(key, legible(value)[:longest]) for key, value in fields.items()],
         tags=[RunTag(key, value) for key, value in _short(point.labels).items()],
     )
     end = start + round(1000 * point.figures.get("elapsed_seconds", 0.0))
     client.set_terminated(added, _STATUS[row.rate is not None], end)
-
-
-def _text(value: object) -> str:
-    text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return legible(text)[: validation.MAX_PARAM_VAL_LENGTH]
 
 
 def _short(tags: dict[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from results.exports.point import ExportPoint, export_points, legible
+from results.exports.point import export_points, legible
 from results.run import Run
 from results.store import write_text
 
@@ -46,11 +46,9 @@ def text(run: Run) -> str:
     points = export_points(run)
     common = ("run", "point", "standing", *(points[0].labels if points else ()))
     gauges = {
-        name: Gauge(f"mxscale_{name}", told, common, registry=registry)
-        for name, told in _PLAIN.items()
-    } | {
-        name: Gauge(f"mxscale_{name}", told, (*common, "base"), registry=registry)
-        for name, told in _BASED.items()
+        name: Gauge(f"mxscale_{name}", told, (*common, *base), registry=registry)
+        for base, texts in (((), _PLAIN), (("base",), _BASED))
+        for name, told in texts.items()
     }
     ok = Gauge("mxscale_point_ok", "1 where the point has a rate", common, registry=registry)
     missing = Gauge(
@@ -59,7 +57,8 @@ def text(run: Run) -> str:
     name = legible(run.name)
     missing.labels(run=name).set(len(run.missing))
     for point in points:
-        labels = _labels(point, name)
+        plain = {"point": point.name, "standing": point.standing, **point.labels}
+        labels = {"run": name, **{key: legible(value) for key, value in plain.items()}}
         ok.labels(**labels).set(point.row.rate is not None)
         for figure, value in point.figures.items():
             if found := _FIGURE.fullmatch(figure):
@@ -69,8 +68,3 @@ def text(run: Run) -> str:
                 gauges[_ENDS.get(figure, figure)].labels(**labels).set(value)
     written: bytes = generate_latest(registry)
     return written.decode()
-
-
-def _labels(point: ExportPoint, run: str) -> dict[str, str]:
-    plain = {"run": run, "point": point.name, "standing": point.standing, **point.labels}
-    return {name: legible(value) for name, value in plain.items()}

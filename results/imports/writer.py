@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from im2rec_tools.files import copy, create_folder, flush_folder
-from results.errors import StoreError
+from results.errors import StoreError, store_errors
 from results.imports.record import ImportedRecord
 from results.record import Record
 from results.run_folder import ENVIRONMENT, SWEEP, job_logs
@@ -67,11 +67,9 @@ def _numbered(folder: Path, record: Record, known: Sequence[Record]) -> Record:
 def _copy(folder: Path, paths: Sequence[Path]) -> None:
     """The logs as they are, in an empty folder; those of one name get a number."""
     names = [path.name for path in paths]
-    try:
+    with store_errors(folder, "written"):
         create_folder(folder)
         for number, path in enumerate(paths):
             alike = names.count(path.name) > 1
             copy(path, folder / (f"{number}-{path.name}" if alike else path.name))
         flush_folder(folder)
-    except OSError as error:
-        raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error

@@ -51,7 +51,10 @@ def pack(folder: Path, to: Path) -> int:
             atomic_file(to) as file,
             ZipFile(file, "w", ZIP_DEFLATED, strict_timestamps=False) as packed,
         ):
-            for count, path in enumerate(_files(folder), 1):  # noqa: B007 - the last is their count
+            for path in sorted(folder.rglob("*")):
+                if path.name.startswith(".") or path.is_symlink() or not path.is_file():
+                    continue
+                count += 1
                 name = f"{folder.resolve().name}/{path.relative_to(folder).as_posix()}"
                 kind = ZIP_STORED if path.suffix in {".gz", ".png"} else ZIP_DEFLATED
                 packed.write(path, name, kind)
@@ -60,11 +63,6 @@ def pack(folder: Path, to: Path) -> int:
     except ValueError as error:
         raise StoreError(f"{to}: cannot be packed ({error})") from error
     return count
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    found = (path for path in sorted(folder.rglob("*")) if not path.name.startswith("."))
-    yield from (path for path in found if path.is_file() and not path.is_symlink())
 
 
 def unpack(archive: Path, into: Path, name: str = "", without: str = "") -> Path:

@@ -7,7 +7,7 @@ that they had.
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from bench.errors import brief
-from results.errors import StoreError
+from results.errors import StoreError, store_errors
 from results.reader import RecordHeader, point_statuses, record_headers
 from results.run import read_environment
 from results.run_folder import ASKED, ENVIRONMENT, LOGS, MARKS, RECORDS, REPORT, is_run
@@ -64,12 +64,16 @@ class _IndexEntry:
 
 def list_runs(folder: Path, index: Path, *, keep: bool = True) -> list[RunEntry]:
     """The runs of a folder, newest first; what is found is kept in `index`, where that can be."""
-    try:
+    with store_errors(folder, "read"):
         runs = sorted(path for path in folder.iterdir() if path.is_dir() and is_run(path))
-    except OSError as error:
-        raise StoreError(f"{folder}: cannot be read ({error.strerror})") from error
     known = _known(index)
-    found = {str(path.resolve()): _index_entry(path, known) for path in runs}
+    found = {}
+    for path in runs:
+        stamp = [_stamp(path / name) for name in _STAMPED]
+        kept = known.get(str(path.resolve()))
+        if not (kept and kept.stamp == stamp and kept.entry.name == path.name):
+            kept = _IndexEntry(stamp=stamp, entry=run_entry(path))
+        found[str(path.resolve())] = kept
     if keep and any(known.get(name) != kept for name, kept in found.items()):
         told = {name: asdict(one) for name, one in (known | found).items()}
         with suppress(StoreError, ValueError):  # names that UTF-8 cannot hold
@@ -93,14 +97,6 @@ def _known(index: Path) -> dict[str, _IndexEntry]:
     return found
 
 
-def _index_entry(folder: Path, known: dict[str, _IndexEntry]) -> _IndexEntry:
-    stamp = [_stamp(folder / name) for name in _STAMPED]
-    kept = known.get(str(folder.resolve()))
-    if kept and kept.stamp == stamp and kept.entry.name == folder.name:
-        return kept
-    return _IndexEntry(stamp=stamp, entry=run_entry(folder))
-
-
 def _stamp(path: Path) -> list[int]:
     try:
         status = path.stat()
@@ -111,34 +107,27 @@ def _stamp(path: Path) -> list[int]:
 
 def run_entry(folder: Path) -> RunEntry:
     """What a run is, in a line."""
-    size = size_of(folder)
-    when = _began(folder)
+    entry = RunEntry(
+        name=folder.name, folder=str(folder), date=_began(folder), bytes=size_of(folder)
+    )
     try:
         environment = read_environment(folder)
         said = list(record_headers(folder))
         found = [one for one in said if isinstance(one, RecordHeader)]
         points_found = point_statuses(folder, said)
     except (OSError, StoreError, *UNREADABLE) as error:  # which hides no other run
-        return RunEntry(
-            name=folder.name,
-            folder=str(folder),
-            date=when,
-            bytes=size,
-            problem=_short(folder, error),
-        )
+        return replace(entry, problem=_short(folder, error))
     unread = [one for one in said if isinstance(one, UnreadableLine)]
     statuses = [one.status for one in points_found]
-    return RunEntry(
-        name=folder.name,
-        folder=str(folder),
-        date=str(environment.get("date") or when),
+    return replace(
+        entry,
+        date=str(environment.get("date") or entry.date),
         commit=str(environment.get("commit") or ""),
         ok=statuses.count("ok"),
         missing=statuses.count("missing"),
         failed=len(statuses) - statuses.count("ok") - statuses.count("missing"),
         hosts=len({host for one in found for host in one.identity.hosts}),
         networks=tuple(dict.fromkeys(one.network for one in found)),
-        bytes=size,
         rehearsal=any(one.rehearsal for one in found),
         imported=any(one.source for one in found),
         unread=len(unread),

@@ -22,7 +22,7 @@ import msgspec
 
 from bench.errors import brief, quoted
 from results.cost.prices import Prices
-from results.errors import StoreError
+from results.errors import StoreError, store_errors
 from results.run import ELSEWHERE
 from results.run_folder import (
     COVERED,
@@ -251,7 +251,7 @@ def file_digest(path: Path, every: int = 0) -> FileDigest:
 
     `every` is how many lines share a mark; 0: one, or more in a huge file.
     """
-    try:
+    with store_errors(path, "read"):
         size = path.stat().st_size
         every = every or _every(path, size)
         sha256 = hashlib.sha256()
@@ -261,8 +261,6 @@ def file_digest(path: Path, every: int = 0) -> FileDigest:
             lines, marks = _marked(_lines(path), every)
         else:
             lines, marks = _marked(_lines(path, sha256), every)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from error
     return FileDigest(bytes=size, sha256=sha256.hexdigest(), lines=lines, every=every, marks=marks)
 
 

@@ -1,7 +1,8 @@
 """Records computed again from the events of their processes, and compared."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -93,7 +94,8 @@ def _told(files: Mapping[str, Path], again: DerivedRecord) -> dict[str, WorkerLo
         try:
             told[name] = parse_worker_log(worker_log.read_lines(path))
         except (OSError, *UNREADABLE) as error:
-            again.wrong.append(f"{_short(path)}: cannot be read: {brief(error)}")
+            short = "/".join(path.parts[-4:])  # from logs/ on
+            again.wrong.append(f"{short}: cannot be read: {brief(error)}")
     return told
 
 
@@ -109,11 +111,6 @@ def _ranks(
         except UNREADABLE as error:
             again.wrong.append(f"{name}: its events are not a worker's: {brief(repr(error))}")
     return ranks
-
-
-def _short(path: Path) -> str:
-    """From logs/ on."""
-    return "/".join(path.parts[-4:])
 
 
 def _differences(rank: Rank | None, again: Rank) -> Iterator[str]:
@@ -197,7 +194,11 @@ def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
         result.wrong += again.wrong
         result.ranks += len(again.ranks)
         result.windows += sum(len(rank.seconds) for rank in again.ranks.values())
-    result.unchecked += _without(list(attempts.values()))
+    skipped = Counter(one.skip_reason for one in attempts.values() if one.skip_reason)
+    result.unchecked += (
+        f"{count} of {len(attempts)} repeats: {why}; their windows are taken as recorded"
+        for why, count in skipped.items()
+    )
     try:
         return build_run(folder, said), result
     except (StoreError, *UNREADABLE) as error:
@@ -208,9 +209,3 @@ def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
 def _number(record: Record) -> object:
     repeat = record.identity.repeat
     return repeat + 1 if isinstance(repeat, int) else repeat
-
-
-def _without(attempts: Sequence[DerivedRecord]) -> Iterator[str]:
-    for why in dict.fromkeys(again.skip_reason for again in attempts if again.skip_reason):
-        count = sum(again.skip_reason == why for again in attempts)
-        yield f"{count} of {len(attempts)} repeats: {why}; their windows are taken as recorded"
