@@ -14,6 +14,7 @@ from plots.figures.model import lines
 from plots.tables.scaling import cost_columns, cost_values
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import StoreError
+from results.exports.point import point_labels
 from results.scaling import ScalingRow
 from results.store import atomic_file
 
@@ -75,16 +76,9 @@ def upstream_tables(rows: Sequence[ScalingRow]) -> dict[str, str]:
 
 def _settings(trial: Trial) -> dict[str, object]:
     return {
-        "network": trial.network_name,
-        "mode": trial.mode,
-        "kvstore": trial.store_name,
-        "dtype": trial.training.dtype,
-        "devices": trial.layout.devices,
-        "hosts": trial.hosts,
+        **point_labels(trial),
         "devices_per_host": min(trial.layout.devices, trial.layout.devices_per_host),
-        "batch_per_device": trial.device_batch,
         "worker_batch": trial.worker_batch,
-        "global_batch": trial.global_batch,
         "engine": trial.engine,
         "num_layers": trial.model.num_layers,
         "image_shape": ",".join(map(str, trial.model.image_shape)),
@@ -109,20 +103,11 @@ def _rates(row: ScalingRow) -> dict[str, object]:
     }
 
 
-def _ratios(row: ScalingRow) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, against in row.scalings.items():
-        found[f"speedup_{name}"] = against.speedup.value
-        for end, efficiency in vars(against.efficiency).items():
-            found[f"efficiency_{name}{'' if end == 'value' else f'_{end}'}"] = efficiency
-    return found
-
-
 def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
     return {
         **_settings(row.trial),
         **_rates(row),
-        **_ratios(row),
+        **row.ratios,
         "emulated": row.emulated,
         "status": row.status,
         "message": row.note_text,

@@ -76,6 +76,17 @@ class ScalingRow:
         return {name: one for name in (*COLUMNS, "baseline") if (one := getattr(self, name))}
 
     @property
+    def ratios(self) -> dict[str, float | None]:
+        """Its speed-ups and efficiencies, with their ends, by their names in results.csv."""
+        found: dict[str, float | None] = {}
+        for name, against in self.scalings.items():
+            found[f"speedup_{name}"] = against.speedup.value
+            found[f"efficiency_{name}"] = against.efficiency.value
+            found[f"efficiency_{name}_low"] = against.efficiency.low
+            found[f"efficiency_{name}_high"] = against.efficiency.high
+        return found
+
+    @property
     def accuracies(self) -> tuple[float, ...]:
         """Of each good repeat's last validation, where the trial trained on real data."""
         good = self.repeats if self.rate else ()

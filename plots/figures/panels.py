@@ -167,7 +167,9 @@ def draw_marks(axes: Axes, shown: FigureModel) -> None:
     for one in shown.crosses:
         count = one.row.trial.layout.devices
         same[count] = same.get(count, -1) + 1
-        _cross(axes, count, one.colour, above=same[count])
+        # On the axis, or as many places above it as there are others.
+        style = {"marker": "x", "markersize": 7, "markeredgewidth": 1.8, "zorder": 5}
+        _mark(axes, count, 0.03 * same[count], color=one.colour, **style)
     if shown.second_host is not None:
         axes.axvline(shown.second_host, color=GREY, linewidth=0.9, linestyle=(0, (5, 4)))
         axes.annotate(
@@ -182,19 +184,15 @@ def draw_marks(axes: Axes, shown: FigureModel) -> None:
         )
 
 
-def _cross(axes: Axes, devices: int, colour: str, *, above: int) -> None:
-    """On the axis, or as many places above it as there are others."""
+def _mark(axes: Axes, place: float, height: float, **style: Any) -> None:
+    """A mark above a place of the device axis: at the bottom of the panel (0), its top (1)."""
     axes.plot(
-        [devices],
-        [0.03 * above],
-        marker="x",
-        markersize=7,
-        markeredgewidth=1.8,
-        color=colour,
+        [place],
+        [height],
         linestyle="",
         transform=axes.get_xaxis_transform(),
         clip_on=False,
-        zorder=5,
+        **style,
     )
 
 
@@ -208,7 +206,9 @@ def draw_ceilings(axes: Axes, shown: FigureModel) -> None:
         least = min(one.points.values())
         if least <= _FAR * top:
             axes.plot(*_curve(one.points), color="black", linestyle=DOTTED, linewidth=1.2)
-            _ceiling_name(axes, one.label, *(ends[-1] for ends in _curve(one.points)))
+            x, y = (ends[-1] for ends in _curve(one.points))
+            above: Any = {"xytext": (0, 3), "textcoords": "offset points"}
+            axes.annotate(one.label, (x, y), fontsize=7, ha="center", **above)
         else:
             note = f"far above: {one.label}, {significant(least)} images/s and more"
             axes.text(0.02, height - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
@@ -220,10 +220,6 @@ def ceiling_values(shown: FigureModel) -> list[float]:
     reading = [value for one in shown.inputs for value in one.points.values()]
     lines = [value for one in shown.ideals for value in one.points.values()]
     return [*lines, *(value for value in reading if value <= _FAR * top)]
-
-
-def _ceiling_name(axes: Axes, text: str, x: float, y: float) -> None:
-    axes.annotate(text, (x, y), xytext=(0, 3), textcoords="offset points", fontsize=7, ha="center")
 
 
 def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
@@ -298,20 +294,6 @@ def draw_overflow_arrows(axes: Axes, shown: FigureModel, panel: Panel) -> None:
         for row in line.rows:
             found, place = panel.value(row), row.trial.layout.devices * shift[line.label]
             if found and found.low is not None and found.low < low:
-                _arrow(axes, place, 0.0, line.colour)
+                _mark(axes, place, 0.0, marker="v", markersize=4, color=line.colour)
             if found and found.high is not None and found.high > high:
-                _arrow(axes, place, 1.0, line.colour)
-
-
-def _arrow(axes: Axes, place: float, height: float, colour: str) -> None:
-    """Out of the axes, at the bottom (0) or the top (1)."""
-    axes.plot(
-        [place],
-        [height],
-        marker="^" if height else "v",
-        markersize=4,
-        color=colour,
-        linestyle="",
-        transform=axes.get_xaxis_transform(),
-        clip_on=False,
-    )
+                _mark(axes, place, 1.0, marker="^", markersize=4, color=line.colour)

@@ -240,40 +240,11 @@ def _intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
     """What the columns of the table stand on, a line each."""
-    lines = ["batch: images a step on one device / one worker / the whole job."]
-    lines += _intervals(rows)
-    bases = sorted({row.device.base for row in rows if row.device})
-    if bases:
-        lines.append(
-            f"speed-up, efficiency: against one device ({', '.join(bases)}); ± or [low, high]: the "
-            f"95 % interval, which holds the baseline's errors too."
-        )
-    elif any(row.rate and row.trial.mode in TRAINING for row in rows):
-        lines.append(
-            "speed-up, efficiency: not available, because no two points have the same settings and "
-            "one of them a number on one device."
-        )
-    bases = sorted({row.host.base for row in rows if row.host})
-    if bases:
-        lines.append(f"of host: efficiency against one full host ({', '.join(bases)}).")
-    lines += [
-        f"vs {one}, of {one}: speed-up and efficiency against the chosen baseline."
-        for one in _chosen(rows)
+    lines = [
+        "batch: images a step on one device / one worker / the whole job.",
+        *_intervals(rows),
+        *_baseline_notes(rows),
     ]
-    lines += _uninformative_note(rows)
-    if any(row.worker for row in rows):
-        lines.append(
-            "of worker: efficiency against one worker through the same store, servers included."
-        )
-    elif any(
-        row.rate and is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
-        for row in rows
-        if row.trial.mode != "bandwidth"
-    ):
-        lines.append(
-            "of worker: not told, for no point is one worker through the same store; a sweep over "
-            "hosts always has one."
-        )
     if any(row.trial.layout.device == "cpu" and row.trial.servers for row in rows):
         beside = all(not row.trial.layout.server_hosts for row in rows)
         where = "share those of their workers" if beside else "have hosts of their own"
@@ -285,6 +256,41 @@ def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[st
     if any(row.trial.engine == "fake" for row in rows):
         lines.append(f"{REHEARSAL_NOTE}.")
     return [*lines, *knees(rows), *cost_remarks(rows, costs)]
+
+
+def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
+    """What speed-ups and efficiencies are against, or why there are none."""
+    bases = sorted({row.device.base for row in rows if row.device})
+    if bases:
+        yield (
+            f"speed-up, efficiency: against one device ({', '.join(bases)}); ± or [low, high]: the "
+            f"95 % interval, which holds the baseline's errors too."
+        )
+    elif any(row.rate and row.trial.mode in TRAINING for row in rows):
+        yield (
+            "speed-up, efficiency: not available, because no two points have the same settings and "
+            "one of them a number on one device."
+        )
+    bases = sorted({row.host.base for row in rows if row.host})
+    if bases:
+        yield f"of host: efficiency against one full host ({', '.join(bases)})."
+    for one in _chosen(rows):
+        yield f"vs {one}, of {one}: speed-up and efficiency against the chosen baseline."
+    against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
+    found = [one.efficiency for one in against] + [row.rate.ratio for row in rows if row.rate]
+    if any(map(is_uninformative, found)):
+        yield "unsure, unknown: too few windows or too much noise; the number says nothing."
+    if any(row.worker for row in rows):
+        yield "of worker: efficiency against one worker through the same store, servers included."
+    elif any(
+        row.rate and is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
+        for row in rows
+        if row.trial.mode != "bandwidth"
+    ):
+        yield (
+            "of worker: not told, for no point is one worker through the same store; a sweep over "
+            "hosts always has one."
+        )
 
 
 def _lines(
@@ -299,15 +305,6 @@ def _lines(
         *attempt_lines(failures, "notes on points", lambda: _point_remarks(rows)),
         *([f"NOT MEASURED YET: {', '.join(missing)}."] if missing else []),
     ]
-
-
-def _uninformative_note(rows: Sequence[ScalingRow]) -> list[str]:
-    """What is meant where an interval is too wide to be read."""
-    against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
-    found = [one.efficiency for one in against] + [row.rate.ratio for row in rows if row.rate]
-    if not any(map(is_uninformative, found)):
-        return []
-    return ["unsure, unknown: too few windows or too much noise; the number says nothing."]
 
 
 def terminal(

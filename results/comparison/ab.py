@@ -8,9 +8,11 @@ from itertools import takewhile
 from pathlib import Path
 from statistics import fmean, stdev
 
-from scipy.special import nctdtrinc, stdtrit
+from scipy.special import stdtrit
 
+from bench.statistics.confidence import StandardError
 from bench.trial import Trial
+from results.comparison import compare
 from results.errors import StoreError
 from results.rates import ASSUMED_SCATTER, rate_of
 from results.record import Identity, Record
@@ -18,7 +20,7 @@ from results.store import read_records
 
 # Whatever drifts evenly through a block slows both settings alike.
 BLOCK = "ABBA"
-_BEYOND, _POWER = 0.975, 0.9
+_BEYOND = 0.975
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +79,9 @@ def noise(rates: Sequence[float]) -> float:
 
 
 def detectable_difference(noise: float, blocks: int) -> float:
-    """The relative difference that is found in 9 of 10 measurements of so many blocks.
-
-    In standard errors, the noncentrality with which t is beyond the interval's so often.
-    """
-    beyond = float(stdtrit(blocks - 1, _BEYOND))
-    errors = float(nctdtrinc(blocks - 1, 1 - _POWER, beyond))
-    return math.expm1(errors * noise / math.sqrt(blocks))
+    """The relative difference that is found in 9 of 10 measurements of so many blocks."""
+    error = StandardError(size=noise / math.sqrt(blocks), degrees_of_freedom=blocks - 1)
+    return compare.detectable_difference(error, points=1)
 
 
 def percent(share: float) -> str:

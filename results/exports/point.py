@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from bench.notes import NoteKind
+from bench.trial import Trial
 from results.errors import StoreError
 from results.rates import ASSUMED_SCATTER
 from results.record import Identity, Record
@@ -55,8 +56,8 @@ def export_points(run: Run) -> list[ExportPoint]:
             if count[row.trial.name] == 1
             else f"{row.trial.name} {row.trial.key}",
             standing=standing(row),
-            labels=_labels(row),
-            figures={name: value for name, value in _figures(row) if math.isfinite(value)},
+            labels={name: str(value) for name, value in point_labels(row.trial).items()},
+            figures={n: one for n, one in _figures(row) if one is not None and math.isfinite(one)},
             row=row,
         )
         for row in run.rows
@@ -93,43 +94,32 @@ def file_name(text: str) -> str:
     return _NO_NAME.sub("_", text).strip("._") or "_"
 
 
-def _labels(row: ScalingRow) -> dict[str, str]:
-    trial = row.trial
+def point_labels(trial: Trial) -> dict[str, str | int]:
+    """What tells a point from others, by the names of results.csv."""
     return {
         "network": trial.network_name,
         "mode": trial.mode,
         "kvstore": trial.store_name,
         "dtype": trial.training.dtype,
-        "devices": str(trial.layout.devices),
-        "hosts": str(trial.hosts),
-        "batch_per_device": str(trial.device_batch),
-        "global_batch": str(trial.global_batch),
+        "devices": trial.layout.devices,
+        "hosts": trial.hosts,
+        "batch_per_device": trial.device_batch,
+        "global_batch": trial.global_batch,
     }
 
 
-def _figures(row: ScalingRow) -> Iterator[tuple[str, float]]:
+def _figures(row: ScalingRow) -> Iterator[tuple[str, float | None]]:
     yield "elapsed_seconds", row.elapsed_seconds
-    if row.peak_memory_bytes is not None:
-        yield "peak_memory_bytes", row.peak_memory_bytes
+    yield "peak_memory_bytes", row.peak_memory_bytes
     if row.rate is None:
         return
     unit = "bytes" if row.trial.mode == "bandwidth" else "images"
     yield f"{unit}_per_second", row.rate.images_per_second
-    for name, end in (("low", row.rate.low), ("high", row.rate.high)):
-        if end is not None:
-            yield name, end
-    for name, against in row.scalings.items():
-        yield f"speedup_{name}", against.speedup.value
-        yield f"efficiency_{name}", against.efficiency.value
-        for side, end in (("low", against.efficiency.low), ("high", against.efficiency.high)):
-            if end is not None:
-                yield f"efficiency_{name}_{side}", end
-    yield "repeats", row.rate.repeats
-    yield "windows", row.rate.windows
-    if row.rate.assumed:
-        yield "assumed_scatter", ASSUMED_SCATTER
-    if row.accuracy is not None:
-        yield "validation_accuracy", row.accuracy
+    yield from (("low", row.rate.low), ("high", row.rate.high))
+    yield from row.ratios.items()
+    yield from (("repeats", row.rate.repeats), ("windows", row.rate.windows))
+    yield "assumed_scatter", ASSUMED_SCATTER if row.rate.assumed else None
+    yield "validation_accuracy", row.accuracy
 
 
 # The year 9999: later is no time, and what is not finite is none either.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from results.imports.arguments import BYTEPS, HOROVOD
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, number, printed_rate, rounding
+from results.imports.log import Format, Log, number, printed_rate, rounding
 
 # What the benchmark times at once, unless it is told otherwise; its output does not say.
 _BATCHES = 10
@@ -22,24 +22,24 @@ _TOTAL = re.compile(r"Total img/sec on (\d{1,12}) [GC]PU\(s\): ([-+.\w]{1,64})",
 
 def read_synthetic(lines: Iterable[Line]) -> Log:
     """What such output says; a speed is rank 0's, of its one device."""
-    reading = Reading()
-    for line in reading.over(lines):
+    log = Log()
+    for line in log.over(lines):
         found = _ITERATION.search(line.text)
         if found:
-            reading.said["device"] = found[3].lower()
-            reading.take(printed_rate(line, (int(found[1]),), found[2], _BATCHES))
+            log.said["device"] = found[3].lower()
+            log.take(printed_rate(line, (int(found[1]),), found[2], _BATCHES))
         elif _SYNTHETIC_BEGUN.search(line.text):
-            reading.spoilt.append(line.number)
+            log.spoilt.append(line.number)
         elif total := _TOTAL.search(line.text):
-            reading.said["devices"] = int(total[1])
-            reading.total = number(total[2])
+            log.said["devices"] = int(total[1])
+            log.total = number(total[2])
         else:
             for name, pattern in _SAID.items():
                 if said := pattern.match(line.text):
-                    reading.said[name] = said[1] if name == "network" else int(said[1])
+                    log.said[name] = said[1] if name == "network" else int(said[1])
             if "byteps" in line.text.lower():  # its benchmark prints the same lines
-                reading.said["kvstore"] = BYTEPS
-    return reading.log()
+                log.said["kvstore"] = BYTEPS
+    return log.whole()
 
 
 SYNTHETIC_FORMAT = Format(
@@ -65,28 +65,28 @@ _FINISHED = re.compile(r"\bFinished in ([.\d]{1,64})", re.ASCII)
 
 def read(lines: Iterable[Line]) -> Log:
     """What such a log says; a speed is of the whole job. Rows before a header are another's."""
-    reading = Reading()
+    log = Log()
     rows: list[tuple[int, float]] = []
     rounded = 0.0
-    for line in reading.over(lines):
+    for line in log.over(lines):
         if _HEADER.search(line.text):
-            reading.stretches, reading.spoilt = [], []
+            log.stretches, log.spoilt = [], []
             continue
         row = _ROW.match(line.text)
         if row:
             rows.append((int(row[1]), number(row[2])))
             rounded = rounding(row[2])
-            reading.take(printed_rate(line, (int(row[1]),), row[3]))
+            log.take(printed_rate(line, (int(row[1]),), row[3]))
         elif _BEGUN.match(line.text):
-            reading.spoilt.append(line.number)
+            log.spoilt.append(line.number)
         elif finished := _FINISHED.search(line.text):
-            reading.said["elapsed_seconds"] = number(finished[1])
-            reading.said["epochs"] = epochs = _epochs(rows)
+            log.said["elapsed_seconds"] = number(finished[1])
+            log.said["epochs"] = epochs = _epochs(rows)
             if epochs:
                 step, epoch = rows[-1]
-                reading.said["steps"] = round(epochs * step / epoch)
-                reading.said["steps_rounding"] = rounded
-    return reading.log()
+                log.said["steps"] = round(epochs * step / epoch)
+                log.said["steps_rounding"] = rounded
+    return log.whole()
 
 
 def _epochs(rows: Sequence[tuple[int, float]]) -> int:

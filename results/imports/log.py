@@ -49,9 +49,9 @@ class Stretch:
     line: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Log:
-    """What a log says.
+    """What a log says; its readers fill it line by line.
 
     said      of its point: network, devices, hosts, workers, devices_per_worker, batch_per_device,
               worker_batch, global_batch, kvstore, dtype, mode, device. Besides: also_network
@@ -66,16 +66,43 @@ class Log:
     accuracy  of its last validation
     epochs    (number, seconds) of each that it says the time of
     notes     what a reader must know
+    arguments  that its scripts print
     """
 
-    stretches: tuple[Stretch, ...]
+    stretches: list[Stretch] = field(default_factory=list)
     said: dict[str, Any] = field(default_factory=dict)
     lines: int = 0
     total: float = 0.0
-    spoilt: tuple[int, ...] = ()
+    spoilt: list[int] = field(default_factory=list)
     accuracy: float | None = None
-    epochs: tuple[tuple[int, float], ...] = ()
-    notes: tuple[Note, ...] = ()
+    epochs: list[tuple[int, float]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    arguments: Arguments = field(default_factory=Arguments)
+
+    def over(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """The lines, counted; what they say of arguments is taken from them."""
+        for line in lines:
+            self.lines += 1
+            self.arguments.read(line)
+            yield line
+
+    def take(self, stretch: Stretch) -> None:
+        """A stretch, if its speed is one that a job can have; else its line is spoilt."""
+        value = stretch.seconds or stretch.rate
+        if _LEAST <= value <= _MOST:
+            self.stretches.append(stretch)
+        else:
+            self.spoilt.append(stretch.line)
+
+    def whole(self) -> "Log":
+        """The log with what its arguments say; SpecError if it contradicts itself."""
+        found = self.arguments.said()
+        names = (found.get("network"), found.get("also_network"), self.said.get("network"))
+        self.said = {**found, **self.said}
+        if any(names):
+            self.said["also_network"] = tuple(dict.fromkeys(filter(None, names)))
+        self.total = self.total if math.isfinite(self.total) else 0.0
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,54 +126,6 @@ class Format:
     mode: str
     kvstore: str = "unknown"
     single: bool = False
-
-
-class Reading:
-    """A log while it is read."""
-
-    def __init__(self) -> None:
-        self.stretches: list[Stretch] = []
-        self.said: dict[str, Any] = {}
-        self.spoilt: list[int] = []
-        self.notes: list[Note] = []
-        self.total = 0.0
-        self.arguments = Arguments()
-        self.accuracy: float | None = None
-        self.epochs: list[tuple[int, float]] = []
-        self._lines = 0
-
-    def over(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """The lines, counted; what they say of arguments is taken from them."""
-        for line in lines:
-            self._lines += 1
-            self.arguments.read(line)
-            yield line
-
-    def take(self, stretch: Stretch) -> None:
-        """A stretch, if its speed is one that a job can have; else its line is spoilt."""
-        value = stretch.seconds or stretch.rate
-        if _LEAST <= value <= _MOST:
-            self.stretches.append(stretch)
-        else:
-            self.spoilt.append(stretch.line)
-
-    def log(self) -> Log:
-        """What was read; SpecError if the log contradicts itself."""
-        arguments = self.arguments.said()
-        said = {**arguments, **self.said}
-        names = (arguments.get("network"), arguments.get("also_network"), self.said.get("network"))
-        if any(names):
-            said["also_network"] = tuple(dict.fromkeys(filter(None, names)))
-        return Log(
-            stretches=tuple(self.stretches),
-            said=said,
-            lines=self._lines,
-            total=self.total if math.isfinite(self.total) else 0.0,
-            spoilt=tuple(self.spoilt),
-            accuracy=self.accuracy,
-            epochs=tuple(self.epochs),
-            notes=tuple(self.notes),
-        )
 
 
 def printed_rate(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bench.errors import SpecError, quoted
 from bench.notes import Note, NoteKind
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch
+from results.imports.log import Format, Log, Stretch
 
 _EVENT = re.compile(
     r":::MLLOGv?[\d.]{0,16} (?P<json>\{.*\})"
@@ -45,21 +45,21 @@ Event = tuple[Line, dict[str, Any]]
 
 def read(lines: Iterable[Line]) -> Log:
     """What such a log says; throughput where it is told, else images and times of epochs."""
-    reading = Reading()
-    events = list(_events(reading, reading.over(lines)))
+    log = Log()
+    events = list(_events(log, log.over(lines)))
     for _, event in events:
-        _said(reading, event)
+        _said(log, event)
     told = (_amount(event.get("value")) for _, event in events if event["key"] in _SAMPLES)
     samples = next((one for one in told if one > 0), 0.0)
-    samples = samples or reading.arguments.integer("num_examples")
+    samples = samples or log.arguments.integer("num_examples")
     assumed = []
-    if not samples and reading.said.get("network") == "resnet":
+    if not samples and log.said.get("network") == "resnet":
         samples = _IMAGENET
         assumed = [Note(NoteKind.LOG_ASSUMED, {"what": [f"{_IMAGENET} images per epoch"]})]
     for stretch in _throughputs(events):
-        reading.take(stretch)
+        log.take(stretch)
     for kind in ("epoch", "block"):
-        if not reading.stretches:
+        if not log.stretches:
             spans = list(_spans(events, kind))
             evaluations = [one.times for one in _spans(events, "eval")]
             counts = [event for _, event in events if event["key"] == "epoch_count"]
@@ -69,21 +69,21 @@ def read(lines: Iterable[Line]) -> Log:
                     f"{len(evaluations)} evaluations. Cut the log into one file per job"
                 )
             for span in spans:
-                reading.take(_stretch(span, evaluations, samples * _epochs(span, counts)))
-            reading.notes += assumed if reading.stretches else []
-            if reading.stretches and _has_evaluation(spans, events):
-                reading.notes.append(Note(NoteKind.LOG_EVALUATION))
-    return reading.log()
+                log.take(_stretch(span, evaluations, samples * _epochs(span, counts)))
+            log.notes += assumed if log.stretches else []
+            if log.stretches and _has_evaluation(spans, events):
+                log.notes.append(Note(NoteKind.LOG_EVALUATION))
+    return log.whole()
 
 
-def header(reading: Reading, text: str) -> None:
+def header(log: Log, text: str) -> None:
     """Take what an MLPerf line in another format's log says of the point."""
     event = _parsed(text) if _BEGUN in text else None
     if event:
-        _said(reading, event)
+        _said(log, event)
 
 
-def _events(reading: Reading, lines: Iterable[Line]) -> Iterator[Event]:
+def _events(log: Log, lines: Iterable[Line]) -> Iterator[Event]:
     """Each event once, though many ranks may say it."""
     seen = set()
     for line in lines:
@@ -91,7 +91,7 @@ def _events(reading: Reading, lines: Iterable[Line]) -> Iterator[Event]:
             continue
         event = _parsed(line.text)
         if event is None:
-            reading.spoilt.append(line.number)
+            log.spoilt.append(line.number)
             continue
         where, value = _place(event), event.get("value")
         told = tuple(value) if isinstance(value, dict) else ()
@@ -141,20 +141,20 @@ def _place(event: dict[str, Any]) -> float:
     return next((place for place in found if place > 0), 0.0)
 
 
-def _said(reading: Reading, event: dict[str, Any]) -> None:
+def _said(log: Log, event: dict[str, Any]) -> None:
     key, value = event["key"], event.get("value")
     if key == "submission_benchmark" and isinstance(value, str):
         if _NO_IMAGES.match(value):
             raise SpecError(
                 f"expected a log of training on images, got the benchmark {quoted(value)}"
             )
-        reading.said["network"] = value
+        log.said["network"] = value
     elif key in _SAID and _amount(value).is_integer():
-        reading.said[_SAID[key]] = int(_amount(value))
+        log.said[_SAID[key]] = int(_amount(value))
     elif key == "submission_platform" and isinstance(value, str) and _NO_GPU.search(value):
-        reading.said["device"] = "other"
+        log.said["device"] = "other"
     elif key in {"eval_accuracy", "eval_result"} and _amount(value) > 0:
-        reading.accuracy = _amount(value)
+        log.accuracy = _amount(value)
 
 
 def _throughputs(events: list[Event]) -> Iterator[Stretch]:

@@ -9,7 +9,7 @@ from bench.errors import SpecError
 from results.imports import mlperf
 from results.imports.arguments import BYTEPS
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number, printed_rate
+from results.imports.log import Format, Log, Stretch, number, printed_rate
 
 # Repeats are bounded here as in all patterns of logs, so that no line takes more than linear time.
 _GAP = r"\s{0,8}"
@@ -59,12 +59,12 @@ _WHOLE = re.compile(
 def read(lines: Iterable[Line]) -> Log:
     """What such a log says; a speed is of one worker."""
     reader = _Reader()
-    for line in reader.reading.over(lines):
+    for line in reader.log.over(lines):
         if any(word in line.text for word in _WORDS):  # patterns take longer
             reader.take_speeds(line)
             reader.take_epochs(line)
             reader.take_facts(line)
-    return reader.log()
+    return reader.whole()
 
 
 class _Reader:
@@ -78,7 +78,7 @@ class _Reader:
     """
 
     def __init__(self) -> None:
-        self.reading = Reading()
+        self.log = Log()
         self._metrics: dict[tuple[object, ...], dict[str, int]] = {}
         self._wholes: list[float] = []
         self._by_epoch: list[Stretch] = []
@@ -101,13 +101,13 @@ class _Reader:
             steps = max(batch - int(begin), 0) if begin else 0
             stretch = printed_rate(line, place, one["speed"], steps, one["node"] or one["rank"])
             if self._is_new(stretch, one):
-                self.reading.take(replace(stretch, at=line.at))
+                self.log.take(replace(stretch, at=line.at))
         if epoch := _EPOCH_SPEED.search(line.text):
             steps = self._steps.get(epoch["epoch"], 1)
             whole = printed_rate(line, (int(epoch["epoch"]), steps), epoch["speed"], steps)
             self._by_epoch.append(replace(whole, at=line.at))
         elif len(_BEGUN.findall(line.text)) > len(found):
-            self.reading.spoilt.append(line.number)
+            self.log.spoilt.append(line.number)
 
     def _is_new(self, stretch: Stretch, found: re.Match[str]) -> bool:
         """Whether a line is of a new window: older Speedometers print a line for each metric."""
@@ -123,39 +123,39 @@ class _Reader:
             self._steps[ended["epoch"]] = int(ended["steps"])
         if cost := _COST.search(line.text):
             unit = 0.001 if cost["time"].isdecimal() else 1.0
-            self.reading.epochs.append((int(cost["epoch"]), unit * number(cost["time"])))
+            self.log.epochs.append((int(cost["epoch"]), unit * number(cost["time"])))
         if whole := _WHOLE.search(line.text):
-            self.reading.epochs.append((int(whole["epoch"]), number(whole["seconds"])))
+            self.log.epochs.append((int(whole["epoch"]), number(whole["seconds"])))
             self._wholes.append(number(whole["speed"]))
         accuracy = _ACCURACY.search(line.text)
         if accuracy and (accuracy["node"] or "0") == "0":
             value = number(accuracy["value"])
-            self.reading.accuracy = value if math.isfinite(value) else self.reading.accuracy
+            self.log.accuracy = value if math.isfinite(value) else self.log.accuracy
 
     def take_facts(self, line: Line) -> None:
         """What a line says of the point."""
-        mlperf.header(self.reading, line.text)
+        mlperf.header(self.log, line.text)
         if "byteps" in line.text.lower():  # which does without the store of the arguments
-            self.reading.said["kvstore"] = BYTEPS
+            self.log.said["kvstore"] = BYTEPS
         if devices := _DEVICES.search(line.text):
             self._listed.add(devices[1])
 
-    def log(self) -> Log:
+    def whole(self) -> Log:
         """What was read."""
         wholes = self._wholes
-        if not self.reading.stretches:
+        if not self.log.stretches:
             for stretch in self._by_epoch:
-                self.reading.take(stretch)
+                self.log.take(stretch)
         elif len({one.worker for one in self._by_epoch}) == 1:
             wholes = [*wholes, *(one.rate for one in self._by_epoch if one.rate > 0)]
         after = wholes[1:] or wholes  # the first epoch has what a script does once
-        self.reading.total = sum(after) / len(after) if after else 0.0
-        log = self.reading.log()
-        if len(self._listed) != 1 or log.said.get("kvstore") == "horovod":
-            return log
-        (names,) = self._listed
-        own = {"devices_per_worker": names.count("("), "device": names[:3]}
-        return replace(log, said={**own, **log.said})
+        self.log.total = sum(after) / len(after) if after else 0.0
+        log = self.log.whole()
+        if len(self._listed) == 1 and log.said.get("kvstore") != "horovod":
+            (names,) = self._listed
+            own = {"devices_per_worker": names.count("("), "device": names[:3]}
+            log.said = {**own, **log.said}
+        return log
 
 
 FORMAT = Format(

@@ -12,7 +12,6 @@ from bench.notes import Note, NoteKind, texts
 from bench.trial import Trial
 from results.imports import formats, windows
 from results.imports.arguments import HOROVOD
-from results.imports.clock import clock, images_per_step, near
 from results.imports.log import SPEEDS_OF, Format, Log
 from results.imports.point import LogDescription, assumed_facts, trial
 from results.rates import ROUNDING, WHOLE_JOB, rate
@@ -53,16 +52,15 @@ def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto"
     shares = 1 if asked.speeds_of else said.get("shares", 1) or point.workers
     ranks = windows.ranks(kept, point, whose, shares)
     _check_enough(where, ranks, point)
-    left = sum(map(len, found.values())) - sum(map(len, kept.values()))
     own = 0.0 if whose.of == "one-worker" else sum(log.total for log in logs.values())
     finished = list(_finished(said, kept, point))
     notes = _once(
-        clock(kept, ranks, logs),
+        windows.clock(kept, ranks, logs),
         *([Note(NoteKind.LOG_OWN_TOTAL, {"rate": own})] if own > 0 else []),
         *finished,
         *(note for log in logs.values() for note in log.notes),
         *_speeds(format_, whose, point, ranks, list(assumed_facts(asked, said, point))),
-        *_counted(logs, left),
+        *_counted(logs, sum(map(len, found.values())) - sum(map(len, kept.values()))),
     )
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     record = Record(
@@ -94,10 +92,10 @@ def _whose(where: str, found: windows.Workers, point: Trial, format_: Format) ->
     several = point.layout.kvstore == HOROVOD and point.workers > 1
     if format_.of != "workers" or not several:
         return format_
-    counted = images_per_step(found)
-    if near(counted, point.global_batch):
+    counted = windows.images_per_step(found)
+    if windows.near(counted, point.global_batch):
         return replace(format_, of="job")
-    if near(counted, point.worker_batch):
+    if windows.near(counted, point.worker_batch):
         return format_ if len(found) == point.workers else replace(format_, of="one-worker")
     if len(found) == 1:
         return replace(format_, of="job")

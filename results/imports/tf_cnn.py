@@ -8,7 +8,7 @@ from dataclasses import replace
 from bench.errors import SpecError, quoted
 from results.imports.arguments import HOROVOD
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number, printed_rate
+from results.imports.log import Format, Log, Stretch, number, printed_rate
 
 # With what follows the number, so that none is taken that is torn.
 _STEP = re.compile(r"(?<![\w.])(\d{1,12})\s{1,8}images/sec: ([-+.\w]{1,64})\s{1,8}\+/-", re.ASCII)
@@ -33,37 +33,37 @@ def read(lines: Iterable[Line]) -> Log:
     A process prints the speed of its own images; the total at the end is of the whole job.
     SpecError if it is not of training.
     """
-    reading = Reading()
-    for line in reading.over(lines):
+    log = Log()
+    for line in log.over(lines):
         if found := _STEP.search(line.text):
-            reading.take(printed_rate(line, (int(found[1]),), found[2]))
+            log.take(printed_rate(line, (int(found[1]),), found[2]))
         elif _BEGUN.search(line.text):
-            reading.spoilt.append(line.number)
+            log.spoilt.append(line.number)
         elif found := _TOTAL.search(line.text):
             total = number(found[1])
-            reading.total = reading.total or (total if total > 0 else 0.0)
+            log.total = log.total or (total if total > 0 else 0.0)
         else:
-            _header(reading, line.text)
-    said = reading.said
+            _header(log, line.text)
+    said = log.said
     # The devices of the job, if the two batches say so; else those that are listed.
     whole, part = said.get("global_batch", 0), said.get("batch_per_device", 0)
     if devices := whole // part if part and whole % part == 0 else said.get("listed", 0):
         said["devices"] = devices
-    means = _of_one_process(reading)
-    _processes(reading, means)
-    reading.stretches = []
+    means = _of_one_process(log)
+    _processes(log, means)
+    log.stretches = []
     for one in between(means):
-        reading.take(one)
-    return reading.log()
+        log.take(one)
+    return log.whole()
 
 
-def _of_one_process(reading: Reading) -> list[Stretch]:
+def _of_one_process(log: Log) -> list[Stretch]:
     """The means of the first process; under Horovod all print theirs, with or without a name."""
-    first = reading.stretches[0].worker if reading.stretches else ""
-    means = [one for one in reading.stretches if one.worker == first]
+    first = log.stretches[0].worker if log.stretches else ""
+    means = [one for one in log.stretches if one.worker == first]
     times = Counter(one.place for one in means)
     most = max(times.values(), default=0)
-    ranks = reading.said.get("devices", 1) if reading.said.get("kvstore") == HOROVOD else 1
+    ranks = log.said.get("devices", 1) if log.said.get("kvstore") == HOROVOD else 1
     if most > ranks:
         again = next(one for one in means if times[one.place] > ranks)
         raise SpecError(
@@ -75,11 +75,11 @@ def _of_one_process(reading: Reading) -> list[Stretch]:
     return sorted({one.place: one for one in reversed(means)}.values(), key=lambda one: one.place)
 
 
-def _processes(reading: Reading, means: Sequence[Stretch]) -> None:
+def _processes(log: Log, means: Sequence[Stretch]) -> None:
     """How many processes there are, each of which prints the speed of its own images."""
-    said = reading.said
+    said = log.said
     listed, of_worker = said.pop("listed", 0), said.pop("of_worker", False)
-    ratio = reading.total / means[-1].rate if reading.total and means else 0.0
+    ratio = log.total / means[-1].rate if log.total and means else 0.0
     devices = said.get("devices", 0)
     if said.get("kvstore") == HOROVOD:
         said["shares"] = devices or max(1, round(ratio))
@@ -115,8 +115,8 @@ def between(means: Sequence[Stretch]) -> list[Stretch]:
     return found
 
 
-def _header(reading: Reading, text: str) -> None:
-    said = reading.said
+def _header(log: Log, text: str) -> None:
+    said = log.said
     if found := _GLOBAL.search(text):
         _say(said, "global_batch", int(found[1]))
     elif found := _PER_DEVICE.search(text):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from results.imports.lines import Line
-from results.imports.log import Format, Log, Reading, Stretch, number, rounding
+from results.imports.log import Format, Log, Stretch, number, rounding
 
 _STEP = re.compile(
     r"(?:Worker (?P<worker>\d{1,9}): )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?"
@@ -24,34 +24,34 @@ def read(lines: Iterable[Line]) -> Log:
     The product of a line's two figures is a batch. The multi-GPU scripts of CIFAR-10 divide the
     seconds by the GPUs, so there it is the batch of one GPU; in all others it is a worker's.
     """
-    reading = Reading()
+    log = Log()
     products: list[tuple[float, float]] = []
     precise: dict[int, float] = {}
-    for line in reading.over(lines):
+    for line in log.over(lines):
         found = _STEP.search(line.text)
         if found is None:
             if _BEGUN.search(line.text):
-                reading.spoilt.append(line.number)
+                log.spoilt.append(line.number)
             continue
         rate, seconds = number(found["rate"]), number(found["seconds"])
         worker, step = found["worker"] or line.worker, int(found["step"])
         stretch = Stretch(worker=worker, place=(step,), steps=1, at=line.at, line=line.number)
         of_rate, of_seconds = rounding(found["rate"]), rounding(found["seconds"])
         if rate > 0:
-            reading.take(replace(stretch, rate=rate, rounding=of_rate))
+            log.take(replace(stretch, rate=rate, rounding=of_rate))
         else:  # so slow a step that it is printed as 0.0
-            reading.take(replace(stretch, seconds=seconds, rounding=of_seconds))
+            log.take(replace(stretch, seconds=seconds, rounding=of_seconds))
         if rate > 0 and seconds > 0:
             ends = [(1 + sign * of_rate) * (1 + sign * of_seconds) for sign in (-1, 1)]
             products.append((rate * seconds * ends[0], rate * seconds * ends[1]))
             if of_seconds < of_rate:
                 precise[line.number] = seconds
         if found["worker"]:
-            reading.said["kvstore"] = "parameter_server"
+            log.said["kvstore"] = "parameter_server"
     if batch := _whole(products):
-        reading.said["product"] = batch
-        reading.stretches = [_refined(one, batch, precise) for one in reading.stretches]
-    return reading.log()
+        log.said["product"] = batch
+        log.stretches = [_refined(one, batch, precise) for one in log.stretches]
+    return log.whole()
 
 
 def _refined(stretch: Stretch, batch: int, precise: dict[int, float]) -> Stretch:

@@ -14,7 +14,7 @@ from bench.sweep import Sweep
 from bench.trial import Trial, make
 from plots.figures.threads import draw, input_rows
 from plots.results_csv import results_frame
-from plots.tables.scaling import cells, remarks
+from plots.tables.scaling import cells, column_notes
 from results.rates import Rate
 from results.scaling import ScalingRow, knees
 
@@ -53,7 +53,7 @@ def test_the_knee_is_the_least_count_within_noise_of_the_best(
     rates: dict[int, float], said: str
 ) -> None:
     assert knees(rows(rates)) == [said]
-    assert said in remarks(rows(rates), [])
+    assert said in column_notes(rows(rates))
 
 
 def test_rates_that_are_not_known_have_no_knee() -> None:
