@@ -32,7 +32,7 @@ from bench.training.memory import is_out_of_memory_text, oom_kills
 from bench.training.options import MOST_BATCH, Options, empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
-_SECONDS = 600.0
+TRY_SECONDS = 600.0
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _CGROUP = Path("/sys/fs/cgroup")
@@ -47,7 +47,7 @@ _CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)
 _INFINITE = resource.RLIM_INFINITY
 _POLL_SECONDS = 0.02
 # MXNet can wait for ever for a thread that could not start.
-_STUCK_SECONDS = 30.0
+STUCK_SECONDS = 30.0
 # Said last, these count; nothing is written.
 _SHORT = (
     *("--warmup-windows=1", "--precision=0", "--data-val=", "--monitor=0"),
@@ -216,7 +216,7 @@ def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[boo
     limits = _limits(None if tried.gpu else share, headroom)
     killed = oom_kills()
     with TemporaryFile("w+") as said, TemporaryFile("w+") as stream, TemporaryDirectory() as saved:
-        words = [*_length(tried), *_saving(tried, saved), *_SHORT]
+        words = [*length_options(tried), *saving_options(tried, saved), *_SHORT]
         child = subprocess.Popen(
             [*tried.command, *words, f"--batch-size={batch * tried.devices}"],
             env=os.environ | tried.env | {events.STREAM_VARIABLE: str(stream.fileno())},
@@ -246,7 +246,7 @@ def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[boo
     return not full, end.taken
 
 
-def _length(tried: BatchProbe) -> tuple[str, ...]:
+def length_options(tried: BatchProbe) -> tuple[str, ...]:
     """How long a try trains: steps wait for each other at a window's edge, and free memory."""
     taker = empty("auto_batch", "")
     taker.add_argument("--steps-per-window", type=int, default=0)
@@ -255,7 +255,7 @@ def _length(tried: BatchProbe) -> tuple[str, ...]:
     return f"--steps-per-window={steps}", f"--windows={_STEPS // steps - 1}"
 
 
-def _saving(tried: BatchProbe, folder: str) -> tuple[str]:
+def saving_options(tried: BatchProbe, folder: str) -> tuple[str]:
     """Where a try saves its weights, which takes memory: nowhere, unless training saves them."""
     taker = empty("auto_batch", "")
     taker.add_argument("--model-prefix", default="")
@@ -265,7 +265,7 @@ def _saving(tried: BatchProbe, folder: str) -> tuple[str]:
 
 def _reason(end: "_End", errors: str) -> str:
     if end.stuck:
-        return f"it computed nothing for {_STUCK_SECONDS:.0f} s"
+        return f"it computed nothing for {STUCK_SECONDS:.0f} s"
     if end.code == -signal.SIGKILL:
         return "it was killed (SIGKILL), and not by the kernel for memory"
     ended = signal.Signals(-end.code).name if end.code < 0 else f"exit code {end.code}"
@@ -299,8 +299,8 @@ def _ended(child: "subprocess.Popen[bytes]", limits: dict[int, int]) -> _End:
             near |= _is_near(child.pid, limits)
             now, before, spent = time.monotonic(), spent, _ticks(child.pid)
             moved = now if spent != before else moved
-            stuck |= near and now - moved > _STUCK_SECONDS
-            if stuck or now - begun > _SECONDS:
+            stuck |= near and now - moved > STUCK_SECONDS
+            if stuck or now - begun > TRY_SECONDS:
                 child.kill()
             time.sleep(_POLL_SECONDS)
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -308,9 +308,9 @@ def _ended(child: "subprocess.Popen[bytes]", limits: dict[int, int]) -> _End:
         if child.returncode is None:  # an interrupt
             child.kill()
             child.wait()
-    if time.monotonic() - begun > _SECONDS and child.returncode and not stuck:
+    if time.monotonic() - begun > TRY_SECONDS and child.returncode and not stuck:
         raise SpecError(
-            f"a try took more than {_SECONDS:.0f} s; say how much is enough: --auto-batch=MOST"
+            f"a try took more than {TRY_SECONDS:.0f} s; say how much is enough: --auto-batch=MOST"
         )
     return _End(code=child.returncode, taken=usage.ru_maxrss * 1024, near=near, stuck=stuck)
 

@@ -14,7 +14,7 @@ from bench.errors import SpecError
 from bench.notes import Note, NoteKind
 
 # Of more than this many bytes, one look after another: mincore fills a byte a page.
-_MAPPED_BYTES = 1 << 30
+MAPPED_BYTES = 1 << 30
 # Other programs may touch a page or two meanwhile.
 _COLD_BELOW = 0.05
 
@@ -38,8 +38,8 @@ def residency(paths: Sequence[Path]) -> Residency | None:
     for path in paths:
         with path.open("rb") as file:
             length = os.fstat(file.fileno()).st_size
-            for start in range(0, length, _MAPPED_BYTES):
-                found += _cached_bytes(file.fileno(), start, min(_MAPPED_BYTES, length - start))
+            for start in range(0, length, MAPPED_BYTES):
+                found += _cached_bytes(file.fileno(), start, min(MAPPED_BYTES, length - start))
         size += length
     return Residency(size=size, cached=found)
 

@@ -125,7 +125,7 @@ def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
         _sleep_for_ever()
 
 
-def _seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]:
+def window_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]:
     """Of each window: what the script says, the last of it repeated, times its noise."""
     said, count = script["seconds"], script["windows"]
     within, correlation, between = script["noise"]
@@ -173,7 +173,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
     batch = script["worker_batches"][rank]
     facts = {"num_workers": num_workers, "worker_batch": batch}
     say(Event(kind="ready", rank=rank, values=facts))
-    clock, ended, seconds = 0.0, "", _seconds(script, rank, num_workers)
+    clock, ended, seconds = 0.0, "", window_seconds(script, rank, num_workers)
     probes = _own_seconds(script, rank) if num_workers > 1 else []
     for index, lasted in enumerate(seconds):
         _commit_at(index, faults, rank)

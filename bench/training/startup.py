@@ -69,7 +69,7 @@ def prepare_arithmetic(dtype: str) -> str:
     name = newest_instruction_set(cpu_flags(), most)
     if dtype != "bfloat16":  # what came after AVX512_CORE is for other numbers
         return min(name, "AVX512_CORE", key=INSTRUCTION_SETS.index).lower() if name else ""
-    if name == "AVX512_CORE_AMX" and not _ask_for_tiles():
+    if name == "AVX512_CORE_AMX" and not ask_for_tiles():
         name = "AVX512_CORE_BF16"
     _check_bfloat16(name)
     os.environ[INSTRUCTION_SET_VARIABLE] = name
@@ -84,7 +84,7 @@ def _check_bfloat16(name: str) -> None:
         )
 
 
-def _ask_for_tiles() -> bool:
+def ask_for_tiles() -> bool:
     """Whether Linux (5.16 or newer) lets this process use AMX; without, its first use kills it."""
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA) == 0)

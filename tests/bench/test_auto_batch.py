@@ -14,7 +14,7 @@ from invoke.context import Context
 
 import fabfile as _fabfile
 from bench import auto_batch
-from bench.auto_batch import BatchProbe, _length, _saving, find, narrowed
+from bench.auto_batch import BatchProbe, find, length_options, narrowed, saving_options
 from bench.errors import SpecError
 from bench.training.memory import oom_kills
 from bench.training.options import parse
@@ -22,17 +22,18 @@ from bench.trial import make
 from launch.auto_batch import Layout
 from launch.hosts import ROOT
 from tests.support.programs.commands import SWEEP, refusal, sweep_file
+from tests.support.repeats import slow
 
 fabfile: Any = _fabfile
 MB = 1_000_000
-# Takes 20 MB an image, and 30 MB besides what Python has.
+# Takes 20 MB an image, and 30 MB besides what Python has; uses them if a server's use follows.
 HUNGRY = """
 import sys
 batch = int(sys.argv[-1].removeprefix("--batch-size="))
 try:
     taken = bytearray(30_000_000 + batch * 20_000_000)
-    for page in range(0, len(taken), 4096):
-        taken[page] = 1
+    if batch == 1:
+        taken[::4096] = b"1" * (len(taken[::4096]))
 except MemoryError:
     sys.exit("error: out of memory: it does not fit")
 """
@@ -73,7 +74,7 @@ def test_a_try_that_fails_otherwise_or_takes_too_long_is_one_line(
         find(broken)
     with pytest.raises(SpecError, match="not even a batch of 1 a device fits"):
         find(hungry(workers=30))
-    monkeypatch.setattr(auto_batch, "_SECONDS", 0.2)
+    monkeypatch.setattr(auto_batch, "TRY_SECONDS", 0.2)
     with pytest.raises(SpecError, match=r"more than 0 s; say how much is enough: --auto-batch="):
         find(BatchProbe(command=(sys.executable, "-c", "import time; time.sleep(60)")))
 
@@ -164,7 +165,7 @@ def test_a_crash_without_words_is_of_memory_near_the_limit_alone() -> None:
 def test_a_try_has_windows_as_long_as_training_has(
     words: tuple[str, ...], gpu: bool, length: tuple[str, ...]
 ) -> None:
-    assert _length(BatchProbe(command=("python", "-m", "x", *words), gpu=gpu)) == length
+    assert length_options(BatchProbe(command=("python", "-m", "x", *words), gpu=gpu)) == length
 
 
 @pytest.mark.program
@@ -172,7 +173,7 @@ def test_a_try_has_windows_as_long_as_training_has(
 def test_a_try_that_stands_still_near_its_limit_does_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(auto_batch, "_STUCK_SECONDS", 0.5)
+    monkeypatch.setattr(auto_batch, "STUCK_SECONDS", 0.5)
     take = "x = bytearray(600_000_000); import time; time.sleep(60)"
     assert find(dying("", take), most=4) == 1
 
@@ -188,7 +189,7 @@ print(find(BatchProbe(command=(sys.executable, "-c", sys.argv[2])), most=64))
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("megabytes", [210, 265, 330, 420, 560, 800])
+@pytest.mark.parametrize("megabytes", [265, 560, *slow(210, 330, 420, 800)])
 def test_under_ulimit_v_the_batch_found_fits_and_twice_that_does_not(megabytes: int) -> None:
     hungry = HUNGRY.replace("30_000_000", "100_000_000").replace("20_000_000", "40_000_000")
     most = megabytes * MB
@@ -252,7 +253,9 @@ def test_at_a_limit_a_batch_of_1_is_found_if_it_mostly_fits(
 
 def test_a_try_saves_weights_if_the_job_does(tmp_path: Path) -> None:
     def prefix(*words: str) -> str:
-        return _saving(BatchProbe(command=("python", "-m", "bench.train_imagenet", *words)), "T")[0]
+        return saving_options(
+            BatchProbe(command=("python", "-m", "bench.train_imagenet", *words)), "T"
+        )[0]
 
     assert prefix("--lr=1") == prefix("--model-prefix=") == "--model-prefix="
     assert prefix("--model-prefix=m/x") == prefix("--model-prefix", "x") == "--model-prefix=T/try"
@@ -339,18 +342,30 @@ def limited(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.mxnet
-def test_training_finds_its_batch_says_it_and_trains_with_it(tmp_path: Path) -> None:
-    words = ("--image-shape=3,1800,1800", f"--model-prefix={tmp_path}/m")
-    done = limited("--auto-batch", "9", *words)
+def found_batch(tmp_path: Path, *words: str) -> tuple[int, dict[int, bool]]:
+    """The batch that training found and used, and whether it fits of each that it tried."""
+    done = limited("--auto-batch", *words, f"--model-prefix={tmp_path}/m")
     assert done.returncode == 0, done.stderr
     tries, _, _ = done.stderr.partition(" images a device: --batch-size ")
-    tried = {int(line.split()[0]): "not" in line for line in tries.splitlines()[:-1]}
-    found = max(batch for batch, full in tried.items() if not full)
-    assert tried[found + 1] is True
+    tried = {int(line.split()[0]): "not" not in line for line in tries.splitlines()[:-1]}
+    found = max(batch for batch, fits in tried.items() if fits)
     assert f"{found} images a device: --batch-size {found}" in done.stderr
     assert f"worker batch {found}" in done.stdout
     assert len(list(tmp_path.glob("m-*.params"))) == 1
+    return found, tried
+
+
+@pytest.mark.mxnet
+def test_training_finds_its_batch_says_it_and_trains_with_it(tmp_path: Path) -> None:
+    assert found_batch(tmp_path, "1", "--image-shape=3,32,32") == (1, {1: True})
+
+
+@pytest.mark.mxnet
+@pytest.mark.slow
+def test_training_finds_the_largest_batch_that_fits(tmp_path: Path) -> None:
+    """Of images of which each takes a second: half a minute."""
+    found, tried = found_batch(tmp_path, "9", "--image-shape=3,1800,1800")
+    assert tried[found + 1] is False
 
 
 @pytest.mark.mxnet

@@ -24,7 +24,7 @@ def test_the_share_in_memory_is_counted_page_by_page(
 ) -> None:
     size = (2 << 20) + 1
     assert page_cache.residency(written) == page_cache.Residency(size=size, cached=size)
-    monkeypatch.setattr(page_cache, "_MAPPED_BYTES", 1 << 18)
+    monkeypatch.setattr(page_cache, "MAPPED_BYTES", 1 << 18)
     assert page_cache.residency(written) == page_cache.Residency(size=size, cached=size)
     page_cache.drop(written[:1])
     found = page_cache.residency(written)

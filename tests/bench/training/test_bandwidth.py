@@ -12,14 +12,14 @@ from bench.errors import SpecError
 from bench.training.options import parse
 from bench.trial import Trial, make
 from launch.hosts import ROOT, this_machine
-from launch.job.monitor import Deadlines
 from launch.preflight.check import tcp_bandwidth
 from launch.transport.line import start_local
 from plots.check import verify_report
 from plots.results_csv import results_frame
 from plots.tables.scaling import cells
+from results.record import Record
 from results.scaling import mb_per_second, scaling
-from tests.support.programs.jobs import measured
+from results.store import read_records
 
 fabfile: Any = _fabfile
 
@@ -27,26 +27,6 @@ fabfile: Any = _fabfile
 def bandwidth(**fields: Any) -> Trial:
     base = {"mode": "bandwidth", "network": "tiny", "kvstore": "dist_sync", "windows": 5}
     return make({**base, "devices": 2, "batch_per_device": 1, "precision": 0.0, **fields})
-
-
-@pytest.mark.mxnet
-def test_every_byte_of_the_network_goes_each_way_in_each_step(tmp_path: Path) -> None:
-    (record,) = measured(tmp_path, bandwidth(num_classes=10), deadlines=Deadlines())
-    assert record.status == "ok", record.message
-    bytes_each_way = {rank.facts["bytes_each_way"] for rank in record.ranks}
-    # Convolutions of 16 (7 x 7), 32 and 64 channels, and ten classes, each with a bias.
-    numbers = 3 * 16 * 49 + 16 + 16 * 32 * 9 + 32 + 32 * 64 * 9 + 64 + 64 * 10 + 10
-    assert bytes_each_way == {4 * numbers}
-    assert {count for rank in record.ranks for count in rank.images} == {4 * numbers}
-    (row,) = scaling([record])
-    assert row.rate is not None
-    seconds = [max(pair) for pair in zip(*(rank.seconds for rank in record.ranks), strict=True)]
-    about = 4 * numbers / (sum(seconds[1:]) / 5) / 1e6
-    assert mb_per_second(row.trial, row.rate) == pytest.approx(about, rel=0.5)
-    assert "MB/s each way a worker" in row.note_text
-    assert (row.device, row.host, row.worker) == (None, None, None)
-    assert "images" not in "".join(cells(row))
-    assert results_frame([row])["images_per_second"].isna().all()
 
 
 def test_a_store_without_servers_has_no_bandwidth() -> None:
@@ -70,13 +50,35 @@ def test_the_task_sets_the_store_beside_raw_tcp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    run = str(tmp_path / "run")
-    fabfile.bench_bandwidth.body(Context(), network="tiny", windows="5", repeats="1", run=run)
+    run = tmp_path / "run"
+    options = {"network": "tiny", "workers": "2", "windows": "5", "repeats": "1", "run": str(run)}
+    fabfile.bench_bandwidth.body(Context(), **options)
     said = capsys.readouterr()
     assert "one raw TCP connection within this machine moves" in said.out
     assert "MB/s" in said.err
     assert "images/s" not in said.err
     found = re.findall(r"digest: (sha256:\w+)", said.out)
     assert len(found) == 1
-    checked = verify_report(Path(run), found[0])
+    checked = verify_report(run, found[0])
     assert (checked.wrong, checked.lacking) == ([], [])
+    check_bytes(*read_records(run))
+
+
+def check_bytes(record: Record) -> None:
+    """Every byte of the network went each way in each step of two workers."""
+    assert record.status == "ok", record.message
+    assert len(record.ranks) == 2
+    bytes_each_way = {rank.facts["bytes_each_way"] for rank in record.ranks}
+    # Convolutions of 16 (7 x 7), 32 and 64 channels, and 1000 classes, each with a bias.
+    numbers = 3 * 16 * 49 + 16 + 16 * 32 * 9 + 32 + 32 * 64 * 9 + 64 + 64 * 1000 + 1000
+    assert bytes_each_way == {4 * numbers}
+    assert {count for rank in record.ranks for count in rank.images} == {4 * numbers}
+    (row,) = scaling([record])
+    assert row.rate is not None
+    seconds = [max(pair) for pair in zip(*(rank.seconds for rank in record.ranks), strict=True)]
+    about = 4 * numbers / (sum(seconds[1:]) / len(seconds[1:])) / 1e6
+    assert mb_per_second(row.trial, row.rate) == pytest.approx(about, rel=0.5)
+    assert "MB/s each way a worker" in row.note_text
+    assert (row.device, row.host, row.worker) == (None, None, None)
+    assert "images" not in "".join(cells(row))
+    assert results_frame([row])["images_per_second"].isna().all()

@@ -28,7 +28,7 @@ def test_a_worker_uses_the_newest_instructions_it_may(
 ) -> None:
     monkeypatch.setenv(startup.INSTRUCTION_SET_VARIABLE, "ALL")
     monkeypatch.setattr(startup, "cpu_flags", lambda: has)
-    monkeypatch.setattr(startup, "_ask_for_tiles", lambda: tiles)
+    monkeypatch.setattr(startup, "ask_for_tiles", lambda: tiles)
     assert startup.prepare_arithmetic(dtype) == said
 
 
