@@ -8,6 +8,7 @@ from typing import Any
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster
 from tests.support.hosts.clusters import empty_within
+from tests.support.programs.commands import FAB
 
 FAKE = """
 engine = "fake"
@@ -23,9 +24,14 @@ devices_per_host = 1
 """
 
 
+def host_options(practice: Cluster) -> dict[str, str]:
+    """The options by which a task is given all hosts of the cluster."""
+    return {"hostfile": str(practice.hostfile), "ssh_config": str(practice.ssh_config)}
+
+
 def fab(practice: Cluster, *words: str) -> list[str]:
     hosts = ["--hostfile", str(practice.hostfile), "--ssh-config", str(practice.ssh_config)]
-    return [str(ROOT / ".venv" / "bin" / "fab"), *words, *hosts]
+    return [str(FAB), *words, *hosts]
 
 
 def swept(

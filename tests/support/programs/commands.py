@@ -29,7 +29,7 @@ def fab(*words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     )
 
 
-def refusal(task: Any, *args: Any, **options: str) -> tuple[int, str]:
+def refusal(task: Any, *args: Any, **options: Any) -> tuple[int, str]:
     """Exit code and message with which a task ends."""
     with pytest.raises(Exit) as caught:
         task.body(Context(), *args, **options)

@@ -15,7 +15,7 @@ from tests.support.repeats import slow
 pytestmark = [pytest.mark.cluster, pytest.mark.mxnet]
 
 
-@pytest.mark.parametrize("count", [4, *slow(2)])
+@pytest.mark.parametrize("count", [2, *slow(4)])
 def test_a_worker_on_each_host_moves_the_arrays_of_a_network(
     practice: Cluster, tmp_path: Path, count: int
 ) -> None:

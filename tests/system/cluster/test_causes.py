@@ -10,6 +10,7 @@ import pytest
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster, inside
 from launch.preflight.findings import HostReport, Requirements
+from launch.remote import limits
 from tests.support.hosts.clusters import listed, looked_at, processes
 
 pytestmark = pytest.mark.cluster
@@ -75,10 +76,10 @@ def test_a_module_in_the_home_does_not_replace_ours(practice: Cluster) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sleep 600", "its login shell ran nothing within 15 s; the likely cause is a start-up"),
+        ("sleep 600", "its login shell ran nothing within 3 s; the likely cause is a start-up"),
         ("exit 7", "its login shell ended with exit code 7 before it ran anything; the likely"),
         ("echo 'no guests'; exit 1", "exit code 1 before it ran anything (it printed 'no guests')"),
-        ("exec cat", "its login shell ran nothing within 15 s; the likely cause is a start-up"),
+        ("exec cat", "its login shell ran nothing within 3 s; the likely cause is a start-up"),
         ("kill -9 $$", "its login shell was killed, or its connection closed, before it ran any"),
         ("exec 1>&-", "before it ran anything (it printed 'its standard output is closed'); the"),
         ("PATH=/nonexistent", "correct the PATH that a start-up file sets (~/.bashrc for bash, ~"),
@@ -86,14 +87,15 @@ def test_a_module_in_the_home_does_not_replace_ours(practice: Cluster) -> None:
     ],
 )
 def test_a_start_up_file_that_blocks_exits_or_reads_is_named(
-    practice: Cluster, text: str, said: str
+    practice: Cluster, monkeypatch: pytest.MonkeyPatch, text: str, said: str
 ) -> None:
+    monkeypatch.setattr(limits, "PROGRAM_START_SECONDS", 3.0)
     with start_up(practice, text):
         found, seconds = first_of(practice)
     assert len(found.problems) == 1
     assert said in found.problems[0]
     assert "~/.bashrc" in found.problems[0]
-    assert seconds < 15.0 + NOW
+    assert seconds < 3.0 + NOW
 
 
 def test_messages_that_a_start_up_file_prints_are_not_taken_for_ours(practice: Cluster) -> None:

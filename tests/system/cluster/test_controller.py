@@ -6,15 +6,21 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from invoke.context import Context
+from invoke.exceptions import Exit
 
+import fabfile as _fabfile
 from launch.hosts import ROOT
 from launch.practice.cluster import Cluster
-from tests.support.hosts.cluster_sweeps import fab
+from tests.support.hosts.cluster_sweeps import fab, host_options
 from tests.support.hosts.clusters import empty_within, processes
 from tests.support.programs.jobs import until
+from tests.support.repeats import slow
 
+fabfile: Any = _fabfile
 pytestmark = pytest.mark.cluster
 
 ENDLESS = """
@@ -22,13 +28,13 @@ engine = "fake"
 network = "tiny"
 batch_per_device = 4
 kvstore = "dist_sync"
-devices = 8
-devices_per_host = 2
+devices = 4
+devices_per_host = 1
 repeats = 1
 windows = 3
 fake_seconds = [0.3]
 [[points]]
-devices = [8]
+devices = [4]
 """
 
 
@@ -38,7 +44,7 @@ def sweeping(practice: Cluster, folder: Path) -> Iterator[subprocess.Popen[str]]
     path = folder / "endless.toml"
     path.write_text(ENDLESS)
     command = fab(practice, "bench.sweep", str(path), "--run", str(folder / "run"))
-    command += ["--fault", "x8:worker-0:hang@1"]
+    command += ["--fault", "x4:worker-0:hang@1", "--point", "x4", "--devices-per-node", "1"]
     with subprocess.Popen(
         command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as master:
@@ -55,7 +61,7 @@ def fallback(practice: Cluster) -> None:
     subprocess.run(["ip", "link", "set", practice.link, "up"], check=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, *slow(signal.SIGTERM)])
 def test_nothing_is_left_ten_seconds_after_a_master_is_ended(
     practice: Cluster, tmp_path: Path, number: int
 ) -> None:
@@ -78,31 +84,25 @@ def test_nothing_is_left_ten_seconds_after_a_masters_link_is_cut(
 
 
 def test_a_second_master_is_told_who_has_the_hosts_and_can_end_it(
-    practice: Cluster, tmp_path: Path
+    practice: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with sweeping(practice, tmp_path) as master:
-        second = subprocess.run(
-            fab(practice, "bench.sweep", "smoke", "--run", str(tmp_path / "second")),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert second.returncode == 3
-        assert "4 of 4 hosts are not ready" in second.stderr
-        assert f"another master has it: root on {os.uname().nodename} (process" in second.stderr
-        assert "'fab hosts.stop'" in second.stderr
+        hosts, path = host_options(practice), str(tmp_path / "endless.toml")
+        with pytest.raises(Exit, match="4 of 4 hosts are not ready") as refused:
+            fabfile.bench_sweep.body(Context(), path, run=str(tmp_path / "second"), **hosts)
+        assert refused.value.code == 3
+        said = f"{capsys.readouterr().err}{refused.value}"
+        assert f"another master has it: root on {os.uname().nodename} (process" in said
+        assert "'fab hosts.stop'" in said
         assert not (tmp_path / "second" / "records.jsonl").exists()
-        third = subprocess.run(
-            fab(practice, "hosts.install"), cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert third.returncode == 3
-        assert third.stdout.count("another master has it: root on ") == 4
-        stopped = subprocess.run(
-            fab(practice, "hosts.stop"), cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert stopped.returncode == 0
-        assert ": ended what root on " in stopped.stdout  # the others may follow by themselves
+        with pytest.raises(Exit) as refused:
+            fabfile.hosts_install.body(Context(), **hosts)
+        installing = capsys.readouterr().out
+        assert refused.value.code == 3
+        assert installing.count("another master has it: root on ") == 4
+        fabfile.hosts_stop.body(Context(), **hosts)
+        # the others may follow by themselves
+        assert ": ended what root on " in capsys.readouterr().out
         assert empty_within(practice, 2.0)
         said, _ = master.communicate(timeout=20)
     assert master.returncode == 130

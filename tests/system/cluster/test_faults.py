@@ -9,6 +9,7 @@ import pytest
 from bench.trial import Trial
 from launch.job.monitor import Deadlines
 from launch.practice.cluster import Cluster, cut, inside, mend
+from launch.remote import limits
 from results.record import Record
 from tests.support.hosts.clusters import empty_within, fault, pid_on, running_on
 from tests.support.programs.jobs import disturbed, trial
@@ -17,27 +18,26 @@ pytestmark = pytest.mark.cluster
 
 
 def over_hosts(*faults: str) -> Trial:
-    """Four hosts of two workers and two servers each; long enough to be disturbed."""
-    return trial(*faults, devices=8, devices_per_host=2, windows=12, fake_seconds=[0.4])
+    """Four hosts of a worker and a server each; long enough to be disturbed."""
+    return trial(*faults, devices=4, devices_per_host=1, windows=12, fake_seconds=[0.4])
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("worker-5:kill@1", r"worker 5 \(rank \d\) on node03 was killed by SIGKILL"),
-        ("server-2:kill", "server 2 on node02 was killed by SIGKILL"),
-        ("scheduler:kill", "scheduler 0 on node01 was killed by SIGKILL"),
-        ("worker-7:raise@1", r"worker 7 \(rank \d\) on node04 exited with code 1: scripted fault"),
-    ],
-)
+FAILURES = {
+    "worker-2:kill@1": r"worker 2 \(rank \d\) on node03 was killed by SIGKILL",
+    "server-1:kill": "server 1 on node02 was killed by SIGKILL",
+    "scheduler:kill": "scheduler 0 on node01 was killed by SIGKILL",
+    "worker-3:raise@1": r"worker 3 \(rank \d\) on node04 exited with code 1: scripted fault",
+}
+
+
 def test_a_process_that_fails_is_named_and_the_sweep_goes_on(
-    practice: Cluster, tmp_path: Path, kind: str, said: str
+    practice: Cluster, tmp_path: Path
 ) -> None:
-    faulty, whole = over_hosts(kind), over_hosts()
-    with running_on(practice, tmp_path, faulty, whole) as updates:
+    with running_on(practice, tmp_path, *map(over_hosts, FAILURES), over_hosts()) as updates:
         records = [update for update in updates if isinstance(update, Record)]
-    assert [record.status for record in records] == ["failed", "ok"]
-    assert re.search(said, records[0].message)
+    assert [record.status for record in records] == ["failed"] * len(FAILURES) + ["ok"]
+    for record, said in zip(records, FAILURES.values(), strict=False):
+        assert re.search(said, record.message)
     assert empty_within(practice, 3.0)
 
 
@@ -80,20 +80,22 @@ def test_a_link_that_is_cut_is_told_within_eight_seconds(practice: Cluster, tmp_
 
 
 def test_a_worker_that_is_held_is_told_as_such(practice: Cluster, tmp_path: Path) -> None:
-    with running_on(practice, tmp_path, over_hosts("worker-4:stop@1")) as updates:
+    with running_on(practice, tmp_path, over_hosts("worker-2:stop@1")) as updates:
         records = [update for update in updates if isinstance(update, Record)]
     assert records[0].status == "hung"
-    held = r"worker 4 \(rank \d\) on node03, which is stopped \(SIGSTOP\)"
+    held = r"worker 2 \(rank \d\) on node03, which is stopped \(SIGSTOP\)"
     assert re.search(held, records[0].message)
     assert empty_within(practice, 3.0)
 
 
 def test_a_host_that_is_lost_between_points_costs_only_points_that_need_it(
-    practice: Cluster, tmp_path: Path
+    practice: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = trial("worker:hang@1", devices=2, devices_per_host=2)
-    both, last = over_hosts(), trial(devices=2, devices_per_host=2, lr=0.5)
-    deadlines = Deadlines(progress=8, progress_factor=1)
+    monkeypatch.setattr(limits, "AGENT_SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr(limits, "CONNECT_SECONDS", 4.0)
+    one = trial("worker:hang@1", devices=1, devices_per_host=1)
+    both, last = over_hosts(), trial(devices=1, devices_per_host=1, lr=0.5)
+    deadlines = Deadlines(progress=4, progress_factor=1)
     cut_at = None
     with running_on(practice, tmp_path, one, both, last, deadlines=deadlines) as updates:
         records = []

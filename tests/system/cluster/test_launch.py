@@ -17,6 +17,7 @@ from tests.support.fuzz.hostile import ARRIVES, HOSTILE, hostile_words
 from tests.support.programs.jobs import until
 from tests.support.programs.launcher import ended
 from tests.support.programs.launcher import launching as launching_with
+from tests.support.repeats import slow
 
 pytestmark = pytest.mark.cluster
 
@@ -70,6 +71,7 @@ def test_processes_go_round_the_hosts_and_know_their_addresses(practice: Cluster
     assert (code, sorted(lines)) == (0, sorted(expected))
 
 
+@pytest.mark.slow  # tests/launch/test_launch.py has the same job on this machine
 @pytest.mark.mxnet
 def test_a_job_of_mxnet_trains_in_step_on_two_hosts(practice: Cluster) -> None:
     script = str(ROOT / "tests" / "support" / "training" / "upstream_style.py")
@@ -86,7 +88,7 @@ def test_the_first_failure_ends_the_job_on_every_host(practice: Cluster) -> None
     assert (code, said) == (3, "error: node02: worker 1 exited with code 3\n")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), *slow((signal.SIGTERM, 143))])
 def test_an_ended_launcher_leaves_nothing_on_any_host(
     practice: Cluster, number: int, code: int
 ) -> None:

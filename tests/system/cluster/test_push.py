@@ -6,18 +6,25 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from invoke.context import Context
 
+import fabfile as _fabfile
 from launch.hosts import ROOT, Host, Login
 from launch.practice.cluster import cut, inside, mend, rate
 from launch.practice.state import Cluster
 from launch.push import push, side_by_side
 from launch.remote.errors import LaunchError
 from launch.transport.ssh import Ssh
+from tests.support.data.trees import made, tree
+from tests.support.hosts.cluster_sweeps import host_options
 from tests.support.hosts.pushes import MB, tree_of, written
+from tests.support.programs.commands import refusal
 from tests.support.programs.jobs import until
 
+fabfile: Any = _fabfile
 pytestmark = pytest.mark.cluster
 
 
@@ -100,12 +107,13 @@ def test_a_link_that_is_cut_in_mid_file_ends_both_sides_and_the_push_goes_on(
 
 
 def test_a_task_gives_each_host_its_share(
-    practice: Cluster, photographs: Path, tmp_path: Path
+    practice: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    listed = tmp_path / "hosts"
+    made(tree(tmp_path / "t", {"cat": 8}))
+    listed, data = tmp_path / "hosts", str(tmp_path / "t_rec")
     listed.write_text("node01\nnode02\n")
     how = ("--hostfile", listed, "--ssh-config", practice.ssh_config, "--into", "/home/bench/s")
-    code, said, error = fab("hosts.push-data", photographs, *how)
+    code, said, error = fab("hosts.push-data", data, *how)
     assert (code, [line.split(",")[0] for line in said]) == (
         0,
         ["node01: share 1 of 2", "node02: share 2 of 2"],
@@ -114,9 +122,14 @@ def test_a_task_gives_each_host_its_share(
         "s/train/train_0.rec\n",
         "s/train/train_1.rec\n",
     ]
-    code, said, error = fab("hosts.push-data", photographs, *how)
+    options = {"hostfile": str(listed), "ssh_config": str(practice.ssh_config)}
+    options["into"] = "/home/bench/s"
+    fabfile.push_data.body(Context(), data, **options)
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2
     assert all("copied 0 of" in line and line.endswith("files, 0.0 MB") for line in said), said
-    code, said, error = fab("hosts.push-data", photographs, *how, "--shared")
+    code, error = refusal(fabfile.push_data, data, shared=True, **options)
+    said = capsys.readouterr().out.splitlines()
     assert code == 2
     assert said[0].startswith("node01: /home/bench/s/train/train_1.rec is not there")
     assert error.startswith("error: 2 of 2 hosts have other files in /home/bench/s")
@@ -133,19 +146,21 @@ def test_a_host_without_room_is_said_before_anything_is_copied(
         list(push(tree_of(tmp_path), hosts(practice)[0], ssh.start, "big"))
 
 
-def test_a_push_has_its_hosts_and_can_be_ended(practice: Cluster, ssh: Ssh, tmp_path: Path) -> None:
+def test_a_push_has_its_hosts_and_can_be_ended(
+    practice: Cluster, ssh: Ssh, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     written(tmp_path / "large", bytes(30 * MB), 0o644)
-    config = ("--hostfile", practice.hostfile, "--ssh-config", practice.ssh_config)
     host = hosts(practice)[0]
     rate(practice, "20mbit")
     try:
         pushing = push(tree_of(tmp_path), host, ssh.start, "held")
         assert any(moved.step == "copying" and moved.done for moved in pushing)
-        code, said, _ = fab("hosts.stop", *config)
+        fabfile.hosts_stop.body(Context(), **host_options(practice))
+        said = capsys.readouterr().out.splitlines()
         with pytest.raises(LaunchError, match=r"node01: .* run it again"):
             list(pushing)
     finally:
         rate(practice, "none")
-    assert (code, said[1]) == (0, "node02: nothing of this program runs there")
+    assert said[1] == "node02: nothing of this program runs there"
     assert said[0].startswith("node01: ended what root on ")
     assert output(practice, "node01", "ls held") == ""

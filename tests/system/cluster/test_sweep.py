@@ -7,13 +7,54 @@ from typing import Any
 
 import pytest
 
+import fabfile as _fabfile
 from launch.practice.cluster import Cluster
-from tests.support.hosts.cluster_sweeps import FAKE, swept
+from results.store import read_records
+from tests.support.hosts.cluster_sweeps import FAKE, host_options, swept
+from tests.support.hosts.clusters import empty_within
+from tests.support.programs.commands import fab as run_fab
+from tests.support.programs.commands import refusal
 
+fabfile: Any = _fabfile
 pytestmark = pytest.mark.cluster
 
 
+TRAINING = """
+network = "tiny"
+image_shape = [3, 32, 32]
+batch_per_device = 8
+repeats = 1
+windows = 5
+precision = 0.0
+[[points]]
+kvstore = "dist_sync"
+devices = [2]
+devices_per_host = 1
+"""
+
+
 @pytest.mark.mxnet
+def test_a_network_trains_on_two_hosts(practice: Cluster, tmp_path: Path) -> None:
+    sweep, hosts = tmp_path / "training.toml", tmp_path / "hosts"
+    sweep.write_text(TRAINING)
+    hosts.write_text("node01 slots=1\nnode02 slots=1\n")
+    words = ["--hostfile", str(hosts), "--ssh-config", str(practice.ssh_config)]
+    words += ["--point", "x2", "--run", str(tmp_path / "run")]
+    done = run_fab("bench.sweep", str(sweep), *words, timeout=240)
+    assert done.returncode in (0, 6), done.stderr  # 6 on a busy machine: not steady, but measured
+    assert empty_within(practice, 2.0)
+    (record,) = read_records(tmp_path / "run")
+    assert {rank.host for rank in record.ranks} == {"node01", "node02"}
+    assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
+    text = (tmp_path / "run" / "report" / "results.csv").read_text()
+    (row,) = csv.DictReader(text.splitlines())
+    assert (row["devices"], row["hosts"]) == ("2", "2")
+    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert environment["hosts"]["node02"]["mxnet"] == "1.9.1"
+
+
+@pytest.mark.mxnet
+@pytest.mark.slow
 def test_a_network_trains_on_one_two_and_four_hosts(practice: Cluster, tmp_path: Path) -> None:
     done, records = swept(practice, tmp_path, "smoke", "--devices-per-node", "1")
     assert done.returncode in (0, 6), done.stderr  # 6 on a busy machine: not steady, but measured
@@ -54,10 +95,10 @@ def test_servers_may_have_hosts_of_their_own_and_the_scheduler_the_master(
     sweep = tmp_path / "fake.toml"
     sweep.write_text(FAKE)
     words = ["--server-hosts", "1", "--servers-per-host", "2", "--scheduler", "master"]
-    words += ["-x", "GREETING=hello world", "--devices-per-node", "1"]
+    words += ["-x", "GREETING=hello world", "--devices-per-node", "1", "--point", "x3"]
     done, records = swept(practice, tmp_path, str(sweep), *words)
     assert done.returncode == 0, done.stderr
-    last = records[-1]
+    (last,) = records
     assert last["trial"]["env"] == ["GREETING=hello world"]
     assert (last["status"], len(last["ranks"])) == ("ok", 3)
     placed = roles(last, tmp_path)
@@ -71,6 +112,8 @@ def test_a_port_that_is_taken_on_the_first_host_is_said_before_anything_starts(
 ) -> None:
     sweep = tmp_path / "fake.toml"
     sweep.write_text(FAKE)
-    done, records = swept(practice, tmp_path, str(sweep), "--port", "22")
-    assert (done.returncode, records) == (2, [])
-    assert "node01: port 22 on" in done.stderr
+    options = {"run": str(tmp_path / "run"), "port": "22", **host_options(practice)}
+    code, said = refusal(fabfile.bench_sweep, str(sweep), **options)
+    assert (code, "node01: port 22 on" in said) == (2, True), said
+    assert not (tmp_path / "run" / "records.jsonl").exists()
+    assert empty_within(practice, 2.0)
