@@ -6,7 +6,6 @@ python -m bench.score --model PREFIX --load-epoch 8 --data-val val
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 if not __package__:
@@ -90,15 +89,9 @@ def _scored(typed: dict[str, Any], options: Any, asked: dict[str, int]) -> dict[
         if max(ks) > scores.shape[1]:
             raise SpecError(f"--metrics top_k_accuracy_{max(ks)}: has {scores.shape[1]} classes")
         sums = {k: sum_ + validation.score_outputs(scores, labels, k) for k, sum_ in sums.items()}
-    any_one = next(iter(sums.values()))
-    value = partial(_value, any_one, sums)
-    return {name: value(k) / any_one.total for name, k in asked.items()}
-
-
-def _value(any_one: Any, sums: dict[int, Any], k: int) -> float:
-    if k == 0:
-        return float(any_one.loss)
-    return float(any_one.correct if k == 1 else sums[k].in_top_k)
+    one = next(iter(sums.values()))
+    found = {0: one.loss, 1: one.correct, **{k: sums[k].in_top_k for k in ks if k > 1}}
+    return {name: float(found[k]) / one.total for name, k in asked.items()}
 
 
 def main() -> None:

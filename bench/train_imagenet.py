@@ -18,14 +18,13 @@ if not __package__:
     raise SystemExit(2)
 
 from bench import events
-from bench.auto_batch import sized
+from bench.auto_batch import advice, is_out_of_memory, sized
 from bench.engines import server
 from bench.environment import computing, software
 from bench.errors import SpecError
 from bench.kvstores import is_distributed
 from bench.notes import as_json
 from bench.statistics.stopping_rule import per_image_seconds, relative_half_width
-from bench.training.memory import advice, is_out_of_memory
 from bench.training.options import Options, parse
 from bench.training.startup import announce_rendezvous, prepare_arithmetic
 from im2rec_tools.terminal import echo, echo_error, install_filter

@@ -23,10 +23,11 @@ from bench.networks import NETWORKS, describe, named
 from bench.networks.catalog import check_images, checked_layers
 from bench.settings import secrets
 from bench.settings.declaration import Field, Role, fields_of, setting
-from bench.settings.fields import PART_FIELDS, PARTS
 from bench.settings.parts import (
     MODES,
     MOST_DEVICES,
+    PART_FIELDS,
+    PARTS,
     Data,
     Layout,
     Measurement,
@@ -44,8 +45,8 @@ class Trial:
     Sweeps, records and tables name its settings without the parts: see `FIELDS` and `fields`.
     """
 
-    engine: str = setting("mxnet", help="mxnet trains; fake simulates", role=Role.ORIGIN)
-    mode: str = setting("synthetic", help="what is measured, on which data", choices=MODES)
+    engine: str = setting("mxnet trains; fake simulates", "mxnet", role=Role.ORIGIN)
+    mode: str = setting("what is measured, on which data", "synthetic", choices=MODES)
     model: Model
     layout: Layout
     training: Training

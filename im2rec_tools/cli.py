@@ -19,7 +19,7 @@ from im2rec_tools.terminal import echo, echo_error, install_filter
 Parse = Callable[[str, str], Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Option:
     """An argument: by its place where it has no default, a flag where the default is False.
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -118,6 +119,12 @@ def copy(source: Path, target: Path) -> None:
     with source.open("rb") as given, create(target) as file:
         shutil.copyfileobj(given, file, 1 << 20)
         flush(file)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

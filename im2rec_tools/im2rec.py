@@ -18,7 +18,6 @@ if not __package__:
 from im2rec_tools.cli import percentage, run_plan, run_program
 from im2rec_tools.commands.pack import count_listed, pack_lists
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import atomic_file
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images
 from im2rec_tools.formats.recipe import Recipe
@@ -122,12 +121,6 @@ def _labeled_images(root: Path, given: argparse.Namespace) -> Images:
     return images
 
 
-def _write_list(path: Path, images: Images, indices: Sequence[int]) -> None:
-    with atomic_file(path) as file:
-        for index in indices:
-            file.write(f"{lists.emit(images.entry(index))}\n".encode())
-
-
 def _make_lists(prefix: Path, root: Path, given: argparse.Namespace) -> Iterator[Update]:
     """Lists whose lengths are upstream's: the last is short where they do not come out even."""
     images = _labeled_images(root, given)
@@ -148,7 +141,8 @@ def _make_lists(prefix: Path, root: Path, given: argparse.Namespace) -> Iterator
             if given.train_ratio + given.test_ratio >= 1:
                 del parts["_val"]
         for part, run in parts.items():
-            _write_list(prefix.with_name(f"{name}{part}.lst"), images, run)
+            place = prefix.with_name(f"{name}{part}.lst")
+            lists.write_list(place, images, run, range(len(run)))
     yield f"{len(images)} images in {given.chunks} lists: {prefix}*.lst"
 
 

@@ -1,6 +1,87 @@
 """The engines by name: `mxnet` trains; `fake` plays window times and faults."""
 
-from bench.engines import fake, mxnet
+import json
+from collections.abc import Iterator
+
+from bench.engines.server import PROFILED
+from bench.trial import FIELDS, Trial
+
+
+def _mxnet_command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
+    """Module and options of one process; workers get what a person would type."""
+    if role != "worker":
+        given = [one.partition("=") for one in trial.mxnet.options]
+        profiled = any(name == "--profile-server-suffix" and file for name, _, file in given)
+        return ("-m", "bench.engines.server", *([PROFILED] if profiled else []))
+    return (
+        *("-m", "bench.train_imagenet"),
+        *_arguments(trial, "model"),
+        *_batch_and_devices(trial),
+        *_arguments(trial, "layout"),
+        *("--expect-workers", str(trial.workers)),
+        *_arguments(trial, "training"),
+        *_arguments(trial, "measuring"),
+        *_MODES[trial.mode],
+        *_arguments(trial, "mxnet"),
+        *_arguments(trial, "data"),
+        *trial.mxnet.options,
+    )
+
+
+_MODES: dict[str, tuple[str, ...]] = {
+    "synthetic": ("--benchmark", "1"),
+    "bandwidth": ("--benchmark", "1", "--bandwidth", "1"),
+    "test-io": ("--test-io", "1"),
+    "real": (),
+}
+# Commands of earlier records have these before the other settings of their part.
+_FIRST = (
+    *("windows", "warmup_windows", "data_train", "data_nthreads", "rgb_mean", "rgb_std"),
+    *("data_val", "num_examples"),
+)
+
+
+def _arguments(trial: Trial, part: str) -> Iterator[str]:
+    """The settings of a part that a worker has options for."""
+    fields = [field for field in FIELDS.values() if field.part == part and field.setting.flag]
+    fields.sort(key=lambda one: _FIRST.index(one.name) if one.name in _FIRST else len(_FIRST))
+    for field in fields:
+        value, known = trial.value(field.name), field.setting
+        usual = known.unless and trial.value(known.unless) == FIELDS[known.unless].default
+        if value is not None and trial.mode in known.modes and not usual:
+            yield from (known.flag, _text(value))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _batch_and_devices(trial: Trial) -> tuple[str, ...]:
+    each, fixed = trial.layout.devices_per_worker, trial.training.global_batch_fixed
+    batch = ("--global-batch", str(fixed)) if fixed else ("--batch-size", str(trial.worker_batch))
+    gpus = ("--gpus", ",".join(map(str, range(each))))
+    return (*batch, *(gpus if trial.layout.device == "gpu" else ("--cpus", str(each))))
+
+
+def _fake_command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
+    """Module and script of one process of a rehearsal; the script is one JSON argument."""
+    script = {
+        "steps": trial.measuring.steps_per_window,
+        "windows": trial.scripted_windows,
+        "warmup_windows": trial.measuring.warmup_windows,
+        "precision": trial.measuring.precision,
+        "budget_seconds": trial.measuring.budget_seconds,
+        "worker_batches": list(trial.worker_batches),
+        "seconds": list(trial.fake.seconds or (1.0,)),
+        "noise": [trial.fake.noise, trial.fake.correlation, trial.fake.spread],
+        "seed": trial.key,
+        "asynchronous": trial.asynchronous,
+        "faults": {one.kind: one.window for one in trial.faults if one.is_in(role, index)},
+    }
+    return ("-m", "bench.engines.fake_process", json.dumps(script))
+
 
 # command(trial, role, index): the arguments after the interpreter that start that process.
-ENGINES = {"mxnet": mxnet.command, "fake": fake.command}
+ENGINES = {"mxnet": _mxnet_command, "fake": _fake_command}

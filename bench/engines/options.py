@@ -13,25 +13,19 @@ class MxnetOptions:
     """What the MXNet engine alone has."""
 
     python: str = setting(
-        "",
-        help="interpreter with MXNet for every process, absolute or relative to the checkout; "
+        "interpreter with MXNet for every process, absolute or relative to the checkout; "
         "empty: each host's own",
+        "",
         later=True,
     )
-    options: tuple[str, ...] = setting(
-        (), help="further options of a worker, such as --optimizer=nag"
-    )
+    options: tuple[str, ...] = setting("further options of a worker, such as --optimizer=nag", ())
     cold: bool = setting(
-        False,
-        help="1: --test-io reads from the disk",
-        flag="--cold",
-        modes=("test-io",),
-        unless="cold",
+        "1: --test-io reads from the disk", False, flag="--cold", modes=("test-io",), unless="cold"
     )
     costs: str = setting(
-        "none",
-        help="of --benchmark 1; upstream: copy the input, compute the accuracy and use the store "
+        "of --benchmark 1; upstream: copy the input, compute the accuracy and use the store "
         "of one device in each step, as the speed that upstream prints contains them",
+        "none",
         choices=COSTS,
         flag="--costs",
         modes=("synthetic",),
@@ -45,37 +39,34 @@ class FakeOptions:
     """The script of the fake engine."""
 
     seconds: tuple[float, ...] = setting(
+        "seconds of each window, the last one repeated",
         (),
         stored="fake_seconds",
-        help="seconds of each window, the last one repeated",
         role=Role.MEASURING,
     )
     faults: tuple[str, ...] = setting(
-        (),
-        stored="fake_faults",
-        help="faults such as worker-1:exit",
-        role=Role.MEASURING,
+        "faults such as worker-1:exit", (), stored="fake_faults", role=Role.MEASURING
     )
     noise: float = setting(
+        "relative standard deviation of the windows of a process",
         0.0,
         stored="fake_noise",
-        help="relative standard deviation of the windows of a process",
         role=Role.ORIGIN,
         least=0,
         below=1,
     )
     correlation: float = setting(
+        "share of a window's noise that the next one keeps",
         0.0,
         stored="fake_correlation",
-        help="share of a window's noise that the next one keeps",
         role=Role.ORIGIN,
         least=0,
         below=1,
     )
     spread: float = setting(
+        "relative standard deviation between processes",
         0.0,
         stored="fake_spread",
-        help="relative standard deviation between processes",
         role=Role.ORIGIN,
         least=0,
         below=1,

@@ -8,8 +8,8 @@ convolution, those of the image would stay at mean 0 and variance 1.
 
 from typing import Any
 
+from bench.networks.catalog import THUMBNAIL_HEIGHT, Stages, stages
 from bench.networks.layers import Classifier, batch_norm
-from bench.networks.stages import THUMBNAIL_HEIGHT, Stages, stages
 from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn

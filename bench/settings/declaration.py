@@ -69,9 +69,10 @@ class Setting:
         return ""
 
 
-def setting(default: Any = MISSING, **known: Any) -> Any:
+def setting(help_text: str, default: Any = MISSING, **known: Any) -> Any:
     """A field of a part; without a default it is required or follows from others."""
-    return dataclasses.field(default=default, metadata={"setting": Setting(**known)})
+    known = {"setting": Setting(help=help_text, **known)}
+    return dataclasses.field(default=default, metadata=known)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -237,15 +237,11 @@ def _before_last(symbol: Any) -> str:
 
 def _check(prefix: str, symbol: Any, parameters: dict[str, Any]) -> None:
     wanted = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
-    missing = sorted(wanted - set(parameters) - {"data", *_labels(symbol)})
+    missing = sorted(set(parameter_names(symbol)) - set(parameters))
     if missing:
         raise SpecError(f"{prefix}: the parameters lack {', '.join(missing[:3])} of its network")
     if "data" not in wanted:
         raise SpecError(f"{prefix}: expected a network whose input is called 'data'")
-
-
-def _labels(symbol: Any) -> list[str]:
-    return [name for name in symbol.list_arguments() if name.endswith("label")]
 
 
 def predictor(

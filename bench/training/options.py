@@ -17,7 +17,7 @@ from bench.kvstores import (
 )
 from bench.networks import NETWORKS, named
 from bench.networks.catalog import check_images, checked_layers
-from bench.settings.fields import PART_FIELDS, add_options, add_other_options
+from bench.settings.parts import PART_FIELDS, add_options, add_other_options
 from bench.training.optimizer import (
     INITIALIZERS,
     MOVES_BY_ITSELF,

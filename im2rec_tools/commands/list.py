@@ -52,10 +52,10 @@ def _plan(
     )
 
 
-CHUNKS = Option(name="chunks", help="number of lists, one a shard", default="1", parse=integer(1))
+CHUNKS = Option("chunks", "number of lists, one a shard", default="1", parse=integer(1))
 PER_SHARD = Option(
-    name="images-per-shard",
-    help="as many lists as hold this many images each at most",
+    "images-per-shard",
+    "as many lists as hold this many images each at most",
     default="0",
     parse=integer(0),
 )
@@ -63,24 +63,19 @@ LIST = Command(
     name="list",
     help="Lists the images of a tree, shuffled as upstream does, a list a shard.",
     options=(
-        Option(name="prefix", help="lists are PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
-        Option(name="root", help="labelled tree: a folder of images a class", parse=path),
+        Option("prefix", "lists are PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
+        Option("root", "labelled tree: a folder of images a class", parse=path),
         CHUNKS,
         PER_SHARD,
         Option(
-            name="labels",
-            help="labels file of the training tree, so that a validation tree has the same",
+            "labels",
+            "labels file of the training tree, so that a validation tree has the same",
             default="",
             parse=path_or_none,
         ),
-        Option(name="background", help="label 0 is a class without images", default=False),
-        Option(name="no-shuffle", help="keep the order of names", default=False),
-        Option(
-            name="exts",
-            help="endings of image files",
-            default=",".join(SUFFIXES),
-            parse=suffixes,
-        ),
+        Option("background", "label 0 is a class without images", default=False),
+        Option("no-shuffle", "keep the order of names", default=False),
+        Option("exts", "endings of image files", default=",".join(SUFFIXES), parse=suffixes),
     ),
     plan=_plan,
 )

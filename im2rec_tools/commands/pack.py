@@ -186,41 +186,36 @@ def _ensure_lists(
 
 ENCODING = (
     Option(
-        name="short-edge",
-        help="pixels of the short edge; 0: no change",
+        "short-edge",
+        "pixels of the short edge; 0: no change",
         default="256",
         parse=integer(0, 65_500),
     ),
-    Option(name="quality", help="of JPEG", default="90", parse=integer(0, 100)),
-    Option(name="enlarge-small", help="enlarge images below the short edge", default=False),
+    Option("quality", "of JPEG", default="90", parse=integer(0, 100)),
+    Option("enlarge-small", "enlarge images below the short edge", default=False),
     Option(
-        name="pass-through-small",
-        help="JPEGs no larger than the short edge keep their bytes, after a strict check",
+        "pass-through-small",
+        "JPEGs no larger than the short edge keep their bytes, after a strict check",
         default=False,
     ),
-    Option(name="raw-pixels", help="keep decoded pixels: more disk, less CPU", default=False),
+    Option("raw-pixels", "keep decoded pixels: more disk, less CPU", default=False),
 )
 PACKING = (
-    Option(name="processes", help="0: one a core", default="0", parse=integer(0, 4096)),
+    Option("processes", "0: one a core", default="0", parse=integer(0, 4096)),
     Option(
-        name="max-bad",
-        help="more bad images, in percent, are a failure",
-        default="0.1",
-        parse=percentage,
+        "max-bad", "more bad images, in percent, are a failure", default="0.1", parse=percentage
     ),
 )
 PACK = Command(
     name="pack",
     help="Packs listed images into RecordIO shards; without lists, lists them first.",
     options=(
-        Option(name="prefix", help="lists: PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
+        Option("prefix", "lists: PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
+        Option("root", "what the lists' paths begin at; with --from-tar a tar", parse=path),
+        Option("from-tar", "ROOT is a tar of class tars, read as it is", default=False),
         Option(
-            name="root", help="what the lists' paths begin at; with --from-tar a tar", parse=path
-        ),
-        Option(name="from-tar", help="ROOT is a tar of class tars, read as it is", default=False),
-        Option(
-            name="out",
-            help="folder of the shards, the lists' own if not given",
+            "out",
+            "folder of the shards, the lists' own if not given",
             default="",
             parse=path_or_none,
         ),

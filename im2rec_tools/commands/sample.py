@@ -132,21 +132,21 @@ SAMPLE = Command(
     name="sample",
     help="Makes a small labelled tree of real photographs, or one shaped like a known data set.",
     options=(
-        Option(name="root", help="the folder to make", parse=tree_root),
-        Option(name="shape", help=" ".join(SHAPES), default="photographs", parse=choice(*SHAPES)),
+        Option("root", "the folder to make", parse=tree_root),
+        Option("shape", " ".join(SHAPES), default="photographs", parse=choice(*SHAPES)),
         Option(
-            name="images-per-class",
-            help="0: as the data set has (photographs: 70)",
+            "images-per-class",
+            "0: as the data set has (photographs: 70)",
             default="0",
             parse=integer(0),
         ),
         Option(
-            name="percent",
-            help="of the data set's own counts; 0: all, of imagenet 1",
+            "percent",
+            "of the data set's own counts; 0: all, of imagenet 1",
             default="0",
             parse=percentage,
         ),
-        Option(name="seed", help="of what is drawn", default="0", parse=integer(0)),
+        Option("seed", "of what is drawn", default="0", parse=integer(0)),
     ),
     plan=_plan,
 )

@@ -93,7 +93,7 @@ def _spread(labels: Counter[tuple[float, ...]], sizes: list[int]) -> Iterator[st
 INFO = Command(
     name="info",
     help="Says what a shard or a folder of shards holds: counts, labels, sizes, recipe.",
-    options=(Option(name="path", help="a .rec, or a folder of them", parse=path),),
+    options=(Option("path", "a .rec, or a folder of them", parse=path),),
     plan=_plan_info,
 )
 
@@ -160,8 +160,8 @@ VERIFY = Command(
     name="verify",
     help="Reads shards back: framing, index, counts, every image decoded, labels, checksums.",
     options=(
-        Option(name="path", help="a .rec, or a folder of them", parse=path),
-        Option(name="processes", help="0: one a core", default="0", parse=integer(0, 4096)),
+        Option("path", "a .rec, or a folder of them", parse=path),
+        Option("processes", "0: one a core", default="0", parse=integer(0, 4096)),
     ),
     plan=_plan_verify,
 )
@@ -221,10 +221,10 @@ SHARD = Command(
     name="shard",
     help="Links worker INDEX's share of DIR's shards into DIR/worker_INDEX_of_TOTAL.",
     options=(
-        Option(name="dir", help="folder of shards: .rec, or NAME-00000-of-01024", parse=path),
-        Option(name="total", help="number of workers", parse=integer(1)),
-        Option(name="index", help="of the worker, from 0", parse=integer(0)),
-        Option(name="set", help="name of the shards, where there are several: train", default=""),
+        Option("dir", "folder of shards: .rec, or NAME-00000-of-01024", parse=path),
+        Option("total", "number of workers", parse=integer(1)),
+        Option("index", "of the worker, from 0", parse=integer(0)),
+        Option("set", "name of the shards, where there are several: train", default=""),
     ),
     plan=_plan_shard,
 )
@@ -269,8 +269,8 @@ JOIN_INDEX = Command(
     name="join-index",
     help="Writes one index for several shards, for readers that take one (DALI, path_imgidx).",
     options=(
-        Option(name="path", help="a .rec, or a folder of them", parse=path),
-        Option(name="index", help="file to write: all.idx", parse=path),
+        Option("path", "a .rec, or a folder of them", parse=path),
+        Option("index", "file to write: all.idx", parse=path),
     ),
     plan=_plan_join,
 )

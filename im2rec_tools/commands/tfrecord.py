@@ -7,7 +7,7 @@ from typing import Any
 
 from im2rec_tools.cli import Command, Option, integer, path, path_or_none
 from im2rec_tools.errors import DataError
-from im2rec_tools.files import atomic_file, check_space, format_size, lock, write_text
+from im2rec_tools.files import atomic_file, check_space, digest, format_size, lock, write_text
 from im2rec_tools.formats import lists, tfrecord
 from im2rec_tools.formats.recordio import (
     ImageRecord,
@@ -23,8 +23,8 @@ from im2rec_tools.progress import Plan, Progress, Update
 
 _SAY_EVERY = 500
 _OFFSET = Option(
-    name="label-offset",
-    help="added to labels on the way to TFRecord, where 0 is the background",
+    "label-offset",
+    "added to labels on the way to TFRecord, where 0 is the background",
     default="1",
     parse=integer(0, 1),
 )
@@ -120,10 +120,10 @@ TO_TFRECORD = Command(
     name="to-tfrecord",
     help="Converts RecordIO shards to TFRecords with the fields of ImageNet's.",
     options=(
-        Option(name="path", help="a .rec, or a folder of them", parse=path),
-        Option(name="out", help="folder of the TFRecord files", parse=path),
-        Option(name="set", help="first part of their names: train, validation", default="train"),
-        Option(name="labels", help="labels file, for class names", default="", parse=path_or_none),
+        Option("path", "a .rec, or a folder of them", parse=path),
+        Option("out", "folder of the TFRecord files", parse=path),
+        Option("set", "first part of their names: train, validation", default="train"),
+        Option("labels", "labels file, for class names", default="", parse=path_or_none),
         _OFFSET,
     ),
     plan=_plan_to,
@@ -193,7 +193,7 @@ def _plan_from(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
             made = manifest.read(rec) if rec.exists() else None
             known = {"from": source.name, "label_offset": label_offset}
             is_same = made is not None and made.recipe == known
-            if made and is_same and made.list_sha256 == manifest.digest(source):
+            if made and is_same and made.list_sha256 == digest(source):
                 done += made.images
                 continue
             if rec.exists():
@@ -219,9 +219,9 @@ FROM_TFRECORD = Command(
     name="from-tfrecord",
     help="Converts TFRecords with the fields of ImageNet's to RecordIO shards; checks their CRCs.",
     options=(
-        Option(name="path", help="a TFRecord file, or a folder of them", parse=path),
-        Option(name="out", help="folder of the shards", parse=path),
-        Option(name="set", help="first part of the files' names", default="train"),
+        Option("path", "a TFRecord file, or a folder of them", parse=path),
+        Option("out", "folder of the shards", parse=path),
+        Option("set", "first part of the files' names", default="train"),
         _OFFSET,
     ),
     plan=_plan_from,

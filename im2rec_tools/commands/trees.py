@@ -163,8 +163,8 @@ def _plan_split(root: Path, *, images: int, seed: int, small: Small, undo: bool)
 
 
 SMALL = Option(
-    name="small",
-    help="classes with no more images than move: they stay, all their images move, or refuse",
+    "small",
+    "classes with no more images than move: they stay, all their images move, or refuse",
     default="stay",
     parse=choice("stay", "move", "refuse"),
 )
@@ -172,11 +172,11 @@ SPLIT = Command(
     name="split",
     help="Moves random images of each class to ROOT_val, the same for the same seed.",
     options=(
-        Option(name="root", help="labelled tree: a folder of images a class", parse=tree_root),
-        Option(name="images", help="of each class that move", default="50", parse=integer(1)),
-        Option(name="seed", help="of the choice", default="0", parse=integer(0)),
+        Option("root", "labelled tree: a folder of images a class", parse=tree_root),
+        Option("images", "of each class that move", default="50", parse=integer(1)),
+        Option("seed", "of the choice", default="0", parse=integer(0)),
         SMALL,
-        Option(name="undo", help="move all images of ROOT_val back", default=False),
+        Option("undo", "move all images of ROOT_val back", default=False),
     ),
     plan=_plan_split,
 )
@@ -234,16 +234,16 @@ FILTER = Command(
     name="filter",
     help="Moves classes with too few images to ROOT_filtered.",
     options=(
-        Option(name="root", help="labelled tree: a folder of images a class", parse=tree_root),
+        Option("root", "labelled tree: a folder of images a class", parse=tree_root),
         Option(
-            name="min-images",
-            help="classes with this many images or more stay, as the tutorial's text has it",
+            "min-images",
+            "classes with this many images or more stay, as the tutorial's text has it",
             default="500",
             parse=integer(1),
         ),
         Option(
-            name="more-than",
-            help="only those with more than --min-images stay, as the tutorial's shell has it",
+            "more-than",
+            "only those with more than --min-images stay, as the tutorial's shell has it",
             default=False,
         ),
     ),
@@ -329,21 +329,18 @@ VAL_TREE = Command(
     name="val-tree",
     help="Moves validation images to class folders, by a list of their classes.",
     options=(
-        Option(name="root", help="folder of the images", parse=path),
+        Option("root", "folder of the images", parse=path),
         Option(
-            name="synsets",
-            help="file with a class a line, for the images by their names' order; or 'image class'",
+            "synsets",
+            "file with a class a line, for the images by their names' order; or 'image class'",
             parse=path,
         ),
         Option(
-            name="classes",
-            help="classes to be expected; 0: any number",
-            default="1000",
-            parse=integer(0),
+            "classes", "classes to be expected; 0: any number", default="1000", parse=integer(0)
         ),
         Option(
-            name="train",
-            help="training tree, which must have the same classes",
+            "train",
+            "training tree, which must have the same classes",
             default="",
             parse=path_or_none,
         ),

@@ -204,17 +204,17 @@ UNTAR = Command(
     name="untar",
     help="Unpacks a tar of class tars, such as fall11_whole.tar, to a folder a class.",
     options=(
-        Option(name="tar", help="tar of class tars", parse=path),
-        Option(name="root", help="folder of the class folders", parse=path),
+        Option("tar", "tar of class tars", parse=path),
+        Option("root", "folder of the class folders", parse=path),
         Option(
-            name="scratch",
-            help="folder where a class is written until it is whole; ROOT if not given",
+            "scratch",
+            "folder where a class is written until it is whole; ROOT if not given",
             default="",
             parse=path_or_none,
         ),
         Option(
-            name="max-bad",
-            help="more refused files, in percent, are a failure",
+            "max-bad",
+            "more refused files, in percent, are a failure",
             default="0.1",
             parse=percentage,
         ),

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from im2rec_tools.errors import DataError, plain, quoted
-from im2rec_tools.files import atomic_file, write_text
+from im2rec_tools.files import atomic_file, digest, write_text
 from im2rec_tools.formats.tree import listable_path
 from im2rec_tools.progress import Progress
 
@@ -173,11 +173,7 @@ def find_lists(prefix: Path) -> list[Path]:
 
 def list_digests(prefix: Path) -> dict[Path, str]:
     """The lists of a prefix that are there, each with a digest of what it holds."""
-    found = {}
-    for path in _numbered(prefix):
-        with path.open("rb") as file:
-            found[path] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {path: digest(path) for path in _numbered(prefix)}
 
 
 def _numbered(prefix: Path) -> list[Path]:
@@ -202,21 +198,24 @@ def write(prefix: Path, images: Images, indices: Sequence[int], count: int) -> l
         )
     parts = list(zip(wanted, even_runs(len(images), count), strict=True))
     for path, run in reversed(parts):  # the first list last: `find_lists` relies on it
-        with atomic_file(path) as file:
-            for line in list_lines(images, indices, run):
-                file.write(line)
+        write_list(path, images, indices, run)
     return wanted
+
+
+def write_list(path: Path, images: Images, indices: Sequence[int], run: range) -> None:
+    """Writes one list, of the images of this run of the order."""
+    with atomic_file(path) as file:
+        file.writelines(list_lines(images, indices, run))
 
 
 def holds_images(there: Sequence[Path], images: Images, indices: Sequence[int]) -> bool:
     """Whether these lists hold just these images in this order."""
     for path, run in zip(there, even_runs(len(images), len(there)), strict=True):
-        digest = hashlib.sha256()
+        wanted = hashlib.sha256()
         for line in list_lines(images, indices, run):
-            digest.update(line)
-        with path.open("rb") as file:
-            if digest.digest() != hashlib.file_digest(file, "sha256").digest():
-                return False
+            wanted.update(line)
+        if wanted.hexdigest() != digest(path):
+            return False
     return True
 
 

@@ -82,18 +82,11 @@ def _split_at_magic(payload: bytes) -> list[bytes]:
 
 def frame(payload: bytes) -> bytes:
     """The bytes of one record in the file, padding included."""
-    if MAGIC_BYTES not in payload:
-        return _part(_WHOLE, payload)
     parts = _split_at_magic(payload)
     if len(parts) == 1:
         return _part(_WHOLE, payload)
     middle = (_part(_MIDDLE, part) for part in parts[1:-1])
     return b"".join((_part(_FIRST, parts[0]), *middle, _part(_LAST, parts[-1])))
-
-
-def is_whole(framed: bytes) -> bool:
-    """Whether a framed record is in one part."""
-    return framed[7] >> (_LENGTH_BITS - 24) == _WHOLE
 
 
 def _part(kind: int, data: bytes) -> bytes:
@@ -284,22 +277,17 @@ def _whole_payload(framed: bytes) -> bytes | None:
     return None
 
 
-def aligned_magic(image: bytes) -> bool:
+def aligned_magic(data: bytes) -> bool:
     """Whether the magic stands at a multiple of four bytes."""
-    found = image.find(MAGIC_BYTES)
-    while found >= 0:
-        if found % 4 == 0:
-            return True
-        found = image.find(MAGIC_BYTES, found + 1)
-    return False
+    return len(_split_at_magic(data)) > 1
 
 
 def frame_record(record: ImageRecord) -> bytes:
     """The bytes of a record in the file: in one part, where the image's format allows it."""
-    whole = frame(pack(record))
-    if is_whole(whole):
-        return whole
-    return frame(pack(replace(record, image=in_one_part(record.image))))
+    payload = pack(record)
+    if aligned_magic(payload):
+        payload = pack(replace(record, image=in_one_part(record.image)))
+    return frame(payload)
 
 
 def in_one_part(image: bytes) -> bytes:

@@ -19,7 +19,7 @@ from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.recordio import ImageRecord, frame_record
 from im2rec_tools.formats.tars import read_at
-from im2rec_tools.packing.messages import Answer, Block, EncodedBlock, Message, Write, WriteResult
+from im2rec_tools.packing.packer import Answer, Block, EncodedBlock, Message, Write, WriteResult
 
 
 class Encoder:

@@ -1,6 +1,5 @@
 """What stands beside a shard: what it was made of, how, and what came out."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -10,7 +9,7 @@ from typing import Any
 from google_crc32c import extend
 
 from im2rec_tools.errors import DataError, brief, quoted
-from im2rec_tools.files import write_text
+from im2rec_tools.files import digest, write_text
 
 # 2: crc32c in place of sha256, versions, bad images counted here and listed in NAME.bad.tsv.
 # 1: first.
@@ -108,9 +107,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "unknown"
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

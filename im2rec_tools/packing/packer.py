@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import IO
 
 from im2rec_tools.errors import DataError, quoted
-from im2rec_tools.files import check_space, create, flush_folder, part_of, tsv_line
+from im2rec_tools.files import check_space, create, digest, flush_folder, part_of, tsv_line
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.crc32c import join
+from im2rec_tools.formats.lists import Entry
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.packing import manifest
-from im2rec_tools.packing.messages import Answer, Block, EncodedBlock, Sync, Write, WriteResult
 from im2rec_tools.packing.pool import Pool
 from im2rec_tools.progress import Progress
 
@@ -83,7 +83,7 @@ def _is_packed(lst: Path, work: PackJob) -> bool:
         for name, value in asdict(work.recipe).items()
         if made.recipe.get(name) != value
     ]
-    if made.list_sha256 != manifest.digest(lst):
+    if made.list_sha256 != digest(lst):
         differs.append("another list")
     if differs:
         raise DataError(
@@ -91,6 +91,59 @@ def _is_packed(lst: Path, work: PackJob) -> bool:
             f"into another folder"
         )
     return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Encode these images; `places` are offset and size in the tar where they lie in one."""
+
+    number: int
+    entries: tuple[Entry, ...]
+    places: tuple[tuple[int, int], ...] = ()
+
+    def where(self, at: int) -> str:
+        """The image at this place of the block."""
+        return self.entries[at].path
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedBlock:
+    """A block's records: their keys and offsets from its start; images that are bad, and why."""
+
+    number: int
+    length: int
+    crc32c: int
+    index: tuple[tuple[int, int], ...]
+    records_crc32c: tuple[int, ...]
+    bad: tuple[tuple[Entry, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Write:
+    """Write an encoded block to this file at this offset."""
+
+    number: int
+    path: Path
+    offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sync:
+    """Bring a file to the disk."""
+
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteResult:
+    """What was asked for is done, or why it could not be."""
+
+    asked: Write | Sync
+    problem: str = ""
+
+
+Message = Block | Write | Sync
+Answer = EncodedBlock | WriteResult
 
 
 @dataclass(kw_only=True)

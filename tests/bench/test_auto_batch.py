@@ -14,9 +14,15 @@ from invoke.context import Context
 
 import fabfile as _fabfile
 from bench import auto_batch
-from bench.auto_batch import BatchProbe, find, length_options, narrowed, saving_options
+from bench.auto_batch import (
+    BatchProbe,
+    find,
+    length_options,
+    narrowed,
+    oom_kills,
+    saving_options,
+)
 from bench.errors import SpecError
-from bench.training.memory import oom_kills
 from bench.training.options import parse
 from bench.trial import make
 from launch.auto_batch import Layout

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.engines import fake
+from bench.engines.catalog import ENGINES
 from bench.engines.fake_process import Noise, factors, shared_factors, window_seconds
 from bench.trial import Trial
 from tests.support.programs.jobs import measured, trial
@@ -44,7 +44,7 @@ def test_a_shared_window_is_that_of_the_slowest_rank() -> None:
 
 
 def played(what: Trial, rank: int, monkeypatch: pytest.MonkeyPatch, repeat: int) -> list[float]:
-    script: dict[str, Any] = json.loads(fake.command(what, "worker", rank)[2])
+    script: dict[str, Any] = json.loads(ENGINES["fake"](what, "worker", rank)[2])
     monkeypatch.setenv("MXSCALE_REPEAT", str(repeat))
     return window_seconds(script, rank, what.workers)
 

@@ -17,7 +17,7 @@ import pytest
 from bench import fine_tune
 from bench.errors import SpecError
 from bench.networks import NETWORKS, named
-from bench.networks.stages import stages
+from bench.networks.catalog import stages
 from bench.training.options import Options, parse
 from bench.trial import make
 from launch.remote.code_hash import code_hash

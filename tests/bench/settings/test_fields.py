@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.engines.catalog import ENGINES
-from bench.settings.fields import PART_FIELDS
+from bench.settings.parts import PART_FIELDS
 from bench.sweep import SHIPPED, load_sweep
 from bench.trial import FIELDS, Trial, composed
 from results import record

@@ -10,8 +10,8 @@ from bench.sweep import load_sweep
 from tests.support.sources import copied
 
 DECLARED = """    label_smoothing: float = setting(
+        "share of each label that all classes get",
         0.0,
-        help="share of each label that all classes get",
         least=0,
         below=1,
         flag="--label-smoothing",
@@ -22,7 +22,7 @@ DECLARED = """    label_smoothing: float = setting(
 SCRIPT = """
 import json
 from types import SimpleNamespace
-from bench.engines.mxnet import command
+from bench.engines.catalog import ENGINES
 from bench.errors import SpecError
 from bench.settings.reference import table
 from bench.sweep import load_sweep
@@ -46,7 +46,7 @@ try:
 except SpecError as error:
     refused = str(error)
 print(json.dumps({
-    "argv": [command(usual, "worker", 0), command(smooth, "worker", 0)],
+    "argv": [ENGINES["mxnet"](usual, "worker", 0), ENGINES["mxnet"](smooth, "worker", 0)],
     "help": parser().format_help(),
     "reference": table(),
     "settings": differing_settings(usual, smooth),

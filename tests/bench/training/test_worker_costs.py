@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.engines import mxnet
+from bench.engines.catalog import ENGINES
 from bench.errors import SpecError
 from bench.training.options import parse
 from bench.trial import OF_FIELDS, make
@@ -24,8 +24,8 @@ def test_a_trial_with_upstreams_costs_is_another_point_and_others_keep_their_key
     assert plain.key == "c397f4edfec0"  # as before there were costs
     assert costly.key != plain.key
     assert (plain.name, costly.name) == ("tiny local x1", "tiny local upstream-costs x1")
-    assert "--costs" not in mxnet.command(plain, "worker", 0)
-    assert parse(mxnet.command(costly, "worker", 0)[2:]).costs == "upstream"
+    assert "--costs" not in ENGINES["mxnet"](plain, "worker", 0)
+    assert parse(ENGINES["mxnet"](costly, "worker", 0)[2:]).costs == "upstream"
     assert "--costs" in OF_FIELDS
     for wrong in ({"costs": "all"}, {"costs": "upstream", "mode": "real", "data_train": "x"}):
         with pytest.raises(SpecError, match="costs: expected"):

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from bench.auto_batch import largest
+from bench.auto_batch import is_out_of_memory, largest
 from bench.notes import Note, NoteKind, texts
 from bench.training.loop import batch_notes, loss_notes, traffic_notes
-from bench.training.memory import is_out_of_memory
 from bench.training.options import parse
 from tests.support.paths import ROOT
 
