@@ -21,6 +21,7 @@ from launch.hosts import ROOT
 from plots.check import file_difference, verify_report
 from plots.report import EXTRA, build, choice
 from results.cost.cost import NO_COSTS
+from results.errors import StoreError
 from results.integrity import digest
 from results.run import load, with_baseline
 from tasks.report import costs_of
@@ -301,12 +302,20 @@ def test_a_report_knows_its_baseline_and_the_run_behind_it(run: Path) -> None:
         {"name": ".."},
         {"choice": {"place": "/etc"}},
         {"choice": {"place": "../run"}},
-        {"choice": {"baseline": "x"}},
         {"choice": {"libraries": 3}},
         {"format": "new"},
         {"format": 1e999},
     ],
 )
+def test_digests_that_hold_what_no_report_has_cannot_be_read(
+    run: Path, fields: dict[str, Any]
+) -> None:
+    forged(run, **fields)
+    with pytest.raises(StoreError, match=r"digests\.json"):
+        digest.load(run)
+
+
+@pytest.mark.parametrize("fields", [{"name": ".."}, {"choice": {"baseline": "x"}}])
 def test_digests_that_hold_what_no_report_has_fail(run: Path, fields: dict[str, Any]) -> None:
     expected = forged(run, **fields)
     assert any("digests.json" in one for one in verify_report(run, expected).wrong)

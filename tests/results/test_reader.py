@@ -160,7 +160,7 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
 
 
 @settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(way=st.sampled_from(places(WHOLE)[1:]), odd=ODD)
 def test_a_value_of_the_wrong_kind_anywhere_is_told_or_harmless(

@@ -1,5 +1,7 @@
 """A run with its report and digests, and files of prices."""
 
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from plots.report import build
@@ -12,6 +14,22 @@ from tests.support.runs.stores import stored
 
 
 def packed_run(folder: Path) -> Path:
+    """A run with logs and its report; what it holds is made once per name."""
+    for name, data in _files(folder.name).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@cache
+def _files(name: str) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = _made(Path(place) / name)
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def _made(folder: Path) -> Path:
     stored(folder, record([[1, 2.0, 2.1]]), record([[1, 1.2, 1.0]], devices=2))
     logs = folder / "logs" / "abc" / "0"
     logs.mkdir(parents=True)
