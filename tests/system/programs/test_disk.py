@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from invoke.context import Context
 
 import fabfile as _fabfile
 from launch.remote.errors import LaunchError
 from results.run import load
-from results.store import Store, read_records
+from results.store import Store
 from tests.support.data.trees import jpeg, tree
 from tests.support.hosts.pushes import on_a_disk_of_its_own
 from tests.support.paths import ROOT
 from tests.support.programs.commands import refusal, sweep_file
 from tests.support.programs.jobs import left_over, measured, trial
+from tests.support.runs.stores import record, stored
 
 fabfile: Any = _fabfile
 FAB = Path(sys.executable).parent / "fab"
@@ -31,33 +31,26 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def test_a_sweep_whose_disk_fills_up_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    sweep = f"{FAB} bench.sweep {sweep_file(tmp_path)} --run {disk}/run"
-    said = on_a_disk_of_its_own(
-        f"{sweep} 2>&1 >/dev/null | tail -n 1; {sweep} >/dev/null 2>&1; echo $?;"
-        f"mount -o remount,size=16m {disk}; {sweep} >/dev/null 2>&1; echo $?;"
-        f"grep -c ok {disk}/run/records.jsonl",
-        disk,
-    )
-    assert said[0].startswith(f"error: {disk}/run")
-    assert "cannot be written (No space left on device); make room" in said[0]
-    assert said[1:] == ["2", "0", "2"]
-
-
-def test_a_run_folder_that_is_read_only_is_told_and_shown(tmp_path: Path) -> None:
+def test_a_sweep_goes_on_when_a_full_disk_has_room_and_says_that_it_is_read_only(
+    tmp_path: Path,
+) -> None:
     disk = tmp_path / "disk"
     run = f"--run {disk}/run"
     sweep = f"{FAB} bench.sweep {sweep_file(tmp_path)} {run}"
     said = on_a_disk_of_its_own(
-        f"mount -o remount,size=16m {disk}; {sweep} >/dev/null 2>&1; mount -o remount,ro {disk};"
+        f"{sweep} 2>&1 >/dev/null | tail -n 1;"
+        f"mount -o remount,size=16m {disk}; {sweep} >/dev/null 2>&1; echo $?;"
+        f"grep -c ok {disk}/run/records.jsonl; mount -o remount,ro {disk};"
         f"{sweep} 2>&1; echo $?; {FAB} report.show {run} | grep -c '^ .* dist_sync .* ok';"
         f"{FAB} report.build {run} 2>&1 | tail -n 1",
         disk,
     )
-    assert said[0].startswith(f"error: {disk}/run: cannot be written (Read-only file system)")
-    assert said[1:3] == ["2", "2"]
-    assert said[3] == f"error: {disk}/run/report: cannot be written (Read-only file system)"
+    assert said[0].startswith(f"error: {disk}/run")
+    assert "cannot be written (No space left on device); make room" in said[0]
+    assert said[1:3] == ["0", "2"]
+    assert said[3].startswith(f"error: {disk}/run: cannot be written (Read-only file system)")
+    assert said[4:6] == ["2", "2"]
+    assert said[6] == f"error: {disk}/run/report: cannot be written (Read-only file system)"
 
 
 def test_logs_that_cannot_grow_end_the_sweep_with_one_line(tmp_path: Path) -> None:
@@ -73,8 +66,7 @@ def test_logs_that_cannot_grow_end_the_sweep_with_one_line(tmp_path: Path) -> No
 
 def test_a_store_of_a_newer_version_is_exit_code_2_and_stays_as_it_is(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
-    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=run)
-    log = tmp_path / "run" / "records.jsonl"
+    log = stored(tmp_path / "run", record(), record(repeat=1))
     newer = json.loads(log.read_text().splitlines()[0]) | {"schema": 99}
     log.write_text(log.read_text() + json.dumps(newer) + "\n")
     kept = log.read_bytes()
@@ -85,16 +77,6 @@ def test_a_store_of_a_newer_version_is_exit_code_2_and_stays_as_it_is(tmp_path: 
         assert place in said
         assert "written by a newer version of mxscale" in said
     assert log.read_bytes() == kept
-
-
-def test_a_torn_last_line_runs_that_point_again_alone(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    sweep = sweep_file(tmp_path)
-    fabfile.bench_sweep.body(Context(), sweep, [], run=str(run))
-    log = run / "records.jsonl"
-    log.write_bytes(log.read_bytes()[:-40])
-    fabfile.bench_sweep.body(Context(), sweep, [], run=str(run))
-    assert sorted(record.trial.layout.devices for record in read_records(run)) == [1, 2]
 
 
 def test_a_second_sweep_in_the_same_folder_is_told_who_has_it(tmp_path: Path) -> None:
