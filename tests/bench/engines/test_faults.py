@@ -22,7 +22,9 @@ from launch.job.monitor import JobMonitor
 from launch.job.plan import plan
 from launch.job.run import run_job
 from launch.remote.agent import free_port
+from results.record import Record
 from tests.support.programs.jobs import (
+    MARK,
     SHORT,
     agents,
     disturbed,
@@ -32,42 +34,59 @@ from tests.support.programs.jobs import (
     running,
     trial,
 )
+from tests.support.repeats import slow
 
 HERE = this_machine().name
 
 
+FAULTS = {
+    "worker-1:kill@2": "worker 1 (rank {rank}) on {host} was killed by SIGKILL (out of",
+    "worker-1:exit@1": "worker 1 (rank {rank}) on {host} exited with code 3: scripted exit",
+    "worker-1:raise@2": "worker 1 (rank {rank}) on {host} exited with code 1: scripted fault",
+    "worker-1:early@2": "worker 1 (rank {rank}) on {host} returned early, after 2 windows",
+    "worker-1:nan@1": "exited with code 1: the loss is nan after window 1",
+    "server-1:kill": "server 1 on {host} was killed by SIGKILL",
+    "server-1:exit": "server 1 on {host} exited with code 3: scripted exit",
+    "server-1:raise": "server 1 on {host} exited with code 1: scripted fault",
+    "scheduler:kill": "scheduler 0 on {host} was killed by SIGKILL",
+    "scheduler:exit": "scheduler 0 on {host} exited with code 3: scripted exit",
+    "worker-1:hash": "ranks 0 and 1 ended with different weights",
+    "worker-1:alone": "worker 1 (rank 0) on {host} was in a job of 1 workers, expected 2",
+    "worker-1:mute": "worker 1 on {host} ended without having reported",
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
+    """The records of one sweep: a point for each fault, then "none" without."""
+    points = [*(trial(fault) for fault in FAULTS), trial()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK, "faulty")
+        found = measured(tmp_path_factory.mktemp("faulty"), *points)
+        assert left_over() == []
+    return dict(zip([*FAULTS, "none"], found, strict=True))
+
+
 @pytest.mark.program
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("worker-1:kill@2", "worker 1 (rank {rank}) on {host} was killed by SIGKILL (out of"),
-        ("worker-1:exit@1", "worker 1 (rank {rank}) on {host} exited with code 3: scripted exit"),
-        ("worker-1:raise@1", "worker 1 (rank {rank}) on {host} exited with code 1: scripted fault"),
-        ("worker-1:early@2", "worker 1 (rank {rank}) on {host} returned early, after 2 windows"),
-        ("worker-1:nan@1", "exited with code 1: the loss is nan after window 1"),
-        ("server-1:kill", "server 1 on {host} was killed by SIGKILL"),
-        ("server-1:exit", "server 1 on {host} exited with code 3: scripted exit"),
-        ("server-1:raise", "server 1 on {host} exited with code 1: scripted fault"),
-        ("scheduler:kill", "scheduler 0 on {host} was killed by SIGKILL"),
-        ("scheduler:exit", "scheduler 0 on {host} exited with code 3: scripted exit"),
-        ("worker-1:hash", "ranks 0 and 1 ended with different weights"),
-        ("worker-1:alone", "worker 1 (rank 0) on {host} was in a job of 1 workers, expected 2"),
-        ("worker-1:mute", "worker 1 on {host} ended without having reported"),
-    ],
-)
-def test_a_fault_fails_the_point_and_names_itself(tmp_path: Path, fault: str, said: str) -> None:
-    record, after = measured(tmp_path, trial(fault), trial())
+@pytest.mark.parametrize(("fault", "said"), FAULTS.items())
+def test_a_fault_fails_the_point_and_names_itself(
+    faulty: dict[str, Record], fault: str, said: str
+) -> None:
+    record = faulty[fault]
     ranks = {rank.process: rank.rank for rank in record.ranks}
     assert record.status == "failed"
     assert said.format(host=HERE, rank=ranks.get("worker-1")) in record.message
     assert "\n" not in record.message
-    assert after.status == "ok"
-    assert left_over() == []
 
 
 @pytest.mark.program
-def test_the_message_ends_with_the_last_lines_of_the_log(tmp_path: Path) -> None:
-    (record,) = measured(tmp_path, trial("worker-1:raise@2"))
+def test_faults_fail_no_point_that_follows(faulty: dict[str, Record]) -> None:
+    assert faulty["none"].status == "ok"
+
+
+@pytest.mark.program
+def test_the_message_ends_with_the_last_lines_of_the_log(faulty: dict[str, Record]) -> None:
+    record = faulty["worker-1:raise@2"]
     rank = next(one.rank for one in record.ranks if one.process == "worker-1")
     assert record.message.endswith(
         f"; its log ends: rank {rank} window 0 | rank {rank} window 1 | "
@@ -76,7 +95,7 @@ def test_the_message_ends_with_the_last_lines_of_the_log(tmp_path: Path) -> None
 
 
 @pytest.mark.program
-@pytest.mark.parametrize("fault", ["worker-1:kill@1", "server-0:kill", "scheduler:kill"])
+@pytest.mark.parametrize("fault", ["worker-1:kill@1", *slow("server-0:kill", "scheduler:kill")])
 def test_every_process_is_gone_within_a_second_of_the_first_bad_exit(
     tmp_path: Path, fault: str
 ) -> None:
@@ -97,10 +116,12 @@ def test_every_process_is_gone_within_a_second_of_the_first_bad_exit(
 @pytest.mark.parametrize(
     ("fault", "missing"),
     [
-        ("worker-1:absent", "missing: worker 1 on {host}"),
         ("server-0:absent", "missing: server 0 on {host}"),
-        ("scheduler:absent", "missing: scheduler 0 on {host}"),
         ("worker:absent", "missing: worker 0 on {host}, worker 1 on {host}"),
+        *slow(
+            ("worker-1:absent", "missing: worker 1 on {host}"),
+            ("scheduler:absent", "missing: scheduler 0 on {host}"),
+        ),
     ],
 )
 def test_who_never_comes_is_waited_for_so_long_and_named(
@@ -151,7 +172,7 @@ def test_a_fault_on_another_host_names_that_host(tmp_path: Path) -> None:
 
 
 @pytest.mark.program
-@pytest.mark.parametrize(("taken", "status"), [(1, "ok"), (3, "ok"), (4, "failed")])
+@pytest.mark.parametrize(("taken", "status"), [(3, "ok"), (4, "failed"), *slow((1, "ok"))])
 def test_a_port_that_is_taken_meanwhile_is_replaced_up_to_three_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int, status: str
 ) -> None:

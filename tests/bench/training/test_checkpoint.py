@@ -18,6 +18,7 @@ from bench.training.options import parse
 from bench.training.validation import score_outputs
 from bench.training.worker import build_worker
 from tests.support.paths import ROOT
+from tests.support.repeats import slow
 
 pytestmark = pytest.mark.mxnet
 SHAPE = "--image-shape=3,32,32"
@@ -201,7 +202,7 @@ def upstreams_names(prefix: str, to: str, epoch: int) -> list[str]:
 
 
 NETWORKS = pytest.mark.parametrize(
-    "network", ["--network=tiny", "--network=resnet-18", "--network=mobilenet"]
+    "network", ["--network=resnet-18", *slow("--network=tiny", "--network=mobilenet")]
 )
 
 

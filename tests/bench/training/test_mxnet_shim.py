@@ -10,6 +10,7 @@ import pytest
 
 from bench.networks import NETWORKS, named
 from tests.support.paths import ROOT
+from tests.support.training.workers import photos, trained
 
 pytestmark = pytest.mark.mxnet
 
@@ -105,10 +106,7 @@ def test_a_worker_typed_by_hand_says_what_is_wrong_in_one_line(tmp_path: Path) -
 
 
 def test_the_network_is_saved_as_mxnet_loads_it(tmp_path: Path, photographs: Path) -> None:
-    words = "--network tiny --num-classes 10 --batch-size 8 --num-epochs 2 --kv-store local"
-    data = ("--data-train", str(photographs / "train"), "--model", str(tmp_path / "tiny"))
-    done = worker(*words.split(), *data, "--rgb-std", "58,57,57", "--num-examples", "16")
-    assert done.returncode == 0, done.stderr
+    trained(*photos(photographs), "--num-epochs=2", "--num-examples=48", f"--model={tmp_path}/tiny")
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"tiny-symbol.json", "tiny-0001.params", "tiny-0002.params"}
     from bench.training.mxnet_shim import mx  # noqa: PLC0415

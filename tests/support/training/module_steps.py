@@ -22,6 +22,7 @@ from bench.training.mxnet_shim import mx
 from bench.training.options import Options, parse
 
 STEPS = 10
+Steps = tuple[list[float], dict[str, Any]]
 
 
 def batch(options: Options, rank: int, number: int) -> tuple[Any, Any]:
@@ -43,14 +44,14 @@ def without_dropout(net: Any) -> Any:
     return net.apply(off)
 
 
-def ours(options: Options) -> tuple[list[float], dict[str, Any]]:
+def ours(options: Options, steps: int = STEPS) -> Steps:
     """Losses and final weights of a worker."""
     from bench.training.worker import build_worker, step  # noqa: PLC0415
 
     worker = build_worker(options)
     without_dropout(worker.net)
     losses = []
-    for number in range(STEPS):
+    for number in range(steps):
         images, labels = batch(options, worker.rank, number)
         losses.append(float(step(worker, ([images], [labels]))[0].mean().asscalar()))
     mx.nd.waitall()
@@ -58,7 +59,7 @@ def ours(options: Options) -> tuple[list[float], dict[str, Any]]:
     return losses, {name: one.data().asnumpy() for name, one in arrays}
 
 
-def module(options: Options) -> tuple[list[float], dict[str, Any]]:
+def module(options: Options, steps: int = STEPS) -> Steps:
     """As upstream's common/fit.py trains it."""
     from bench.training.checkpoint import symbol  # noqa: PLC0415
     from bench.training.worker import build_network  # noqa: PLC0415
@@ -74,7 +75,7 @@ def module(options: Options) -> tuple[list[float], dict[str, Any]]:
     settings = {"learning_rate": options.lr, "momentum": options.mom, "wd": options.wd}
     made.init_optimizer(store, "sgd", {**settings, "lr_scheduler": None, "multi_precision": True})
     losses = []
-    for number in range(STEPS):
+    for number in range(steps):
         images, labels = batch(options, store.rank, number)
         made.forward_backward(mx.io.DataBatch([images], [labels]))
         parts = made.get_outputs()[0].asnumpy()
@@ -86,7 +87,7 @@ def module(options: Options) -> tuple[list[float], dict[str, Any]]:
     return losses, {name: one.asnumpy() for name, one in {**arguments, **auxiliary}.items()}
 
 
-WAYS: dict[str, Callable[[Options], tuple[list[float], dict[str, Any]]]] = {
+WAYS: dict[str, Callable[[Options], Steps]] = {
     "ours": ours,
     "module": module,
 }

@@ -68,7 +68,7 @@ def machine(folder: Path, program: str) -> Host:
 
 def ended(folder: Path, host: Host, **fields: Any) -> tuple[Record, float]:
     """The record of a job of two workers, and the seconds from its last window to it."""
-    trial, last = tiny(kvstore="dist_sync", devices=2, **fields), 0.0
+    trial, last = tiny(kvstore="dist_sync", devices=2, servers_per_host=1, **fields), 0.0
     with running(folder / "run", trial, deadlines=Deadlines(), hosts=(host,)) as updates:
         for update in updates:
             if isinstance(update, Event) and update.kind == "window":
@@ -113,7 +113,8 @@ def test_a_real_worker_that_trains_less_than_the_others_fails_the_point(tmp_path
 
 @pytest.mark.parametrize("role", ["server", *slow("worker", "scheduler")])
 def test_a_killed_process_of_a_real_job_fails_the_point_at_once(tmp_path: Path, role: str) -> None:
-    with running(tmp_path, tiny(**ENDLESS), deadlines=Deadlines()) as updates:
+    trial = tiny(**ENDLESS, servers_per_host=1)
+    with running(tmp_path, trial, deadlines=Deadlines()) as updates:
         record, seconds = disturbed(updates, lambda: os.kill(pid_of(role), signal.SIGKILL))
     assert record.status == "failed"
     assert record.message.startswith(f"{role} ")

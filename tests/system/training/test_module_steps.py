@@ -31,7 +31,7 @@ def test_ten_steps_of_alexnet_with_decay_have_modules_losses_to_six_digits() -> 
 def test_the_first_step_of_resnet_18_has_modules_loss_and_weights() -> None:
     words = "--network=resnet-18 --image-shape=3,64,64 --batch-size=8 --lr=0.0003 --wd=0.01"
     options = parse([*BASE.split(), *words.split()])
-    (losses, _), (theirs, _) = ours(options), module(options)
+    (losses, _), (theirs, _) = ours(options, 2), module(options, 2)
     np.testing.assert_allclose(losses[0], theirs[0], rtol=1e-6)
     # Normalised by 8 images training is chaotic: rounding grows tenfold in a few steps.
     np.testing.assert_allclose(losses[1], theirs[1], rtol=1e-3)
