@@ -1,10 +1,12 @@
 """Each row of the table "Upstream's im2rec" in docs/data.md, held by a test of its own."""
 
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
 
 import cv2
@@ -16,7 +18,7 @@ from im2rec_tools.formats.recordio import records, unpack
 from tests.support.data.trees import encoded, jpeg, pixels, tree
 from tests.support.paths import ROOT
 
-Row = Callable[[Path], None]
+Row = Callable[..., None]
 ROWS: dict[str, Row] = {}
 
 
@@ -32,17 +34,53 @@ def ours(*args: str) -> int:
     return im2rec.main(list(args))
 
 
-def upstream(*args: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.upstream", *args],
+# Upstream's program for each line of words; MXNet, which it imports, is loaded once for all.
+PROGRAMS = """
+import json, os, runpy, sys
+import bench.training.mxnet_shim
+
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        words, output = json.loads(line)
+        os.dup2(os.open(output, os.O_CREAT | os.O_WRONLY), 1)
+        sys.argv[1:] = words
+        runpy.run_module("benchmarks.upstream", run_name="__main__")
+        sys.stdout.flush()
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+Upstream = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def programs() -> Iterator["subprocess.Popen[str]"]:
+    """The process whose children upstream's programs are."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAMS],
         cwd=ROOT,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=True,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )
-    return done.stdout
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def upstream(programs: "subprocess.Popen[str]", tmp_path: Path) -> Upstream:
+    """Runs upstream's program: what it prints."""
+
+    def run(*words: str) -> str:
+        output = tmp_path / "output"
+        output.write_text("")
+        programs.stdin.write(json.dumps([words, str(output)]) + "\n")
+        programs.stdin.flush()
+        assert programs.stdout.readline() == "0\n"
+        return output.read_text()
+
+    return run
 
 
 def count(rec: Path) -> int:
@@ -74,7 +112,7 @@ def unreadable(folder: Path) -> None:
 
 
 @row("truncated and damaged JPEGs")
-def truncated(folder: Path) -> None:
+def truncated(folder: Path, upstream: Upstream) -> None:
     root = tree(folder / "t", {"cat": 3})
     (root / "cat" / "cut.jpg").write_bytes(jpeg(90, 90)[:-200])
     prefix = listed(folder)
@@ -86,7 +124,7 @@ def truncated(folder: Path) -> None:
 
 
 @row("scaling down")
-def scaling(folder: Path) -> None:
+def scaling(folder: Path, upstream: Upstream) -> None:
     """A checkerboard of single pixels is grey from afar; linear interpolation alone sees dots."""
     (folder / "t").mkdir()
     board = (np.indices((512, 512)).sum(axis=0) % 3 == 0).astype(np.uint8) * 255
@@ -139,7 +177,7 @@ def empty(folder: Path) -> None:
 
 
 @row("lines of a list that are no entries")
-def strange_lines(folder: Path) -> None:
+def strange_lines(folder: Path, upstream: Upstream) -> None:
     root = tree(folder / "t", {"cat": 3})
     for line in ("7\tcat/0.jpg", "seven\t0\tcat/0.jpg", "7\tzero\tcat/0.jpg"):
         prefix = listed(folder, line)
@@ -151,7 +189,7 @@ def strange_lines(folder: Path) -> None:
 
 
 @row("a byte order mark")
-def byte_order_mark(folder: Path) -> None:
+def byte_order_mark(folder: Path, upstream: Upstream) -> None:
     root = tree(folder / "t", {"cat": 3})
     prefix = listed(folder)
     lst = folder / "x.lst"
@@ -225,13 +263,16 @@ def test_every_row_of_the_table_has_its_test() -> None:
 
 @pytest.mark.mxnet
 @pytest.mark.parametrize("name", list(ROWS))
-def test_what_differs_from_upstream_is_as_the_table_says(name: str, tmp_path: Path) -> None:
-    ROWS[name](tmp_path)
+def test_what_differs_from_upstream_is_as_the_table_says(
+    name: str, tmp_path: Path, upstream: Upstream
+) -> None:
+    check = ROWS[name]
+    check(tmp_path, upstream) if "upstream" in signature(check).parameters else check(tmp_path)
 
 
 @pytest.mark.mxnet
 def test_blanks_around_fields_absolute_paths_and_what_is_no_file_are_as_upstreams(
-    tmp_path: Path,
+    tmp_path: Path, upstream: Upstream
 ) -> None:
     root = tree(tmp_path / "t", {"cat": 3})
     (root / "cat" / "gone.jpg").symlink_to(root / "nothing")

@@ -41,7 +41,8 @@ def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photogr
 @pytest.mark.pythons
 def test_reading_alone_is_measured_past_the_prefetch(tmp_path: Path, photographs: Path) -> None:
     fields = {"data_train": str(photographs / "train"), "image_shape": [3, 224, 224]}
-    trial = make({"mode": "test-io", "batch_per_device": 8, "windows": 2, **fields})
+    reading = {"mode": "test-io", "batch_per_device": 8, "windows": 2, "data_nthreads": 1}
+    trial = make(reading | fields)
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     (rank,) = record.ranks
     assert record.status == "ok"
