@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,10 +14,13 @@ from pathlib import Path
 import pytest
 
 from launch.hosts import ROOT
+from launch.launch import main
+from launch.remote import limits
 from tests.support.fuzz.hostile import ARRIVES, HOSTILE, hostile_words
 from tests.support.programs.jobs import agents, left_over, pid_of, until
 from tests.support.programs.launcher import ended
 from tests.support.programs.launcher import launching as launching_with
+from tests.support.repeats import slow
 
 SLEEP = ("sleep", "60")
 pytestmark = pytest.mark.program
@@ -113,19 +117,20 @@ def test_the_first_failure_ends_the_others_and_is_the_exit_code(
     assert seconds < 1.0
 
 
-def test_workers_that_are_done_end_servers_that_are_not(tmp_path: Path) -> None:
+def test_workers_that_are_done_end_servers_that_are_not_and_no_other_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(limits, "SCRIPT_ENDING_SECONDS", 1.0)
+    monkeypatch.chdir(tmp_path)
+    body = "mkdir first 2>/dev/null && exit 0; sleep 2; echo done; exit 0"
     began = time.monotonic()
-    code, _, said = launched(tmp_path, "-n", "2", *shell("[ $DMLC_ROLE != worker ] || exit 0"))
-    assert (code, said) == (0, "")
-    assert 5 < time.monotonic() - began < 9
-
-
-def test_one_worker_that_is_done_does_not_end_another(tmp_path: Path) -> None:
-    body = "mkdir first 2>/dev/null && exit 0; sleep 6; echo done"
-    code, lines, _ = launched(
-        tmp_path, "-n", "2", "sh", "-c", f"[ $DMLC_ROLE = worker ]&&{{ {body};}}; :"
+    code = main(
+        ["--launcher", "local", "-n", "2", *shell(f"[ $DMLC_ROLE != worker ] || {{ {body};}}")]
     )
-    assert (code, [line.partition("] ")[2] for line in lines]) == (0, ["done"])
+    assert 3 < time.monotonic() - began < 30
+    said = capfd.readouterr()
+    assert (code, said.out.partition("] ")[2], said.err) == (0, "done\n", "")
+    assert left_over() == []
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -149,9 +154,8 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(tmp_path: Path, words: tuple
     ("number", "code"),
     [
         (signal.SIGINT, 130),
-        (signal.SIGTERM, 143),
-        (signal.SIGHUP, 129),
         (signal.SIGKILL, -signal.SIGKILL),
+        *slow((signal.SIGTERM, 143), (signal.SIGHUP, 129)),
     ],
 )
 def test_an_ended_launcher_leaves_nothing(tmp_path: Path, number: int, code: int) -> None:
@@ -170,17 +174,28 @@ def test_an_ended_launcher_leaves_nothing(tmp_path: Path, number: int, code: int
     ("number", "why"),
     [
         (signal.SIGKILL, "is gone (its channel closed)"),
-        (signal.SIGSTOP, "has said nothing for 7 s"),
+        (signal.SIGSTOP, "has said nothing for 2 s"),
     ],
 )
 def test_an_agent_that_is_killed_or_held_ends_the_job(
-    tmp_path: Path, number: int, why: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, why: str
 ) -> None:
-    with launching(tmp_path, "-n", "1", *SLEEP) as launcher:
-        assert until(lambda: len(left_over()) == 5, 20)
-        os.kill(agents()[0], number)
-        assert launcher.wait(12) == 1
-        assert launcher.stderr.read() == f"error: {os.uname().nodename}: its agent {why}\n"
+    monkeypatch.setattr(limits, "SCRIPT_SILENCE_SECONDS", 2.0)
+    monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "AGENT_CLOSE_SECONDS", 1.0)
+
+    def disturb() -> None:
+        if until(lambda: len(left_over()) == 4, 20):
+            os.kill(agents()[0], number)
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    code = main(["--launcher", "local", "-n", "1", *SLEEP])
+    thread.join()
+    assert (code, capsys.readouterr().err) == (
+        1,
+        f"error: {os.uname().nodename}: its agent {why}\n",
+    )
     assert left_over() == []
 
 
