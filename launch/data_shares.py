@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from launch.hosts import ROOT, Host
 from launch.push import Piece, PushProgress, contents, differences, push, side_by_side, strangers
 from launch.remote import limits
 from launch.remote.errors import LaunchError, PreflightError
-from launch.transport.client import RemoteProgram, map_hosts
+from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
 _PUSH = "'fab hosts.push-data' brings them"
@@ -33,20 +33,30 @@ def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) ->
     wanted = sorted({data for one in trials for data in (one.data.train, one.data.val) if data})
     if not wanted:
         return {}
-    told = _asked(hosts, start, wanted)
-    return {one.key: _manifest(one, wanted, hosts[: one.worker_hosts], told) for one in trials}
+    held = _held(hosts, start, wanted)
+
+    def manifest(trial: Trial) -> str:
+        names = [host.name for host in hosts[: trial.worker_hosts]]
+        data = [one for one in (trial.data.train, trial.data.val) if one]
+        return data_hash(
+            line
+            for one in data
+            for line in _together(one, {name: held[name][wanted.index(one)] for name in names})
+        )
+
+    return {one.key: manifest(one) for one in trials}
 
 
-def _asked(
+def _held(
     hosts: Sequence[Host], start: Starter, wanted: Sequence[str], *, verify: bool = False
 ) -> dict[str, list[dict[str, Any]]]:
     """What each host, by name, holds of these data; PreflightError where one lacks some."""
-    found = map_hosts(lambda host: _contents(host, start, wanted, verify), hosts, len(hosts))
-    if wrong := [one for one in found if isinstance(one, str)]:
+    act = catch_errors(partial(_contents, start, wanted, verify))
+    found = dict(zip([host.name for host in hosts], map_hosts(act, hosts, len(hosts)), strict=True))
+    if wrong := [str(one) for one in found.values() if isinstance(one, LaunchError)]:
         lack = "have missing or damaged data" if verify else "lack data"
         raise PreflightError(f"{len(wrong)} hosts {lack}:", *wrong)
-    names = [host.name for host in hosts]
-    return {n: one for n, one in zip(names, found, strict=True) if not isinstance(one, str)}
+    return {name: one for name, one in found.items() if not isinstance(one, LaunchError)}
 
 
 def described(
@@ -56,10 +66,10 @@ def described(
 
     With `verify` each host reads its shards whole, and one that is damaged is named.
     """
-    told = _asked(hosts, start, [data], verify=verify)
-    _together(data, {name: one[0] for name, one in told.items()})
+    held = _held(hosts, start, [data], verify=verify)
+    _together(data, {name: one[0] for name, one in held.items()})
     lines = []
-    for name, (one,) in told.items():
+    for name, (one,) in held.items():
         share = f"share {one['share'][0] + 1} of {one['share'][1]}, " if one["share"] else ""
         lines.append(
             f"{name}: {data}: {share}{len(one['lines'])} shards, manifest "
@@ -69,31 +79,20 @@ def described(
 
 
 def _contents(
-    host: Host, start: Starter, wanted: Sequence[str], verify: bool
-) -> list[dict[str, Any]] | str:
-    ask = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
-    try:
-        with closing(RemoteProgram(host, start, "probe")) as program:
-            seconds = limits.VERIFY_ANSWER_SECONDS if verify else limits.CONTENTS_ANSWER_SECONDS
-            answer = program.request(ask | {"verify": verify}, seconds, "contents", "failed")
-    except LaunchError as error:
-        return str(error)
+    start: Starter, wanted: Sequence[str], verify: bool, host: Host
+) -> list[dict[str, Any]]:
+    message = {"do": "contents", "tree": host.tree, "python": host.python, "data": list(wanted)}
+    seconds = limits.VERIFY_ANSWER_SECONDS if verify else limits.CONTENTS_ANSWER_SECONDS
+    with closing(RemoteProgram(host, start, "probe")) as program:
+        answer = program.request(message | {"verify": verify}, seconds, "contents", "failed")
     if "why" in answer:
-        return f"{host.name}: {answer['why']}; {_AGAIN if verify else _PUSH}"
+        raise LaunchError(f"{host.name}: {answer['why']}; {_AGAIN if verify else _PUSH}")
     found: list[dict[str, Any]] = answer["contents"]
     if len(found) != len(wanted):
-        return f"{host.name}: expected {len(wanted)} data sets, it described {len(found)}"
+        raise LaunchError(
+            f"{host.name}: expected {len(wanted)} data sets, it described {len(found)}"
+        )
     return found
-
-
-def _manifest(
-    trial: Trial, wanted: Sequence[str], hosts: Sequence[Host], told: dict[str, Any]
-) -> str:
-    listed: list[str] = []
-    for data in (one for one in (trial.data.train, trial.data.val) if one):
-        at = wanted.index(data)
-        listed += _together(data, {host.name: told[host.name][at] for host in hosts})
-    return data_hash(listed)
 
 
 def _together(data: str, held: dict[str, dict[str, Any]]) -> list[str]:
@@ -120,7 +119,6 @@ def _together(data: str, held: dict[str, dict[str, Any]]) -> list[str]:
 
 
 _BESIDE = (".rec", ".idx", ".json", ".lst", ".bad.tsv")
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,14 +180,14 @@ def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
     all_get = [piece for one in whole for piece in _files(record_files(one), source)]
     found = []
     for index, mine in enumerate(cut):
-        said = folder / f"{index}.json"
-        said.write_text(text(HostPartition(index=index, images=images)), encoding="utf-8")
-        os.utime(said, ns=(newest, newest))  # of the same shards, it is the same file
-        label = contents(said, str((train / FILE).relative_to(source)))
+        share, file = HostPartition(index=index, images=images), folder / f"{index}.json"
+        file.write_text(text(share), encoding="utf-8")
+        os.utime(file, ns=(newest, newest))  # of the same shards, it is the same file
+        label = contents(file, str((train / FILE).relative_to(source)))
         found.append(
             Parcel(
-                share=HostPartition(index=index, images=images),
-                # The label first: where shards are missing, it tells that they are.
+                share=share,
+                # The label first: where shards are missing, it says that they are.
                 pieces=(label, *_files(mine, source), *all_get),
                 others=tuple(str(rec.relative_to(source)) for rec in shards if rec not in mine),
             )
@@ -199,11 +197,10 @@ def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
 
 def _each(hosts: Sequence[Host], ask: Callable[[int], list[str]]) -> Iterator[tuple[Host, str]]:
     """The hosts that find something, side by side, with the first of what they find."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for host, found in zip(hosts, pool.map(ask, range(len(hosts))), strict=True):
-            if found:
-                more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-                yield host, found[0] + more
+    for host, found in zip(hosts, map_hosts(ask, range(len(hosts))), strict=True):
+        if found:
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            yield host, found[0] + more
 
 
 def hand_out(
@@ -230,9 +227,9 @@ def hand_out(
             for one, host in zip(given, hosts, strict=True)
         ]
     )
-    for host, how in _each(hosts, lambda at: differences(given[at].pieces, hosts[at], start, into)):
+    for host, why in _each(hosts, lambda at: differences(given[at].pieces, hosts[at], start, into)):
         raise LaunchError(
-            f"{host.name}: {into}/{how} after all hosts were served; if they see one file system, "
+            f"{host.name}: {into}/{why} after all hosts were served; if they see one file system, "
             f"remove the folder and give --shared"
         )
 
@@ -247,4 +244,4 @@ def not_seen(
 ) -> list[str]:
     """A line for each host whose folder does not have these files; with `verify` all are read."""
     found = _each(hosts, lambda at: differences(pieces, hosts[at], start, into, whole=verify))
-    return [f"{host.name}: {into}/{how}" for host, how in found]
+    return [f"{host.name}: {into}/{why}" for host, why in found]

@@ -170,9 +170,9 @@ def _pushed(moves: Pushing) -> int:
 
 
 def _facts(host: Host, start: Starter, what: InstallOptions) -> dict[str, Any]:
+    message = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
     with closing(RemoteProgram(host, start, "probe")) as program:
-        ask = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
-        facts = program.request({"do": "look", **ask}, limits.FACTS_SECONDS, "facts")
+        facts = program.request({"do": "facts", **message}, limits.FACTS_SECONDS, "facts")
     if facts["holder"]:
         raise LaunchError(taken(facts["holder"]))
     needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES

@@ -274,8 +274,8 @@ def _seen(host: Host, start: Starter, into: str, **asked: Any) -> dict[str, Any]
     count = sum(map(len, (asked["files"], asked["others"])))
     with closing(RemoteProgram(host, start, "receiver", files=count)) as receiver:
         folder = str(PurePosixPath(host.tree, into))
-        receiver.send({"do": "look", "into": folder, **asked})
-        *_, (_, last) = receiver.stream("seen")
+        receiver.send({"do": "compare", "into": folder, **asked})
+        *_, (_, last) = receiver.stream("compared")
     return last
 
 

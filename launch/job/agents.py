@@ -11,7 +11,14 @@ from launch.hosts import Host, lease_owner
 from launch.job.plan import Process
 from launch.remote import agent, limits
 from launch.remote.errors import LaunchError, PreflightError
-from launch.transport.client import Inbox, Message, RemoteProgram, as_completed, map_hosts
+from launch.transport.client import (
+    Inbox,
+    Message,
+    RemoteProgram,
+    as_completed,
+    catch_errors,
+    map_hosts,
+)
 from launch.transport.line import Starter, start_local
 from launch.transport.protocol import AgentMessages
 
@@ -39,7 +46,7 @@ class AgentChannel:
         return self._messages.read(line, time.monotonic())
 
 
-# What an agent says last.
+# The last message of an agent is one of these.
 GONE = frozenset({"lost", "ending"})
 Take = Callable[[Message], None]
 
@@ -53,7 +60,7 @@ class Agents:
         self.channels: dict[str, AgentChannel] = {}
         self._at_work: set[str] = set()
         self._gone: set[str] = set()
-        self._heard: dict[str, float] = {}
+        self._last_message: dict[str, float] = {}
 
     def begin_job(self, hosts: Iterable[Host]) -> None:
         """Sees to it that every host has an agent; all start side by side.
@@ -61,18 +68,20 @@ class Agents:
         Raises LaunchError where a host cannot be reached; those that can be keep their agents.
         """
         self._drop_gone(lambda _: None)
-        self._drop_silent()
+        late = time.monotonic() - limits.AGENT_SILENCE_SECONDS
+        for name in [name for name in self.channels if self._last_message.get(name, late) < late]:
+            self.give_up(name)  # it fell silent while no job of it ran, and is connected anew
         wanted = {host.name: host for host in hosts}
         missing = [host for name, host in wanted.items() if name not in self.channels]
         # Over SSH side by side; a process on this machine starts at once.
         at_once = len(missing) if any(host.login for host in missing) else 1
         made, failed = {}, []
-        for place, opened in as_completed(self._tried, missing, at_once):
+        for place, opened in as_completed(catch_errors(self._opened), missing, at_once):
             if isinstance(opened, LaunchError):
                 failed.append(str(opened))
             else:  # at once, so that `close` ends it whatever becomes of the others
                 made[missing[place].name] = self.channels[missing[place].name] = opened
-        self._heard.update(dict.fromkeys(made, time.monotonic()))
+        self._last_message.update(dict.fromkeys(made, time.monotonic()))
         if failed:
             raise LaunchError("; ".join(failed))
         self._await_leases({name for name, host in wanted.items() if host.login} & set(made))
@@ -89,12 +98,6 @@ class Agents:
                 names.discard(message.host.name)
         if names:
             raise LaunchError(f"{', '.join(sorted(names))}: no answer from the agent there")
-
-    def _tried(self, host: Host) -> AgentChannel | LaunchError:
-        try:
-            return self._opened(host)
-        except LaunchError as error:
-            return error
 
     def _opened(self, host: Host) -> AgentChannel:
         channel = AgentChannel(host, self._start, self.inbox)
@@ -139,7 +142,7 @@ class Agents:
         )
 
     def receive(self, seconds: float) -> Message | None:
-        """What some agent said, or None where none said anything for so long."""
+        """The next message of any agent, or None where none comes for so long."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -150,7 +153,7 @@ class Agents:
             name = message.host.name
             if name in self.channels and self.channels[name].program.flow is message.flow:
                 break  # of a channel that was given up nothing counts any more
-        self._heard[name] = time.monotonic()
+        self._last_message[name] = time.monotonic()
         if message.say in GONE:
             self._gone.add(name)
         return message
@@ -161,7 +164,7 @@ class Agents:
         return self.receive(left) if left > 0 else None
 
     def end_job(self, take: Take) -> None:
-        """Returns once every process of the job is gone; `take` gets what they still said.
+        """Returns once every process of the job is gone; `take` gets their last messages.
 
         An agent that does not answer is ended itself.
         """
@@ -186,17 +189,11 @@ class Agents:
         if channel is None:
             return
         self._at_work.discard(name)
-        # One on this machine may only be held, and is woken; one on a cut network hears nothing.
+        # One on this machine may only be held, and is woken; none on a cut network could be.
         channel.close() if channel.host.login is None else channel.close(0.0)
 
-    def _drop_silent(self) -> None:
-        """Gives up hosts that fell silent while no job of theirs ran; they are connected anew."""
-        late = time.monotonic() - limits.AGENT_SILENCE_SECONDS
-        for name in [name for name in self.channels if self._heard.get(name, late) < late]:
-            self.give_up(name)
-
     def _drop_gone(self, take: Take) -> None:
-        """Closes the channels of agents that are gone; `take` gets the last that was said."""
+        """Closes the channels of agents that are gone; `take` gets their last messages."""
         self._drain(take)
         gone = self._gone & set(self.channels)
         _close([self.channels[name] for name in gone])

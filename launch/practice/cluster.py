@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from launch.hosts import ROOT
@@ -15,6 +15,7 @@ from launch.practice.namespaces import USER
 from launch.practice.requirements import missing
 from launch.practice.start import ClusterRequest, start
 from launch.practice.state import Cluster, Node, forget, read, room, runs
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 
 __all__ = ["NOBODY", "Cluster", "Node", "missing"]
@@ -22,8 +23,6 @@ __all__ = ["NOBODY", "Cluster", "Node", "missing"]
 NOBODY = 0
 _MOST = 250
 _SIZE = re.compile(r"[1-9][0-9]*[kmg]")
-_END_SECONDS = 10.0
-_INSIDE_SECONDS = 60.0
 
 
 def up(
@@ -61,8 +60,8 @@ def _try(cluster: Cluster) -> None:
     code = f"open({str(ROOT / 'fabfile.py')!r}).read()"
     done = inside(cluster, name, [sys.executable, "-c", code])
     if done.returncode:
-        said = (done.stderr or f"exit code {done.returncode}").strip().splitlines()[-1]
-        raise LaunchError(f"{name}: {USER} cannot run {sys.executable} on {ROOT} there: {said}")
+        line = (done.stderr or f"exit code {done.returncode}").strip().splitlines()[-1]
+        raise LaunchError(f"{name}: {USER} cannot run {sys.executable} on {ROOT} there: {line}")
 
 
 def load(folder: Path) -> Cluster:
@@ -85,18 +84,19 @@ def down(folder: Path) -> bool:
     running = runs(cluster)
     if running:
         os.kill(cluster.pid, signal.SIGKILL)
-        _await_end(cluster)
+        link = Path("/sys/class/net", cluster.link)
+        parts: tuple[Cluster | Node, ...] = (cluster, *cluster.nodes)
+        _await_end(folder, lambda: link.exists() or any(runs(one) for one in parts))
     forget(folder)
     return running
 
 
-def _await_end(cluster: Cluster) -> None:
-    """Waits until the hosts' first processes and the machine's link are gone."""
-    deadline = time.monotonic() + _END_SECONDS
-    link = Path("/sys/class/net", cluster.link)
-    while link.exists() or runs(cluster) or any(map(runs, cluster.nodes)):
+def _await_end(name: Path | str, runs: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + limits.PRACTICE_END_SECONDS
+    while runs():
         if time.monotonic() > deadline:
-            raise LaunchError(f"{cluster.folder}: did not end within {_END_SECONDS:.0f} s")
+            seconds = limits.PRACTICE_END_SECONDS
+            raise LaunchError(f"{name}: did not end within {seconds:.0f} s")
         time.sleep(0.01)
 
 
@@ -120,11 +120,7 @@ def kill(cluster: Cluster, name: str) -> None:
     node = _node(cluster, name)
     network.turn(cluster, node, "down")
     os.kill(node.pid, signal.SIGKILL)
-    deadline = time.monotonic() + _END_SECONDS
-    while runs(node):
-        if time.monotonic() > deadline:
-            raise LaunchError(f"{name}: did not end within {_END_SECONDS:.0f} s")
-        time.sleep(0.01)
+    _await_end(name, lambda: runs(node))
 
 
 def inside(
@@ -141,7 +137,7 @@ def inside(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=_INSIDE_SECONDS,
+        timeout=limits.PRACTICE_PROGRAM_SECONDS,
         check=False,
     )
 

@@ -32,38 +32,38 @@ Subsystem sftp internal-sftp
 
 
 def main() -> None:
-    """Tells its pid as the machine counts it, becomes the host that it is told of, and stays."""
+    """Sends its pid as the machine counts it, becomes the host that it reads of, and stays."""
     os.umask(0o022)
-    told = json.load(sys.stdin)
+    settings = json.load(sys.stdin)
     # The machine's /proc is still in place.
     pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - the link's own text
-    say({"name": told["name"], "pid": pid})
+    say({"name": settings["name"], "pid": pid})
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
-    socket.sethostname(told["name"])
+    socket.sethostname(settings["name"])
     mount("proc", "/proc", "proc")
     mount("devpts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=666,mode=620,gid=5")
-    take(MountPlan(**told["view"]))
+    take(MountPlan(**settings["mounts"]))
     os.chdir("/")
-    _start_sshd(told)
+    _start_sshd(settings)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away who has ended
     while True:
         signal.pause()
 
 
-def _start_sshd(told: dict[str, Any]) -> None:
+def _start_sshd(settings: dict[str, Any]) -> None:
     for folder in (_RUN, Path("/run/sshd")):  # the second is where sshd confines itself
         folder.mkdir()
     (_RUN / "sshd_config").write_text(_SSHD)
     (_RUN / "host_key").touch(0o600)
-    (_RUN / "host_key").write_text(told["host_key"])
+    (_RUN / "host_key").write_text(settings["host_key"])
     user = pwd.getpwnam(USER)
     home = Path(user.pw_dir)
     shutil.copytree("/etc/skel", home) if Path("/etc/skel").is_dir() else home.mkdir()
     (home / ".ssh").mkdir(0o700)
-    (home / ".ssh" / "authorized_keys").write_text(told["client_key"])
+    (home / ".ssh" / "authorized_keys").write_text(settings["client_key"])
     for path in (home, *home.rglob("*")):
         os.lchown(path, user.pw_uid, user.pw_gid)
-    subprocess.Popen([told["sshd"], "-D", "-e", "-f", str(_RUN / "sshd_config")])
+    subprocess.Popen([settings["sshd"], "-D", "-e", "-f", str(_RUN / "sshd_config")])
 
 
 if __name__ == "__main__":

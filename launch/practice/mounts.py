@@ -1,12 +1,11 @@
-"""View: what a practice host sees of the machine that it is on."""
+"""Mounts: what a practice host sees of the machine that it is on."""
 
 import ctypes
 import os
 import stat
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from launch.hosts import ROOT
 from launch.remote.errors import LaunchError
@@ -37,10 +36,6 @@ class MountPlan:
     shown: tuple[str, ...]
     links: dict[str, str]
 
-    def as_json(self) -> dict[str, Any]:
-        """As a host is told it."""
-        return asdict(self)
-
 
 def mount_plan(home: str) -> MountPlan:
     """What lets a host's user run this interpreter on this checkout, wherever they are.
@@ -55,7 +50,9 @@ def mount_plan(home: str) -> MountPlan:
     for path in (*programs, *folders):
         links |= links_to(path)
     _check_open(shown)
-    covers = _closed({*shown, *links}) | {
+    parents = {parent for path in {*shown, *links} for parent in path.parents}
+    covers = {str(folder): "mode=755" for folder in parents if not folder.stat().st_mode & 0o001}
+    covers |= {
         str(Path(path).resolve()): options for path, options in _OWN.items() if Path(path).is_dir()
     }
     covers[str(Path("/home").resolve())] += f",size={home}"
@@ -88,14 +85,6 @@ def links_to(path: Path) -> dict[Path, str]:
     return {}
 
 
-def _closed(paths: set[Path]) -> dict[str, str]:
-    return {
-        str(folder): "mode=755"
-        for folder in {parent for path in paths for parent in path.parents}
-        if not folder.stat().st_mode & 0o001
-    }
-
-
 def _below(path: Path, folders: dict[str, str]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
@@ -118,19 +107,19 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
         raise OSError(number, os.strerror(number), target)
 
 
-def take(seen: MountPlan) -> None:
-    """Makes this mount namespace, which must be of this process's own, look like the view."""
-    opened = {folder: os.open(folder, os.O_PATH) for folder in seen.shown}
-    for folder, options in seen.covers.items():
+def take(plan: MountPlan) -> None:
+    """Mounts as planned in this mount namespace, which must be of this process's own."""
+    opened = {folder: os.open(folder, os.O_PATH) for folder in plan.shown}
+    for folder, options in plan.covers.items():
         mount("tmpfs", folder, "tmpfs", 0, options)
     for folder, fd in opened.items():
         Path(folder).mkdir(parents=True, exist_ok=True)
         mount(f"/proc/self/fd/{fd}", folder, flags=_MS_BIND | _MS_REC)
         os.close(fd)
         mount("", folder, flags=_MS_REMOUNT | _MS_BIND | _MS_RDONLY)
-    for link, says in seen.links.items():
+    for link, target in plan.links.items():
         if not os.path.lexists(link):
             Path(link).parent.mkdir(parents=True, exist_ok=True)
-            Path(link).symlink_to(says)
+            Path(link).symlink_to(target)
     # Nor may sshd's records of logins, or anyone's files, end up on the machine.
     mount("", "/", flags=_MS_REMOUNT | _MS_BIND | _MS_RDONLY)

@@ -20,25 +20,25 @@ _FIRST_UID, _LAST_UID = 20000, 60000
 
 
 def main() -> None:
-    """Tells who holds it, starts the hosts that it is told of, and stays while it is wanted.
+    """Sends its parent's pid, starts the hosts that it reads of, and stays while it is wanted.
 
-    Until it is told to stay, it ends when its standard input closes.
+    Until it reads 'stay', it ends when its standard input closes.
     """
     os.umask(0o022)
-    # The machine's /proc is still in place, and so tells pids as the machine counts them.
+    # The machine's /proc is still in place, and so has pids as the machine counts them.
     outer = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1]
     say({"outer": int(outer)})
-    told = json.loads(sys.stdin.readline())
-    own_etc(told["names"])
-    for host in told["hosts"]:
-        _start(host, told["folder"])
+    settings = json.loads(sys.stdin.readline())
+    own_etc(settings["names"])
+    for host in settings["hosts"]:
+        _start(host, settings["folder"])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes away who has ended
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _stay([int(fd) for fd in sys.argv[1:]])
 
 
 def say(message: dict[str, Any]) -> None:
-    """Tells the master something, in one piece: the hosts say theirs over the same pipe."""
+    """Sends the master a message, in one piece: the hosts send theirs over the same pipe."""
     os.write(1, f"{json.dumps(message)}\n".encode())
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from bench.errors import quoted
 from launch.practice.requirements import environment
 from launch.practice.state import Cluster, Node
+from launch.remote import limits
 from launch.remote.errors import LaunchError
 
 # Private, and seldom used; more of them where a machine has a route to the first.
 _RANGES = ("10.213.0.0/16", "172.29.0.0/16", "192.168.0.0/16")
 _MASTER = 254
 _RATE = re.compile(r"[1-9][0-9]{0,3}[kmg]bit")
-_SECONDS = 10
-# More hosts than this do not ask each other for hardware addresses but are told them: one kernel
-# keeps 1,024 answers for all namespaces, and 33 hosts that reach each other need as many.
+# More hosts than this do not ask each other for hardware addresses but get them in advance: one
+# kernel keeps 1,024 answers for all namespaces, and 33 hosts that reach each other need as many.
 _MOST_ASKING = 16
 
 
@@ -39,14 +39,15 @@ def run(*argv: str, text: str = "") -> str:
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=_SECONDS,
+            timeout=limits.COMMAND_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise LaunchError(f"{' '.join(argv)}: did not end within {_SECONDS} s") from None
+        words, seconds = " ".join(argv), limits.COMMAND_SECONDS
+        raise LaunchError(f"{words}: did not end within {seconds} s") from None
     if done.returncode:
-        said = [line for line in (done.stderr + done.stdout).splitlines() if "-:" not in line]
-        raise LaunchError(f"{' '.join(argv)}: {said[0] if said else 'failed'}")
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if "-:" not in line]
+        raise LaunchError(f"{' '.join(argv)}: {lines[0] if lines else 'failed'}")
     return done.stdout
 
 
@@ -78,26 +79,13 @@ def master(subnet: ipaddress.IPv4Network) -> str:
 
 def _lay(link: str, subnet: ipaddress.IPv4Network, pid: int) -> bool:
     try:
-        run(
-            "ip",
-            "link",
-            "add",
-            "dev",
-            link,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "uplink",
-            "netns",
-            str(pid),
-        )
+        run(*f"ip link add dev {link} type veth peer name uplink netns {pid}".split())
     except LaunchError as error:
         if "File exists" in str(error):
             return False
         raise
-    run("ip", "address", "add", f"{master(subnet)}/24", "dev", link)
-    run("ip", "link", "set", "dev", link, "up")
+    run(*f"ip address add {master(subnet)}/24 dev {link}".split())
+    run(*f"ip link set dev {link} up".split())
     return True
 
 

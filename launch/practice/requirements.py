@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 from launch.practice.namespaces import APART
+from launch.remote import limits
 
 _PACKAGES = {
     "util-linux": ("unshare", "nsenter", "setpriv", "setsid"),
@@ -12,7 +13,6 @@ _PACKAGES = {
     "openssh-server": ("sshd",),
     "openssh-client": ("ssh", "ssh-keygen"),
 }
-_SECONDS = 10
 _NETWORK = b"link add dev switch type bridge\nlink add dev x0 type veth peer name x1\n"
 
 
@@ -42,12 +42,13 @@ def missing() -> str:
             input=_NETWORK,
             env=environment(),
             capture_output=True,
-            timeout=_SECONDS,
+            timeout=limits.COMMAND_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"a practice cluster needs namespaces: unshare did not end within {_SECONDS} s"
+        seconds = limits.COMMAND_SECONDS
+        return f"a practice cluster needs namespaces: unshare did not end within {seconds} s"
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        return f"a practice cluster needs namespaces, bridges and veth of the kernel: {said}"
+        line = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        return f"a practice cluster needs namespaces, bridges and veth of the kernel: {line}"
     return ""

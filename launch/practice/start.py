@@ -9,18 +9,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from im2rec_tools.files import create_folder, remove
 from launch.hosts import ROOT
 from launch.practice import network
-from launch.practice.mounts import MountPlan, mount_plan
+from launch.practice.mounts import mount_plan
 from launch.practice.namespaces import APART
 from launch.practice.requirements import environment, program
 from launch.practice.state import KEYS, Cluster, Node, forget, runs, save, started
+from launch.remote import limits
 from launch.remote.errors import LaunchError
+
+# Programs that run a command as another user, by what /proc calls them.
+_BECOME = ("sudo\n", "su\n", "doas\n")
 
 
 def owner_of_terminal() -> int | None:
@@ -29,21 +33,12 @@ def owner_of_terminal() -> int | None:
     sudo may give its command a session that ends with it: then of the one that sudo was typed in.
     """
     leader = os.getsid(0)
-    while started(leader) and _name(leader) in ("sudo", "su", "doas"):
-        leader = os.getsid(_parent(leader))
+    while started(leader) and Path(f"/proc/{leader}/comm").read_text() in _BECOME:
+        parent = Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[1]
+        leader = os.getsid(int(parent))
     return leader if started(leader) and leader != os.getpid() else None
 
 
-def _name(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text().strip()
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-# For all, and for each host: 16 hosts take a tenth of it on two cores.
-_SECONDS, _SECONDS_PER_HOST = 20.0, 1.0
 World = subprocess.Popen[bytes]
 
 
@@ -60,7 +55,7 @@ class ClusterRequest:
     @property
     def seconds(self) -> float:
         """How long its start may take."""
-        return _SECONDS + _SECONDS_PER_HOST * len(self.names)
+        return limits.PRACTICE_START_SECONDS + limits.PRACTICE_HOST_SECONDS * len(self.names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +69,19 @@ class Key:
 def start(wanted: ClusterRequest, check: Callable[[Cluster], None]) -> Cluster:
     """Starts a cluster that passes a check, and leaves nothing of one that does not."""
     deadline = time.monotonic() + wanted.seconds
-    seen = mount_plan(wanted.home)
+    mounts = asdict(mount_plan(wanted.home))
     client, *host_keys = _keys(1 + len(wanted.names), wanted.folder)
     keys = dict(zip(wanted.names, host_keys, strict=True))
+    same = {"sshd": program("sshd"), "client_key": client.public, "mounts": mounts}
+    hosts = [{"name": name, "host_key": key.private, **same} for name, key in keys.items()]
     with _world(wanted) as world:
         try:
-            cluster = _populate(wanted, world, _told(wanted, seen, keys, client), deadline)
+            cluster = _populate(wanted, world, hosts, deadline)
             _await_sshd(cluster, deadline)
             check(cluster)
             public = {name: key.public for name, key in keys.items()}
             save(cluster, wanted.slots, public, client.private)
-            _tell(world, "stay")
+            _send(world, "stay")
         except BaseException:
             forget(wanted.folder)
             raise
@@ -113,7 +110,10 @@ def _keys(count: int, within: Path) -> list[Key]:
 def _world(wanted: ClusterRequest) -> Iterator[World]:
     """The world's process, detached; it ends with this context unless told to stay."""
     words = ["setsid", "--fork", *APART, sys.executable, "-S", "-m", "launch.practice.namespaces"]
-    owners = _owners(wanted.owner)
+    try:
+        owners = [os.pidfd_open(wanted.owner)] if wanted.owner else []  # readable once it has ended
+    except ProcessLookupError:
+        raise LaunchError(f"owner: process {wanted.owner} has ended") from None
     try:
         with (wanted.folder / "world.log").open("wb") as log:
             world = subprocess.Popen(
@@ -133,34 +133,17 @@ def _world(wanted: ClusterRequest) -> Iterator[World]:
         yield world
 
 
-def _owners(pid: int) -> list[int]:
-    """A file descriptor that tells when the owner ends, if there is one."""
-    try:
-        return [os.pidfd_open(pid)] if pid else []
-    except ProcessLookupError:
-        raise LaunchError(f"owner: process {pid} has ended") from None
-
-
-def _told(
-    wanted: ClusterRequest, seen: MountPlan, keys: dict[str, Key], client: Key
-) -> list[dict[str, Any]]:
-    """What each host's first process is told."""
-    same = {"sshd": program("sshd"), "client_key": client.public, "view": seen.as_json()}
-    return [{"name": name, "host_key": keys[name].private, **same} for name in wanted.names]
-
-
 def _populate(
     wanted: ClusterRequest, world: World, hosts: list[dict[str, Any]], deadline: float
 ) -> Cluster:
     """Has the world start its hosts, and connects them."""
-    outer = _hear(wanted, world, deadline)["outer"]
+    outer = _receive(wanted, world, deadline)["outer"]
     link, subnet = network.claim(outer)
     addresses = {name: str(subnet[number]) for number, name in enumerate(wanted.names, 1)}
     names = "".join(f"{address} {name}\n" for name, address in addresses.items())
-    told = {"folder": str(wanted.folder), "names": names, "hosts": hosts}
-    _tell(world, json.dumps(told))
-    said = [_hear(wanted, world, deadline) for _ in wanted.names]
-    pids = {one["name"]: one["pid"] for one in said}
+    _send(world, json.dumps({"folder": str(wanted.folder), "names": names, "hosts": hosts}))
+    answers = [_receive(wanted, world, deadline) for _ in wanted.names]
+    pids = {one["name"]: one["pid"] for one in answers}
     nodes = tuple(
         Node(name=name, address=address, pid=pids[name], started=started(pids[name]))
         for name, address in addresses.items()
@@ -176,31 +159,25 @@ def _populate(
     )
 
 
-def _tell(world: World, line: str) -> None:
+def _send(world: World, line: str) -> None:
     assert world.stdin is not None
-    with suppress(BrokenPipeError):  # what ended it is in its log, which `_hear` reads
+    with suppress(BrokenPipeError):  # what ended it is in its log, which `_receive` reads
         world.stdin.write(f"{line}\n".encode())
 
 
-def _hear(wanted: ClusterRequest, world: World, deadline: float) -> dict[str, Any]:
-    """What the world, or a host in it, says next."""
+def _receive(wanted: ClusterRequest, world: World, deadline: float) -> dict[str, Any]:
+    """The next message of the world, or of a host in it."""
     assert world.stdout is not None
     ready, _, _ = select.select([world.stdout], [], [], max(0.0, deadline - time.monotonic()))
     line = world.stdout.readline() if ready else b""
     if not line:
-        raise LaunchError(f"{wanted.folder}: the cluster did not start: {_last_words(wanted)}")
-    said: dict[str, Any] = json.loads(line)
-    return said
-
-
-def _last_words(wanted: ClusterRequest) -> str:
-    """The last line of the first log that has one."""
-    for name in ("world", *wanted.names):
-        log = wanted.folder / f"{name}.log"
-        lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-        if said := [line for line in lines if line.strip()]:
-            return f"{said[-1]} ({log.name})"
-    return f"nothing heard within {wanted.seconds:.0f} s"
+        why = f"nothing heard within {wanted.seconds:.0f} s"
+        for log in (wanted.folder / f"{name}.log" for name in reversed(("world", *wanted.names))):
+            text = log.read_text(errors="replace").strip() if log.exists() else ""
+            why = f"{text.splitlines()[-1]} ({log.name})" if text else why
+        raise LaunchError(f"{wanted.folder}: the cluster did not start: {why}")
+    message: dict[str, Any] = json.loads(line)
+    return message
 
 
 def _await_sshd(cluster: Cluster, deadline: float) -> None:
@@ -208,8 +185,8 @@ def _await_sshd(cluster: Cluster, deadline: float) -> None:
         while not _greets(node.address):
             log = cluster.folder / f"{node.name}.log"
             if not runs(node) or time.monotonic() > deadline:
-                said = (log.read_text(errors="replace").strip() or "nothing said").splitlines()
-                raise LaunchError(f"{node.name}: no sshd answers: {said[-1]} ({log})")
+                lines = (log.read_text(errors="replace").strip() or "nothing said").splitlines()
+                raise LaunchError(f"{node.name}: no sshd answers: {lines[-1]} ({log})")
             time.sleep(0.02)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from launch.hosts import Host
 from launch.remote import limits
 from launch.remote.errors import LaunchError
-from launch.transport.client import RemoteProgram, map_hosts
+from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
 # Of the machine alone: containers and virtual machines on it.
@@ -75,24 +75,21 @@ def located(start: Starter, hosts: Sequence[Host], interface: str = "") -> tuple
 
     Raises LaunchError where hosts cannot be reached, have no such address, or share one.
     """
-    asked = map_hosts(lambda host: _asked(host, start, interface), hosts, len(hosts))
-    wrong = [one for one in asked if isinstance(one, LaunchError)]
+
+    def locate(host: Host) -> Host:
+        with closing(RemoteProgram(host, start, "probe")) as program:
+            found = program.request({"do": "where"}, limits.ADDRESS_SECONDS, "where")
+        try:
+            address = address_of(found["addresses"], "".join(found["reached"]), interface)
+        except LaunchError as error:
+            raise LaunchError(f"{host.name}: {error}") from error
+        return replace(host, address=address)
+
+    answers = map_hosts(catch_errors(locate), hosts, len(hosts))
+    wrong = [one for one in answers if isinstance(one, LaunchError)]
     if wrong:
         raise LaunchError("; ".join(map(str, wrong)))
-    found = tuple(one for one in asked if isinstance(one, Host))
+    found = tuple(one for one in answers if isinstance(one, Host))
     for name, why in sharing({host.name: host.address for host in found}).items():
         raise LaunchError(f"{name}: {why}")
     return found
-
-
-def _asked(host: Host, start: Starter, interface: str) -> Host | LaunchError:
-    try:
-        with closing(RemoteProgram(host, start, "probe")) as program:
-            said = program.request({"do": "where"}, limits.ADDRESS_SECONDS, "where")
-    except LaunchError as error:
-        return error
-    try:
-        address = address_of(said["addresses"], "".join(said["reached"]), interface)
-    except LaunchError as error:
-        return LaunchError(f"{host.name}: {error}")
-    return replace(host, address=address)

@@ -19,8 +19,6 @@ from launch.remote.errors import LaunchError
 from launch.transport.client import RemoteProgram, as_completed, map_hosts
 from launch.transport.line import Starter
 
-_LISTENS, _MEASURES = ("listening", "failed"), ("measured", "failed")
-
 
 def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
     """10^6 bytes a second from the first host to the last, which may be the same one.
@@ -32,15 +30,12 @@ def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
         closing(RemoteProgram(receiver, start, "probe")) as listening,
         closing(RemoteProgram(sender, start, "probe")) as sending,
     ):
-        heard = listening.request(
-            {"do": "listen", "address": receiver.address}, limits.BANDWIDTH_SECONDS, *_LISTENS
-        )
-        if "port" not in heard:
-            raise LaunchError(f"{receiver.name}: cannot listen: {heard.get('why', '')}")
-        target = [receiver.address, heard["port"]]
-        answer = sending.request(
-            {"do": "measure", "target": target}, limits.BANDWIDTH_SECONDS, *_MEASURES
-        )
+        listen = {"do": "listen", "address": receiver.address}
+        answer = listening.request(listen, limits.BANDWIDTH_SECONDS, "listening", "failed")
+        if "port" not in answer:
+            raise LaunchError(f"{receiver.name}: cannot listen: {answer.get('why', '')}")
+        measure = {"do": "measure", "target": [receiver.address, answer["port"]]}
+        answer = sending.request(measure, limits.BANDWIDTH_SECONDS, "measured", "failed")
     if "mb_s" not in answer:
         raise LaunchError(f"{sender.name}: cannot reach {receiver.name}: {answer.get('why', '')}")
     return float(answer["mb_s"])
@@ -62,10 +57,14 @@ def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: St
 
 def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]:
     """What a host has, and that Python on it; LaunchError where it does not answer."""
-    ask = {"do": "look", "trees": [host.tree], "python": python, "folder": host.tree}
-    ask |= {"variables": list(VARIABLES)}
     with closing(RemoteProgram(host, start, "probe")) as probe:
-        facts = probe.request(ask, limits.FACTS_SECONDS, "facts")
+        return _request_facts(probe, [host.tree], python)
+
+
+def _request_facts(probe: RemoteProgram, trees: Sequence[str], python: str) -> dict[str, Any]:
+    message = {"do": "facts", "trees": trees, "python": python, "folder": trees[0]}
+    message |= {"variables": list(VARIABLES)}
+    facts = probe.request(message, limits.FACTS_SECONDS, "facts")
     return {**facts, "variables": masked(facts.get("variables"))}
 
 
@@ -84,12 +83,11 @@ def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:
 Report = Callable[[HostReport], None]
 
 
-def unreported(one: HostReport) -> None:
-    """Nothing is done with a host before all have been examined."""
-
-
 def examine(
-    hosts: Sequence[Host], start: Starter, wanted: Requirements, report: Report = unreported
+    hosts: Sequence[Host],
+    start: Starter,
+    wanted: Requirements,
+    report: Report = lambda _: None,
 ) -> list[HostReport]:
     """Every host as it is found, in the order given; what is wrong with one stands in it.
 
@@ -100,10 +98,10 @@ def examine(
     probes = [_Probe(host, start, wanted, report) for host in hosts]
     count = len(probes)
     try:
-        for place, _ in as_completed(_Probe.look, probes, count):
+        for place, _ in as_completed(_Probe.find, probes, count):
             report(probes[place].examined())
-        _tell_sharing(probes)
-        found = [one for one in probes if one.found]
+        _add_shared(probes)
+        found = [one for one in probes if one.facts]
         map_hosts(_Probe.listen, found, count)
         targets = {one.host.name: [one.host.address, one.port] for one in found if one.port}
         map_hosts(lambda one: one.reach(targets), found, count)
@@ -120,12 +118,19 @@ def examine(
     )
 
 
-def _tell_sharing(probes: "Sequence[_Probe]") -> None:
-    found = {one.host.name: one.host.address for one in probes if one.host.address}
-    machines = {one.host.name: one.machine for one in probes if one.machine}
-    whys = same_machine(machines) | sharing(found)
+def _add_shared(probes: "Sequence[_Probe]") -> None:
+    """Adds the problems of hosts that are one machine, or have one address."""
+    addresses = {one.host.name: one.host.address for one in probes if one.host.address}
+    # No two hosts have these alike, containers of one machine neither.
+    machines = {
+        one.host.name: f"{one.facts['hostname']} {one.facts['machine']}"
+        for one in probes
+        if one.facts
+    }
+    shared = same_machine(machines) | sharing(addresses)
     for one in probes:
-        one.tell(whys.get(one.host.name, ""))
+        if one.host.name in shared:
+            one.problems.append(shared[one.host.name])
 
 
 class _Probe:
@@ -135,54 +140,36 @@ class _Probe:
         self.host, self.port = host, 0
         self._start, self._wanted, self._report = start, wanted, report
         self._program: RemoteProgram | None = None
-        self._facts: dict[str, Any] = {}
-        self._problems: list[str] = []
+        self.facts: dict[str, Any] = {}
+        self.problems: list[str] = []
         self._reach: dict[str, dict[str, float]] = {}
 
     def examined(self) -> HostReport:
         return HostReport(
             host=self.host,
-            facts=self._facts,
-            problems=tuple(self._problems),
-            notes=tuple(notes(self._facts)) if self._facts else (),
+            facts=self.facts,
+            problems=tuple(self.problems),
+            notes=tuple(notes(self.facts)) if self.facts else (),
             reach=self._reach,
         )
 
-    @property
-    def machine(self) -> str:
-        """What no two hosts have alike, containers of one machine neither."""
-        facts = self._facts
-        return f"{facts['hostname']} {facts['machine']}" if facts else ""
-
-    @property
-    def found(self) -> bool:
-        """Whether the host has answered what it has."""
-        return bool(self._facts)
-
-    def tell(self, problem: str) -> None:
-        """Adds a problem that was found in comparing hosts."""
-        if problem:
-            self._problems.append(problem)
-
-    def look(self) -> None:
+    def find(self) -> None:
         """Connects, and asks what the host has."""
         trees = [self._wanted.tree] if self._wanted.tree else ["~/mxscale", str(ROOT)]
         python = this_machine().python
-        ask = {"do": "look", "trees": trees, "python": python, "folder": trees[0]}
-        ask |= {"variables": list(VARIABLES)}
-        began = 0.0
         try:
             self._program = RemoteProgram(self.host, self._start, "probe")
             self._report(self.examined())
             began = time.time()
-            facts = self._program.request(ask, limits.FACTS_SECONDS, "facts")
+            facts = _request_facts(self._program, trees, python)
         except LaunchError as error:
             self._fail(error)
             return
-        facts["clock_skew"] = _skew(began, facts["time"], time.time())
-        facts["variables"] = masked(facts.get("variables"))
-        self._facts = facts
-        self._problems += problems(facts, self._wanted)
+        # Seconds that its clock is ahead at least: it stamped the answer while that was awaited.
+        ahead, since_began = facts["time"] - time.time(), facts["time"] - began
+        facts["clock_skew"] = ahead if ahead > 0 else min(0.0, since_began)
+        self.facts = facts
+        self.problems += problems(facts, self._wanted)
         self.host = replace(
             self.host,
             address=self._address(),
@@ -199,33 +186,33 @@ class _Probe:
         if self.host.login is None:
             return self.host.address
         try:
-            reached = "".join(self._facts["reached"])
-            return address_of(self._facts["addresses"], reached, self._wanted.interface)
+            reached = "".join(self.facts["reached"])
+            return address_of(self.facts["addresses"], reached, self._wanted.interface)
         except LaunchError as error:
-            self._problems.append(str(error))
+            self.problems.append(str(error))
             return ""
 
     def listen(self) -> None:
         """Has the host take connections at a random port, as the processes of a job do."""
-        if self._facts and self.host.address:
+        if self.facts and self.host.address:
             answer = self._ask({"do": "listen", "address": self.host.address}, "listening")
             self.port = answer.get("port", 0)
             if "why" in answer:
-                self._problems.append(f"cannot listen on {self.host.address}: {answer['why']}")
+                self.problems.append(f"cannot listen on {self.host.address}: {answer['why']}")
 
     def reach(self, targets: dict[str, list[Any]]) -> None:
         """Has the host connect to every other."""
         others = {name: where for name, where in targets.items() if name != self.host.name}
-        if self._facts and others:
+        if self.facts and others:
             failed = self._ask({"do": "reach", "targets": others}, "reached").get("failed", {})
-            self._problems += [
+            self.problems += [
                 _unreached(name, others[name], failed[name]) for name in others if name in failed
             ]
 
     def measure(self, targets: dict[str, list[Any]]) -> None:
         """Has the host measure latency and bandwidth to every other, one after another."""
         for name, where in targets.items():
-            if name == self.host.name or not self._facts:
+            if name == self.host.name or not self.facts:
                 continue
             answer = self._ask({"do": "measure", "target": where}, "measured")
             if "ms" in answer:
@@ -247,11 +234,11 @@ class _Probe:
             return self._program.request(message, limits.PROBE_SECONDS, answer, "failed")
         except LaunchError as error:
             self._fail(error)
-            self._facts = {}
+            self.facts = {}
             return {}
 
     def _fail(self, error: LaunchError) -> None:
-        self._problems.append(str(error).removeprefix(f"{self.host.name}: "))
+        self.problems.append(str(error).removeprefix(f"{self.host.name}: "))
 
 
 def _unreached(name: str, where: list[Any], why: str) -> str:
@@ -259,8 +246,3 @@ def _unreached(name: str, where: list[Any], why: str) -> str:
         f"cannot connect to {name} ({where[0]} port {where[1]}: {why}); MXNet needs every port "
         f"open between hosts: mend the firewall, or choose another network with --interface"
     )
-
-
-def _skew(began: float, there: float, ended: float) -> float:
-    """Seconds that a clock is ahead at least, given when the answer that it stamped was awaited."""
-    return there - ended if there > ended else min(0.0, there - began)

@@ -1,4 +1,4 @@
-"""What is wrong with a host that was looked at, and in what it differs from the others. Pure."""
+"""What is wrong with a host that was examined, and in what it differs from the others. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class Requirements:
-    """What the hosts are looked at for.
+    """What the hosts are examined for.
 
     tree       the checkout there; empty: ~/mxscale, or else where this one is
     interface  the network interface whose address is used
@@ -49,7 +49,7 @@ class Requirements:
 
 @dataclass(frozen=True, kw_only=True)
 class HostReport:
-    """A host as it was found, with its own address; what its probe said; what keeps it from a job.
+    """A host as it was found, with its own address, its facts, and what keeps it from a job.
 
     reach   milliseconds (ms) and 10^6 bytes a second (mb_s) to other hosts, where asked for
     differs names of what it has unlike most others
@@ -64,7 +64,7 @@ class HostReport:
 
 
 def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
-    """Why no job can run on a host that was looked at, each with what to do."""
+    """Why no job can run on a host that was examined, each with what to do."""
     found = [*_of_code(facts, wanted), *_of_disk(facts)]
     if wanted.mxnet and not found:
         found += _of_mxnet(facts, wanted)
@@ -89,11 +89,12 @@ def notes(facts: dict[str, Any]) -> list[str]:
     """What should be known of a host before its numbers are believed."""
     found = []
     for gpu in facts["gpus"]:
-        told = f"GPU {gpu['index']} ({gpu['name']}, {gpu['memory']} MiB)"
+        name = f"GPU {gpu['index']} ({gpu['name']}, {gpu['memory']} MiB)"
         if gpu["mig"] == "Enabled":
-            found.append(f"{told} is cut into parts (MIG); a part is no GPU of its own here")
-        if _mebibytes(gpu) > _USED_MIB:
-            found.append(f"{told} has {gpu['used']} MiB in use")
+            found.append(f"{name} is cut into parts (MIG); a part is no GPU of its own here")
+        # A driver does not say what is in use of one that is cut into parts.
+        if is_whole(gpu["used"]) and int(gpu["used"]) > _USED_MIB:
+            found.append(f"{name} has {gpu['used']} MiB in use")
     if facts["gpu_processes"]:
         pids = ", ".join(map(str, facts["gpu_processes"]))
         found.append(f"others compute on its GPUs (processes {pids})")
@@ -106,11 +107,6 @@ def notes(facts: dict[str, Any]) -> list[str]:
             f"python3 is {facts['shell']} for programs and {facts['login_shell']} when you log in"
         )
     return found
-
-
-def _mebibytes(gpu: dict[str, str]) -> int:
-    """What is in use of a GPU's memory; 0 if its driver does not say, as for one cut into parts."""
-    return int(gpu["used"]) if is_whole(gpu["used"]) else 0
 
 
 def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
@@ -150,7 +146,7 @@ def _of_mxnet(facts: dict[str, Any], wanted: Requirements) -> list[str]:
         return [facts["gpu_problem"]]
     if not facts["gpus"]:
         return ["has no GPU that its driver shows; measure with device = 'cpu'"]
-    if found := [said for gpu in facts["gpus"] if (said := no_code(gpu))]:
+    if found := [why for gpu in facts["gpus"] if (why := no_code(gpu))]:
         return found[:1]
     return [] if facts["cuda"] else [f"its MXNet has no CUDA; {_INSTALL}"]
 
@@ -205,12 +201,10 @@ def compare_hosts(
             if first > second:
                 found = [_compared(one, name, most, "most") for one in found]
             else:  # each has what others have not
-                found = [_compared(one, name, _rest(counts, one, name), "others") for one in found]
+                rest = [" or ".join(sorted(set(counts) - {value(one, name)})) for one in found]
+                pairs = zip(found, rest, strict=True)
+                found = [_compared(one, name, others, "others") for one, others in pairs]
     return list(found)
-
-
-def _rest(counts: Counter[str], one: HostReport, name: str) -> str:
-    return " or ".join(sorted(set(counts) - {value(one, name)}))
 
 
 def _compared(
@@ -221,10 +215,10 @@ def _compared(
     differs = (*one.differs, name)
     have = "the controller has" if whose == "controller" else f"{whose} have"
     fact = _ALIKE[name]
-    said = f"{fact.label} {value(one, name)}, {have} {expected}"
+    difference = f"{fact.label} {value(one, name)}, {have} {expected}"
     if fact.required and not one.problems:
         whom = "the controller" if whose == "controller" else "the others"
-        return replace(one, differs=differs, problems=(f"differs from {whom}: {said}",))
+        return replace(one, differs=differs, problems=(f"differs from {whom}: {difference}",))
     if fact.required:
         return replace(one, differs=differs)
-    return replace(one, differs=differs, notes=(*one.notes, said))
+    return replace(one, differs=differs, notes=(*one.notes, difference))

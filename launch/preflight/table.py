@@ -1,4 +1,4 @@
-"""Hosts that were looked at, as a table: a column a host would not fit, so a row a host."""
+"""Hosts that were examined, as a table: one row per host, for columns would not fit."""
 
 import threading
 from collections.abc import Sequence
@@ -45,8 +45,8 @@ class Progress:
         """Takes the next host that is connected, or done with."""
         with self._lock:
             self._done += bool(one.problems or one.facts)
-            said = "; ".join(one.problems) or ("answered" if one.facts else "connected")
-            self._held.append(f"[{self._done}/{self._hosts}] {one.host.name}: {said}")
+            state = "; ".join(one.problems) or ("answered" if one.facts else "connected")
+            self._held.append(f"[{self._done}/{self._hosts}] {one.host.name}: {state}")
             if self._late:
                 self._print()
 
@@ -110,13 +110,13 @@ def host_row(one: HostReport) -> list[str]:
 
 def lines(found: Sequence[HostReport]) -> list[str]:
     """A line a problem, a note, a pair that was measured; the last one sums up."""
-    said = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
-    said += [f"{one.host.name}: note: {note}" for one in found for note in one.notes]
-    said += [
+    listed = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
+    listed += [f"{one.host.name}: note: {note}" for one in found for note in one.notes]
+    listed += [
         f"{one.host.name} to {name}: {pair['ms']:.2f} ms, {pair['mb_s']:.0f} MB/s"
         for one in found
         for name, pair in one.reach.items()
     ]
     bad = sum(bool(one.problems) for one in found)
     ready = f"{len(found) - bad} of {len(found)} hosts are ready"
-    return [*said, ready if bad else f"all {len(found)} ready" if len(found) > 1 else "ready"]
+    return [*listed, ready if bad else f"all {len(found)} ready" if len(found) > 1 else "ready"]

@@ -78,6 +78,13 @@ VERIFY_ANSWER_SECONDS = 25 * 3600.0
 # A host makes its Python environment.
 ENVIRONMENT_SECONDS = 3600.0
 
+# A practice cluster starts within this, and this more for each of its hosts: 16 hosts take a tenth
+# of it on two cores. It ends within this; a program that runs inside a host ends within the last.
+PRACTICE_START_SECONDS = 20.0
+PRACTICE_HOST_SECONDS = 1.0
+PRACTICE_END_SECONDS = 10.0
+PRACTICE_PROGRAM_SECONDS = 60.0
+
 # SSH. The banner is waited for less than the connection, so that silence is reported as such.
 CONNECT_SECONDS = 10.0
 BANNER_SECONDS = 8.0

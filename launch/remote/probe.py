@@ -2,7 +2,7 @@
 
 One JSON line each:
 
-    to it    {"do": "look", "trees", "python", "folder", "variables"} | {"do": "listen", "address"}
+    to it    {"do": "facts", "trees", "python", "folder", "variables"} | {"do": "listen", "address"}
              | {"do": "contents", "tree", "python", "data", "verify"} | {"do": "where"}
              | {"do": "reach", "targets": {name: [address, port]}}
              | {"do": "measure", "target"}
@@ -39,7 +39,7 @@ _MEASURE_SECONDS = 1.0
 _ECHO, _SINK = b"e", b"s"
 
 
-def _look(asked: dict[str, Any]) -> dict[str, Any]:
+def _facts(asked: dict[str, Any]) -> dict[str, Any]:
     return {
         "say": "facts",
         **facts.machine_facts(asked["folder"]),
@@ -161,7 +161,7 @@ def _trip(line: socket.socket) -> float:
 
 # Each request: what answers it, and its fields besides its number.
 _REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str, Any]]] = {
-    "look": (_look, {"trees": [str], "python": str, "folder": str}),
+    "facts": (_facts, {"trees": [str], "python": str, "folder": str}),
     "where": (_where, {}),
     "contents": (_contents, {"tree": str, "python": str, "data": [str], "verify": bool}),
     "listen": (_listen, {"address": str}),

@@ -6,10 +6,10 @@ Lines of JSON, both ways; the bytes of a file stand between them.
               "files": [[name, size, mtime_ns, mode, link], ...]}
              {"do": "keep", "at"} | {"do": "file", "at", "from"} | {"do": "data", "bytes"} and so
              many bytes | {"do": "end", "crc"} | {"do": "finish"} | {"do": "beat"}
-             {"do": "look", "into", "files": [[name, size, crc or null], ...], "others"}
+             {"do": "compare", "into", "files": [[name, size, crc or null], ...], "others"}
     from it  {"say": "has", "files"}, with "same", {"crc"}, {"part", "crc"} or null for each
              | "finished" | "failed" why | "beat" done total
-             | "seen" differs strange
+             | "compared" differs strange
 
 With `verify` what an earlier push noted is not believed: every file is read.
 A file grows in a sibling until it is whole, so that what is cut off goes on where it stopped.
@@ -146,7 +146,7 @@ def _compare(master: MasterLine, message: dict[str, Any]) -> None:
         strange = _strange(folder, message["others"])
     except OSError as error:
         raise LaunchError(f"{files.shown(folder)}: cannot be read ({error.strerror})") from error
-    master.say(say="seen", differs=differs, strange=strange)
+    master.say(say="compared", differs=differs, strange=strange)
 
 
 _PART = re.compile(rb"\.[0-9a-f]{16}\.part")
@@ -155,7 +155,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 SHAPES: dict[str, dict[str, Any]] = {
     "beat": {},
-    "look": {"into": str, "files": [(str, int, {int, NOTHING})], "others": [str]},
+    "compare": {"into": str, "files": [(str, int, {int, NOTHING})], "others": [str]},
     "take": {
         "into": str,
         "exact": bool,
@@ -430,7 +430,7 @@ def main() -> None:
     message: dict[str, Any] = {"into": "."}
     try:
         message = master.message()
-        if message["do"] == "look":
+        if message["do"] == "compare":
             _compare(master, message)
         elif message["do"] == "take":
             os.umask(os.umask(0o077) | 0o022)  # a new folder is its owner's to write to

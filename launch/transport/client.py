@@ -63,9 +63,21 @@ def as_completed(
 def map_hosts(
     act: Callable[[One], Result], items: Iterable[One], at_once: int = AT_ONCE
 ) -> list[Result]:
-    """What `act` returns for each item, in their order; as `as_done`."""
+    """What `act` returns for each item, in their order; as `as_completed`."""
     found = dict(as_completed(act, items, at_once))
     return [found[place] for place in range(len(found))]
+
+
+def catch_errors(act: Callable[[One], Result]) -> Callable[[One], Result | LaunchError]:
+    """As `act`, which then returns a LaunchError: one host that fails ends no other."""
+
+    def caught(item: One) -> Result | LaunchError:
+        try:
+            return act(item)
+        except LaunchError as error:
+            return error
+
+    return caught
 
 
 MOST_UNREAD = 1 << 20
@@ -125,7 +137,8 @@ _MOST_LATE = 100
 # These programs end when their controller is silent.
 _BEATING = ("agent", "receiver")
 Inbox = queue.SimpleQueue[Message]
-Parser = Callable[[bytes], tuple[str, dict[str, Any]] | None]
+Parsed = tuple[str, dict[str, Any]]
+Parser = Callable[[bytes], Parsed | None]
 
 
 class RemoteProgram:
@@ -205,7 +218,7 @@ class RemoteProgram:
             return {"say": answer.say, **values}
         raise self.protocol_error("it answers what was not asked")
 
-    def stream(self, say: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    def stream(self, say: str) -> Iterator[Parsed]:
         """Kinds and fields of messages as they come, beats too; the last of them of this kind.
 
         Raises LaunchError where the program has failed, is silent or is gone.
@@ -299,7 +312,7 @@ class RemoteProgram:
     def _put(self, say: str, values: dict[str, Any], size: int = 0) -> None:
         self._inbox.put(Message(host=self.host, say=say, values=values, size=size, flow=self.flow))
 
-    def _parse_answer(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
+    def _parse_answer(self, line: bytes) -> Parsed | None:
         number = self._requests
         found = parse_answer(line, number)
         return None if found is None else (found[0], {**found[1], "n": number})

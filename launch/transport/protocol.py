@@ -166,7 +166,7 @@ RECEIVER = _kinds(
     finished={},
     failed={"why": _Text},
     beat={"done": _Bytes, "total": _Bytes},
-    seen={"differs": list[tuple[_Text, _Text]], "strange": list[_Text]},
+    compared={"differs": list[tuple[_Text, _Text]], "strange": list[_Text]},
 )
 _SAY = re.compile(rb'\{"say": ?"([a-z]{1,16})"')
 _BEGINNING = b'{"say"'

@@ -252,7 +252,7 @@ def test_stop_reports_leases_of_other_users_and_that_nothing_of_ours_runs() -> N
 
 @two_users
 def test_a_probe_reports_leases_of_other_users() -> None:
-    ask = {"do": "look", "trees": ["~"], "python": "x", "folder": "/tmp", "variables": []}
+    ask = {"do": "facts", "trees": ["~"], "python": "x", "folder": "/tmp", "variables": []}
     with (
         holding(f"mxscale-{os.uname().nodename}.lease.0".encode()) as pid,
         closing(RemoteProgram(this_machine(), start_local, "probe")) as program,

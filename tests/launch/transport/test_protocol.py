@@ -320,7 +320,7 @@ def test_facts_mutated_at_random_are_taken_or_break_the_protocol() -> None:
 def test_answers_mutated_at_random_are_taken_or_break_the_protocol(kinds: str) -> None:
     chance = random.Random(18)
     has = {"say": "has", "files": ["same", None, {"crc": 1}, {"part": 3, "crc": 2}]}
-    others = [has, {"say": "seen", "differs": [["a", "b"]], "strange": ["c"]}, {"say": "finished"}]
+    others = [has, {"say": "compared", "differs": [["a", "b"]], "strange": ["c"]}, {"say": "finished"}]
     others += [{"say": "beat", "done": 1, "total": 2}]
     for _ in range(4000):
         message = mutated(chance, chance.choice(ANSWERED if kinds == "answers" else others))
@@ -354,7 +354,7 @@ def test_who_reads_a_host_that_never_pauses_waits_until_messages_are_taken() -> 
 
 
 def _facts(asks: dict[str, Any], change: dict[str, Any]) -> list[bytes]:
-    return [line(say="facts", **{**FACTS, **change}, n=asks["n"])] if asks["do"] == "look" else []
+    return [line(say="facts", **{**FACTS, **change}, n=asks["n"])] if asks["do"] == "facts" else []
 
 
 ODD_HOSTS: dict[str, Any] = {
@@ -384,4 +384,4 @@ def test_an_answer_without_end_is_a_launch_error() -> None:
     start = start_with(ODD_HOSTS["no end"], "host02")
     told = pytest.raises(LaunchError, match="expected lines of at most 8 MiB, got a longer one")
     with closing(RemoteProgram(HOSTS[1], start, "probe")) as program, told:
-        program.request({"do": "look"}, 60.0, "facts")
+        program.request({"do": "facts"}, 60.0, "facts")
