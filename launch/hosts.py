@@ -4,9 +4,10 @@ import getpass
 import os
 import socket
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from bench.errors import is_whole
 
@@ -38,6 +39,32 @@ class Login:
     def target(self) -> str:
         """The host as a person names it."""
         return self.host if self.port is None else f"{self.host} port {self.port}"
+
+
+def _option(help: str, default: Any = "") -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostOptions:
+    """The options of a command that name and reach hosts, as typed.
+
+    words   the words of the command that differ from its defaults, to be typed again
+    """
+
+    hostfile: str = _option("a host a line; see hosts.example")
+    hosts: str = _option("in place of a file: 'HOST:DEVICES,HOST:DEVICES'")
+    hosts_format: str = _option("what N is in 'HOST:N': dmlc (SSH port) or mpich (devices)")
+    devices_per_node: str = _option("training devices of each host, in place of what the file says")
+    interface: str = _option("the network that jobs use, by the name of the hosts' interface: ib0")
+    tree: str = _option(
+        "the checkout on the hosts; default: ~/mxscale there, or else where this one is"
+    )
+    ssh_config: str = _option("in place of ~/.ssh/config")
+    accept_new: bool = _option(
+        "take the keys of hosts that are not in known_hosts yet", default=False
+    )
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
 from results.reader import asked_identities, asked_trials, read_summaries
 from results.record import Identity
 from results.repeat import RepeatSummary
-from results.run_folder import ASKED, ENVIRONMENT, SWEEP
+from results.run_folder import ASKED, ENVIRONMENT, HOSTS, LOGS, SWEEP
 from results.scaling import ScalingRow, rows_of, with_chosen_baseline
 from results.speedup import parse_baseline
 from results.store import UnreadableLine, read_json, read_records
@@ -172,6 +172,40 @@ def known_identities(folder: Path) -> list[Identity]:
     return list(
         dict.fromkeys([*asked_identities(folder), *(one.identity for one in read_records(folder))])
     )
+
+
+def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identity, Path]:
+    """The job that ran last of those with logs, and the folder of its logs.
+
+    Its point's name has all the words; `repeat` counts from 1. StoreError if there is none.
+    """
+    names = {(name.key, str(name.repeat)): name for name in known_identities(folder)}
+    found = {
+        path.parent: names[path.parts[-3], path.parts[-2]]
+        for path in folder.glob(f"{LOGS}/*/*/{HOSTS}")
+        if (path.parts[-3], path.parts[-2]) in names
+    }
+    if not found:
+        raise StoreError(f"{folder}: has no logs")
+    wanted = [
+        path
+        for path, name in found.items()
+        if set(words.split()) <= set(name.name.split()) and repeat in {None, name.repeat + 1}
+    ]
+    if not wanted:
+        asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
+        known = ", ".join(sorted({name.name for name in found.values()}))
+        raise StoreError(f"{folder}: no point with logs has {asked}; those with logs: {known}")
+    newest = max(wanted, key=lambda path: (path / HOSTS).stat().st_mtime)
+    return found[newest], newest
+
+
+def newest_with_logs(runs: Path) -> Path:
+    """The run whose job started last; StoreError if none has logs."""
+    found = list(runs.glob(f"*/{LOGS}/*/*/{HOSTS}"))
+    if not found:
+        raise StoreError(f"{runs}: no run has logs yet; 'fab bench.sweep' makes one")
+    return max(found, key=lambda path: path.stat().st_mtime).parents[3]
 
 
 def _named(name: Identity, asked: list[Identity]) -> str:

@@ -14,7 +14,7 @@ from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
 from im2rec_tools.terminal import echo
 from tasks.bench import sweep_for_hosts
-from tasks.cluster import NO_HOST_OPTIONS, cluster_hosts, cluster_setup, hosts_task, local_setup
+from tasks.cli import NO_HOST_OPTIONS, hosts_task
 from tasks.report import new_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -46,17 +46,18 @@ def bench_ab(  # type: ignore[no-untyped-def]
     run="",
 ):
     """Measure two settings of a point in turn, and say by how much B is faster than A."""
+    from launch.setup import job_setup, listed_hosts
+
     if not sweep:
         raise SpecError("--sweep: expected the name of a sweep, or a file; it says what to measure")
-    hosts = cluster_hosts(host_options, only_named=engine == "fake")
+    hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = {"windows": parse_int("--windows", windows)} if windows else {}
     what = sweep_for_hosts(hosts, sweep, fields, engine)
     base = only(what, point)
     both = changed(base, a), changed(base, b)
     what = replace(what, trials=both, description=described(a, b, base))
     count = parse_int("--blocks", blocks, least=2, most=500)
-    place = cluster_setup(hosts, host_options, what) if hosts else local_setup(what)
-    with place as where:
+    with job_setup(hosts, host_options, what) as where:
         compare(what, run or f"ab-{what.name}-{both[0].key[:6]}-{both[1].key[:6]}", where, count)
 
 

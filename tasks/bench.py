@@ -16,16 +16,7 @@ from bench.settings.secrets import masked_word
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault, within
 from bench.trial import chosen, make
 from im2rec_tools.terminal import echo
-from tasks.cli import command, read_only_command, task
-from tasks.cluster import (
-    NO_HOST_OPTIONS,
-    cluster_hosts,
-    cluster_setup,
-    hosts_task,
-    listed_hosts,
-    local_setup,
-    with_listed_address,
-)
+from tasks.cli import NO_HOST_OPTIONS, command, hosts_task, read_only_command, task
 from tasks.report import (
     SPEEDUP_BASELINE,
     build_report,
@@ -42,9 +33,10 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 
 def measure_here(what: Sweep, run: str) -> None:
     """Measures a sweep on this machine, one with a file as `fab bench.sweep NAME` does."""
+    from launch.setup import local_setup
+
     command = ("fab", "bench.sweep", what.name) if what.text else ()
-    with local_setup(what) as where:
-        measure(replace(what, command=command), run, where)
+    measure(replace(what, command=command), run, local_setup(what))
 
 
 def measure(
@@ -106,24 +98,14 @@ def bench_plan(  # type: ignore[no-untyped-def]
     budget="",
 ):
     """Print every process of a sweep: host, role, environment, command."""
-    from launch.hosts import pretend, this_machine
     from launch.job.plan import describe, plan
+    from launch.setup import listed_hosts, planned_hosts
 
     hosts = listed_hosts(host_options)
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
     what = sweep_for_hosts(hosts, sweep, fields, "")
-    most = max(what.trials, key=lambda trial: trial.hosts)
-    if hosts:
-        hosts = tuple(with_listed_address(host) for host in hosts)
-    elif most.hosts > 1 or most.layout.device == "gpu":
-        hosts = pretend(most.hosts, most.layout.devices_per_host)
-        echo(
-            f"# no --hostfile: {len(hosts)} made-up hosts of {most.layout.devices_per_host} devices"
-        )
-    else:
-        hosts = (this_machine(),)
-    if hosts[0].login:
-        echo("# hosts by the names they were listed with; a sweep finds their numeric addresses")
+    hosts, note = planned_hosts(hosts, what)
+    echo(*note)
     for trial in chosen(what.trials, point):
         echo(
             "",
@@ -186,9 +168,10 @@ def bench_sweep(  # type: ignore[no-untyped-def]
 ):
     """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
     from launch.job.monitor import Deadlines
+    from launch.setup import job_setup, listed_hosts
 
     baseline = checked_baseline(speedup_baseline)
-    hosts = cluster_hosts(host_options, only_named=engine == "fake")
+    hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
     if auto_batch:
         fields |= {"batch_per_device": 1}
@@ -199,28 +182,33 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         from launch.auto_batch import check_fitting, fitting
 
         check_fitting(what, hosts)
-    if point:
-        what = replace(what, trials=tuple(chosen(what.trials, point)))
-    if repeats:
-        what = replace(what, repeats=parse_int("--repeats", repeats, most=MOST_REPEATS))
-    if not fault and "--fault" in sys.argv:
-        # fab takes an option that may be repeated, and has no value, for none at all
-        raise SpecError("--fault: expected POINT:ROLE:KIND, got nothing")
-    for text in fault or ():
-        what = replace(what, trials=with_fault(what.trials, text))
+    what = _selected(what, point, repeats, fault)
     deadlines = Deadlines(
         rendezvous=parse_int("--rendezvous", rendezvous),
         first_window=parse_int("--first-window", first_window),
         progress=parse_int("--progress", progress),
     )
     listening = parse_int("--port", port, most=65535) if port else None
-    place = cluster_setup(hosts, host_options, what, scheduler) if hosts else local_setup(what)
-    with place as where:
+    with job_setup(hosts, host_options, what, scheduler) as where:
         kept = parse_int("--log-budget", log_budget) << 20
         patient = replace(where, port=listening, deadlines=deadlines, log_budget=kept)
         if auto_batch:
             what = fitting(what, patient, new_folder(run or what.name), auto_batch)
         measure(what, run, patient, in_order, baseline)
+
+
+def _selected(what: Sweep, point: str, repeats: str, faults: list[str] | None) -> Sweep:
+    """The sweep with the points, repeats and faults that options name."""
+    if point:
+        what = replace(what, trials=tuple(chosen(what.trials, point)))
+    if repeats:
+        what = replace(what, repeats=parse_int("--repeats", repeats, most=MOST_REPEATS))
+    if not faults and "--fault" in sys.argv:
+        # fab takes an option that may be repeated, and has no value, for none at all
+        raise SpecError("--fault: expected POINT:ROLE:KIND, got nothing")
+    for text in faults or ():
+        what = replace(what, trials=with_fault(what.trials, text))
+    return what
 
 
 def option_fields(

@@ -5,8 +5,9 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from fabric.main import Fab
 from invoke.context import Context
 from invoke.exceptions import Exit, ParseError
 from invoke.parser.context import ParserContext
+from invoke.tasks import Task
 
 from bench.errors import SpecError
 from bench.settings.secrets import masked_text, masked_word
 from im2rec_tools.errors import DataError
 from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import error_lines, install_filter, printable, shorten
-from launch.hosts import ROOT
+from launch.hosts import ROOT, HostOptions
 from launch.remote.errors import LaunchError, PreflightError, StoppedError
 from results.errors import StoreError
 
@@ -82,10 +84,10 @@ def _usage_errors() -> Iterator[None]:
         yield
     except ParseError as error:
         name = error.context.name if error.context else ""
-        told = _QUOTED.sub(lambda found: repr(masked_word(found[1])), str(error).rstrip("!"))
-        where = f"{name}: " if name and name not in told else ""
+        why = _QUOTED.sub(lambda found: repr(masked_word(found[1])), str(error).rstrip("!"))
+        where = f"{name}: " if name and name not in why else ""
         fix = f"'fab --help {name}' lists its options" if name else "'fab --list' lists the tasks"
-        raise Exit(f"error: {printable(f'{where}{told}. {fix}.')}", code=2) from error
+        raise Exit(f"error: {printable(f'{where}{why}. {fix}.')}", code=2) from error
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise Exit(code=141) from None
@@ -173,3 +175,62 @@ def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Bo
             ) from None
 
     return wrapped
+
+
+NO_HOST_OPTIONS = HostOptions()
+_HOST_OPTIONS = [one for one in fields(HostOptions) if "help" in one.metadata]
+
+
+def hosts_task(
+    help: dict[str, str] | None = None,
+    decorator: Callable[[Body], Body] = command,
+    **options: Any,
+) -> Callable[[Body], Task[Any]]:
+    """As `task`, of a body that takes `host_options`; adds their options to the task's own."""
+    texts = {one.name: one.metadata["help"] for one in _HOST_OPTIONS} | (help or {})
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    added = [inspect.Parameter(one.name, kind, default=one.default) for one in _HOST_OPTIONS]
+
+    def make(body: Body) -> Task[Any]:
+        listed = inspect.signature(body).parameters.values()
+        own = [one.replace(kind=kind) for one in listed if one.name != "host_options"]
+        signature = inspect.Signature([*own, *added])
+
+        @decorator
+        def wrapped(c: Any, *args: Any, **given: Any) -> None:
+            values = signature.bind(c, *args, **given).arguments
+            words = tuple(command_words(values, [*own, *added][1:]))
+            hosts = {one.name: given.pop(one.name) for one in added if one.name in given}
+            body(c, *args, host_options=HostOptions(**hosts, words=words), **given)
+
+        wrapped.__name__, wrapped.__doc__ = body.__name__, body.__doc__
+        wrapped.__signature__ = signature  # type: ignore[attr-defined] # Invoke reads it
+        made: Task[Any] = task(help=texts, **options)(wrapped)
+        return made
+
+    return make
+
+
+def command_words(
+    values: Mapping[str, Any], parameters: Iterable[inspect.Parameter]
+) -> Iterator[str]:
+    """The words of a command by the values of its arguments, without those that are defaults.
+
+    A long option is one word with its value; one of a single letter has its value after it.
+    """
+    for one in parameters:
+        value = values.get(one.name, one.default)
+        if one.default is one.empty:
+            yield str(value)
+        elif value and value != one.default:
+            option = f"--{one.name.replace('_', '-')}"
+            for single in value if isinstance(value, list | tuple) else (value,):
+                if len(one.name) == 1:
+                    yield from (f"-{one.name}", str(single))
+                else:
+                    yield option if single is True else f"{option}={single}"
+
+
+def short_path(path: Path) -> Path:
+    """A path as people type it in the checkout: relative to it if it lies there."""
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path

@@ -9,11 +9,10 @@ from invoke.exceptions import Exit
 
 from bench.errors import SpecError, parse_float, quoted
 from im2rec_tools.terminal import echo
-from launch.hosts import ROOT
 from results.errors import StoreError
 from results.run_folder import RECORDS
 from tasks import report
-from tasks.cli import command, read_only_command, task
+from tasks.cli import command, read_only_command, short_path, task
 from tasks.report import open_run, run_folder
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
@@ -107,8 +106,7 @@ def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-d
 
     if not remove:
         folder = save(name, load(run_folder(run)), report.BASELINES)
-        shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-        echo(f"{shown}; 'git add' keeps it with the code")
+        echo(f"{short_path(folder)}; 'git add' keeps it with the code")
     elif run:
         raise SpecError("--remove: expected the name of a baseline, and no --run")
     else:

@@ -6,7 +6,7 @@ from typing import Any
 from invoke.context import Context
 from invoke.tasks import Task
 
-from im2rec_tools.cli import Command, Option, load, run_plan
+from im2rec_tools.cli import Command, load, run_plan
 from tasks.cli import command, task
 
 
@@ -19,18 +19,17 @@ def task_of(data_command: Command) -> "Task[Any]":
 
     body.__name__ = data_command.name.replace("-", "_")
     body.__doc__ = data_command.help
-    arguments = [_parameter(option.key, _default(option)) for option in data_command.options]
+    arguments = [
+        _parameter(one.key, inspect.Parameter.empty if one.default is None else one.default)
+        for one in data_command.options
+    ]
     arguments = [_parameter("c"), *arguments, _parameter("dry_run", False)]
     body.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # what Invoke reads
         sorted(arguments, key=lambda one: one.default is not inspect.Parameter.empty)
     )
-    told = {option.key: option.help_text for option in data_command.options}
-    made: Task[Any] = task(help={**told, "dry_run": "say what would be done, no more"})(body)
+    texts = {option.key: option.help_text for option in data_command.options}
+    made: Task[Any] = task(help={**texts, "dry_run": "say what would be done, no more"})(body)
     return made
-
-
-def _default(option: Option) -> Any:
-    return inspect.Parameter.empty if option.default is None else option.default
 
 
 def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:

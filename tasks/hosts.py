@@ -1,10 +1,7 @@
 """hosts.*: what the hosts of a cluster are, and what of ours runs on them."""
 
-import json
-import os
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,20 +10,11 @@ from invoke.exceptions import Exit
 
 from bench.errors import brief, parse_int, quoted
 from im2rec_tools.terminal import echo
-from launch.hosts import ROOT, Host
+from launch.hosts import Host, HostOptions
 from launch.remote.errors import LaunchError
 from launch.transport.line import Starter
 from results.errors import StoreError
-from tasks.cli import read_only_command, task
-from tasks.cluster import (
-    NO_HOST_OPTIONS,
-    HostOptions,
-    hosts_task,
-    listed_hosts,
-    ready_hosts,
-    required_hosts,
-    ssh_of,
-)
+from tasks.cli import NO_HOST_OPTIONS, hosts_task, read_only_command, short_path, task
 from tasks.report import RUNS, run_folder
 
 if TYPE_CHECKING:
@@ -62,6 +50,7 @@ def push_data(  # type: ignore[no-untyped-def]
 ):
     """Copy each host its own share of a data set's shards; run again, it copies what is missing."""
     from launch.data_shares import target
+    from launch.setup import ready_hosts
 
     folder = target(Path(source), into)
     with ready_hosts(host_options) as (hosts, start):
@@ -106,10 +95,6 @@ def _copy_data(
         )
 
 
-if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
-    from results.record import Identity
-
-
 @task(
     help={
         "run": "name below results/runs, or a path; default: the newest that has logs",
@@ -125,18 +110,19 @@ def hosts_logs(  # type: ignore[no-untyped-def]
 ):
     """Print the ends of the logs of a trial's processes, each with its host."""
     from launch.job.logs import files_of, lines_of
+    from results.run import job_with_logs, newest_with_logs
     from results.worker_log import process_hosts
 
     count = parse_int("--lines", lines)
-    folder = run_folder(run) if run else _newest_run()
-    name, logs = _chosen_logs(folder, point, parse_int("--repeat", repeat) if repeat else None)
+    folder = run_folder(run) if run else newest_with_logs(RUNS)
+    name, logs = job_with_logs(folder, point, parse_int("--repeat", repeat) if repeat else None)
     hosts = process_hosts(logs)
     if process and process not in hosts:
         raise LaunchError(
             f"--process: expected one of the job's {len(hosts)} processes, such as "
             f"{next(reversed(hosts), 'worker-0')}, got {quoted(process)}"
         )
-    echo(f"# {name.name}, repeat {name.repeat + 1}: {_shown(logs)}")
+    echo(f"# {name.name}, repeat {name.repeat + 1}: {short_path(logs)}")
     damaged = []
     for one in [process] if process else hosts:
         files = " ".join(path.name for path in files_of(logs, one))
@@ -146,50 +132,7 @@ def hosts_logs(  # type: ignore[no-untyped-def]
         except OSError as error:
             damaged.append(f"{one}: {brief(error)}")
     if damaged:
-        raise StoreError(f"{_shown(logs)}: some logs cannot be read: {'; '.join(damaged[:3])}")
-
-
-def _chosen_logs(folder: Path, words: str, repeat: int | None) -> "tuple[Identity, Path]":
-    """The trial that was chosen, of those whose logs the run has, and where these are."""
-    from results.run import known_identities
-    from results.run_folder import HOSTS, LOGS
-
-    names = {(name.key, str(name.repeat)): name for name in known_identities(folder)}
-    found = {
-        path.parent: names[path.parts[-3], path.parts[-2]]
-        for path in folder.glob(f"{LOGS}/*/*/{HOSTS}")
-        if (path.parts[-3], path.parts[-2]) in names
-    }
-    if not found:
-        raise StoreError(f"{folder}: has no logs")
-    wanted = [
-        path
-        for path, name in found.items()
-        if set(words.split()) <= set(name.name.split()) and repeat in {None, name.repeat + 1}
-    ]
-    if not wanted:
-        asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
-        known = ", ".join(sorted({name.name for name in found.values()}))
-        raise StoreError(f"{folder}: no point with logs has {asked}; those with logs: {known}")
-    newest = max(wanted, key=lambda path: _start_time(path / HOSTS))
-    return found[newest], newest
-
-
-def _newest_run() -> Path:
-    from results.run_folder import HOSTS, LOGS
-
-    found = list(RUNS.glob(f"*/{LOGS}/*/*/{HOSTS}"))
-    if not found:
-        raise StoreError(f"{RUNS}: no run has logs yet; 'fab bench.sweep' makes one")
-    return max(found, key=_start_time).parents[3]
-
-
-def _start_time(path: Path) -> float:
-    return path.stat().st_mtime
-
-
-def _shown(path: Path) -> str:
-    return os.fspath(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+        raise StoreError(f"{short_path(logs)}: some logs cannot be read: {'; '.join(damaged[:3])}")
 
 
 @hosts_task(
@@ -211,11 +154,13 @@ def hosts_check(
     verify: bool = False,
 ) -> None:
     """Look at hosts side by side, or at this machine where none is listed; exit 3: problems."""
-    from launch.hosts import this_machine
+    from json import dumps
+
+    from launch.data_shares import described
     from launch.install import own_code
     from launch.preflight.findings import Requirements
     from launch.preflight.table import reported, show
-    from launch.transport.line import start_local
+    from launch.setup import reached
 
     if verify and not data:
         raise LaunchError("--verify: expected --data DIR, found none; name the shards to read")
@@ -226,17 +171,13 @@ def hosts_check(
         device="gpu" if gpu else "cpu",
         bandwidth=bandwidth,
     )
-    hosts = listed_hosts(host_options)
     held: list[str] = []
-    with closing(ssh_of(host_options)) as ssh:
-        start = ssh.start if hosts else start_local
-        found = reported(hosts or [this_machine()], start, wanted)
+    with reached(host_options) as (hosts, start):
+        found = reported(hosts, start, wanted)
         if data and not any(one.problems for one in found):
-            from launch.data_shares import described
-
             held = described(data, [one.host for one in found], start, verify=verify)
     if json:
-        echo(*_as_json(found).splitlines())
+        echo(*dumps([asdict(one) for one in found], indent=1).splitlines())
     else:
         show(found)
         echo(*held)
@@ -250,31 +191,21 @@ def hosts_check(
 def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> None:
     """Put this checkout and its environment on every host; nothing is done where all is there."""
     from launch.install import InstallOptions, install
+    from launch.setup import reached
 
-    hosts = required_hosts(host_options)
     folder = Path(wheelhouse) if wheelhouse else None
     what = InstallOptions(tree=host_options.tree or "~/mxscale", wheelhouse=folder)
-    with closing(ssh_of(host_options)) as ssh:
-        if install(hosts, ssh.start, what, echo):
+    with reached(host_options, required=True) as (hosts, start):
+        if install(hosts, start, what, echo):
             raise Exit(code=_PROBLEMS)
 
 
 @hosts_task()
 def hosts_stop(c: Any, host_options: HostOptions) -> None:
     """End whatever a master of this program runs on the hosts, or on this machine."""
-    from launch.hosts import this_machine
+    from launch.setup import reached
     from launch.stop import stop
-    from launch.transport.line import start_local
 
-    hosts = listed_hosts(host_options)
-    if not hosts:
-        failed = stop([this_machine()], start_local, echo)
-    else:
-        with closing(ssh_of(host_options)) as ssh:
-            failed = stop(hosts, ssh.start, echo)
-    if failed:
-        raise Exit(code=_PROBLEMS)
-
-
-def _as_json(found: list[Any]) -> str:
-    return json.dumps([asdict(one) for one in found], indent=1)
+    with reached(host_options) as (hosts, start):
+        if stop(hosts, start, echo):
+            raise Exit(code=_PROBLEMS)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from bench.errors import parse_int
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
-from tasks.cli import command, read_only_command, task
+from tasks.cli import command, read_only_command, short_path, task
 
 if TYPE_CHECKING:
     from launch.practice.network import Link
@@ -44,17 +44,13 @@ def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-
     given = f" --dir {dir}" if dir else ""
     first = cluster.nodes[0].name
     echo(f"{len(cluster.nodes)} hosts; to them this machine is {cluster.address}", "")
-    echo(f"hostfile    {_shown(cluster.hostfile)}")
-    echo(f"ssh config  {_shown(cluster.ssh_config)}", "")
-    echo(f"ssh -F {_shown(cluster.ssh_config)} {first} hostname")
+    echo(f"hostfile    {short_path(cluster.hostfile)}")
+    echo(f"ssh config  {short_path(cluster.ssh_config)}", "")
+    echo(f"ssh -F {short_path(cluster.ssh_config)} {first} hostname")
     echo(f"fab practice.show{given}")
     echo(f"fab practice.cut {first}{given}     then mend, or rate 200mbit, or kill {first}")
     echo(f"fab practice.down{given}", "")
     echo(f"It ends with this terminal (process {owner})." if owner else "It stays until then.")
-
-
-def _shown(path: Path) -> Path:
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 @task(help=_HOST)
@@ -115,7 +111,7 @@ def practice_show(c, dir=""):  # type: ignore[no-untyped-def]
     for node in cluster.nodes:
         echo(f"{node.name}  {node.address:15}  {_state(now.get(node.name)):22}  pid {node.pid}")
     echo(f"master  {cluster.address}")
-    echo(f"ssh -F {_shown(cluster.ssh_config)} {cluster.nodes[0].name}")
+    echo(f"ssh -F {short_path(cluster.ssh_config)} {cluster.nodes[0].name}")
 
 
 def _state(link: "Link | None") -> str:

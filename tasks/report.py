@@ -18,7 +18,7 @@ from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from results.run_folder import RECORDS
-from tasks.cli import command, read_only_command, task
+from tasks.cli import command, read_only_command, short_path, task
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from plots.failures import Failures
@@ -180,7 +180,7 @@ def _exit_by_result(run: Run, failures: Failures) -> None:
 
 def _print_paths(paths: Sequence[Path]) -> None:
     for path in map(Path.resolve, paths):
-        echo(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+        echo(short_path(path))
 
 
 @task(

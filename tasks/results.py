@@ -10,11 +10,10 @@ from invoke.exceptions import Exit
 
 from bench.errors import SpecError, parse_int, quoted
 from im2rec_tools.terminal import echo
-from launch.hosts import ROOT
 from results.errors import StoreError
 from results.exports.targets import TARGETS, export, load_exporter, target_names, with_points
 from results.run_folder import CATALOG, EXPORTS, REPORT
-from tasks.cli import command, read_only_command, task
+from tasks.cli import command, read_only_command, short_path, task
 from tasks.report import RUNS, archive_of, run_folder
 
 _RUN = "name below results/runs, or a path to its folder or .zip"
@@ -148,7 +147,7 @@ def results_export(  # type: ignore[no-untyped-def]
     for name in [name for name, paths in written.items() if not paths]:
         echo(f"{name}: nothing to write, no training point has a number")
     for path in [path for paths in written.values() for path in paths]:
-        echo(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+        echo(short_path(path))
     if not any(written.values()):
         raise StoreError(f"{wanted.folder}: no training point has a number; nothing was exported")
 

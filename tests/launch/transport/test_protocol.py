@@ -320,7 +320,11 @@ def test_facts_mutated_at_random_are_taken_or_break_the_protocol() -> None:
 def test_answers_mutated_at_random_are_taken_or_break_the_protocol(kinds: str) -> None:
     chance = random.Random(18)
     has = {"say": "has", "files": ["same", None, {"crc": 1}, {"part": 3, "crc": 2}]}
-    others = [has, {"say": "compared", "differs": [["a", "b"]], "strange": ["c"]}, {"say": "finished"}]
+    others = [
+        has,
+        {"say": "compared", "differs": [["a", "b"]], "strange": ["c"]},
+        {"say": "finished"},
+    ]
     others += [{"say": "beat", "done": 1, "total": 2}]
     for _ in range(4000):
         message = mutated(chance, chance.choice(ANSWERED if kinds == "answers" else others))

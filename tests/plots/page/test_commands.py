@@ -13,7 +13,7 @@ from plots.markdown import document
 from plots.page.commands import rerun_command, rerun_title
 from plots.page.page import page
 from results.run import load
-from tasks.cluster import command_words
+from tasks.cli import command_words
 from tests.support.pages.pages import details, run_of
 from tests.support.paths import ROOT
 from tests.support.programs.commands import SWEEP, fab, sweep_file

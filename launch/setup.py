@@ -1,0 +1,171 @@
+"""Setup of a sweep: the hosts that options and the environment name, reached and found fit."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from bench.errors import parse_int, quoted
+from bench.sweep import Sweep
+from im2rec_tools.terminal import echo
+from launch import hostfile
+from launch.data_shares import manifests
+from launch.hosts import Host, HostOptions, Login, pretend, rehearse, this_machine
+from launch.install import own_code
+from launch.preflight.check import check_interpreters, interpreter_facts
+from launch.preflight.findings import HostReport, Requirements
+from launch.preflight.table import reported
+from launch.remote.errors import LaunchError, PreflightError
+from launch.sweep import ClusterSetup
+from launch.transport.line import Starter, start_local
+from launch.transport.protocol import is_ipv4
+from launch.transport.ssh import Ssh
+
+
+def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Host, ...]:
+    """The hosts that a person or the environment listed; none if neither did.
+
+    With `only_named` those of the environment do not count. Prints notes on the list.
+    """
+    named = options.hostfile or options.hosts
+    if only_named and not named:
+        return ()
+    listed = hostfile.find(options.hostfile, options.hosts, options.hosts_format, os.environ)
+    if listed and not named:
+        names = ", ".join(one.target for one in listed[:3])
+        echo(
+            f"note: {len(listed)} host(s) from what the environment says: {names}"
+            f"{' ...' if len(listed) > 3 else ''}; --hostfile or --hosts name others",
+            err=True,
+        )
+    devices = options.devices_per_node
+    count = parse_int("--devices-per-node", devices) if devices else None
+    if listed and (count is not None or any(one.slots is not None for one in listed)):
+        listed, notes = hostfile.with_devices(listed, count)
+        for note in notes:
+            echo(f"note: {note}", err=True)
+    return tuple(
+        Host(
+            name=one.target if one.port is None else f"{one.target}:{one.port}",
+            address="",
+            cpus=one.slots or 0,
+            gpus=one.slots or 0,
+            login=Login.read(one.target, one.port),
+        )
+        for one in listed
+    )
+
+
+@contextmanager
+def reached(
+    options: HostOptions, *, required: bool = False
+) -> Iterator[tuple[tuple[Host, ...], Starter]]:
+    """The hosts listed, or this machine if none is, and how programs start there.
+
+    LaunchError if none is and that is `required`. Connections are closed at the end.
+    """
+    hosts = listed_hosts(options)
+    if required and not hosts:
+        raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
+    if not hosts:
+        yield (this_machine(),), start_local
+        return
+    with closing(Ssh(options.ssh_config, accept_new=options.accept_new)) as ssh:
+        yield hosts, ssh.start
+
+
+@contextmanager
+def ready_hosts(options: HostOptions) -> Iterator[tuple[tuple[Host, ...], Starter]]:
+    """The hosts that were listed, reached and with a checkout, and how programs start there."""
+    with reached(options, required=True) as (hosts, start):
+        found = reported(hosts, start, Requirements(tree=options.tree, mxnet=False))
+        _check_reports(found)
+        yield tuple(one.host for one in found), start
+
+
+def _check_reports(found: list[HostReport]) -> None:
+    """Raises PreflightError with every problem of hosts that were examined."""
+    problems = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
+    if problems:
+        bad = sum(bool(one.problems) for one in found)
+        raise PreflightError(f"{bad} of {len(found)} hosts are not ready:", *problems)
+
+
+@contextmanager
+def job_setup(
+    hosts: tuple[Host, ...], options: HostOptions, what: Sweep, scheduler: str = "first"
+) -> Iterator[ClusterSetup]:
+    """The hosts of a sweep, each found fit for it; PreflightError if one is not.
+
+    Without `hosts` it is this machine, or this machine as all the hosts that a simulation needs.
+    `scheduler` is where that runs: 'first' host or 'master'. Connections are closed at the end.
+    """
+    if not hosts:
+        yield local_setup(what)
+        return
+    if scheduler not in {"first", "master"}:
+        raise LaunchError(f"--scheduler: expected first or master, got {quoted(scheduler)}")
+    wanted = Requirements(
+        tree=options.tree,
+        interface=options.interface,
+        code=own_code(),
+        mxnet=any(trial.engine == "mxnet" for trial in what.trials),
+        device="gpu" if any(trial.layout.device == "gpu" for trial in what.trials) else "cpu",
+    )
+    with closing(Ssh(options.ssh_config, accept_new=options.accept_new)) as ssh:
+        found = reported(hosts, ssh.start, wanted)
+        _check_reports(found)
+        fit = tuple(one.host for one in found)
+        check_interpreters(what.trials, fit, ssh.start)
+        yield ClusterSetup(
+            hosts=fit,
+            start=ssh.start,
+            data=manifests(what.trials, fit, ssh.start),
+            scheduler=_controller(found) if scheduler == "master" else None,
+            facts={one.host.name: one.facts for one in found},
+        )
+
+
+def local_setup(what: Sweep) -> ClusterSetup:
+    """This machine alone, or as all the hosts that a simulation needs."""
+    fake = all(trial.engine == "fake" for trial in what.trials)
+    most = max(what.trials, key=lambda trial: trial.hosts)
+    hosts = rehearse(most.hosts, most.layout.devices_per_host) if fake else (this_machine(),)
+    check_interpreters(what.trials, hosts, start_local)
+    facts: dict[str, Any] = {}
+    if not fake:
+        host = hosts[0]
+        with suppress(LaunchError):  # a machine that does not answer has no facts
+            facts = {host.name: interpreter_facts(host.python, start_local, host)}
+    return ClusterSetup(hosts=hosts, facts=facts)
+
+
+def planned_hosts(hosts: tuple[Host, ...], what: Sweep) -> tuple[tuple[Host, ...], list[str]]:
+    """The hosts to print a plan for, though none is reached, and a note on their addresses.
+
+    They are those listed, by the addresses that they were listed with, or their names; if none
+    is listed, this machine, or hosts that do not exist.
+    """
+    most = max(what.trials, key=lambda trial: trial.hosts)
+    devices = most.layout.devices_per_host
+    if not hosts and (most.hosts > 1 or most.layout.device == "gpu"):
+        note = f"# no --hostfile: {most.hosts} made-up hosts of {devices} devices"
+        return pretend(most.hosts, devices), [note]
+    named = tuple(
+        replace(one, address=one.login.host, tree="~/mxscale") for one in hosts if one.login
+    )
+    note = "# hosts by the names they were listed with; a sweep finds their numeric addresses"
+    return (named, [note]) if named else ((this_machine(),), [])
+
+
+def _controller(found: list[HostReport]) -> Host:
+    """This machine by the address that the hosts see it at."""
+    seen = {"".join(one.facts["master"]) for one in found}
+    machine = this_machine()
+    if len(seen) != 1 or not is_ipv4(*seen):
+        raise LaunchError(
+            f"--scheduler master: hosts see this machine as {', '.join(sorted(seen))}; expected "
+            f"one IPv4 address; leave the scheduler on the first host"
+        )
+    return replace(machine, name=f"{machine.name} (master)", address=seen.pop())
