@@ -11,9 +11,11 @@ from typing import Any
 
 from playwright.sync_api import Browser, Dialog, Page, Request, TimeoutError
 
-from plots.report import build
+from plots.page.page import page
+from plots.results_csv import results_frame
 from results.record import Record
 from results.run import load
+from results.run_folder import PAGE, TABLE
 from tests.support.runs.records import record
 from tests.support.runs.stores import stored
 
@@ -75,10 +77,14 @@ def reported(folder: Path) -> Path:
 
 
 def made(folder: Path, *records: Record) -> Path:
-    """The report of these records, without its figures."""
+    """The page and the table of these records' report."""
     stored(folder, *records)
-    build(load(folder))
-    return folder / "report"
+    run = load(folder)
+    report = folder / "report"
+    report.mkdir()
+    (report / PAGE).write_text(page(run))
+    (report / TABLE).write_text(results_frame(run.rows).to_csv(index=False))
+    return report
 
 
 def number(text: str) -> float:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,9 @@ def test_a_command_is_copied(shown: Page) -> None:
     assert text == "python -m bench.train_imagenet --rank 0"
 
 
-def test_dark_follows_the_system_and_the_button(browser: Browser, report: Path) -> None:
+def test_dark_follows_the_system_and_the_button_and_paper_is_light(
+    browser: Browser, report: Path
+) -> None:
     with visit(browser, report / "index.html", color_scheme="dark") as tab:
         paper = "getComputedStyle(document.body).backgroundColor"
         ink = "document.getElementById('rate')._fullLayout.font.color"
@@ -83,11 +86,6 @@ def test_dark_follows_the_system_and_the_button(browser: Browser, report: Path) 
         light = tab.evaluate(f"[{paper}, {ink}]")
         assert (dark[0], light[0]) == ("rgb(21, 24, 27)", "rgb(255, 255, 255)")
         assert dark[1] != light[1]
-
-
-def test_paper_is_light_whatever_the_screen_is(browser: Browser, report: Path) -> None:
-    with visit(browser, report / "index.html", color_scheme="dark") as tab:
-        tab.get_by_role("button", name="Light").click()
         tab.get_by_role("button", name="Dark").click()
         tab.emulate_media(media="print")
         ink = "getComputedStyle(document.body).color"
@@ -103,8 +101,9 @@ def test_a_phone_scrolls_no_page_sideways(browser: Browser, report: Path) -> Non
         assert all(box["width"] <= 390 for box in tops if box)
 
 
-def wide(folder: Path) -> Path:
-    """A report whose table has all columns, with about the longest texts there are."""
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page whose table has all columns, with about the longest texts there are."""
     found = []
     for devices in (1, 16, 256):
         fields: dict[str, Any] = {"devices": devices, "devices_per_host": 16, "device": "gpu"}
@@ -112,12 +111,12 @@ def wide(folder: Path) -> Path:
         fields["kvstore"] = "device" if devices == 1 else "dist_device_sync"
         windows = [[3, 1.0, 1.1, 1.05]] * max(1, devices // 16)
         found += [record(windows, repeat=repeat, **fields) for repeat in range(3)]
-    return made(folder, *found)
+    return made(tmp_path_factory.mktemp("wide"), *found) / "index.html"
 
 
-def test_all_columns_of_the_table_fit_on_a_laptop(browser: Browser, tmp_path: Path) -> None:
+def test_all_columns_of_the_table_fit_on_a_laptop(browser: Browser, wide: Path) -> None:
     size: Any = {"width": 1280, "height": 900}
-    with visit(browser, wide(tmp_path) / "index.html", viewport=size) as tab:
+    with visit(browser, wide, viewport=size) as tab:
         names = tab.locator("#table thead th").all_text_contents()
         assert {"95 % interval", "speed-up", "of worker", "status"} <= set(names)
         last = tab.locator("#table thead th").last
@@ -127,11 +126,16 @@ def test_all_columns_of_the_table_fit_on_a_laptop(browser: Browser, tmp_path: Pa
         assert box["x"] + box["width"] <= 1232
 
 
-def test_on_a_phone_the_network_stays_while_the_table_scrolls(
-    browser: Browser, tmp_path: Path
+def test_a_phone_shows_rates_without_a_swipe_and_the_network_while_the_table_scrolls(
+    browser: Browser, wide: Path
 ) -> None:
     size: Any = {"width": 390, "height": 844}
-    with visit(browser, wide(tmp_path) / "index.html", viewport=size) as tab:
+    with visit(browser, wide, viewport=size) as tab:
+        assert not tab.get_by_role("columnheader", name="batch").is_visible()
+        assert tab.locator("#table td.batch:visible").count() == 0
+        rates = tab.get_by_role("columnheader", name="images/s").bounding_box()
+        assert rates
+        assert rates["x"] + rates["width"] <= 390 - 16  # of the page's edge
         assert tab.get_by_text("scroll it sideways").is_visible()
         network, status = (
             tab.locator(f"#table tbody tr:first-child td:{one}-child") for one in ("first", "last")
@@ -141,36 +145,31 @@ def test_on_a_phone_the_network_stays_while_the_table_scrolls(
         assert [box and 0 <= box["x"] < 390 for box in places] == [True, True]
 
 
-def test_a_phone_shows_rates_without_a_swipe(browser: Browser, tmp_path: Path) -> None:
-    size: Any = {"width": 390, "height": 844}
-    with visit(browser, wide(tmp_path) / "index.html", viewport=size) as tab:
-        assert not tab.get_by_role("columnheader", name="batch").is_visible()
-        assert tab.locator("#table td.batch:visible").count() == 0
-        box = tab.get_by_role("columnheader", name="images/s").bounding_box()
-        assert box
-        assert box["x"] + box["width"] <= 390 - 16  # of the page's edge
-
-
 def test_it_prints(shown: Page) -> None:
     paper = shown.pdf(format="A4")
     assert paper.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", paper)) >= 2
 
 
-def test_paper_keeps_the_legend_with_its_panels(opened: Page) -> None:
-    opened.emulate_media(media="print")
+@pytest.fixture
+def paper(shown: Page) -> Iterator[Page]:
+    shown.emulate_media(media="print")
+    yield shown
+    shown.emulate_media(media="screen")
+
+
+def test_paper_keeps_the_legend_with_its_panels(paper: Page) -> None:
     for part in ("#scaling", "#legend", ".panels"):
         style = f"getComputedStyle(document.querySelector('{part}')).breakInside"
-        assert opened.evaluate(style) == "avoid"
+        assert paper.evaluate(style) == "avoid"
 
 
-def test_the_head_of_a_long_table_can_be_repeated_on_each_sheet(opened: Page) -> None:
-    opened.emulate_media(media="print")
+def test_the_head_of_a_long_table_can_be_repeated_on_each_sheet(paper: Page) -> None:
     style = "getComputedStyle(document.querySelector('#table %s'))"
     head, cell, button = (style % name for name in ("thead", "thead th", "thead button"))
-    found = opened.evaluate(f"[{head}.display, {head}.breakInside, {cell}.position]")
+    found = paper.evaluate(f"[{head}.display, {head}.breakInside, {cell}.position]")
     assert found == ["table-header-group", "avoid", "static"]
-    assert opened.evaluate(f"{button}.display") == "contents"  # else Chromium does not
+    assert paper.evaluate(f"{button}.display") == "contents"  # else Chromium does not
 
 
 def test_what_hosts_say_is_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:
