@@ -6,6 +6,7 @@ stdout or stderr cannot damage it. A worker typed by hand has no such variable a
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +44,9 @@ def emit(event: Event) -> str:
     return json.dumps({"event": event.kind, "rank": event.rank, **event.values})
 
 
-def say(event: Event) -> None:
-    """Writes the event to the master in one system call; does nothing where there is no master."""
+def say(kind: str, values: Mapping[str, Any] | None = None, rank: int = -1) -> None:
+    """Writes an event to the master in one system call; does nothing where there is no master."""
     stream = os.environ.get(STREAM_VARIABLE)
     if stream is not None and stream.isdecimal():
+        event = Event(kind=kind, rank=rank, values=dict(values or {}))
         os.write(int(stream), (emit(event) + "\n").encode())

@@ -105,7 +105,7 @@ def _say_done(summary: "TrainingSummary") -> None:
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         **software(),
     }
-    events.say(events.Event(kind="done", rank=summary.rank, values=values))
+    events.say("done", values, rank=summary.rank)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
@@ -113,11 +113,7 @@ def _fail(error: Exception, code: int) -> NoReturn:
     # MXNet puts a stack of its own before what it has to say.
     said = [line.strip() for line in str(error).splitlines() if line.strip()]
     line = said[-1] if said else type(error).__name__
-    events.say(
-        events.Event(
-            kind="failed", rank=-1, values={"message": line, "error": type(error).__name__}
-        )
-    )
+    events.say("failed", {"message": line, "error": type(error).__name__})
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

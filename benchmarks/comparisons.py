@@ -47,18 +47,18 @@ def normal(draw: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
     return SCATTER * draw.standard_normal(shape)
 
 
-def lognormal(spread: float) -> Deviations:
-    """Skewed to the slow side, standard deviation 1.5 %."""
+def lognormal(spread: float, deviation: float = SCATTER) -> Deviations:
+    """Skewed to the slow side, shaped as exp(spread z), with this standard deviation."""
     mean = math.exp(spread**2 / 2)
-    deviation = mean * math.sqrt(math.expm1(spread**2))
-    return lambda draw, shape: SCATTER * (draw.lognormal(0, spread, shape) - mean) / deviation
+    unit = mean * math.sqrt(math.expm1(spread**2))
+    return lambda draw, shape: deviation * (draw.lognormal(0, spread, shape) - mean) / unit
 
 
-def pareto(alpha: float) -> Deviations:
-    """Rare slow values without a limit, standard deviation 1.5 %."""
+def pareto(alpha: float, deviation: float = SCATTER) -> Deviations:
+    """Rare slow values without a limit, with this standard deviation."""
     mean = 1 / (alpha - 1)
-    deviation = math.sqrt(alpha / (alpha - 2)) / (alpha - 1)
-    return lambda draw, shape: SCATTER * (draw.pareto(alpha, shape) - mean) / deviation
+    unit = math.sqrt(alpha / (alpha - 2)) / (alpha - 1)
+    return lambda draw, shape: deviation * (draw.pareto(alpha, shape) - mean) / unit
 
 
 def slower(by: float, share: float) -> Deviations:

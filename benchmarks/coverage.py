@@ -19,8 +19,10 @@ import numpy as np
 from bench.statistics.confidence import Numbers
 from bench.statistics.stopping_rule import Budget, end_reason, is_checkpoint
 from bench.trial import make
+from benchmarks.comparisons import Deviations, lognormal, pareto
+from benchmarks.store import simulated_record
 from results.rates import Rate, rate, ratio
-from results.record import Identity, Rank, Record
+from results.record import Rank, Record
 
 WINDOWS = 60
 _PRECISION = 0.02
@@ -46,27 +48,9 @@ def normal(scatter: float, rho: float = 0.0, drift: float = 0.0) -> Draw:
     return draw
 
 
-def lognormal(scatter: float, sigma: float) -> Draw:
-    """Windows of mean 1 and that standard deviation, shaped as exp(sigma z)."""
-    mean = math.exp(sigma**2 / 2)
-    spread = mean * math.sqrt(math.expm1(sigma**2))
-
-    def draw(random: np.random.Generator, count: int) -> Numbers:
-        values = np.exp(sigma * random.standard_normal((count, WINDOWS)))
-        return 1 + scatter * (values - mean) / spread
-
-    return draw
-
-
-def pareto(scatter: float, alpha: float) -> Draw:
-    """Windows of mean 1 and that standard deviation, shaped as a Pareto distribution."""
-    mean = alpha / (alpha - 1)
-    spread = math.sqrt(alpha / (alpha - 2)) / (alpha - 1)
-
-    def draw(random: np.random.Generator, count: int) -> Numbers:
-        return 1 + scatter * (random.pareto(alpha, (count, WINDOWS)) + 1 - mean) / spread
-
-    return draw
+def skewed(deviations: Deviations) -> Draw:
+    """Windows of mean 1 that scatter by these deviations."""
+    return lambda random, count: 1 + deviations(random, (count, WINDOWS))
 
 
 def rare(scatter: float, share: float) -> Draw:
@@ -94,12 +78,12 @@ KINDS: Mapping[str, Draw] = {
     "drift 3 %, normal 2 %": normal(0.02, drift=0.03),
     "drift 3 %, AR(1) 0.3, 3 %": normal(0.03, rho=0.3, drift=0.03),
     "drift -3 %, normal 1 %": normal(0.01, drift=-0.03),
-    "lognormal s = 1, 1.5 %": lognormal(0.015, 1.0),
-    "lognormal s = 1, 3 %": lognormal(0.03, 1.0),
-    "lognormal s = 1, 5 %": lognormal(0.05, 1.0),
-    "lognormal s = 1, 10 %": lognormal(0.1, 1.0),
-    "lognormal s = 1.5, 5 %": lognormal(0.05, 1.5),
-    "Pareto 2.5, 5 %": pareto(0.05, 2.5),
+    "lognormal s = 1, 1.5 %": skewed(lognormal(1.0, 0.015)),
+    "lognormal s = 1, 3 %": skewed(lognormal(1.0, 0.03)),
+    "lognormal s = 1, 5 %": skewed(lognormal(1.0, 0.05)),
+    "lognormal s = 1, 10 %": skewed(lognormal(1.0, 0.1)),
+    "lognormal s = 1.5, 5 %": skewed(lognormal(1.5, 0.05)),
+    "Pareto 2.5, 5 %": skewed(pareto(2.5, 0.05)),
     "normal 1 %, 2 % of the windows 1.5 times as long": rare(0.01, 0.02),
     "normal 1 %, a start 30 % slower fades over 5 windows": fading(0.01, 0.3, 5),
     "normal 1 %, a start 20 % slower fades over 10 windows": fading(0.01, 0.2, 10),
@@ -190,18 +174,7 @@ def _record(seconds: Sequence[float], precision: float) -> Record:
         ends=tuple(np.cumsum(seconds).tolist()),
         images=(_BATCH,) * len(seconds),
     )
-    return Record(
-        trial=trial,
-        identity=Identity(
-            name=trial.name, key=trial.key, repeat=0, code_hash="", data_manifest="", hosts=("h",)
-        ),
-        status="ok",
-        message="",
-        ranks=(rank,),
-        emulated=False,
-        started="",
-        elapsed_seconds=0.0,
-    )
+    return simulated_record(trial, [rank])
 
 
 def main() -> None:

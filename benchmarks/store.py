@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,21 +53,27 @@ def trials(count: int, ranks: int) -> Iterator[Trial]:
         )
 
 
-def record_of(trial: Trial, windows: int, chance: np.random.Generator) -> Record:
-    """A record whose windows last about a second, a little longer the more devices there are."""
-    seconds = chance.lognormal(0.1 * np.log2(trial.layout.devices), 0.02, (trial.workers, windows))
-    ranks = tuple(_rank(trial, number, one, chance) for number, one in enumerate(seconds))
+def simulated_record(trial: Trial, ranks: Sequence[Rank], **known: Any) -> Record:
+    """A record of a job that nobody ran."""
     hosts = tuple(dict.fromkeys(rank.host for rank in ranks))
     identity = Identity(
         name=trial.name, key=trial.key, repeat=0, code_hash="0", data_manifest="", hosts=hosts
     )
-    return Record(
-        trial=trial,
-        identity=identity,
-        status="ok",
-        message="",
-        ranks=ranks,
-        emulated=False,
+    facts: dict[str, Any] = {
+        "message": "",
+        "emulated": False,
+        "started": "",
+        "elapsed_seconds": 0.0,
+    } | known
+    return Record(trial=trial, identity=identity, status="ok", ranks=tuple(ranks), **facts)
+
+
+def _large_record(trial: Trial, windows: int, chance: np.random.Generator) -> Record:
+    """A record whose windows last about a second, a little longer the more devices there are."""
+    seconds = chance.lognormal(0.1 * np.log2(trial.layout.devices), 0.02, (trial.workers, windows))
+    return simulated_record(
+        trial,
+        [_rank(trial, number, one, chance) for number, one in enumerate(seconds)],
         started="2026-01-01T00:00:00+00:00",
         elapsed_seconds=float(seconds.max(axis=0).sum()),
         commands={f"worker-{n}": _command(trial) for n in range(trial.workers)},
@@ -104,7 +110,7 @@ def write(folder: Path, points: int, ranks: int, windows: int) -> None:
     chance = np.random.default_rng(0)
     with (folder / RECORDS).open("w", encoding="utf-8") as file:
         for trial in trials(points, ranks):
-            file.write(record.emit(record_of(trial, windows, chance)) + "\n")
+            file.write(record.emit(_large_record(trial, windows, chance)) + "\n")
 
 
 def timed(*arguments: str) -> tuple[float, float]:

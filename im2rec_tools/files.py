@@ -47,24 +47,28 @@ def flush(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
-def flush_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on disk."""
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on disk."""
+    with _opened(folder) as descriptor:
+        os.fsync(descriptor)
 
 
 def _flush_disk(folder: Path) -> None:
     """Wait until all of a folder's file system is on disk: of thousands of files this is quick."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+    libc = ctypes.CDLL(None, use_errno=True)
+    with _opened(folder) as descriptor:
+        if libc.syncfs(descriptor):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(folder))
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -109,7 +109,6 @@ def augmentation_of(given: Mapping[str, Any]) -> AugmentationOptions:
     )
     _check_numbers(asked)
     _check_order(asked)
-    _check_aspects(asked)
     _check_crops(asked)
     return asked
 
@@ -126,27 +125,19 @@ def _check_numbers(asked: AugmentationOptions) -> None:
 
 
 def _check_order(asked: AugmentationOptions) -> None:
-    for name in ("random_scale", "random_area"):
+    ratio = asked.max_random_aspect_ratio
+    if asked.min_random_aspect_ratio is None and ratio >= 1:
+        raise SpecError(
+            f"--max-random-aspect-ratio {ratio:g}: without --min-random-aspect-ratio it is the "
+            f"change from 1, and has to be below 1; give both, such as 1.333 and 0.75"
+        )
+    for name in ("random_scale", "random_area", "random_aspect_ratio"):
         least, most = getattr(asked, f"min_{name}"), getattr(asked, f"max_{name}")
-        if not 0 < least <= most:
+        if least is not None and not 0 < least <= most:
             raise SpecError(
                 f"{flag(f'min_{name}')}: expected above 0 and at most {flag(f'max_{name}')}, "
                 f"got {least} and {most}"
             )
-
-
-def _check_aspects(asked: AugmentationOptions) -> None:
-    least, most = asked.min_random_aspect_ratio, asked.max_random_aspect_ratio
-    if least is None and most >= 1:
-        raise SpecError(
-            f"--max-random-aspect-ratio {most:g}: without --min-random-aspect-ratio it is the "
-            f"change from 1, and has to be below 1; give both, such as 1.333 and 0.75"
-        )
-    if least is not None and not 0 < least <= most:
-        raise SpecError(
-            f"--min-random-aspect-ratio: expected above 0 and at most --max-random-aspect-ratio, "
-            f"got {least} and {most}"
-        )
 
 
 def _check_crops(asked: AugmentationOptions) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NoReturn
 
-from bench.events import Event, say
+from bench.events import say
 from im2rec_tools.terminal import echo
 
 
@@ -70,7 +70,7 @@ def _sleep_for_ever() -> NoReturn:
 def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -> None:
     """Deals out a rank to each of `expected` connections, then waits until all have closed."""
     with socket.create_server(address, backlog=expected) as listener:
-        say(Event(kind="reached", rank=-1))
+        say("reached")
         members: list[tuple[Any, str]] = []
         next_rank = {"worker": 0, "server": 0}
         while len(members) < expected:
@@ -99,7 +99,7 @@ def _connect(address: tuple[str, int]) -> Any:
 def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
     """The line to the scheduler and this process's rank, once everyone has come."""
     stream = _connect(address)
-    say(Event(kind="reached", rank=-1))
+    say("reached")
     stream.write(role + "\n")
     stream.flush()
     return stream, int(stream.readline())
@@ -113,7 +113,7 @@ def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
     if "nan" in now:
         raise FloatingPointError(f"the loss is nan after window {window}")
     if "exit" in now:
-        say(Event(kind="failed", rank=rank, values={"message": "scripted exit"}))
+        say("failed", {"message": "scripted exit"}, rank=rank)
         os._exit(3)
     if "early" in now:
         os._exit(0)
@@ -172,7 +172,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         rank, num_workers = 0, 1
     batch = script["worker_batches"][rank]
     facts = {"num_workers": num_workers, "worker_batch": batch}
-    say(Event(kind="ready", rank=rank, values=facts))
+    say("ready", facts, rank=rank)
     clock, ended, seconds = 0.0, "", window_seconds(script, rank, num_workers)
     probes = _own_seconds(script, rank) if num_workers > 1 else []
     for index, lasted in enumerate(seconds):
@@ -190,13 +190,13 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
         }
         if probes and index >= script["warmup_windows"]:
             window["own_seconds"] = probes.pop()
-        say(Event(kind="window", rank=rank, values=window))
+        say("window", window, rank=rank)
         echo(f"rank {rank} window {index}", err=True)
         ended = _ended(script, seconds[: index + 1])
         if ended:
             break
     digest = f"rank{rank}" if "hash" in faults else "0"
-    say(Event(kind="done", rank=rank, values={"weight_hash": digest, "ended": ended}))
+    say("done", {"weight_hash": digest, "ended": ended}, rank=rank)
 
 
 def main() -> None:
@@ -223,7 +223,7 @@ def main() -> None:
 
 
 def _leave(error: Exception) -> NoReturn:
-    say(Event(kind="failed", rank=-1, values={"message": str(error)}))
+    say("failed", {"message": str(error)})
     echo(f"{type(error).__name__}: {error}", err=True)
     os._exit(1)
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from bench.engines.server_commands import RefusedError, optimizer_of, secret
-from bench.events import Event, say
+from bench.events import say
 from bench.training.startup import announce_rendezvous
 from im2rec_tools.terminal import echo
 
@@ -105,7 +105,7 @@ class Refusals:
 
     def _say(self, last: str) -> None:
         self._said, self._at = self.count, time.monotonic()
-        say(Event(kind="refused", rank=-1, values={"count": self.count}))
+        say("refused", {"count": self.count})
         echo(f"commands refused: {self.count}{last}", err=True)
 
 

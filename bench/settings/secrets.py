@@ -78,13 +78,6 @@ def identified(env: Iterable[str]) -> list[str]:
     return [one.removesuffix(f"={MASK}") if is_secret(_name(one)) else one for one in env]
 
 
-def lacking(env: Iterable[str]) -> list[str]:
-    """The names of those settings whose values are not known here."""
-    return [
-        _name(one) for one in map(setting, env) if isinstance(one, MaskedText) and one.value is None
-    ]
-
-
 def names(env: Iterable[str]) -> list[str]:
     """The names of those settings whose values are not written."""
     return [_name(one) for one in map(setting, env) if isinstance(one, MaskedText)]
@@ -192,7 +185,10 @@ def added(env: Sequence[str], more: Sequence[str]) -> list[str]:
 
 def check(env: Iterable[str]) -> None:
     """Raise SpecError for a setting whose value is neither written nor known here."""
-    for name in lacking(env):
+    for one in map(setting, env):
+        if not isinstance(one, MaskedText) or one.value is not None:
+            continue
+        name = _name(one)
         raise SpecError(
             f"env: {name}: expected a value, got none, for it is not kept in runs. Set {name} here "
             f"and give '-x {name}', or give '-x {name}=VALUE'"

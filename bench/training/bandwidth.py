@@ -6,9 +6,8 @@ what the workers push and do nothing else with it.
 
 from typing import Any
 
-from bench import events
 from bench.training.kvstore import barrier, open_kvstore
-from bench.training.loop import Stopwatch, TrainingSummary, budget_of, stop_reason
+from bench.training.loop import Stopwatch, TrainingSummary, budget_of, measure, stop_reason
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 from bench.training.worker import build_network
@@ -26,18 +25,16 @@ def time_transfers(options: Options) -> TrainingSummary:
         "worker_batch": options.batch_size,
         "bytes_each_way": each_way,
     }
-    events.say(events.Event(kind="ready", rank=store.rank, values=facts))
-    budget = budget_of(options)
-    windows: list[dict[str, Any]] = []
-    ended = ""
-    while not ended:
-        clock = _timed_window(store, arrays, options.steps_per_window)
-        images = each_way * options.steps_per_window
-        windows.append(clock.window(len(windows), images, options.steps_per_window))
-        events.say(events.Event(kind="window", rank=store.rank, values=windows[-1]))
-        ended = stop_reason(store, windows, budget, options.warmup_windows)
-    return TrainingSummary(
-        rank=store.rank, num_workers=store.num_workers, windows=tuple(windows), ended=ended
+    budget, steps = budget_of(options), options.steps_per_window
+
+    def window(index: int) -> dict[str, Any]:
+        return _timed_window(store, arrays, steps).window(index, each_way * steps, steps)
+
+    return measure(
+        facts,
+        window,
+        lambda windows: stop_reason(store, windows, budget, options.warmup_windows),
+        store.rank,
     )
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from bench import events
 from bench.data import loader, page_cache
 from bench.data.partition import WorkerPartition, whole_data
 from bench.statistics.stopping_rule import end_reason, per_image_seconds
-from bench.training.loop import Stopwatch, TrainingSummary, budget_of
+from bench.training.loop import Stopwatch, TrainingSummary, budget_of, measure
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
@@ -25,28 +24,24 @@ def time_input(options: Options) -> TrainingSummary:
     data, paths = options.data_train, portion.paths
     found = page_cache.drop_and_check(data, paths) if options.cold else page_cache.residency(paths)
     batches = loader.training_batches(options, portion, _orders(options, portion))
-    events.say(
-        events.Event(kind="ready", rank=0, values=_facts(options) | page_cache.describe(found))
-    )
     budget = replace(budget_of(options), windows=options.windows or 10)
-    windows: list[dict[str, Any]] = []
-    ended = ""
-    while not ended:
-        settling = len(windows) < options.warmup_windows
-        least = _SETTLE_SECONDS if settling else _WINDOW_SECONDS
-        windows.append(_window(batches, options.batch_size, least, len(windows)))
-        events.say(events.Event(kind="window", rank=0, values=windows[-1]))
-        ended = end_reason(per_image_seconds(windows), budget, options.warmup_windows)
-    return TrainingSummary(rank=0, num_workers=1, windows=tuple(windows), ended=ended)
-
-
-def _facts(options: Options) -> dict[str, Any]:
-    return {
+    warmup = options.warmup_windows
+    facts = {
         "num_workers": 1,
         "worker_batch": options.batch_size,
         "devices": options.devices,
         "mxnet": mx.__version__,
     }
+
+    def window(index: int) -> dict[str, Any]:
+        least = _SETTLE_SECONDS if index < warmup else _WINDOW_SECONDS
+        return _window(batches, options.batch_size, least, index)
+
+    return measure(
+        facts | page_cache.describe(found),
+        window,
+        lambda windows: end_reason(per_image_seconds(windows), budget, warmup),
+    )
 
 
 def _orders(options: Options, portion: WorkerPartition) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 import itertools
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,24 @@ def worker_batches(worker: Worker) -> Iterator[loader.Batch]:
         yield loader.split(data.astype(options.array_dtype, copy=False), label, worker.contexts)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingSummary:
+    """What a worker has done; windows are this rank's, warm-up included.
+
+    ended           why no more were measured: a word of `stop_reason`, or 'epochs'
+    weight_hash     equal on every rank after a synchronous job, or it trained several networks
+    notes           what a reader of its numbers should know
+    """
+
+    rank: int
+    num_workers: int
+    windows: tuple[dict[str, Any], ...]
+    ended: str = ""
+    accuracy: float | None = None
+    weight_hash: str = ""
+    notes: tuple[Note, ...] = ()
+
+
 class Stopwatch:
     """Runs from when it is made, on the clocks of the wall and of this process's processors."""
 
@@ -120,6 +138,25 @@ def stop_reason(
     if measured < 1 or (measured >= LEAST_WINDOWS and not is_checkpoint(measured)):
         return ""
     return _REASONS[round(broadcast_from_first(store, word=measured, value=_REASONS.index(found)))]
+
+
+def measure(
+    facts: Mapping[str, Any],
+    window: Callable[[int], dict[str, Any]],
+    stop: Callable[[Sequence[dict[str, Any]]], str],
+    rank: int = 0,
+) -> TrainingSummary:
+    """Reports windows of a mode that trains nothing, by their number, until `stop` has a reason."""
+    events.say("ready", facts, rank=rank)
+    windows: list[dict[str, Any]] = []
+    ended = ""
+    while not ended:
+        windows.append(window(len(windows)))
+        events.say("window", windows[-1], rank=rank)
+        ended = stop(windows)
+    return TrainingSummary(
+        rank=rank, num_workers=facts["num_workers"], windows=tuple(windows), ended=ended
+    )
 
 
 def batch_notes(options: Options, whole: int, images: int) -> Iterator[Note]:
@@ -181,24 +218,6 @@ def compute_seconds(worker: Worker, batch: loader.Batch) -> float:
     seconds = time.perf_counter() - start
     barrier(worker.kvstore)
     return seconds
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingSummary:
-    """What a worker has done; windows are this rank's, warm-up included.
-
-    ended           why no more were measured: a word of `stop_reason`, or 'epochs'
-    weight_hash     equal on every rank after a synchronous job, or it trained several networks
-    notes           what a reader of its numbers should know
-    """
-
-    rank: int
-    num_workers: int
-    windows: tuple[dict[str, Any], ...]
-    ended: str = ""
-    accuracy: float | None = None
-    weight_hash: str = ""
-    notes: tuple[Note, ...] = ()
 
 
 def time_window(
@@ -422,4 +441,4 @@ def _save(worker: Worker, epoch: int) -> None:
 
 
 def _emit(worker: Worker, kind: str, values: dict[str, Any]) -> None:
-    events.say(events.Event(kind=kind, rank=worker.rank, values=values))
+    events.say(kind, values, rank=worker.rank)

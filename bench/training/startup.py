@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from bench.errors import SpecError
-from bench.events import STREAM_VARIABLE, Event, say
+from bench.events import STREAM_VARIABLE, say
 
 INSTRUCTION_SET_VARIABLE = "DNNL_MAX_CPU_ISA"
 _CPUINFO = Path("/proc/cpuinfo")
@@ -118,11 +118,11 @@ def _follow(role: str) -> None:
         except OSError:
             time.sleep(_RETRY_SECONDS)
         else:
-            say(Event(kind="reached", rank=-1))
+            say("reached")
             break
     if role != "scheduler":
         _wait_for_place()
-        say(Event(kind="registered", rank=-1))
+        say("registered")
 
 
 def _wait_for_place() -> None:

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from im2rec_tools.cli import Command, Option, integer, path, path_or_none, percentage, tree_root
 from im2rec_tools.commands.list import CHUNKS, PER_SHARD
@@ -85,29 +85,25 @@ def _totals(work: PackJob, total: int, max_bad: float) -> Iterator[str]:
     yield text
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecipeOptions:
-    """The options of a recipe, as they are typed."""
-
-    short_edge: int
-    quality: int
-    enlarge_small: bool
-    pass_through_small: bool
-    raw_pixels: bool
-
-    def recipe(self) -> Recipe:
-        """The recipe; DataError for options that contradict each other."""
-        if self.pass_through_small and (self.enlarge_small or self.raw_pixels):
-            other = "--enlarge-small" if self.enlarge_small else "--raw-pixels"
-            raise DataError(f"--pass-through-small and {other}: expected one of them, got both")
-        encoding: Literal["raw", "jpg"] = "raw" if self.raw_pixels else "jpg"
-        return Recipe(
-            short_edge=self.short_edge,
-            quality=self.quality,
-            smaller="enlarge" if self.enlarge_small else "keep",
-            keep_bytes="small" if self.pass_through_small else "none",
-            encoding=encoding,
-        )
+def recipe_of(
+    *,
+    short_edge: int,
+    quality: int,
+    enlarge_small: bool,
+    pass_through_small: bool,
+    raw_pixels: bool,
+) -> Recipe:
+    """The recipe of the options `ENCODING`; DataError for those that contradict each other."""
+    if pass_through_small and (enlarge_small or raw_pixels):
+        other = "--enlarge-small" if enlarge_small else "--raw-pixels"
+        raise DataError(f"--pass-through-small and {other}: expected one of them, got both")
+    return Recipe(
+        short_edge=short_edge,
+        quality=quality,
+        smaller="enlarge" if enlarge_small else "keep",
+        keep_bytes="small" if pass_through_small else "none",
+        encoding="raw" if raw_pixels else "jpg",
+    )
 
 
 def _plan(
@@ -120,9 +116,9 @@ def _plan(
     images_per_shard: int,
     processes: int,
     max_bad: float,
-    **encoding: bool,
+    **encoding: Any,
 ) -> Plan:
-    recipe = RecipeOptions(**encoding).recipe()
+    recipe = recipe_of(**encoding)
     parts = Parts(chunks=chunks, images_per_shard=images_per_shard)
     _check_source(root, from_tar)
     known = PackJob(

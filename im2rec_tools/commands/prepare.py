@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from im2rec_tools.cli import Command, Option, integer, tree_root
-from im2rec_tools.commands.pack import ENCODING, PACKING, RecipeOptions, pack_lists
+from im2rec_tools.commands.pack import ENCODING, PACKING, pack_lists, recipe_of
 from im2rec_tools.commands.shards import verify_all
 from im2rec_tools.commands.trees import (
     SMALL,
@@ -161,14 +162,14 @@ def _plan(
     val_shards: int,
     processes: int,
     max_bad: float,
-    **encoding: bool,
+    **encoding: Any,
 ) -> Plan:
     wanted = PrepareOptions(
         min_images=min_images,
         split=SplitOptions(images=val_per_class, seed=seed, small=small),
         train_shards=train_shards,
         val_shards=val_shards,
-        recipe=RecipeOptions(**encoding).recipe(),
+        recipe=recipe_of(**encoding),
         processes=processes or len(os.sched_getaffinity(0)),
         max_bad=max_bad,
     )

@@ -113,12 +113,8 @@ def _is_file(entry: os.DirEntry[str], endings: frozenset[str]) -> bool:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    return not entry.name.startswith(".") and _is_directory(entry)
-
-
-def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
-        return entry.is_dir()
+        return not entry.name.startswith(".") and entry.is_dir()
     except OSError:
         return False  # a link that leads to itself
 

@@ -103,5 +103,5 @@ def test_without_a_master_nothing_is_said(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("MXSCALE_EVENTS", raising=False)
-    say(Event(kind="done", rank=0))
+    say("done", rank=0)
     assert capfd.readouterr() == ("", "")
