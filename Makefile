@@ -7,7 +7,8 @@
 # make exports        adds what fab results.export needs to the environment; see docs/export.md
 # PYTHON=python3.12 make ...   with that interpreter, in an environment of its own
 SHELL := /bin/sh
-export PYTHONDONTWRITEBYTECODE := 1
+# Compiled tests are kept: each of three workers reads all of them.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := -m pytest -q
 # Programs that tests start would compile what they import each time: 0.1 to 0.3 s each.
 COMPILE := -m compileall -q bench im2rec_tools launch plots results tasks fabfile.py
