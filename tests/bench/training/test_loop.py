@@ -16,18 +16,30 @@ from tests.support.training.workers import SYNTHETIC, trained
 SYNC: dict[str, Any] = {"kvstore": "dist_sync", "devices": 2, "servers_per_host": 1}
 
 
+@pytest.fixture(scope="module")
+def precise(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """A job that ends once its rate is known, and whose processes meet at files."""
+    what = tiny(**SYNC, windows=2000, precision=0.5, env=["DMLC_LOCAL=1"])
+    (record,) = measured(tmp_path_factory.mktemp("precise"), what, deadlines=Deadlines())
+    return record
+
+
 @pytest.mark.mxnet
 def test_measuring_ends_at_the_same_window_everywhere_once_the_rate_is_known(
-    tmp_path: Path,
+    precise: Record,
 ) -> None:
-    what = tiny(**SYNC, windows=2000, precision=0.5)
-    (record,) = measured(tmp_path, what, deadlines=Deadlines())
-    assert record.status == "ok"
-    assert {note.kind for note in record.notes} <= {NoteKind.BRIEF}  # busy machines take longer
-    assert len({len(rank.seconds) for rank in record.ranks}) == 1
-    assert 7 <= len(record.ranks[0].seconds) < 200
-    assert {rank.facts["ended"] for rank in record.ranks} == {"precision"}
-    assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
+    assert precise.status == "ok"
+    assert {note.kind for note in precise.notes} <= {NoteKind.BRIEF}  # busy machines take longer
+    assert len({len(rank.seconds) for rank in precise.ranks}) == 1
+    assert 7 <= len(precise.ranks[0].seconds) < 200
+    assert {rank.facts["ended"] for rank in precise.ranks} == {"precision"}
+
+
+@pytest.mark.mxnet
+def test_a_job_that_meets_at_files_is_one_job(precise: Record) -> None:
+    assert precise.status == "ok", precise.message
+    assert {rank.facts["num_workers"] for rank in precise.ranks} == {2}
+    assert len({rank.facts["weight_hash"] for rank in precise.ranks}) == 1
 
 
 @pytest.mark.mxnet

@@ -1,7 +1,6 @@
 """One worker's step: its arithmetic against MXNet's own."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,6 @@ import pytest
 
 from bench.errors import SpecError
 from bench.training.options import Options, parse
-from launch.job.monitor import Deadlines
-from tests.support.programs.jobs import measured, tiny
 
 pytestmark = pytest.mark.mxnet
 WORDS = "--network tiny --batch-size 4 --benchmark 1 --windows 1 --image-shape 3,32,32 --wd 0.01"
@@ -81,13 +78,6 @@ def test_nccl_is_refused_where_mxnet_was_built_without_it() -> None:
 
     with pytest.raises(SpecError, match="built without NCCL"):
         open_kvstore(replace(OPTIONS, kv_store="nccl"))
-
-
-def test_a_job_that_meets_at_files_is_one_job(tmp_path: Path) -> None:
-    trial = tiny(kvstore="dist_sync", devices=2, servers_per_host=1, env=["DMLC_LOCAL=1"])
-    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
-    assert record.status == "ok", record.message
-    assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
 
 
 @pytest.mark.parametrize("network", ["resnet-18", "mobilenet"])

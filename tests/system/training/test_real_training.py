@@ -12,8 +12,11 @@ from bench.training.loop import train
 from bench.training.mxnet_shim import mx
 from bench.training.options import parse
 from bench.training.worker import build_worker
+from im2rec_tools.formats.recordio import ImageRecord, pack
 from launch.job.monitor import Deadlines
 from results.record import Record
+from tests.support.data.shards import write
+from tests.support.data.trees import jpeg
 from tests.support.paths import ROOT
 from tests.support.programs.jobs import MARK, left_over, measured, tiny
 from tests.support.training.workers import SMALL, SYNTHETIC, photos, trained, weights
@@ -118,22 +121,25 @@ def test_a_worker_of_several_devices_trains_as_one_of_one(tmp_path: Path) -> Non
 
 
 def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path) -> None:
+    images = [
+        pack(ImageRecord(index=n, labels=(float(n % 10),), image=jpeg(40, 40, n)))
+        for n in range(43)
+    ]
     trial = tiny(
         mode="real",
         kvstore="dist_sync",
-        devices=3,
+        devices=2,
         servers_per_host=1,
         batch_per_device=7,
-        data_train=str(photographs / "train"),
+        data_train=str(write(tmp_path / "odd.rec", images)),
         data_val=str(photographs / "val"),
         windows=0,
         num_epochs=2,
     )
-    (record,) = measured(tmp_path, trial, deadlines=Deadlines())
+    (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
     assert record.status == "ok", record.message
-    assert {len(rank.seconds) for rank in record.ranks} == {
-        2 * math.ceil(240 // 3 / 7)
-    }  # as upstream
+    # As upstream: one worker has 22 images, for four batches, and the other 21, for three.
+    assert {len(rank.seconds) for rank in record.ranks} == {2 * math.ceil(43 // 2 / 7)}
 
 
 def test_each_rank_changes_its_images_in_its_own_way(photographs: Path) -> None:
