@@ -13,14 +13,6 @@ from tests.support.sources import PACKAGES, imports, modules
 PRIVATE = re.compile(r"_[^_]\w*")
 # Of MXNet's objects; the code has these names too.
 MXNET = {"_optimizer", "_rate"}
-# Files that still use private names.
-EXEMPT = {
-    "tests/bench/data/test_page_cache.py",
-    "tests/bench/engines/test_fake_process.py",
-    "tests/bench/test_auto_batch.py",
-    "tests/bench/training/test_startup.py",
-    "tests/bench/training/test_worker.py",
-}
 
 
 def files() -> Iterator[tuple[str, str]]:
@@ -76,7 +68,7 @@ def test_a_private_name_is_found_where_it_is_used(
 
 def test_no_test_uses_a_private_name_of_the_code() -> None:
     found = {name: sorted(set(uses(text))) for name, text in files()}
-    assert {name: names for name, names in found.items() if names and name not in EXEMPT} == {}
+    assert {name: names for name, names in found.items() if names} == {}
 
 
 def test_no_test_imports_another_test() -> None:
