@@ -1,7 +1,8 @@
-"""Sweeps over practice hosts from the command line: real training, and where processes go."""
+"""Sweeps over practice hosts: training, what a store moves, and where processes go."""
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 import fabfile as _fabfile
 from launch.practice.cluster import Cluster
 from results.store import read_records
-from tests.support.hosts.cluster_sweeps import FAKE, host_options, swept
+from tests.support.hosts.cluster_sweeps import FAKE, swept
 from tests.support.hosts.clusters import empty_within
 from tests.support.programs.commands import fab as run_fab
 from tests.support.programs.commands import refusal
+from tests.support.repeats import slow
 
 fabfile: Any = _fabfile
 pytestmark = pytest.mark.cluster
@@ -112,8 +114,31 @@ def test_a_port_that_is_taken_on_the_first_host_is_said_before_anything_starts(
 ) -> None:
     sweep = tmp_path / "fake.toml"
     sweep.write_text(FAKE)
-    options = {"run": str(tmp_path / "run"), "port": "22", **host_options(practice)}
+    options = {"hosts": "node01:1", "ssh_config": str(practice.ssh_config), "port": "22"}
+    options["run"] = str(tmp_path / "run")
     code, said = refusal(fabfile.bench_sweep, str(sweep), **options)
     assert (code, "node01: port 22 on" in said) == (2, True), said
     assert not (tmp_path / "run" / "records.jsonl").exists()
     assert empty_within(practice, 2.0)
+
+
+@pytest.mark.mxnet
+@pytest.mark.parametrize("count", [2, *slow(4)])
+def test_a_worker_on_each_host_moves_the_arrays_of_a_network(
+    practice: Cluster, tmp_path: Path, count: int
+) -> None:
+    names = [node.name for node in practice.nodes[:count]]
+    words = ["--hosts", ",".join(names), "--ssh-config", str(practice.ssh_config)]
+    words += ["--network", "tiny", "--windows", "5", "--repeats", "1"]
+    done = run_fab("bench.bandwidth", *words, "--run", f"{tmp_path}/run", timeout=240)
+    assert done.returncode in (0, 6), done.stderr  # 6 on a busy machine: not steady, but measured
+    assert empty_within(practice, 2.0)
+    assert re.search(
+        r"one raw TCP connection from the first host to the last moves \d+ MB/s, before and after: "
+        r"a worker moves \d+% of that each way",
+        done.stdout,
+    )
+    record = json.loads((tmp_path / "run" / "records.jsonl").read_text())
+    assert record["status"] == "ok"
+    assert {rank["host"] for rank in record["ranks"]} == set(names)
+    assert len({rank["facts"]["bytes_each_way"] for rank in record["ranks"]}) == 1
