@@ -6,7 +6,6 @@ python -m bench.score --model PREFIX --load-epoch 8 --data-val val
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 if not __package__:
     print("run `python -m bench.score ...` in this checkout", file=sys.stderr)
@@ -63,10 +62,6 @@ def score(argv: Sequence[str]) -> dict[str, float]:
     reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]
     reading += [f"--data-train={typed['data_val']}", f"--batch-size={typed['batch_size']}"]
     options = parse([*reading, "--test-io=1", "--network=tiny"])
-    return _scored(typed, options, asked)
-
-
-def _scored(typed: dict[str, Any], options: Any, asked: dict[str, int]) -> dict[str, float]:
     # MXNet is loaded here, after the options are known to be right.
     from bench.data import loader  # noqa: PLC0415
     from bench.data.partition import whole_data  # noqa: PLC0415

@@ -463,7 +463,9 @@ def changed(trial: Trial, text: str) -> Trial:
         if not equals:
             raise SpecError(f"expected FIELD=VALUE or env.NAME=VALUE, got {quoted(one)}")
         if name.startswith("env."):
-            fields["env"] = _with_variable(fields["env"], name.removeprefix("env."), value)
+            name = name.removeprefix("env.")
+            others = (one for one in fields["env"] if one.partition("=")[0] != name)
+            fields["env"] = (*others, f"{name}={value}")
         elif name == "network":
             fields["network"], fields["num_layers"] = named(value)
         elif name in FIELDS and name != "env":
@@ -491,11 +493,6 @@ def _given(trial: Trial) -> dict[str, Any]:
         if make(fewer) == trial:
             fields = fewer
     return fields
-
-
-def _with_variable(env: tuple[str, ...], name: str, value: str) -> tuple[str, ...]:
-    others = (one for one in env if one.partition("=")[0] != name)
-    return (*others, f"{name}={value}")
 
 
 def _value(kind: Any, text: str) -> Any:

@@ -112,13 +112,12 @@ def training_batches(
             f"than a batch of {options.batch_size}; use a smaller batch or fewer workers"
         )
     size = options.batch_size
-    draws = partial(_image_draw, options.seed, rank) if options.augmentation != NONE else None
-    return _decoded_batches(options, portion, _batch_orders(orders, size), draws)
 
+    def draws(number: int) -> np.random.Generator:
+        return np.random.default_rng((options.seed, rank, number))
 
-def _image_draw(seed: int, rank: int, number: int) -> np.random.Generator:
-    """What decides how a rank's image of this number is changed."""
-    return np.random.default_rng((seed, rank, number))
+    changes = draws if options.augmentation != NONE else None
+    return _decoded_batches(options, portion, _batch_orders(orders, size), changes)
 
 
 def validation_batches(

@@ -33,7 +33,7 @@ def residency(paths: Sequence[Path]) -> Residency | None:
     None where a file belongs to somebody else: Linux tells nobody but its owner and who may write.
     """
     size = found = 0
-    if not all(_may_query(path) for path in paths):
+    if not all(os.access(path, os.W_OK) or path.stat().st_uid == os.geteuid() for path in paths):
         return None
     for path in paths:
         with path.open("rb") as file:
@@ -42,10 +42,6 @@ def residency(paths: Sequence[Path]) -> Residency | None:
                 found += _cached_bytes(file.fileno(), start, min(MAPPED_BYTES, length - start))
         size += length
     return Residency(size=size, cached=found)
-
-
-def _may_query(path: Path) -> bool:
-    return os.access(path, os.W_OK) or path.stat().st_uid == os.geteuid()
 
 
 def _cached_bytes(file: int, start: int, length: int) -> int:

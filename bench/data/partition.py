@@ -97,7 +97,8 @@ def worker_partition(data: str, rank: int, workers: int) -> WorkerPartition:
     share, whole = _host_partition(data), whole_data(data)
     if share is None:
         return replace(whole, index=rank, count=workers, fewest=whole.total // workers)
-    index, of = _local_rank()
+    # Which worker of its host this process is, of how many; by launch.job.plan.
+    index, of = map(int, os.environ.get("MXSCALE_LOCAL", "0/1").split("/"))
     if workers > of * len(share.images):
         raise SpecError(
             f"{data}: holds {share.label}, too few for {workers} workers, {of} a host; push it for "
@@ -106,12 +107,6 @@ def worker_partition(data: str, rank: int, workers: int) -> WorkerPartition:
     _check(whole, share)
     fewest = min(sum(one.values()) // of for one in share.images)
     return replace(whole, index=index, count=of, fewest=fewest, epoch=fewest * workers)
-
-
-def _local_rank() -> tuple[int, int]:
-    """Which worker of its host this process is, and how many a host has; by launch.job.plan."""
-    index, _, of = os.environ.get("MXSCALE_LOCAL", "0/1").partition("/")
-    return int(index), int(of)
 
 
 def whole_data(data: str) -> WorkerPartition:

@@ -46,7 +46,11 @@ def read_image(place: tuple[Path, int, int], options: Options, out: Any, draw: A
     _check_size(pixels, options.augmentation if draw else NONE, out.shape[1:], where)
     if draw:
         pixels = augment(pixels, options.augmentation, out.shape[1:], draw)
-    planes = _planes(_center(pixels, out.shape[1:]))
+    height, width = out.shape[1:]
+    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
+    pixels = pixels[top : top + height, left : left + width]
+    colors = pixels.ndim == 3 and pixels.shape[2] > 1
+    planes = cv2.split(pixels) if colors else [pixels.squeeze()]
     for channel, plane in enumerate(planes):
         np.subtract(plane, np.float32(options.rgb_mean[channel]), out=out[channel])
         if options.rgb_std[channel] != 1:
@@ -81,13 +85,3 @@ def _check_size(pixels: Any, asked: AugmentationOptions, size: tuple[int, int], 
             f"{width} x {height}; ask for a smaller --image-shape or crop, or pack with "
             f"--enlarge-small"
         )
-
-
-def _center(pixels: Any, size: tuple[int, int]) -> Any:
-    height, width = size
-    top, left = (pixels.shape[0] - height) // 2, (pixels.shape[1] - width) // 2
-    return pixels[top : top + height, left : left + width]
-
-
-def _planes(pixels: Any) -> Any:
-    return cv2.split(pixels) if pixels.ndim == 3 and pixels.shape[2] > 1 else [pixels.squeeze()]

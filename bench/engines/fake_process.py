@@ -87,18 +87,14 @@ def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -
                 stream.read()
 
 
-def _connect(address: tuple[str, int]) -> Any:
-    """A line to the scheduler, however long it takes: the master's deadline decides."""
-    while True:
-        try:
-            return socket.create_connection(address).makefile("rw", encoding="utf-8")
-        except ConnectionRefusedError:
-            time.sleep(0.02)
-
-
 def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
     """The line to the scheduler and this process's rank, once everyone has come."""
-    stream = _connect(address)
+    stream: Any = None
+    while stream is None:  # however long it takes: the master's deadline decides
+        try:
+            stream = socket.create_connection(address).makefile("rw", encoding="utf-8")
+        except ConnectionRefusedError:
+            time.sleep(0.02)
     say("reached")
     stream.write(role + "\n")
     stream.flush()
@@ -222,14 +218,10 @@ def main() -> None:
         stream.read()  # ends when the scheduler does
 
 
-def _leave(error: Exception) -> NoReturn:
-    say("failed", {"message": str(error)})
-    echo(f"{type(error).__name__}: {error}", err=True)
-    os._exit(1)
-
-
 if __name__ == "__main__":
     try:
         main()
     except Exception as error:  # noqa: BLE001 - the outermost door
-        _leave(error)
+        say("failed", {"message": str(error)})
+        echo(f"{type(error).__name__}: {error}", err=True)
+        os._exit(1)

@@ -152,12 +152,7 @@ def masked_text(text: str) -> str:
         text = _LOGIN.sub(f"://{MASK}@", text)
     if not any(word in text for word in WORDS):
         return text
-    return _IN_TEXT.sub(_masked_match, text)
-
-
-def _masked_match(found: re.Match[str]) -> str:
-    quote = found["quote"] or ""
-    return f"{quote}{found['whole'] or found['name']}={MASK}{quote}"
+    return _IN_TEXT.sub(rf"\g<quote>\g<whole>\g<name>={MASK}\g<quote>", text)
 
 
 def masked_toml(text: str) -> str:

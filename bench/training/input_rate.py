@@ -35,7 +35,11 @@ def time_input(options: Options) -> TrainingSummary:
 
     def window(index: int) -> dict[str, Any]:
         least = _SETTLE_SECONDS if index < warmup else _WINDOW_SECONDS
-        return _window(batches, options.batch_size, least, index)
+        clock, steps = Stopwatch(), 0
+        while clock.seconds < least:
+            next(batches)[0].wait_to_read()
+            steps += 1
+        return clock.window(index, steps * options.batch_size, steps)
 
     return measure(
         facts | page_cache.describe(found),
@@ -50,12 +54,3 @@ def _orders(options: Options, portion: WorkerPartition) -> Iterator[Any]:
         yield np.arange(portion.images)
         if options.cold:
             page_cache.drop(portion.paths)
-
-
-def _window(batches: Any, batch_size: int, least_seconds: float, index: int) -> dict[str, Any]:
-    clock, steps = Stopwatch(), 0
-    while clock.seconds < least_seconds:
-        data, _ = next(batches)
-        data.wait_to_read()
-        steps += 1
-    return clock.window(index, steps * batch_size, steps)

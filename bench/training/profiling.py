@@ -68,7 +68,9 @@ def print_statistics(worker: "Worker", batch: Any, number: int) -> None:
     if not every or number % every:
         return
     for name, value in _arrays(worker, batch):
-        echo(f"rank {worker.rank} batch {number} {name}: {_root_mean_square(value):.6g}", err=True)
+        norm = float(mx.nd.norm(value.astype("float32")).asscalar())
+        line = f"rank {worker.rank} batch {number} {name}: {norm / value.size**0.5:.6g}"
+        echo(line, err=True)
     sys.stderr.flush()
 
 
@@ -78,7 +80,3 @@ def _arrays(worker: "Worker", batch: Any) -> Iterator[tuple[str, Any]]:
         if parameter.grad_req != "null":
             yield f"{name} gradient", parameter.grad(worker.contexts[0])
     yield "scores", worker.net(batch[0][0])
-
-
-def _root_mean_square(value: Any) -> float:
-    return float(mx.nd.norm(value.astype("float32")).asscalar() / value.size**0.5)

@@ -71,17 +71,13 @@ def prepare_arithmetic(dtype: str) -> str:
         return min(name, "AVX512_CORE", key=INSTRUCTION_SETS.index).lower() if name else ""
     if name == "AVX512_CORE_AMX" and not ask_for_tiles():
         name = "AVX512_CORE_BF16"
-    _check_bfloat16(name)
-    os.environ[INSTRUCTION_SET_VARIABLE] = name
-    return name.lower()
-
-
-def _check_bfloat16(name: str) -> None:
     if not name.startswith("AVX512_CORE"):
         raise SpecError(
             f"dtype: bfloat16 needs a processor with AVX-512, this one computes with "
             f"{name or 'none of the sets known here'}; use float32"
         )
+    os.environ[INSTRUCTION_SET_VARIABLE] = name
+    return name.lower()
 
 
 def ask_for_tiles() -> bool:
@@ -121,12 +117,8 @@ def _follow(role: str) -> None:
             say("reached")
             break
     if role != "scheduler":
-        _wait_for_place()
+        getenv = ctypes.CDLL(None).getenv
+        getenv.restype = ctypes.c_char_p
+        while getenv(_PLACE_VARIABLE) is None:
+            time.sleep(_RETRY_SECONDS)
         say("registered")
-
-
-def _wait_for_place() -> None:
-    getenv = ctypes.CDLL(None).getenv
-    getenv.restype = ctypes.c_char_p
-    while getenv(_PLACE_VARIABLE) is None:
-        time.sleep(_RETRY_SECONDS)

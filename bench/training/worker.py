@@ -236,7 +236,8 @@ def build_worker(options: Options) -> Worker:
     mx.random.seed(options.seed * 1000 + rank + 1)
     parameters = net.collect_params()
     optimizer = _optimizer(options, part.whole, num_workers, sorted(parameters.keys()))
-    _apply_decay_multipliers(parameters, optimizer)
+    for name, parameter in parameters.items():  # a worker reads the parameters' own multipliers
+        parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
     return Worker(
         options=options,
         part=part,
@@ -262,12 +263,6 @@ def _optimizer(options: Options, whole: int, num_workers: int, names: Sequence[s
     if options.optimizer == "sgd":
         return Sgd(**settings)
     return mx.optimizer.create(options.optimizer, **settings)
-
-
-def _apply_decay_multipliers(parameters: Any, optimizer: Any) -> None:
-    """Give parameters the optimizer's decay multipliers: a worker reads the parameters' own."""
-    for name, parameter in parameters.items():
-        parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
 
 
 def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,11 @@ def _prepare(root: Path, out: Path, wanted: PrepareOptions) -> Iterator[Update |
         yield f"{validation_root(root)} is not there: no shards for validation"
     for work in works:
         for update in pack_lists(work, wanted.max_bad):
-            yield _prefixed(update, work.folder.name)
+            name = work.folder.name
+            if isinstance(update, str):
+                yield f"{name}: {update}"
+            else:
+                yield replace(update, step=f"{update.step} {name}")
     yield from _read_back(
         [shard_of(lst, work.folder) for work in works for lst in work.lists], wanted.processes
     )
@@ -140,14 +144,6 @@ def _read_back(shards: list[Path], processes: int) -> Iterator[Progress | ShardC
         if isinstance(update, ShardContents) and update.missing:
             raise DataError(f"{update.path}: has no {update.missing[0]}; move it away, pack again")
         yield update
-
-
-def _prefixed(update: Update, name: str) -> Update:
-    if isinstance(update, str):
-        return f"{name}: {update}"
-    return Progress(
-        step=f"{update.step} {name}", done=update.done, total=update.total, bad=update.bad
-    )
 
 
 def _plan(

@@ -209,7 +209,13 @@ def filter_tree(root: Path, *, least: int) -> Plan:
 
     def work() -> Iterator[Update]:
         for done, name in enumerate(moves, 1):
-            _move(root / name, target / name)
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+                (root / name).rename(target / name)
+            except OSError as error:
+                raise DataError(
+                    f"{root / name}: cannot be moved to {target / name} ({error.strerror})"
+                ) from error
             yield Progress(step=f"moving classes to {target.name}", done=done, total=len(moves))
         moved = sum(counts[name] for name in moves)
         yield (
@@ -220,14 +226,6 @@ def filter_tree(root: Path, *, least: int) -> Plan:
     says = [f"would move {root / name}, {counts[name]} images, to {target}" for name in moves]
     says.append(f"{stay} of {len(counts)} classes stay")
     return Plan(says=says, work=work, moves=len(moves))
-
-
-def _move(source: Path, target: Path) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        source.rename(target)
-    except OSError as error:
-        raise DataError(f"{source}: cannot be moved to {target} ({error.strerror})") from error
 
 
 FILTER = Command(

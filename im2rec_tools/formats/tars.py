@@ -168,7 +168,8 @@ class TarImages:
             if isinstance(image, UnreadableMember):
                 self.refused[f"{outer.name}/{image.name}"] = image.why
                 continue
-            if not _is_listed(image.name, endings):
+            parts = PurePosixPath(image.name).parts
+            if not is_image(parts[-1], endings) or any(part.startswith(".") for part in parts):
                 continue
             path = f"{outer.class_name}/{image.name}"
             if path in self._places:
@@ -209,11 +210,6 @@ def distinct(found: list[Member]) -> tuple[list[Member], dict[str, str]]:
             places[name] = one
             folders |= above
     return list(places.values()), refused
-
-
-def _is_listed(name: str, endings: tuple[str, ...]) -> bool:
-    path = PurePosixPath(name)
-    return is_image(path.name, endings) and not any(part.startswith(".") for part in path.parts)
 
 
 def read_at(descriptor: int, offset: int, size: int) -> bytes:

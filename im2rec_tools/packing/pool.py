@@ -1,6 +1,5 @@
 """Pool of worker processes; one that dies is named with its task and step."""
 
-import functools
 import importlib
 import multiprocessing
 import os
@@ -182,13 +181,13 @@ def _serve(connection: Any, position: Any, module: str, *args: Any) -> None:
         answer = importlib.import_module(module).server(position, *args)
     except (ImportError, OSError, MemoryError) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
-        answer = functools.partial(_refuse, _LoadFailure(why=why))
+        failure = _LoadFailure(why=why)
+
+        def answer(_message: Any) -> _LoadFailure:
+            return failure
+
     try:
         while True:
             connection.send(answer(connection.recv()))
     except (EOFError, ConnectionError):
         return  # the process that this one works for has ended, or has closed the connection
-
-
-def _refuse(reason: _LoadFailure, _message: Any) -> _LoadFailure:
-    return reason
