@@ -5,17 +5,24 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from invoke.context import Context
 
 from bench.settings.secrets import MaskedText
+from tasks.bench import bench_sweep
 from tests.support.paths import ROOT
+from tests.support.programs import kills
+from tests.support.programs.commands import refusal
+from tests.support.programs.kills import Done, Try
 
 FAB = Path(sys.executable).with_name("fab")
+Forked = Callable[..., Done]
 SWEEP = """
 description = "secrets"
 repeats = 1
@@ -77,17 +84,31 @@ class Commands:
                     continue
 
 
-def fab(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+def fab(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [FAB, *words],
         cwd=ROOT,
-        env=os.environ | SHELL | more,
+        env=os.environ | SHELL,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+@pytest.fixture(scope="module")
+def forked() -> Iterator[Forked]:
+    """fab in the same environment, in a process that has loaded it already."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="k") as folder,
+    ):
+        for name, value in SHELL.items():
+            patch.setenv(name, value)
+        Path(folder, "tmp").mkdir()
+        with kills.commands() as commands:
+            yield lambda *words: commands.run(Try(words=tuple(map(str, words)), tree=folder))
 
 
 def texts(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -114,7 +135,9 @@ def leaks(text: bytes | str) -> bool:
 
 
 @pytest.mark.program
-def test_planted_secrets_are_found_in_nothing_that_is_written(tmp_path: Path) -> None:
+def test_planted_secrets_are_found_in_nothing_that_is_written(
+    tmp_path: Path, forked: Forked
+) -> None:
     sweep, run = tmp_path / "file.toml", tmp_path / "all" / "run"
     sweep.write_text(SWEEP)
     run.parent.mkdir()
@@ -130,8 +153,7 @@ def test_planted_secrets_are_found_in_nothing_that_is_written(tmp_path: Path) ->
         ("hosts.logs", "--run", run, "--point", "alexnet"),
         ("bench.plan", sweep, *ASKED),
     ):
-        shown = fab(*words)
-        said += [shown.stdout, shown.stderr]
+        said += [forked(*words).printed]
     assert [text for text in said if leaks(text)] == []
     assert [name for name, data in texts(run.parent) if leaks(data)] == []
     typed = [line for line in commands.seen if leaks(line)]
@@ -145,22 +167,23 @@ def test_planted_secrets_are_found_in_nothing_that_is_written(tmp_path: Path) ->
 
 
 @pytest.mark.program
-def test_a_run_is_measured_again_once_its_secrets_are_given(tmp_path: Path) -> None:
-    sweep, run = tmp_path / "file.toml", tmp_path / "run"
+def test_a_run_is_measured_again_once_its_secrets_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    sweep, run = tmp_path / "file.toml", str(tmp_path / "run")
     sweep.write_text(SWEEP.replace("devices = [1, 2]", "devices = 1"))
-    words = ("--run", run, "--point", "tiny")
-    assert fab("bench.sweep", sweep, *words).returncode == 0
-    again = fab("bench.sweep", run / "sweep.toml", "--run", tmp_path / "again", "--point", "tiny")
-    assert again.returncode == 2
-    assert "env: SWEEP_TOKEN: expected a value" in again.stderr
-    assert len(again.stderr.splitlines()) == 1
-    given = ("-x", "SWEEP_TOKEN", "-x", "LITERAL_PASSWORD=x")
-    again = fab(
-        *("bench.sweep", run / "sweep.toml", "--run", run, "--point", "tiny", *given),
-        SWEEP_TOKEN="w0rd-again",
-    )
-    assert again.returncode == 0, again.stderr
-    assert "all of it is measured already" in again.stdout  # another secret is the same point
+    bench_sweep.body(Context(), str(sweep), [], run=run, point="tiny")
+    kept = f"{run}/sweep.toml"
+    code, line = refusal(bench_sweep, kept, [], run=f"{tmp_path}/again", point="tiny")
+    assert code == 2
+    assert "env: SWEEP_TOKEN: expected a value" in line
+    monkeypatch.setenv("SWEEP_TOKEN", "w0rd-again")
+    given = ["SWEEP_TOKEN", "LITERAL_PASSWORD=x"]
+    capsys.readouterr()
+    bench_sweep.body(Context(), kept, x=given, run=run, point="tiny")
+    # another secret is the same point
+    assert "all of it is measured already" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -173,14 +196,15 @@ def test_a_run_is_measured_again_once_its_secrets_are_given(tmp_path: Path) -> N
     ],
 )
 @pytest.mark.program
-def test_a_proxy_command_that_fails_is_not_quoted(tmp_path: Path, command: str) -> None:
+def test_a_proxy_command_that_fails_is_not_quoted(
+    tmp_path: Path, forked: Forked, command: str
+) -> None:
     config = tmp_path / "config"
     config.write_text(f"Host far\n  HostName 127.0.0.1\n  User me\n  ProxyCommand {command}\n")
-    done = fab("hosts.check", "--hosts", "far:1", "--ssh-config", config)
-    assert done.returncode != 0
-    assert "far" in done.stdout + done.stderr
-    assert not leaks(done.stdout)
-    assert not leaks(done.stderr)
+    done = forked("hosts.check", "--hosts", "far:1", "--ssh-config", config)
+    assert done.code != 0
+    assert "far" in done.printed
+    assert not leaks(done.printed)
 
 
 @pytest.mark.parametrize("words", [("-x", "9_API_KEY=w0rd"), ("--env=B-KEY:w0rd", "true")])
