@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist, median
 from typing import Any, NamedTuple
 
@@ -155,29 +155,29 @@ class RepeatSummary:
         return self.windows[self.dropped :]
 
 
+# What a summary has of its record as it is.
+_COPIED = (
+    *("trial", "identity", "status", "emulated", "started", "elapsed_seconds", "accuracy"),
+    *("source", "machines"),
+)
+
+
 def summarize(record: RateRecord) -> RepeatSummary:
     """What the record says."""
-    common: dict[str, Any] = {
-        "trial": record.trial,
-        "identity": record.identity,
-        "status": record.status,
-        "message": record.message if record.status != "ok" else "",
-        "emulated": record.emulated,
-        "started": record.started,
-        "elapsed_seconds": record.elapsed_seconds,
-        "accuracy": record.accuracy,
-        "source": record.source,
-        "commands": {name: masked_text(text) for name, text in record.commands.items()},
-        "machines": record.machines,
-        "conditions": conditions(record),
-        "facts": record.ranks[0].facts if record.ranks else {},
-        "peak_memory_bytes": _peak_memory(record.ranks),
-    }
+    peaks = (rank.facts.get("peak_memory_bytes") for rank in record.ranks)
+    found = RepeatSummary(
+        **{name: getattr(record, name) for name in _COPIED},
+        message=record.message if record.status != "ok" else "",
+        commands={name: masked_text(text) for name, text in record.commands.items()},
+        conditions=conditions(record),
+        facts=record.ranks[0].facts if record.ranks else {},
+        peak_memory_bytes=max((one for one in peaks if isinstance(one, int)), default=None),
+    )
     if record.status != "ok":
-        return RepeatSummary(**common)
+        return found
     job = job_windows(record)
-    return RepeatSummary(
-        **common,
+    return replace(
+        found,
         windows=job.each,
         dropped=job.found.dropped,
         samples=rate_samples(record, job),
@@ -190,11 +190,6 @@ def summarize(record: RateRecord) -> RepeatSummary:
         ),
         rank_speeds=rank_speeds(record.ranks, job),
     )
-
-
-def _peak_memory(ranks: Sequence[RateRank]) -> int | None:
-    said = (rank.facts.get("peak_memory_bytes") for rank in ranks)
-    return max((one for one in said if isinstance(one, int)), default=None)
 
 
 def rank_speeds(ranks: Sequence[RateRank], job: JobWindows) -> tuple[RankSpeed, ...]:

@@ -1,5 +1,6 @@
 """A run folder as reports read it: rows, environment, what is missing."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,8 +116,8 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
     records = [found[name] for name in asked if name in found]
     if not records:
         raise StoreError(_nothing(folder, troubles, len(found)))
-    order = list(dict.fromkeys(one.key for one in asked))
-    places = {key: place for place, key in enumerate(order)}
+    repeats = Counter(one.key for one in asked)
+    places = {key: place for place, key in enumerate(repeats)}
     records.sort(key=lambda one: places[one.identity.key])
     # A network's points stand together, whatever store they used.
     groups = list(dict.fromkeys((one.trial.mode, one.trial.label) for one in records))
@@ -128,7 +129,13 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
         rows=rows_of(records, unmeasured),
         unmeasured=unmeasured,
         environment=environment,
-        missing=tuple(_named(name, asked) for name in asked if name not in found),
+        missing=tuple(
+            one.name
+            if repeats[one.key] == 1
+            else f"{one.name} (repeat {one.repeat + 1} of {repeats[one.key]})"
+            for one in asked
+            if one not in found
+        ),
         # A report is the same wherever its run lies.
         troubles=tuple(one.replace(f"{folder}/", "") for one in troubles),
     )
@@ -206,11 +213,6 @@ def newest_with_logs(runs: Path) -> Path:
     if not found:
         raise StoreError(f"{runs}: no run has logs yet; 'fab bench.sweep' makes one")
     return max(found, key=lambda path: path.stat().st_mtime).parents[3]
-
-
-def _named(name: Identity, asked: list[Identity]) -> str:
-    repeats = sum(other.key == name.key for other in asked)
-    return name.name if repeats == 1 else f"{name.name} (repeat {name.repeat + 1} of {repeats})"
 
 
 _HIDDEN = omitted(CONTROLLER_FACTS, Place.REPORT)

@@ -118,7 +118,7 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
     servers, unless none has them.
     """
     families = _families(points)
-    fitting = [_fitting(point, families[_family(point.trial)]) for point in points]
+    fitting = [_fitting(point, families[_same(point.trial)]) for point in points]
     stores: dict[tuple[str, int], dict[str, None]] = {}
     for one in fitting:
         for name, some in one.items():
@@ -137,19 +137,14 @@ def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
 def apply_baseline(points: Sequence[Kind], wanted: Baseline) -> list[BaselineChoice[Kind]]:
     """What each point stands against if this baseline is chosen, in the column 'baseline'."""
     families = _families(points)
-    return [_wanted(point, families[_family(point.trial)], wanted) for point in points]
+    return [_wanted(point, families[_same(point.trial)], wanted) for point in points]
 
 
 def _families(points: Iterable[Kind]) -> dict[tuple[Any, ...], list[Kind]]:
     found: dict[tuple[Any, ...], list[Kind]] = {}
     for point in points:
-        found.setdefault(_family(point.trial), []).append(point)
+        found.setdefault(_same(point.trial), []).append(point)
     return found
-
-
-def _family(trial: Trial) -> tuple[Any, ...]:
-    """What has to be the same in a point and its baseline, whatever servers they have."""
-    return _same(trial)
 
 
 def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:

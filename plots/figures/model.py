@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from bench.trial import FIELDS
 from plots.point_labels import format_fields
@@ -15,7 +14,7 @@ from results.speedup import Baseline
 
 # Okabe and Ito's colours, which colour-blind people tell apart; a marker for each line besides.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "D", "^", "v", "P", "p", "<", ">", "h", "*", "8")
+MARKERS = ("o", "s", "D", "^", "v", "P", "p", "<", ">", "h", "*", "8")
 _LINES = ("-", "--", ":", "-.")
 TRAINING = ("synthetic", "real")
 # What follows the name of a run that was played.
@@ -36,7 +35,7 @@ class Line:
     rows: tuple[ScalingRow, ...]
     colour: str
     marker: str
-    dashes: Any
+    dashes: str
 
     @property
     def label(self) -> str:
@@ -89,7 +88,7 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
                     alone=len(parts) == 1,
                     rows=tuple(sorted(members, key=lambda row: row.trial.layout.devices)),
                     colour=colours[name],
-                    marker=_MARKERS[len(found) % len(_MARKERS)],
+                    marker=MARKERS[len(found) % len(MARKERS)],
                     dashes=_LINES[place % len(_LINES)],
                 )
             )

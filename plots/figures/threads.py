@@ -27,11 +27,13 @@ def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
         figure = Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
         for name, some in drawn.items():
-            rates = [row.rate.images_per_second for row in some if row.rate]
+            found = [row.rate for row in some if row.rate]
+            rates = [rate.images_per_second for rate in found]
             counts = [row.trial.data.nthreads for row in some]
-            axes.errorbar(
-                counts, rates, yerr=_bars(some), marker="o", capsize=3, label=f"page cache {name}"
-            )
+            below = [y - (rate.low or y) for y, rate in zip(rates, found, strict=True)]
+            above = [(rate.high or y) - y for y, rate in zip(rates, found, strict=True)]
+            style: Any = {"marker": "o", "capsize": 3, "label": f"page cache {name}"}
+            axes.errorbar(counts, rates, yerr=[below, above], **style)
         axes.set_xlabel("decoding threads")
         axes.set_ylabel("images/s")
         axes.set_ylim(bottom=0)
@@ -41,10 +43,3 @@ def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
         axes.legend(frameon=False)
         figure.supxlabel(matplotlib_text(footer), fontsize=7.5, color="#444444")
     return figure
-
-
-def _bars(rows: Sequence[ScalingRow]) -> Any:
-    rates = [row.rate for row in rows if row.rate]
-    below = [rate.images_per_second - (rate.low or rate.images_per_second) for rate in rates]
-    above = [(rate.high or rate.images_per_second) - rate.images_per_second for rate in rates]
-    return [below, above]

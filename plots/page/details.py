@@ -71,16 +71,13 @@ def packed_details(run: Run, most_bytes: int) -> tuple[str, int | None]:
     while True:
         text = _pack(run, keep)
         if len(text) <= most_bytes or keep <= _FEWEST:
-            return text, keep if _longest(run) > keep else None
+            cut = any(max(len(o.windows), len(o.rank_speeds)) > keep for o in _repeats(run))
+            return text, keep if cut else None
         keep = max(_FEWEST, keep * 9 // 10)
 
 
 def _repeats(run: Run) -> list[RepeatSummary]:
     return [one for row in run.rows for one in row.repeats]
-
-
-def _longest(run: Run) -> int:
-    return max((max(len(one.windows), len(one.rank_speeds)) for one in _repeats(run)), default=0)
 
 
 def _first(run: Run, most_bytes: int) -> int:

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from plots.figures.model import Line, figure_model, network_label, one_device, run_title
+from plots.figures.model import MARKERS, Line, figure_model, network_label, one_device, run_title
 from plots.page.details import thin_values
 from plots.point_labels import point_names
 from plots.results_csv import results_frame
@@ -12,20 +12,11 @@ from results.run import Run
 from results.scaling import ScalingRow
 
 # Matplotlib's words, which plots/figures/model.py uses, in Plotly's.
-_MARKERS = {
-    "o": "circle",
-    "s": "square",
-    "D": "diamond",
-    "^": "triangle-up",
-    "v": "triangle-down",
-    "P": "cross",
-    "p": "pentagon",
-    "<": "triangle-left",
-    ">": "triangle-right",
-    "h": "hexagon",
-    "*": "star",
-    "8": "octagon",
-}
+_SYMBOLS = (
+    *("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon"),
+    *("triangle-left", "triangle-right", "hexagon", "star", "octagon"),
+)
+_MARKERS = dict(zip(MARKERS, _SYMBOLS, strict=True))
 _DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 # More dots than this make a panel slow, and are not told apart.
 _MOST_DOTS = 4000
@@ -82,8 +73,8 @@ def _line(line: Line, places: dict[int, int], keep: int) -> dict[str, Any]:
         "label": line.label,
         "network": line.network,
         "colour": line.colour,
-        "marker": _MARKERS.get(line.marker, "circle"),
-        "dash": _DASHES.get(line.dashes, "solid") if isinstance(line.dashes, str) else "solid",
+        "marker": _MARKERS[line.marker],
+        "dash": _DASHES[line.dashes],
         "one": next(filter(None, map(one_device, line.rows)), None),
         "points": [_point(row, places[id(row)], keep) for row in line.rows],
     }

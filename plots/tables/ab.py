@@ -36,19 +36,16 @@ def remarks(records: Sequence[Record]) -> list[str]:
     rehearsal = any(record.trial.engine == "fake" for record in records)
     return [
         *([REHEARSAL_NOTE] if rehearsal else []),
-        *(f"{_runs(_numbers(note, len(records)))}: {whole(note)}" for note in notes),
+        *(f"{_runs(note, len(records))}: {whole(note)}" for note in notes),
     ]
 
 
-def _numbers(note: Note, of: int) -> Sequence[int]:
-    """The places of the runs that have it."""
-    return [number - 1 for number in note.scope.get("repeats", range(1, of + 1))]
-
-
-def _runs(numbers: Sequence[int]) -> str:
-    sides = "".join(sorted({BLOCK[number % len(BLOCK)] for number in numbers}))
+def _runs(note: Note, of: int) -> str:
+    """Which of the runs have it."""
+    numbers = list(note.scope.get("repeats", range(1, of + 1)))
+    sides = "".join(sorted({BLOCK[(number - 1) % len(BLOCK)] for number in numbers}))
     which = "run" if len(numbers) == 1 else "runs"
-    listed = list_names([str(number + 1) for number in numbers], _MOST_NAMED)
+    listed = list_names(list(map(str, numbers)), _MOST_NAMED)
     return f"{which} {listed} ({' and '.join(sides)})"
 
 

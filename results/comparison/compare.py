@@ -245,15 +245,10 @@ def compare(a: Run, b: Run, key: Key = same_settings) -> Comparison:
 def _changes(pairs: Pairs) -> list[Change]:
     measured = {n: rates for n, pair in enumerate(pairs) if (rates := _rates(*pair))}
     found = dict(zip(measured, significances([*measured.values()]), strict=True))
-    changes = []
-    for n, (one, other) in enumerate(pairs):
-        if n not in measured:
-            changes.append(_without(one, other))
-        elif judgement := found[n]:
-            changes.append(_judged(one, other, judgement))
-        else:
-            changes.append(_unknown(one, other))
-    return changes
+    return [
+        _judged(*pair, *measured[n], found[n]) if n in measured else _without(*pair)
+        for n, pair in enumerate(pairs)
+    ]
 
 
 def regressions(found: Comparison, share: float) -> list[Change]:
@@ -310,22 +305,19 @@ def _rates(a: ScalingRow, b: ScalingRow) -> Pair | None:
     return (a.rate, b.rate) if a.rate and b.rate else None
 
 
-def _ratio(a: ScalingRow, b: ScalingRow, error: StandardError | None) -> Ratio:
-    assert a.rate
-    assert b.rate
-    value = b.rate.images_per_second / a.rate.images_per_second
-    if error is None:
-        return Ratio(value=value, low=None, high=None)
-    factor = math.exp(error.half_width)
-    return Ratio(value=value, low=value / factor, high=value * factor)
-
-
-def _judged(a: ScalingRow, b: ScalingRow, judgement: Significance) -> Change:
-    """Of a point whose difference has an error and is real or may be chance."""
-    found = _ratio(a, b, judgement.error)
+def _judged(
+    a: ScalingRow, b: ScalingRow, before: Rate, after: Rate, judgement: Significance | None
+) -> Change:
+    """Of a point with two numbers; without a judgement, one says nothing of its spread."""
+    value = after.images_per_second / before.images_per_second
+    factor = math.exp(judgement.error.half_width) if judgement else None
+    found = Ratio(value=value, low=factor and value / factor, high=factor and value * factor)
     verdict, why = "undecided", ""
     doubts = [*_doubts("A", a), *_doubts("B", b)]
-    if judgement.significant and doubts:
+    if judgement is None:
+        single = [name for name, rate in (("A", before), ("B", after)) if not rate.error]
+        why = f"a single figure in {' and '.join(single)}, whose spread is not known"
+    elif judgement.significant and doubts:
         why = "; ".join(doubts)
     elif judgement.significant:
         verdict = "improved" if found.value > 1 else "regressed"
@@ -337,7 +329,7 @@ def _judged(a: ScalingRow, b: ScalingRow, judgement: Significance) -> Change:
         ratio=found,
         verdict=verdict,
         why=why,
-        detectable=judgement.detectable,
+        detectable=judgement.detectable if judgement else None,
         settings=differing_settings(a.trial, b.trial),
     )
 
@@ -351,19 +343,6 @@ def _doubts(name: str, row: ScalingRow) -> Iterator[str]:
         yield f"{name} was measured once, for {seconds:.2g} s; take more windows or repeats"
     if any(note.kind in INTERFERENCE for note in row.notes):
         yield f"others disturbed {name}, which was measured once; take more repeats"
-
-
-def _unknown(a: ScalingRow, b: ScalingRow) -> Change:
-    """Of a point with two numbers, one of which says nothing of its spread."""
-    single = [name for name, row in (("A", a), ("B", b)) if row.rate and not row.rate.error]
-    return Change(
-        a=a,
-        b=b,
-        ratio=_ratio(a, b, None),
-        verdict="undecided",
-        why=f"a single figure in {' and '.join(single)}, whose spread is not known",
-        settings=differing_settings(a.trial, b.trial),
-    )
 
 
 def _without(a: ScalingRow | None, b: ScalingRow | None) -> Change:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench.errors import unknown
 from bench.networks import named
 from bench.trial import Trial, make
@@ -52,12 +54,7 @@ def read_table(name: str) -> Reference:
     if name not in table_names():
         raise unknown("reference", name, table_names())
     data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    rates = {
-        network: {int(devices): float(rate) for devices, rate in table.items()}
-        for network, table in data.pop("images_per_second").items()
-    }
-    notes = tuple(data.pop("notes"))
-    return Reference(name=name, notes=notes, images_per_second=rates, **data)
+    return msgspec.convert(data | {"name": name}, Reference, strict=False)
 
 
 def reference(name: str) -> Run:
