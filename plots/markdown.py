@@ -16,6 +16,7 @@ from plots.tables.scaling import markdown, trouble_lines
 from results.cost.cost import NO_COSTS, Costs
 from results.host_facts import HOST_FACTS, Place, omitted
 from results.integrity.digest import FORMAT
+from results.record import grouped
 from results.run import Run, shown_environment
 from results.run_folder import FIGURE, RECORDS
 from results.scaling import ScalingRow
@@ -87,9 +88,10 @@ def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
         return ""
     lines = [f"### Hosts: {_listed(list(hosts))}", "", *alike]
     if differing:
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for number, host in enumerate(hosts):
-            groups.setdefault(tuple(told[name][number] for name in differing), []).append(host)
+        groups = grouped(
+            (tuple(told[name][number] for name in differing), host)
+            for number, host in enumerate(hosts)
+        )
         rows = [[_listed(names), *texts] for texts, names in groups.items()]
         table = [["what differs", *map(in_cell, differing)], ["---"] * (len(differing) + 1), *rows]
         lines += ["", *(f"| {' | '.join(cells)} |" for cells in table)]
@@ -132,9 +134,7 @@ def _replay(rows: Sequence[ScalingRow]) -> str:
 
 def _commands(row: ScalingRow) -> str:
     commands = row.repeats[0].commands
-    roles: dict[str, list[str]] = {}
-    for name in commands:
-        roles.setdefault(name.rpartition("-")[0], []).append(name)
+    roles = grouped((name.rpartition("-")[0], name) for name in commands)
     lines = []
     for alike in roles.values():
         shown = alike if len(alike) <= _MOST_SHOWN else alike[:1]

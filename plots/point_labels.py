@@ -10,6 +10,7 @@ from bench.errors import SpecError
 from bench.networks import NETWORKS
 from bench.trial import FIELDS, Trial, make
 from plots.format import list_names
+from results.record import grouped
 
 # What a table, its caption and its summary show of each point, whatever it is.
 _SHOWN = frozenset({"network", "num_layers", "mode", "kvstore", "device", "devices"})
@@ -40,9 +41,7 @@ def point_names(trials: Sequence[Trial]) -> list[str]:
 
 def differing(trials: Sequence[Trial]) -> list[list[str]]:
     """As `distinguishing_fields`, the names of the fields."""
-    alike: dict[object, list[Trial]] = {}
-    for trial in trials:
-        alike.setdefault(_shown(trial), []).append(trial)
+    alike = grouped((_shown(trial), trial) for trial in trials)
     names = {
         shown: [name for name in FIELDS if len({one.value(name) for one in members}) > 1]
         for shown, members in alike.items()
@@ -88,12 +87,9 @@ def own_settings(trials: Sequence[Trial]) -> list[str]:
 
 def varied_settings(trials: Sequence[Trial]) -> str:
     """The settings of `own_settings`, each with its points: 'gc_type 2bit (tiny dist_sync x2)'."""
-    points: dict[str, list[str]] = {}
-    for text, name in zip(own_settings(trials), point_names(trials), strict=True):
-        if text:
-            points.setdefault(text, []).append(name)
+    points = grouped(zip(own_settings(trials), point_names(trials), strict=True))
     return "; ".join(
-        f"{text} ({list_names(names, _MOST_NAMED, ', ')})" for text, names in points.items()
+        f"{text} ({list_names(names, _MOST_NAMED, ', ')})" for text, names in points.items() if text
     )
 
 

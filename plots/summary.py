@@ -7,6 +7,7 @@ from bench.notes import UNSTEADY, NoteKind, sentence
 from plots.figures.model import TRAINING, drawable, lines, network_label
 from plots.format import format_percent, is_uninformative, list_names, significant
 from results.rates import Ratio
+from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 from results.speedup import COLUMNS, baseline_of
@@ -64,12 +65,8 @@ def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
 
 def _largest(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """Each network's fastest point on the most devices."""
-    found: dict[str, ScalingRow] = {}
-    for row in rows:
-        best = found.setdefault(network_label(row), row)
-        if size(row) > size(best):
-            found[network_label(row)] = row
-    return list(found.values())
+    networks = grouped((network_label(row), row) for row in rows)
+    return [max(some, key=size) for some in networks.values()]
 
 
 def _most_devices(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
@@ -193,9 +190,7 @@ def _failure(row: ScalingRow) -> str:
 
 def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """Networks on several device counts of which one device has no number, though others have."""
-    networks: dict[str, list[ScalingRow]] = {}
-    for row in rows:
-        networks.setdefault(network_label(row), []).append(row)
+    networks = grouped((network_label(row), row) for row in rows)
     names = [n for n, some in networks.items() if len({o.trial.layout.devices for o in some}) > 1]
     without = [name for name in names if not any(row.device for row in networks[name])]
     if without and len(without) < len(names):
@@ -209,13 +204,12 @@ def _counted(count: int, noun: str) -> str:
 def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
     """What notes say of points with a number, interference first, with the points' names."""
     good = [row for row in rows if row.rate]
-    found: dict[str, list[str]] = {}
-    for kind in NoteKind:
-        names = [
-            row.trial.name for row in good if kind in row.headline_kinds and kind != NoteKind.TEXT
-        ]
-        if names:
-            found.setdefault(kind.headline, []).extend(names)
+    found = grouped(
+        (kind.headline, row.trial.name)
+        for kind in NoteKind
+        for row in good
+        if kind in row.headline_kinds and kind != NoteKind.TEXT
+    )
     for headline, names in found.items():
         yield f"{headline}: {_named(list(dict.fromkeys(names)))}"
     yield from _text_notes(good)

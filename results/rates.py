@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from bench.statistics.confidence import (
@@ -203,12 +203,7 @@ def _with_rounding(error: StandardError, share: float) -> StandardError:
 
     A value that is off by up to `share` with any chance alike has this variance.
     """
-    if share == 0:
-        return error
-    return StandardError(
-        size=math.hypot(error.size, share / math.sqrt(3)),
-        degrees_of_freedom=error.degrees_of_freedom,
-    )
+    return replace(error, size=math.hypot(error.size, share / math.sqrt(3)))
 
 
 def _between(rates: Sequence[float]) -> StandardError:

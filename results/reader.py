@@ -19,7 +19,15 @@ from bench.errors import quoted
 from bench.networks import describe
 from bench.trial import Trial
 from results.errors import StoreError, store_errors
-from results.record import SCHEMA, STATUSES, Identity, identity_of, parse_rate_record, stored_trial
+from results.record import (
+    SCHEMA,
+    STATUSES,
+    Identity,
+    grouped,
+    identity_of,
+    parse_rate_record,
+    stored_trial,
+)
 from results.repeat import RepeatSummary, summarize
 from results.run_folder import ASKED, RECORDS
 from results.store import (
@@ -87,9 +95,7 @@ def point_statuses(
 ) -> list[PointStatus]:
     """The points that were last asked for, in that order; all there are where none were."""
     newest = {one.identity: one for one in found if isinstance(one, RecordHeader)}
-    groups: dict[str, list[Identity]] = {}
-    for name in asked_identities(folder) or list(newest):
-        groups.setdefault(name.key, []).append(name)
+    groups = grouped((name.key, name) for name in asked_identities(folder) or list(newest))
     return [
         _point(group, [newest[name] for name in group if name in newest])
         for group in groups.values()

@@ -1,10 +1,10 @@
-"""Records of repeats: schema, JSON, checks."""
+"""Records of repeats: schema, JSON, checks, groups."""
 
 import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -123,6 +123,8 @@ class Record(RateRecord):
 
 
 Kind = TypeVar("Kind", bound=RateRecord)
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def emit(record: Record) -> str:
@@ -304,6 +306,14 @@ def conditions(record: RateRecord) -> dict[str, str]:
     if facts.get("instructions"):
         told["instructions"] = facts["instructions"]
     return {name: str(value) for name, value in told.items()}
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """The values of each key, keys in the order in which they come."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def differing_values(found: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:

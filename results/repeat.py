@@ -13,7 +13,7 @@ from bench.settings.secrets import masked_text
 from bench.statistics.confidence import Numbers
 from bench.trial import Trial
 from results.rates import RateSamples, rate_samples
-from results.record import Identity, RateRank, RateRecord, conditions, notes_of
+from results.record import Identity, RateRank, RateRecord, conditions, grouped, notes_of
 from results.windows import JobWindows, dropped_notes, job_windows, steady_state_notes
 
 # A rank this much slower matters to a job that waits for it.
@@ -42,9 +42,7 @@ def stragglers(ranks: Sequence[RateRank]) -> list[Straggler]:
     false alarm (Bonferroni over the ranks). Noise is the rank's own spread over the probes, or the
     median of all ranks' spreads where that is larger.
     """
-    alike: dict[tuple[int, ...], list[RateRank]] = {}
-    for rank in ranks:
-        alike.setdefault(rank.images, []).append(rank)
+    alike = grouped((rank.images, rank) for rank in ranks)
     named = [slow for group in alike.values() for slow in _slow(group, len(ranks))]
     return sorted(named, key=lambda one: -one.excess)
 
@@ -196,17 +194,10 @@ def rank_speeds(ranks: Sequence[RateRank], job: JobWindows) -> tuple[RankSpeed, 
     """The pace of each rank in the job's windows that count, in the order of their ranks."""
     seconds = job.seconds[:, job.found.dropped :]
     middles, sums = np.median(seconds, axis=1).tolist(), seconds.sum(axis=1).tolist()
-    found = [_pace(*one, job) for one in zip(ranks, middles, sums, strict=True)]
+    found = []
+    for rank, middle, whole in zip(ranks, middles, sums, strict=True):
+        cpu = rank.cpu_seconds[job.found.dropped : len(job.each)]
+        own = median(rank.own_seconds) if rank.own_seconds else None
+        share = sum(cpu) / whole if cpu else None
+        found.append(RankSpeed(rank.rank, rank.host, rank.process, middle, own, share))
     return tuple(sorted(found, key=lambda one: one.rank))
-
-
-def _pace(rank: RateRank, middle: float, seconds: float, job: JobWindows) -> RankSpeed:
-    cpu = rank.cpu_seconds[job.found.dropped : len(job.each)]
-    return RankSpeed(
-        rank=rank.rank,
-        host=rank.host,
-        process=rank.process,
-        seconds=middle,
-        own_seconds=median(rank.own_seconds) if rank.own_seconds else None,
-        cpu_share=sum(cpu) / seconds if cpu else None,
-    )

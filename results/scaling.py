@@ -8,7 +8,7 @@ from typing import Any
 from bench.notes import Note, NoteKind, merged, texts
 from bench.trial import Trial
 from results.rates import ASSUMED_SCATTER, Rate, pool_repeats
-from results.record import Record, differing_values
+from results.record import Record, differing_values, grouped
 from results.repeat import RepeatSummary, summarize
 from results.speedup import (
     COLUMNS,
@@ -156,9 +156,7 @@ def rows_of(found: Sequence[RepeatSummary], unmeasured: Sequence[Trial] = ()) ->
     Trials that were asked for and are not measured yet have no row; nothing stands in for them
     as a baseline.
     """
-    groups: dict[str, list[RepeatSummary]] = {}
-    for one in found:
-        groups.setdefault(one.identity.key, []).append(one)
+    groups = grouped((one.identity.key, one) for one in found)
     points = [_point(group) for group in groups.values()]
     points += _unmeasured(unmeasured)
     chosen = choose_baselines(points)[: len(groups)]

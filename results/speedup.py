@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from bench.errors import SpecError, quoted
 from bench.kvstores import is_distributed
@@ -11,6 +11,7 @@ from bench.notes import Note, NoteKind
 from bench.settings.declaration import Role
 from bench.trial import Trial, values_of, with_role
 from results.rates import Rate, Ratio, ratio
+from results.record import grouped
 
 # What baselines are chosen for of themselves, in the order of the table; each is a field of a row.
 COLUMNS = ("device", "host", "worker")
@@ -117,7 +118,7 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
     other point takes its place. A column has one kind of baseline in the whole run: points without
     servers, unless none has them.
     """
-    families = _families(points)
+    families = grouped((_same(point.trial), point) for point in points)
     fitting = [_fitting(point, families[_same(point.trial)]) for point in points]
     stores: dict[tuple[str, int], dict[str, None]] = {}
     for one in fitting:
@@ -136,15 +137,8 @@ def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
 
 def apply_baseline(points: Sequence[Kind], wanted: Baseline) -> list[BaselineChoice[Kind]]:
     """What each point stands against if this baseline is chosen, in the column 'baseline'."""
-    families = _families(points)
+    families = grouped((_same(point.trial), point) for point in points)
     return [_wanted(point, families[_same(point.trial)], wanted) for point in points]
-
-
-def _families(points: Iterable[Kind]) -> dict[tuple[Any, ...], list[Kind]]:
-    found: dict[tuple[Any, ...], list[Kind]] = {}
-    for point in points:
-        found.setdefault(_same(point.trial), []).append(point)
-    return found
 
 
 def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:

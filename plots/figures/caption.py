@@ -7,6 +7,7 @@ from typing import Any
 from plots.figures.model import TRAINING, drawable, network_label
 from plots.format import error_bar_note, list_names
 from plots.point_labels import common_settings, varied_settings
+from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -80,11 +81,11 @@ def _how(run: Run, rows: Sequence[ScalingRow]) -> str:
 
 def _batches(rows: Sequence[ScalingRow]) -> str:
     """Images a step on one device by network; of the whole job where that is fixed."""
-    found: dict[str, list[int]] = {}
     whole = any(row.trial.training.global_batch_fixed for row in rows)
-    for row in rows:
-        batch = row.trial.global_batch if whole else row.trial.device_batch
-        found.setdefault(network_label(row), []).append(batch)
+    found = grouped(
+        (network_label(row), row.trial.global_batch if whole else row.trial.device_batch)
+        for row in rows
+    )
     ends = {name: sorted({min(values), max(values)}) for name, values in found.items()}
     texts = {name: "-".join(map(str, some)) for name, some in ends.items()}
     where = "of the job" if whole else "on one device"

@@ -1,13 +1,13 @@
 """The model of a figure: lines, failed points, ceilings, the second host."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from bench.trial import FIELDS
 from plots.point_labels import format_fields
 from results.imports.point import IMPORTED
+from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 from results.speedup import Baseline
@@ -59,7 +59,7 @@ class FailedPoint:
 def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
     """The good points of training; of networks measured on one device count only if all are."""
     good = [row for row in rows if row.rate and row.trial.mode in TRAINING]
-    groups = (group for _, group in _grouped(good, network_label))
+    groups = grouped((network_label(row), row) for row in good).values()
     several = (group for group in groups if len({one.trial.layout.devices for one in group}) > 1)
     scaled = [row for group in several for row in group]
     return scaled or good
@@ -78,7 +78,7 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
     """
     found: list[Line] = []
     colours = _colours(rows)
-    for name, group in _grouped(drawable(rows), network_label):
+    for name, group in grouped((network_label(row), row) for row in drawable(rows)).items():
         parts = _parts(group)
         for place, (what, members) in enumerate(parts):
             found.append(
@@ -117,12 +117,12 @@ def _colours(rows: Sequence[ScalingRow]) -> dict[str, str]:
 
 def _parts(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
     """Points of one network by line: who measured, store, what differs on as many devices."""
-    origins = _grouped(rows, _origin)
+    origins = grouped((_origin(row), row) for row in rows)
     if len(origins) == 1:
         return _stores(rows)
     return [
         (f"{what}, {origin}" if origin not in what else what, some)
-        for origin, members in origins
+        for origin, members in origins.items()
         for what, some in _stores(members)
     ]
 
@@ -135,36 +135,26 @@ def _origin(row: ScalingRow) -> str:
 
 
 def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
-    stores = _grouped(rows, lambda row: row.trial.layout.kvstore)
+    stores = grouped((row.trial.layout.kvstore, row) for row in rows)
     if "kvstore" not in _varied(rows, ("kvstore",)):
-        stores = [(" / ".join(store for store, _ in stores), list(rows))]
+        stores = {" / ".join(stores): list(rows)}
     found = []
-    for store, members in stores:
+    for store, members in stores.items():
         names = _varied(members, [name for name in FIELDS if not name.startswith("fake_")])
-        for more, some in _grouped(members, partial(_varied_text, names)):
+        texts = grouped((format_fields(row.trial, names), row) for row in members)
+        for more, some in texts.items():
             found.append((f"{store}, {more}" if more else store, some))
     return found
 
 
-def _varied_text(names: Sequence[str], row: ScalingRow) -> str:
-    return format_fields(row.trial, names)
-
-
 def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
     """The fields that differ between points on as many devices."""
-    groups = [group for _, group in _grouped(rows, lambda row: str(row.trial.layout.devices))]
+    groups = grouped((row.trial.layout.devices, row) for row in rows).values()
     return [
         name
         for name in names
         if any(len({row.trial.value(name) for row in group}) > 1 for group in groups)
     ]
-
-
-def _grouped(
-    rows: Sequence[ScalingRow], key: Callable[[ScalingRow], str]
-) -> list[tuple[str, list[ScalingRow]]]:
-    names = dict.fromkeys(key(row) for row in rows)
-    return [(name, [row for row in rows if key(row) == name]) for name in names]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,15 +9,17 @@ from matplotlib.figure import Figure
 
 from plots.figures.labels import matplotlib_text
 from plots.figures.scaling import STYLE
+from results.record import grouped
 from results.scaling import ScalingRow
 
 
 def input_rows(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
     """The points that only read and have a number, by the state of the page cache asked for."""
-    found: dict[str, list[ScalingRow]] = {}
-    for row in sorted(rows, key=lambda row: row.trial.data.nthreads):
-        if row.trial.mode == "test-io" and row.rate:
-            found.setdefault("cold" if row.trial.mxnet.cold else "as it was", []).append(row)
+    found = grouped(
+        ("cold" if row.trial.mxnet.cold else "as it was", row)
+        for row in sorted(rows, key=lambda row: row.trial.data.nthreads)
+        if row.trial.mode == "test-io" and row.rate
+    )
     return {name: some for name, some in found.items() if len(some) > 1}
 
 

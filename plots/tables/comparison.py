@@ -15,6 +15,7 @@ from plots.tables.scaling import rate_unit
 from results.comparison.ab import percent
 from results.comparison.compare import VERDICTS, Change, Comparison
 from results.rates import ASSUMED_SCATTER
+from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -135,11 +136,8 @@ def differences(found: Comparison) -> list[str]:
 
 def _point_remarks(found: Comparison) -> list[str]:
     """What is said of points; once where the same is said of several."""
-    said: dict[str, list[str]] = {}
-    for name, change in _named_changes(found):
-        if told := _explanation(change):
-            said.setdefault(told, []).append(name)
-    return [f"{list_names(names, _MOST_NAMED)}: {told}." for told, names in said.items()]
+    said = grouped((_explanation(change), name) for name, change in _named_changes(found))
+    return [f"{list_names(names, _MOST_NAMED)}: {told}." for told, names in said.items() if told]
 
 
 def _explanation(change: Change) -> str:

@@ -28,6 +28,7 @@ from plots.tables.layout import markdown_table, terminal_table
 from results.cost.cost import JOULE, NO_COSTS, Cost, Costs
 from results.cost.energy import SOURCES
 from results.rates import ASSUMED_DRIFT, ASSUMED_SCATTER, Ratio
+from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow, knees
 from results.speedup import Baseline, Scaling
@@ -101,10 +102,7 @@ def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
 
 
 def _joules(found: Sequence[Pair]) -> list[str]:
-    kinds: dict[tuple[str, ...], list[str]] = {}
-    for row, cost in found:
-        if JOULE in cost.images:
-            kinds.setdefault(cost.sources, []).append(row.trial.name)
+    kinds = grouped((cost.sources, row.trial.name) for row, cost in found if JOULE in cost.images)
     lines = []
     for sources, names in kinds.items():
         whose = f" ({_named(names, len(found))})" if len(kinds) > 1 else ""
@@ -118,11 +116,7 @@ def _joules(found: Sequence[Pair]) -> list[str]:
 
 def _points_by_reason(found: Sequence[Pair], unit: str) -> dict[str, list[str]]:
     """The points that do not know it, by the reason."""
-    whys: dict[str, list[str]] = {}
-    for row, cost in found:
-        if unit in cost.why:
-            whys.setdefault(cost.why[unit], []).append(row.trial.name)
-    return whys
+    return grouped((cost.why[unit], row.trial.name) for row, cost in found if unit in cost.why)
 
 
 def _named(names: Sequence[str], count: int) -> str:

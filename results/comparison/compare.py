@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
@@ -13,6 +13,7 @@ from bench.trial import Trial, values_of, with_role
 from results.comparison.differences import Difference, Pairs, run_differences
 from results.errors import StoreError
 from results.rates import Rate, Ratio, standard_error_of_difference
+from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 
@@ -91,10 +92,7 @@ def ratio_error(a: Rate, b: Rate, scatter: StandardError | None) -> StandardErro
         return own
     size = scatter.size * math.sqrt(1 / a.repeats + 1 / b.repeats)
     excess = math.sqrt(max(own.size**2 - size**2, 0))
-    return error_of_sum(
-        StandardError(size=size, degrees_of_freedom=scatter.degrees_of_freedom),
-        StandardError(size=excess, degrees_of_freedom=own.degrees_of_freedom),
-    )
+    return error_of_sum(replace(scatter, size=size), replace(own, size=excess))
 
 
 def _one_repeat_fewer(error: StandardError, a: Rate, b: Rate) -> StandardError:
@@ -109,9 +107,7 @@ def _one_repeat_fewer(error: StandardError, a: Rate, b: Rate) -> StandardError:
         return error
     fewer = [count - (n == fewest) for n, count in enumerate(counts)]
     factor = sum(1 / count for count in fewer) / sum(1 / count for count in counts)
-    return StandardError(
-        size=error.size * math.sqrt(factor), degrees_of_freedom=error.degrees_of_freedom
-    )
+    return replace(error, size=error.size * math.sqrt(factor))
 
 
 def p_value(log_ratio: float, error: StandardError) -> float:
@@ -270,9 +266,7 @@ def inconclusive_points(found: Comparison, share: float) -> list[Change]:
 
 def pair_rows(a: Sequence[ScalingRow], b: Sequence[ScalingRow], key: Key) -> Pairs:
     """Rows with the same key, each once, the most alike first; in the order of A."""
-    places: dict[Hashable, list[int]] = {}
-    for m, row in enumerate(b):
-        places.setdefault(key(row.trial), []).append(m)
+    places = grouped((key(row.trial), m) for m, row in enumerate(b))
     found = sorted(
         (
             len(differing_settings(one.trial, b[m].trial)),

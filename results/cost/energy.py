@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from results.record import grouped
 from results.repeat import RepeatSummary
 
 # What is counted, by source, and the seconds it takes to tell its power: agents beat once a
@@ -56,10 +57,7 @@ def _is_span(counts: Sequence[Any]) -> bool:
 def _all_watts(spans: Mapping[str, Span], source: str) -> float | str:
     """Of this source on all machines, or why it is not known of some."""
     found = {host: _watts(span, source) for host, span in spans.items()}
-    whys: dict[str, list[str]] = {}
-    for host, why in found.items():
-        if isinstance(why, str):
-            whys.setdefault(why, []).append(host)
+    whys = grouped((why, host) for host, why in found.items() if isinstance(why, str))
     if whys:
         return "; ".join(why + _whose(hosts, spans) for why, hosts in whys.items())
     return math.fsum(watts for watts in found.values() if isinstance(watts, float))

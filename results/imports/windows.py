@@ -11,7 +11,7 @@ from bench.notes import Note, NoteKind
 from bench.trial import Trial
 from results.imports.log import Format, Log, Stretch, with_steps
 from results.rates import ROUNDING
-from results.record import Rank, Record
+from results.record import Rank, Record, grouped
 from results.windows import dropped_notes, job_windows, steady_state_notes
 
 _DIGITS, _MOST_DIGITS = re.compile("[0-9]+"), 300
@@ -44,9 +44,7 @@ def _number(worker: str) -> tuple[int, str]:
 
 
 def _of_file(name: str, log: Log, asked: int, several: bool) -> Workers:
-    found: Workers = {}
-    for one in log.stretches:
-        found.setdefault(one.worker, []).append(one)
+    found = grouped((one.worker, one) for one in log.stretches)
     unnamed = found.pop("", [])
     parts = _unmixed(unnamed, asked)
     _check_no_copies(name, parts)
@@ -105,7 +103,8 @@ def _check_no_copies(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
 def _check_mixed(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
     """Raises SpecError if no epoch has lines of two workers mixed: one may be of a validation."""
     for first, second in pairwise(parts):
-        ends, begins = _lines(first), _lines(second)
+        # The numbers of each worker's lines, by epoch.
+        ends, begins = (grouped((o.place[:-1], o.line) for o in part) for part in (first, second))
         both = [epoch for epoch in begins if len(ends.get(epoch, [])) > 1 < len(begins[epoch])]
         if both and all(max(ends[epoch]) < min(begins[epoch]) for epoch in both):
             line = min(begins[both[0]])
@@ -114,14 +113,6 @@ def _check_mixed(name: str, parts: Sequence[Sequence[Stretch]]) -> None:
                 f"worker after the other, as of another run or of a validation. Cut the log into "
                 f"one file per run and worker"
             )
-
-
-def _lines(part: Sequence[Stretch]) -> dict[tuple[int, ...], list[int]]:
-    """The numbers of a worker's lines in each epoch."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    for one in part:
-        found.setdefault(one.place[:-1], []).append(one.line)
-    return found
 
 
 def common_stretches(found: Workers, asynchronous: bool) -> Workers:
@@ -228,14 +219,9 @@ def _by_lines(found: Workers, ranks: Sequence[Rank]) -> Iterator[float]:
 
 def _by_epochs(found: Workers, ranks: Sequence[Rank], logs: Mapping[str, Log]) -> Iterator[float]:
     """An epoch's seconds over those of its batches, with a stretch more that no line tells of."""
-    costs: dict[int, list[float]] = {}
-    for log in logs.values():
-        for epoch, seconds in log.epochs:
-            costs.setdefault(epoch, []).append(seconds)
+    costs = grouped(one for log in logs.values() for one in log.epochs)
     for part, rank in zip(found.values(), ranks, strict=True):
-        told: dict[int, list[tuple[Stretch, float]]] = {}
-        for one, seconds in zip(part, rank.seconds, strict=True):
-            told.setdefault(one.place[0], []).append((one, seconds))
+        told = grouped((o[0].place[0], o) for o in zip(part, rank.seconds, strict=True))
         for epoch in told.keys() & costs.keys():
             stretches, last = told[epoch], told[epoch][-1][0]
             each = sum(time for _, time in stretches) / sum(one.steps for one, _ in stretches)
