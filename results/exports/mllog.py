@@ -54,9 +54,8 @@ def text(one: RepeatSummary, point: ExportPoint, found: RepeatSeries) -> str:
     lines = io.StringIO()
     log = _logger(lines, point.standing)
     start = found.ends[0] - one.windows[0][0]
-    begin = _milliseconds(min(start_seconds(one, start), start))
-    _settings(log, one, point, begin)
-    log.start(keys.INIT_START, time_ms=begin)
+    _settings(log, one, point, _milliseconds(min(start_seconds(one, start), start)))
+    log.start(keys.INIT_START, time_ms=_milliseconds(min(start_seconds(one, start), start)))
     log.end(keys.INIT_STOP, time_ms=_milliseconds(start))
     log.start(keys.RUN_START, time_ms=_milliseconds(start))
     _blocks(log, one, found)
