@@ -12,7 +12,7 @@ from bench.trial import Trial
 from results.errors import StoreError
 from results.host_facts import CONTROLLER_FACTS, HOST_FACTS, Place, omitted
 from results.reader import asked_identities, asked_trials, read_summaries
-from results.record import Identity
+from results.record import Identity, grouped
 from results.repeat import RepeatSummary
 from results.run_folder import ASKED, ENVIRONMENT, HOSTS, LOGS, SWEEP
 from results.scaling import ScalingRow, rows_of, with_chosen_baseline
@@ -117,11 +117,11 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
     if not records:
         raise StoreError(_nothing(folder, troubles, len(found)))
     repeats = Counter(one.key for one in asked)
-    places = {key: place for place, key in enumerate(repeats)}
-    records.sort(key=lambda one: places[one.identity.key])
+    points = grouped((one.identity.key, one) for one in records)
+    ordered = [one for key in repeats for one in points.get(key, ())]
     # A network's points stand together, whatever store they used.
-    groups = list(dict.fromkeys((one.trial.mode, one.trial.label) for one in records))
-    records.sort(key=lambda one: groups.index((one.trial.mode, one.trial.label)))
+    networks = grouped(((one.trial.mode, one.trial.label), one) for one in ordered)
+    records = [one for group in networks.values() for one in group]
     known = {one.identity.key for one in records}
     unmeasured = tuple(one for one in trials if one.key not in known)
     return Run(
@@ -129,16 +129,14 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
         rows=rows_of(records, unmeasured),
         unmeasured=unmeasured,
         environment=environment,
-        missing=tuple(
-            one.name
-            if repeats[one.key] == 1
-            else f"{one.name} (repeat {one.repeat + 1} of {repeats[one.key]})"
-            for one in asked
-            if one not in found
-        ),
+        missing=tuple(_named(one, repeats[one.key]) for one in asked if one not in found),
         # A report is the same wherever its run lies.
         troubles=tuple(one.replace(f"{folder}/", "") for one in troubles),
     )
+
+
+def _named(one: Identity, repeats: int) -> str:
+    return one.name if repeats == 1 else f"{one.name} (repeat {one.repeat + 1} of {repeats})"
 
 
 def _matters(one: UnreadableLine, found: Iterable[Identity], asked: Sequence[Identity]) -> bool:

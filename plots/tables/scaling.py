@@ -287,8 +287,11 @@ def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
         )
 
 
-def _lines(
-    rows: Sequence[ScalingRow], missing: Sequence[str], costs: Costs, failures: Failures | None
+def remarks(
+    rows: Sequence[ScalingRow],
+    missing: Sequence[str] = (),
+    costs: Costs = NO_COSTS,
+    failures: Failures | None = None,
 ) -> list[str]:
     """The lines under the table: what its columns stand on, and what each point has to say.
 
@@ -304,23 +307,11 @@ def _lines(
 def terminal(
     rows: Sequence[ScalingRow],
     title: str,
-    missing: Sequence[str] = (),
+    lines: Sequence[str] = (),
     without: Sequence[str] = (),
     costs: Costs = NO_COSTS,
 ) -> Table:
-    """The table for a terminal, without the columns of these names."""
-    grid = _grid(rows, title, without, costs)
-    grid.caption = _caption(_lines(rows, missing, costs, None), without)
-    return grid
-
-
-def _caption(lines: Sequence[str], without: Sequence[str]) -> Text:
-    left_out = f"Left out for want of width, and in report.md: {', '.join(without)}."
-    return Text("\n".join(map(printable, [*([left_out] if without else []), *lines])))
-
-
-def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs: Costs) -> Table:
-    """The table without the lines below it."""
+    """The table for a terminal, without the columns of these names; `lines` stand below it."""
     names = header(costs, rows)
     shown = [name for name in names if name not in without]
     # Texts of people and of failed processes are shown as they are, brackets included.
@@ -331,6 +322,9 @@ def _grid(rows: Sequence[ScalingRow], title: str, without: Sequence[str], costs:
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(names, texts, strict=True))
         grid.add_row(*(cell(named[name]) for name in shown), style=style)
+    left_out = [f"Left out for want of width, and in report.md: {', '.join(without)}."]
+    below = [*(left_out if without else []), *lines]
+    grid.caption = Text("\n".join(map(printable, below)))
     return grid
 
 
@@ -348,7 +342,7 @@ def markdown(
 ) -> str:
     """The table and its remarks in Markdown."""
     text = markdown_table(header(costs, rows), table(rows, costs), _TEXT)
-    lines = "".join(f"- {in_line(line)}\n" for line in _lines(rows, missing, costs, failures))
+    lines = "".join(f"- {in_line(line)}\n" for line in remarks(rows, missing, costs, failures))
     return f"{text}\n\n{lines}"
 
 
@@ -360,16 +354,15 @@ def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) ->
     rehearsal = "REHEARSAL " if run.rehearsal else ""
     description = run.environment.get("description")
     title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
-    grid = _grid(run.rows, title, (), costs)
+    lines = remarks(run.rows, run.missing, costs, failures)
+    grid = terminal(run.rows, title, lines, (), costs)
     console = screen_for(grid)
     all_ok = all(row.status == "ok" and not row.headline_kinds for row in run.rows)
     spare = (*_OPTIONAL, *(["status"] if all_ok else []), *cost_headers(costs))
     left_out = 0
     while console.is_terminal and left_out < len(spare) and table_width(grid) > console.width:
         left_out += 1
-        grid = _grid(run.rows, title, spare[:left_out], costs)
-    lines = _lines(run.rows, run.missing, costs, failures)
-    grid.caption = _caption(lines, spare[:left_out])
+        grid = terminal(run.rows, title, lines, spare[:left_out], costs)
     words = attempt_text(failures, "summary", lambda: summary(run))
     machine = attempt_text(failures, "machine", lambda: provenance(run))
     shared = attempt_text(failures, "settings", lambda: settings_line(run.rows))

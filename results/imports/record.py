@@ -62,7 +62,6 @@ def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto"
         *_speeds(format_, whose, point, ranks, list(assumed_facts(asked, said, point))),
         *_counted(logs, sum(map(len, found.values())) - sum(map(len, kept.values()))),
     )
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     record = Record(
         trial=point,
         identity=_identity(point, paths),
@@ -74,7 +73,7 @@ def import_logs(paths: Sequence[Path], asked: LogDescription, name: str = "auto"
         started=_started(kept),
         elapsed_seconds=max(sum(rank.seconds) for rank in ranks),
         accuracy=next((log.accuracy for log in logs.values() if log.accuracy is not None), None),
-        source=f"imported from {paths[0].name}{more} ({format_.name})",
+        source=f"imported from {_files(paths)} ({format_.name})",
     )
     if asked.warmup is None:
         record = _by_total(record, said, kept, paths)
@@ -103,6 +102,10 @@ def _whose(where: str, found: windows.Workers, point: Trial, format_: Format) ->
         f"{where}: {len(found)} of {point.workers} ranks print speeds and nothing says whether of "
         f"their own images or of the job's; add --speeds-of workers or --speeds-of job"
     )
+
+
+def _files(paths: Sequence[Path]) -> str:
+    return f"{paths[0].name} and {len(paths) - 1} more" if len(paths) > 1 else paths[0].name
 
 
 def _identity(point: Trial, paths: Sequence[Path]) -> Identity:

@@ -18,6 +18,7 @@ from plots.page.page import page
 from plots.report import build, choice, write_parquet, write_upstream
 from plots.results_csv import results_frame, upstream_tables
 from plots.tables.comparison import remarks
+from plots.tables.scaling import remarks as scaling_remarks
 from plots.tables.scaling import terminal
 from results.comparison.compare import compare
 from results.cost.cost import NO_COSTS
@@ -40,7 +41,8 @@ HUNG: dict[str, Any] = {"kvstore": "dist_sync", "devices_per_host": 4, "status":
 
 def screen(study: Run) -> str:
     file = io.StringIO()
-    Console(file=file, width=160).print(terminal(study.rows, study.name, study.missing))
+    table = terminal(study.rows, study.name, scaling_remarks(study.rows, study.missing))
+    Console(file=file, width=160).print(table)
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
 
 

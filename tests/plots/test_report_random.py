@@ -18,7 +18,7 @@ from plots.page.panels import panel_data
 from plots.results_csv import results_frame
 from plots.summary import summary
 from plots.tables.comparison import markdown as compared
-from plots.tables.scaling import terminal
+from plots.tables.scaling import remarks, terminal
 from results.comparison.compare import compare, pair_rows, same_size
 from results.run import Run
 from tasks.bench import bench_sweep
@@ -41,7 +41,8 @@ def runs(part: int, count: int = 50) -> list[Run]:
 def test_five_hundred_random_runs_have_words_tables_and_page_data(part: int) -> None:
     for run in runs(part):
         assert summary(run)
-        assert len(terminal(run.rows, run.name, run.missing).rows) == len(run.rows)
+        lines = remarks(run.rows, run.missing)
+        assert len(terminal(run.rows, run.name, lines).rows) == len(run.rows)
         assert document(run)
         assert len(results_frame(run.rows)) == len(run.rows)
         json.dumps(panel_data(run))

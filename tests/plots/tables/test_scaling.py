@@ -14,7 +14,7 @@ from plots.figures.scaling import draw, save
 from plots.format import format_percent, significant
 from plots.report import build
 from plots.results_csv import COLUMNS, results_frame
-from plots.tables.scaling import HEADER, cells, markdown, terminal
+from plots.tables.scaling import HEADER, cells, markdown, remarks, terminal
 from results.errors import StoreError
 from results.integrity.digest import FORMAT, report_format
 from results.rates import Ratio
@@ -59,7 +59,7 @@ def text_of(rows: list[ScalingRow], width: int = 140) -> str:
 
     file = io.StringIO()
     console = Console(file=file, width=width)
-    console.print(terminal(rows, "title"))
+    console.print(terminal(rows, "title", remarks(rows)))
     return file.getvalue()
 
 
