@@ -88,17 +88,21 @@ class Memory:
 def seconds(way: Way, lst: Path, images: Path, work: Path) -> float:
     """How long the program takes over a list, into a new folder."""
     with tempfile.TemporaryDirectory(dir=work) as out:
-        prefix = Path(out) / "x"
-        prefix.with_suffix(".lst").write_bytes(lst.read_bytes())
-        began = time.perf_counter()
-        subprocess.run(
-            [*way.command, str(prefix), str(images)], cwd=ROOT, check=True, capture_output=True
-        )
-        took = time.perf_counter() - began
-        packed = sum(1 for _ in records(prefix.with_suffix(".rec")))
+        took, rec = _packed(way, lst, images, Path(out))
+        packed = sum(1 for _ in records(rec))
         if packed != lists.check(lst).entries:
             raise SystemExit(f"{way.command}: packed {packed} of {lists.check(lst).entries} images")
         return took
+
+
+def _packed(way: Way, lst: Path, images: Path, folder: Path) -> tuple[float, Path]:
+    """Seconds that the program takes over a list, and the shard that it makes in this folder."""
+    prefix = folder / "x"
+    prefix.with_suffix(".lst").write_bytes(lst.read_bytes())
+    command = [*way.command, str(prefix), str(images)]
+    began = time.perf_counter()
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return time.perf_counter() - began, prefix.with_suffix(".rec")
 
 
 def steps(files: list[Path], recipe: Recipe, out: Path) -> dict[str, float]:
@@ -197,14 +201,9 @@ def measure(images: Path, work: Path, upstream: list[str], repeats: int) -> None
 
 
 def _verifying(way: Way, lst: Path, images: Path, work: Path, repeats: int) -> None:
-    prefix = work / "shard" / "x"
-    prefix.parent.mkdir()
-    prefix.with_suffix(".lst").write_bytes(lst.read_bytes())
-    subprocess.run(
-        [*way.command, str(prefix), str(images)], cwd=ROOT, check=True, capture_output=True
-    )
-    rec = prefix.with_suffix(".rec")
-    pairs = [(plain_decoding(rec), verifying(rec)) for _ in range(repeats)]
+    with tempfile.TemporaryDirectory(dir=work) as out:
+        _, rec = _packed(way, lst, images, Path(out))
+        pairs = [(plain_decoding(rec), verifying(rec)) for _ in range(repeats)]
     ratio = statistics.median(plain / checked for plain, checked in pairs)
     print(f"verify: {ratio:.2f} x the speed of plain decoding, one process each")
 

@@ -3,20 +3,23 @@
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from im2rec_tools.commands import NAMES
 from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.progress import Plan, Progress
-from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
 Parse = Callable[[str, str], Any]
+# Signals that end a program.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,27 @@ def run_program(work: Callable[[], None]) -> int:
         echo("interrupted; what is finished is kept, run it again to go on", err=True)
         return exit_code(caught)
     return 0
+
+
+def interruptible() -> list[int]:
+    """Has signals that end a program raise KeyboardInterrupt; the list will hold which did."""
+    caught: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        for one in _ENDING:  # a second one has nothing left to end
+            signal.signal(one, signal.SIG_IGN)
+        caught.append(number)
+        raise KeyboardInterrupt
+
+    for one in _ENDING:
+        if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN:  # that is nohup
+            signal.signal(one, interrupt)
+    return caught
+
+
+def exit_code(caught: list[int]) -> int:
+    """The exit code of a program that was interrupted: 128 + n for signal n."""
+    return 128 + (caught[0] if caught else signal.SIGINT)
 
 
 def integer(least: int, most: int = 2**53) -> Parse:

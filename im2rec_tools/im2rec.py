@@ -56,38 +56,26 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("prefix", help="of the .lst and .rec files")
     parser.add_argument("root", help="folder of the images")
-    list_options = parser.add_argument_group("lists")
-    list_options.add_argument("--list", action="store_true", help="make lists, do not pack")
-    list_options.add_argument(
-        "--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of image files"
-    )
-    list_options.add_argument("--chunks", type=int, default=1, help="number of lists")
-    list_options.add_argument("--train-ratio", type=float, default=1.0, help="share of train lists")
-    list_options.add_argument("--test-ratio", type=float, default=0, help="share of test lists")
-    list_options.add_argument(
-        "--recursive",
-        action="store_true",
-        help="folders below too, a label each; else label 0",
-    )
-    list_options.add_argument(
-        "--no-shuffle", dest="shuffle", action="store_false", help="keep the order of names"
-    )
-    records = parser.add_argument_group("shards")
-    records.add_argument("--pass-through", action="store_true", help="keep the bytes of images")
-    records.add_argument("--resize", type=int, default=0, help="short edge, 0: as it is")
-    records.add_argument("--center-crop", action="store_true", help="cut images to squares")
-    records.add_argument(
-        "--quality", type=int, default=95, help="of JPEG, 0 to 100; of PNG the compression, 0 to 9"
-    )
-    records.add_argument("--num-thread", type=int, default=1, help="number of processes")
-    records.add_argument(
-        "--color", type=int, default=1, choices=[-1, 0, 1], help="1 colour, 0 grey, -1 as it is"
-    )
-    records.add_argument("--encoding", default=".jpg", choices=[".jpg", ".png"], help="of images")
-    records.add_argument("--pack-label", action="store_true", help="also lists of labels")
-    ours = parser.add_argument_group("not upstream's")
-    ours.add_argument("--max-bad", default="0.1", help="more bad images, in percent, are a failure")
-    ours.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
+    add = parser.add_argument_group("lists").add_argument
+    add("--list", action="store_true", help="make lists, do not pack")
+    add("--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of image files")
+    add("--chunks", type=int, default=1, help="number of lists")
+    add("--train-ratio", type=float, default=1.0, help="share of train lists")
+    add("--test-ratio", type=float, default=0, help="share of test lists")
+    add("--recursive", action="store_true", help="folders below too, a label each; else label 0")
+    add("--no-shuffle", dest="shuffle", action="store_false", help="keep the order of names")
+    add = parser.add_argument_group("shards").add_argument
+    add("--pass-through", action="store_true", help="keep the bytes of images")
+    add("--resize", type=int, default=0, help="short edge, 0: as it is")
+    add("--center-crop", action="store_true", help="cut images to squares")
+    add("--quality", type=int, default=95, help="of JPEG, 0 to 100; of PNG the compression, 0 to 9")
+    add("--num-thread", type=int, default=1, help="number of processes")
+    add("--color", type=int, default=1, choices=[-1, 0, 1], help="1 colour, 0 grey, -1 as it is")
+    add("--encoding", default=".jpg", choices=[".jpg", ".png"], help="of images")
+    add("--pack-label", action="store_true", help="also lists of labels")
+    add = parser.add_argument_group("not upstream's").add_argument
+    add("--max-bad", default="0.1", help="more bad images, in percent, are a failure")
+    add("--dry-run", action="store_true", help="say what would be done, no more")
     return parser
 
 

@@ -17,7 +17,7 @@ if not __package__:
 
 from bench.errors import is_whole, quoted
 from bench.settings.secrets import MASK, is_secret, masked_text
-from im2rec_tools.signals import exit_code, interruptible
+from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.terminal import echo, install_filter, printable
 from launch.hostfile import find
 from launch.hosts import Host, Login, this_machine

@@ -22,8 +22,8 @@ from invoke.tasks import Task
 
 from bench.errors import SpecError
 from bench.settings.secrets import masked_text, masked_word
+from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.errors import DataError
-from im2rec_tools.signals import exit_code, interruptible
 from im2rec_tools.terminal import error_lines, install_filter, printable, shorten
 from launch.hosts import ROOT, HostOptions
 from launch.remote.errors import LaunchError, PreflightError, StoppedError

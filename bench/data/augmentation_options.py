@@ -125,12 +125,6 @@ def _check_numbers(asked: AugmentationOptions) -> None:
 
 
 def _check_order(asked: AugmentationOptions) -> None:
-    ratio = asked.max_random_aspect_ratio
-    if asked.min_random_aspect_ratio is None and ratio >= 1:
-        raise SpecError(
-            f"--max-random-aspect-ratio {ratio:g}: without --min-random-aspect-ratio it is the "
-            f"change from 1, and has to be below 1; give both, such as 1.333 and 0.75"
-        )
     for name in ("random_scale", "random_area", "random_aspect_ratio"):
         least, most = getattr(asked, f"min_{name}"), getattr(asked, f"max_{name}")
         if least is not None and not 0 < least <= most:
@@ -138,6 +132,12 @@ def _check_order(asked: AugmentationOptions) -> None:
                 f"{flag(f'min_{name}')}: expected above 0 and at most {flag(f'max_{name}')}, "
                 f"got {least} and {most}"
             )
+    ratio = asked.max_random_aspect_ratio
+    if asked.min_random_aspect_ratio is None and ratio >= 1:
+        raise SpecError(
+            f"--max-random-aspect-ratio {ratio:g}: without --min-random-aspect-ratio it is the "
+            f"change from 1, and has to be below 1; give both, such as 1.333 and 0.75"
+        )
 
 
 def _check_crops(asked: AugmentationOptions) -> None:
