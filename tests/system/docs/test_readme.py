@@ -38,7 +38,7 @@ LESS = {
     "bench/sweeps/seed.toml": {'device = "gpu"': 'repeats = 1\ndevice = "gpu"'}
     | {'"1..16"': "[1, 16]", '"32..256"': "[32]"},
     "bench/sweeps/smoke.toml": {"windows = 10": "windows = 3", "[1, 2]": "[2]"}
-    | {"steps_per_window = 20": "steps_per_window = 2"},
+    | {"steps_per_window = 20": "steps_per_window = 2\nservers_per_host = 1"},
     "tasks/bench.py": {'nthreads=""': 'nthreads="2"', 'windows="10"': 'windows="2"'},
 }
 
