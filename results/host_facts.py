@@ -81,12 +81,8 @@ def _minor(version: Any) -> str:
     return ".".join(str(version or "").split(".")[:2])
 
 
-def _is_text(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+def _is(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kinds)
 
 
 def _of_dicts(value: object) -> bool:
@@ -97,13 +93,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and -1e15 < value < 1e15
 
 
+_is_text = _is(str, type(None))
 _ALL = Place.STORE | Place.REPORT | Place.HOSTS
 _INSIDE = Place.STORE | Place.HOSTS
 # Those that two runs are compared by stand first, in the order of that comparison. A fact that is
 # not here is stored, reported and compared between hosts.
 HOST_FACTS = (
     Fact(name="processor", label="processor", text=str),
-    Fact(name="cores", label="cores", order=5, text=_count, check=_is_list),
+    Fact(name="cores", label="cores", order=5, text=_count, check=_is(list)),
     Fact(name="memory_mib", label="memory", unit="GiB", order=7, text=_gib, check=_is_number),
     Fact(name="gpus", label="GPUs", order=6, text=_gpus, check=_of_dicts),
     Fact(name="cuda_driver", label="CUDA driver", text=str),

@@ -76,14 +76,6 @@ def _median_of_others(logs: Numbers) -> Numbers:
     return np.asarray(middle.mean(axis=0))
 
 
-def slow_ranks(record: RateRecord) -> list[Note]:
-    """A note for each straggler, the slowest first."""
-    return [
-        Note(NoteKind.SLOW_RANK, {"excess": one.excess}, {"rank": one.rank, "host": one.host})
-        for one in stragglers(record.ranks)
-    ]
-
-
 class RankSpeed(NamedTuple):
     """How fast one rank went in the windows that count.
 
@@ -182,7 +174,12 @@ def summarize(record: RateRecord) -> RepeatSummary:
         notes=(
             *([Note(NoteKind.NOT_OURS, {"source": record.source})] if record.source else []),
             *notes_of(record),
-            *slow_ranks(record),
+            *(
+                Note(
+                    NoteKind.SLOW_RANK, {"excess": one.excess}, {"rank": one.rank, "host": one.host}
+                )
+                for one in stragglers(record.ranks)
+            ),
             *dropped_notes(record.trial, job),
             *steady_state_notes(record.trial, job),
         ),

@@ -39,22 +39,20 @@ def host_table(environment: Mapping[str, Any]) -> HostTable | None:
     told = {name: dict(_flat(value)) for name, value in found.items()}
     every = list(dict.fromkeys(fact for one in told.values() for fact in one))
     values = {fact: [one.get(fact, "") for one in told.values()] for fact in every}
-    differing = [fact for fact in every if len(set(values[fact])) > 1]
+    differing = []
+    for fact in every:
+        counts = Counter(values[fact])
+        if len(counts) > 1:
+            rare = frozenset(one for one in counts if counts[one] < max(counts.values()))
+            differing.append((fact, tuple(values[fact][:MOST_HOSTS]), rare))
     return HostTable(
         names=tuple(told)[:MOST_HOSTS],
         more=max(0, len(told) - MOST_HOSTS),
-        differing=tuple(
-            (fact, tuple(values[fact][:MOST_HOSTS]), _rare(values[fact])) for fact in differing
-        ),
+        differing=tuple(differing),
         alike=tuple(
-            (fact, text) for fact in every if fact not in differing and (text := values[fact][0])
+            (fact, some[0]) for fact, some in values.items() if len(set(some)) == 1 and some[0]
         ),
     )
-
-
-def _rare(values: Sequence[str]) -> frozenset[str]:
-    counts = Counter(values)
-    return frozenset(value for value in counts if counts[value] < max(counts.values()))
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

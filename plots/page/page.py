@@ -40,10 +40,8 @@ def page(
     """
     data = {"run": panel_data(run, costs), "over": panel_data(over) if over else None}
     template = _template()
-    known = _known(run, costs, data, failures) | {
-        "over": over,
-        "behind": over.sources if over else [],
-    }
+    known = _known(run, costs, data, failures)
+    known |= {"over": over, "behind": over.sources if over else []}
     bare = template.render(**known, details="", kept=None)
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed_details(run, left)

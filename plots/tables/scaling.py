@@ -182,6 +182,9 @@ def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str
 def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
     """The row's cells, without its settings; `more` is what tells it from others like it."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
+    over = row.baseline
+    chosen = (format_speedup(over.speedup) if over else "", _efficiency(over))
+    baseline = chosen if row.chosen_baseline else ()
     batch = f"{trial.device_batch}/{trial.worker_batch}/{trial.global_batch}"
     devices = f"{trial.layout.devices}*" if row.emulated else str(trial.layout.devices)
     return (
@@ -196,14 +199,10 @@ def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str
         _efficiency(row.device),
         _efficiency(row.host),
         _efficiency(row.worker),
-        *(_baseline_cells(row) if row.chosen_baseline else ()),
+        *baseline,
         *map(_amount, costs.found(row)),
         f"{row.status} {MARK}" if row.rate and row.headline_kinds else row.status,
     )
-
-
-def _baseline_cells(row: ScalingRow) -> tuple[str, str]:
-    return format_speedup(row.baseline.speedup) if row.baseline else "", _efficiency(row.baseline)
 
 
 def _point_remarks(rows: Sequence[ScalingRow]) -> list[str]:

@@ -57,13 +57,9 @@ class Prices:
         Of several of a kind the first in the file; None where there is none.
         """
         fitting = [one for one in self.each if _fits(one, hardware)]
-        return min(fitting, key=_rank).per_hour if fitting else None
-
-
-def _rank(price: Price) -> int:
-    """How far behind others a price stands that fits as well."""
-    exact = price.key == "host" and not _WILD & set(price.pattern)
-    return -1 if exact else (*_KEYS, "").index(price.key)
+        exact = [one for one in fitting if one.key == "host" and not _WILD & set(one.pattern)]
+        ranked = exact or sorted(fitting, key=lambda one: (*_KEYS, "").index(one.key))
+        return ranked[0].per_hour if ranked else None
 
 
 def _fits(price: Price, hardware: Hardware) -> bool:

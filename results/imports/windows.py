@@ -1,5 +1,6 @@
 """The windows of a log's workers: who measured each, how long it took, and if that can be true."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -132,7 +133,9 @@ def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[R
         "job": trial.global_batch / shares,
     }[format_.of]
     counted = trial.worker_batch if format_.of == "workers" else trial.global_batch
-    timed = all(map(_timed, found.values()))
+    # Whether the times on the lines tell when each stretch ended; else one follows the other.
+    times = [[math.nan if one.at is None else one.at for one in part] for part in found.values()]
+    timed = all(a < b for part in times for a, b in pairwise([-math.inf, *part]))
     made = []
     for number, (worker, part) in enumerate(found.items()):
         seconds = tuple(one.seconds or one.steps * own / one.rate for one in part)
@@ -148,12 +151,6 @@ def ranks(found: Workers, trial: Trial, format_: Format, shares: int) -> tuple[R
             )
         )
     return tuple(made)
-
-
-def _timed(part: Sequence[Stretch]) -> bool:
-    """Whether the times on the lines tell when each stretch ended; else one follows the other."""
-    told = [one.at for one in part if one.at is not None]
-    return len(told) == len(part) and all(a < b for a, b in pairwise(told))
 
 
 def discarded_notes(record: Record) -> list[Note]:
