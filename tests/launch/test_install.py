@@ -86,13 +86,17 @@ def small_wheel(folder: Path) -> None:
 
 
 # As tools/environment.sh, with one package and the interpreter of the tests.
-PIP = f"""folder=$(dirname "$0")/../.venv
+STAMP = """folder=$(dirname "$0")/../.venv
 [ "$(cat "$folder/lock-stamp" 2>/dev/null)" = "$(cksum < requirements.lock)" ] && exit 0
-mkdir -p "$folder" && "{sys.executable}" -m pip install -q --disable-pip-version-check --no-deps \\
-    --target "$folder/site" -r requirements.lock >&2 || exit 2
+mkdir -p "$folder" && install_packages || exit 2
 cksum < requirements.lock > "$folder/lock-stamp"
 echo ready >&2
 """
+PIP = STAMP.replace(
+    "install_packages",
+    f'"{sys.executable}" -m pip install -q --disable-pip-version-check --no-deps '
+    '--target "$folder/site" -r requirements.lock >&2',
+)
 
 
 @pytest.mark.program
@@ -116,7 +120,7 @@ def test_wheels_serve_in_a_path_with_spaces_and_do_not_stay(
 def test_wheels_are_not_pushed_again_to_a_host_that_is_up_to_date(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (checkout / "tools" / "environment.sh").write_text(PIP)
+    (checkout / "tools" / "environment.sh").write_text(STAMP.replace("install_packages", "true"))
     (checkout / "requirements.lock").write_text("small==1\n")
     small_wheel(tmp_path / "wheels")
     pushes: list[str] = []

@@ -12,6 +12,7 @@ import fabfile as _fabfile
 import launch.sweep
 from bench.trial import Trial
 from launch.hosts import rehearse
+from launch.remote.code_hash import code_hash
 from results.store import read_records
 from tests.support.data.trees import made, tree, wanted
 from tests.support.paths import ROOT
@@ -55,7 +56,8 @@ def test_repeats_that_are_added_run_alone(tmp_path: Path) -> None:
 def test_everything_runs_again_where_the_code_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran(tmp_path, ONE, TWO)
+    (first, _) = measured(tmp_path, ONE, TWO)
+    assert first.identity.code_hash == code_hash(ROOT)
     monkeypatch.setattr(launch.sweep, "own_code", lambda: "another")
     assert ran(tmp_path, ONE, TWO) == ALL
     assert ran(tmp_path, ONE, TWO) == []
@@ -100,6 +102,7 @@ def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
     assert (code, "no point's name has the words 'tiny x3'" in said) == (2, True), said
 
 
+@pytest.mark.slow  # tests/launch/remote/test_code_hash.py has what the hash covers
 def test_a_changed_file_counts_if_it_decides_a_number(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     for name in ("bench", "im2rec_tools", "launch", "plots", "results", "tasks"):
