@@ -34,14 +34,16 @@ fabfile: Any = _fabfile
 MB = 1_000_000
 # Takes 20 MB an image, and 30 MB besides what Python has; uses them if a server's use follows.
 HUNGRY = """
-import sys
+import mmap, sys
 batch = int(sys.argv[-1].removeprefix("--batch-size="))
+bytes = 30_000_000 + batch * 20_000_000
 try:
-    taken = bytearray(30_000_000 + batch * 20_000_000)
-    if batch == 1:
-        taken[::4096] = b"1" * (len(taken[::4096]))
-except MemoryError:
+    taken = mmap.mmap(-1, bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+except OSError:
     sys.exit("error: out of memory: it does not fit")
+if batch == 1:
+    for page in range(0, bytes, 4096):
+        taken[page] = 1
 """
 TRAINED = SWEEP.replace("fake", "mxnet")
 
