@@ -2,43 +2,22 @@
 
 import os
 import signal
+from types import ModuleType
 
 # Until a task's door is reached nothing has been started, and fab would make an interrupt exit 1.
 signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 from invoke.collection import Collection
 from invoke.exceptions import Exit
+from invoke.tasks import Task
 
 from bench.sweep import load_sweep
 from im2rec_tools.cli import load
 from im2rec_tools.commands import NAMES
 from im2rec_tools.terminal import echo
-from tasks import cli, data
-from tasks.ab import bench_ab
-from tasks.bandwidth import bench_bandwidth
-from tasks.bench import bench_io, bench_plan, bench_sweep, measure_here
+from tasks import ab, bandwidth, bench, cli, compare, data, hosts, practice, report, results
 from tasks.cli import command, task
-from tasks.compare import report_baseline, report_baselines, report_compare, report_history
-from tasks.hosts import hosts_check, hosts_install, hosts_logs, hosts_stop, push_data
-from tasks.practice import (
-    practice_cut,
-    practice_down,
-    practice_kill,
-    practice_mend,
-    practice_rate,
-    practice_show,
-    practice_up,
-)
-from tasks.report import UNSTEADY, report_build, report_show, report_verify, timestamped_name
-from tasks.results import (
-    results_export,
-    results_import,
-    results_list,
-    results_pack,
-    results_rm,
-    results_show,
-    results_unpack,
-)
+from tasks.report import UNSTEADY, timestamped_name
 
 cli.install()
 
@@ -46,7 +25,7 @@ cli.install()
 def _try_out(sweep: str, run: str) -> None:
     """Measures a sweep to show that it runs: points that are not steady are no failure of it."""
     try:
-        measure_here(load_sweep(sweep), run)
+        bench.measure_here(load_sweep(sweep), run)
     except Exit as error:
         if error.code != UNSTEADY:
             raise
@@ -69,48 +48,26 @@ def demo(c):  # type: ignore[no-untyped-def]
     _try_out("demo", "")
 
 
+def _group(name: str, *modules: ModuleType) -> Collection:
+    """The tasks of modules whose functions begin with the group's name: report_show is show."""
+    found = [
+        (function.removeprefix(f"{name}_"), one)
+        for module in modules
+        for function, one in vars(module).items()
+        if isinstance(one, Task) and function.startswith(f"{name}_")
+    ]
+    return Collection(name, **dict(found))
+
+
+_bench = _group("bench", bench, ab, bandwidth)
+_bench.default = "sweep"
 namespace = Collection(
     Collection("data", **{name: data.task_of(load(name)) for name in NAMES}),
-    Collection("bench", plan=bench_plan, io=bench_io, ab=bench_ab, bandwidth=bench_bandwidth),
-    Collection(
-        "hosts",
-        check=hosts_check,
-        install=hosts_install,
-        logs=hosts_logs,
-        stop=hosts_stop,
-        **{"push-data": push_data},
-    ),
-    Collection(
-        "practice",
-        up=practice_up,
-        show=practice_show,
-        cut=practice_cut,
-        mend=practice_mend,
-        rate=practice_rate,
-        kill=practice_kill,
-        down=practice_down,
-    ),
-    Collection(
-        "report",
-        build=report_build,
-        show=report_show,
-        compare=report_compare,
-        baseline=report_baseline,
-        baselines=report_baselines,
-        history=report_history,
-        verify=report_verify,
-    ),
-    Collection(
-        "results",
-        list=results_list,
-        show=results_show,
-        rm=results_rm,
-        pack=results_pack,
-        unpack=results_unpack,
-        export=results_export,
-        **{"import": results_import},
-    ),
+    _bench,
+    _group("hosts", hosts),
+    _group("practice", practice),
+    _group("report", report, compare),
+    _group("results", results),
     smoke,
     demo,
 )
-namespace.collections["bench"].add_task(bench_sweep, "sweep", default=True)

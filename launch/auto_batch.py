@@ -66,30 +66,25 @@ def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
     What was found for a run is kept in its folder, so that it goes on with the same.
     """
     limit = MOST_BATCH if most is True else parse_int("--auto-batch", str(most), most=MOST_BATCH)
-    points(what, where)  # whatever is wrong with them is said before long tries
+    points(what, where)  # whatever is wrong with them is reported before long tries
+    groups: dict[tuple[Any, ...], list[Trial]] = {}
+    for trial in what.trials:
+        groups.setdefault(tuple(trial.value(name) for name in _ALIKE), []).append(trial)
     kept, trials = _kept(folder), []
-    for alike in _alike(what.trials):
+    for alike in groups.values():
         name = f"{alike[0].label} {alike[0].training.dtype}"
         layouts = sorted({str(_layout(trial)) for trial in alike})
         key = json.dumps([limit, *(alike[0].value(field) for field in _ALIKE), *layouts])
-        told = f"{name}: {{}} images a device"
-        if key in kept:
-            echo(f"{told.format(kept[key])}, as found before for this run")
-        else:
+        known = key in kept
+        if not known:
             kept[key] = _found(alike, where, limit, name)
             _keep(folder, kept)
-            echo(told.format(kept[key]))
+        before = ", as found before for this run" if known else ""
+        echo(f"{name}: {kept[key]} images a device{before}")
         trials += [trial.replace(batch_per_device=kept[key]) for trial in alike]
     order = {trial.replace(batch_per_device=0): n for n, trial in enumerate(what.trials)}
     trials.sort(key=lambda trial: order[trial.replace(batch_per_device=0)])
     return replace(what, trials=tuple(trials))
-
-
-def _alike(trials: Sequence[Trial]) -> list[list[Trial]]:
-    groups: dict[tuple[Any, ...], list[Trial]] = {}
-    for trial in trials:
-        groups.setdefault(tuple(trial.value(name) for name in _ALIKE), []).append(trial)
-    return list(groups.values())
 
 
 def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -> int:

@@ -12,8 +12,9 @@ from pathlib import Path
 from bench.errors import is_whole, quoted
 from launch.remote.errors import LaunchError
 
-# More nodes than any allocation has; a list that says more is a mistake.
-MOST_NODES = 10_000
+# More hosts, devices or bytes than these are a mistake.
+MOST = 10_000
+LARGEST_FILE = 1 << 20
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -27,8 +28,8 @@ def nodelist(text: str, where: str = "$SLURM_JOB_NODELIST") -> tuple[str, ...]:
     for group in re.split(r",(?![^\[\]]*\])", text):
         parts = re.split(r"\[([^\[\]]*)\]", group)
         choices = [_numbers(part, where) if at % 2 else [part] for at, part in enumerate(parts)]
-        if len(names) + math.prod(map(len, choices)) > MOST_NODES:
-            raise LaunchError(f"{where}: expected {MOST_NODES} hosts at most, got {quoted(group)}")
+        if len(names) + math.prod(map(len, choices)) > MOST:
+            raise LaunchError(f"{where}: expected {MOST} hosts at most, got {quoted(group)}")
         names += map("".join, product(*choices))
     for name in names:
         if not _NODE_NAME.fullmatch(name):
@@ -44,7 +45,7 @@ def _numbers(text: str, where: str) -> list[str]:
     for span in text.split(","):
         low, dash, high = span.partition("-")
         high = high if dash else low
-        if not (is_whole(low) and is_whole(high) and 0 <= int(high) - int(low) < MOST_NODES):
+        if not (is_whole(low) and is_whole(high) and 0 <= int(high) - int(low) < MOST):
             raise LaunchError(
                 f"{where}: expected numbers as '1-3,07' between brackets, got {quoted(span)}"
             )
@@ -58,8 +59,8 @@ def gpus_per_node(environ: Mapping[str, str], nodes: int) -> int | None:
     # shared out evenly. SLURM_JOB_GPUS is no count: it lists the GPUs' numbers.
     shared_out = not environ.keys().isdisjoint({"SLURM_GPUS", "SLURM_GPUS_PER_TASK"})
     here = "" if shared_out and nodes > 1 else environ.get("SLURM_GPUS_ON_NODE", "")
-    said = (environ.get("SLURM_GPUS_PER_NODE", ""), here)
-    return next((int(text) for text in said if is_whole(text) and int(text) > 0), None)
+    counts = (environ.get("SLURM_GPUS_PER_NODE", ""), here)
+    return next((int(text) for text in counts if is_whole(text) and int(text) > 0), None)
 
 
 # What N is in 'host:N': the SSH port in a file for MXNet's launcher, the devices in one for MPICH.
@@ -68,10 +69,6 @@ FORMATS = ("dmlc", "mpich")
 AMAZON = Path("/opt/deeplearning/workers")
 # In --hosts N means devices, as for Horovod, unless it is likely to be an SSH port.
 _INLINE, _MOST_INLINE, _SSH_PORT = "inline", 128, 22
-# More hosts, devices or bytes than these are a mistake.
-MOST = 10_000
-LARGEST_FILE = 1 << 20
-
 _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _SIX = r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?"
@@ -84,11 +81,11 @@ _HOST = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class HostEntry:
-    """A host as it was listed: what an SSH client is told, and how many devices it has.
+    """A host as it was listed: the target of SSH, and how many devices it has.
 
     target  'node01', 'ubuntu@node01', '192.0.2.1', '2001:db8::1': no port, no brackets
-    port    SSH port, where said
-    slots   devices, where said
+    port    SSH port, if listed
+    slots   devices, if listed
     """
 
     target: str
@@ -150,10 +147,6 @@ def inline(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
     """
     entries = ((f"{where}, host {n}", entry) for n, entry in enumerate(text.split(","), 1))
     return _distinct([(place, _line(entry, place, format or _INLINE)) for place, entry in entries])
-
-
-def _may_be_port(number: str) -> bool:
-    return is_whole(number) and (int(number) > _MOST_INLINE or int(number) == _SSH_PORT)
 
 
 def _ambiguous(where: str, word: str) -> LaunchError:
@@ -223,12 +216,14 @@ def _check_format(format: str) -> None:
 def _line(content: str, where: str, format: str) -> HostEntry:
     word, *words = re.findall(r"[^ \t]+", content) or [""]
     target, number = _target(word, where)
-    if ":" in target or not target.strip("0123456789."):
-        words = _without_names(words)
+    if ":" in target or not target.strip("0123456789."):  # 'ADDRESS NAME...', as in /etc/hosts
+        while words and _NAME.fullmatch(words[0]) and _can_be(words[0]):
+            words = words[1:]
     slots = _counts(words, where)
     if number is None:
         return HostEntry(target=target, slots=slots)
-    if format == _INLINE and _may_be_port(number):
+    value = int(number) if is_whole(number) else 0
+    if format == _INLINE and (value > _MOST_INLINE or value == _SSH_PORT):
         raise _ambiguous(where, word)
     if format in {"mpich", _INLINE} and slots is None:
         return HostEntry(target=target, slots=_whole(number, MOST, f"{where}: expected devices"))
@@ -261,13 +256,6 @@ def _can_be(host: str) -> bool:
         except ValueError:
             return False
     return len(host) <= 253
-
-
-def _without_names(words: list[str]) -> list[str]:
-    """What is left of a line as /etc/hosts has them, 'ADDRESS NAME...', after its names."""
-    while words and _NAME.fullmatch(words[0]) and _can_be(words[0]):
-        words = words[1:]
-    return words
 
 
 def _counts(words: Iterable[str], where: str) -> int | None:

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from launch.hosts import ROOT, Host, lease_owner, this_machine
 from launch.preflight.findings import no_code, taken
@@ -18,7 +18,7 @@ from launch.push import Pushing, contents, in_tree, push
 from launch.remote import limits
 from launch.remote.code_hash import code_hash
 from launch.remote.errors import LaunchError
-from launch.transport.client import RemoteProgram, map_hosts
+from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
 
@@ -42,49 +42,46 @@ def own_versions() -> dict[str, str]:
 _CPU_BYTES, _GPU_BYTES = 3 << 29, 8 << 30
 _WHEELS = ".wheels"
 _MOST_NAMED = 6
-Found = TypeVar("Found")
 _LEFT_OUT = {".git", ".venv", "data", "runs", "__pycache__", ".mypy_cache", ".ruff_cache"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstallOptions:
-    """Where to on each host, and the folder of wheels for hosts without a package index."""
-
-    tree: str = "~/mxscale"
-    wheelhouse: Path | None = None
-
-
 def install(
-    hosts: Sequence[Host], start: Starter, what: InstallOptions, say: Callable[[str], None]
+    hosts: Sequence[Host],
+    start: Starter,
+    say: Callable[[str], None],
+    tree: str = "",
+    wheelhouse: Path | None = None,
 ) -> int:
     """Installs side by side, does nothing where all is up to date; how many hosts failed.
 
-    All hosts are connected first, so that one that cannot be reached is said and delays no other.
+    `tree` is the folder on each host, ~/mxscale if empty; `wheelhouse` a folder here of wheels for
+    hosts without a package index. All hosts are connected first, so that one that cannot be reached
+    is reported and delays no other.
     """
-    wheels = _wheels(what.wheelhouse)
+    wheels = _wheels(wheelhouse)
     names = code_files(ROOT)
     if left := untracked(ROOT):
         say(left)
+    hosts = [replace(host, tree=tree or "~/mxscale") for host in hosts]
 
-    def tried(act: Callable[[Host], Found], host: Host) -> Found | None:
-        try:
-            return act(host)
-        except LaunchError as error:
-            say(f"{host.name}: {str(error).removeprefix(f'{host.name}: ')}")
-            return None
+    def report(host: Host, result: str | LaunchError) -> None:
+        say(f"{host.name}: {str(result).removeprefix(f'{host.name}: ')}")
 
-    def one(found: tuple[Host, dict[str, Any]]) -> bool:
-        host, facts = found
-        said = tried(lambda host: _installed(host, start, what, (names, wheels), facts), host)
-        if said is not None:
-            say(f"{host.name}: {said}")
-        return said is not None
+    def examine(host: Host) -> dict[str, Any] | LaunchError:
+        facts = catch_errors(partial(_facts, start))(host)
+        if isinstance(facts, LaunchError):
+            report(host, facts)
+        return facts
 
-    facts = map_hosts(
-        lambda host: tried(lambda host: _facts(host, start, what), host), hosts, len(hosts)
-    )
-    ready = [(host, one) for host, one in zip(hosts, facts, strict=True) if one is not None]
-    return len(hosts) - sum(map_hosts(one, ready))
+    def install_one(found: tuple[Host, dict[str, Any]]) -> bool:
+        result = catch_errors(partial(_installed, start, names, wheels))(found)
+        report(found[0], result)
+        return not isinstance(result, LaunchError)
+
+    found = map_hosts(examine, hosts, len(hosts))
+    pairs = zip(hosts, found, strict=True)
+    ready = [(host, facts) for host, facts in pairs if not isinstance(facts, LaunchError)]
+    return len(hosts) - sum(map_hosts(install_one, ready))
 
 
 def code_files(root: Path) -> list[str]:
@@ -142,15 +139,10 @@ def _wheels(folder: Path | None) -> list[Path]:
 
 
 def _installed(
-    host: Host,
-    start: Starter,
-    what: InstallOptions,
-    sent: tuple[list[str], list[Path]],
-    facts: dict[str, Any],
+    start: Starter, names: list[str], wheels: list[Path], found: tuple[Host, dict[str, Any]]
 ) -> str:
-    """What was done, in words; `sent` are files of code and wheels."""
-    names, wheels = sent
-    host = replace(host, tree=what.tree)
+    """What was done on a host with these facts, in words; `names` are files of code."""
+    host, facts = found
     moved = _pushed(push([in_tree(ROOT, name) for name in names], host, start, "", exact=True))
     code = "the code was up to date" if not moved else f"{moved} files of code brought"
     done = _environment(host, start, on_gpu=_wants_gpu(facts), wheels=bool(wheels))
@@ -169,8 +161,8 @@ def _pushed(moves: Pushing) -> int:
     return copied
 
 
-def _facts(host: Host, start: Starter, what: InstallOptions) -> dict[str, Any]:
-    message = {"trees": [what.tree], "python": this_machine().python, "folder": what.tree}
+def _facts(start: Starter, host: Host) -> dict[str, Any]:
+    message = {"trees": [host.tree], "python": this_machine().python, "folder": host.tree}
     with closing(RemoteProgram(host, start, "probe")) as program:
         facts = program.request({"do": "facts", **message}, limits.FACTS_SECONDS, "facts")
     if facts["holder"]:
@@ -208,30 +200,27 @@ def _environment(
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):
         env["PYTHON"] = folder.removeprefix(".venv-")
-    ask: dict[str, Any] = {
+    locks = [path for path in sorted(ROOT.glob("requirements*.lock")) if path.is_file()]
+    message = {
         "do": "environment",
         "tree": host.tree,
         "env": env,
         "owner": lease_owner(host),
+        "folder": folder if folder.startswith(".venv") else ".venv",
+        "lock": hashlib.sha256(b"".join(path.read_bytes() for path in locks)).hexdigest(),
+        "wheels": _WHEELS if wheels else "",
+        "pushed": pushed,
     }
-    ask |= {"folder": folder if folder.startswith(".venv") else ".venv", "lock": _lock()}
-    ask |= {"wheels": _WHEELS if wheels else "", "pushed": pushed}
     with closing(RemoteProgram(host, start, "environment")) as program:
-        return program.request(ask, limits.ENVIRONMENT_SECONDS, "done", "lacking")
-
-
-def _lock() -> str:
-    """A digest of what an environment is made of."""
-    files = [path for path in sorted(ROOT.glob("requirements*.lock")) if path.is_file()]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+        return program.request(message, limits.ENVIRONMENT_SECONDS, "done", "lacking")
 
 
 def _made(done: dict[str, Any], *, wheels: bool) -> str:
     """The last line of what made an environment; LaunchError if it could not be made."""
     last = done["lines"][-1] if done["lines"] else ""
     if done["code"]:
-        said = [line.strip() for line in done["lines"][:-1]]
-        errors = [line for line in said if line.startswith("ERROR")] or said[-1:]
+        lines = [line.strip() for line in done["lines"][:-1]]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
         hint = "" if wheels else "; a host that reaches no package index needs --wheelhouse"
         raise LaunchError(f"its environment could not be made: {' | '.join([*errors, last])}{hint}")
     return last or "the environment was up to date"

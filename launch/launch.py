@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -73,7 +74,7 @@ class LaunchOptions:
     port: int | None = None
 
     def variables(self, role: str) -> dict[str, str]:
-        """What a process of this role gets; what was said of its role wins."""
+        """The variables of a process of this role; those given for its role win."""
         return self.env["all"] | self.env.get(f"{role}s", {})
 
 
@@ -121,7 +122,10 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
         taken = 1 if has_value or flag in _ALONE else 2
         own += words[at : at + taken]
         at += taken
-        while flag in _REPEATABLE and at < len(words) and _assigns(words[at]):
+        while flag in _REPEATABLE and at < len(words):
+            found = _VARIABLE.fullmatch(words[at])
+            if found is None or found[2] is None:
+                break
             own += [flag, words[at]]
             at += 1
     return own, list(words[at + (words[at : at + 1] == ["--"]) :])
@@ -135,11 +139,6 @@ def _flag(word: str) -> tuple[str, bool]:
     return word[:2], len(word) > 2
 
 
-def _assigns(word: str) -> bool:
-    found = _VARIABLE.fullmatch(word)
-    return found is not None and found[2] is not None
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m launch.launch",
@@ -149,15 +148,15 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         exit_on_error=False,
     )
-    for flags, metavar, told in _OPTIONS:
-        parser.add_argument(*flags.split(), metavar=metavar, help=told)
-    for flags, who in _VARIABLES.items():
-        told = f"a variable for {who}, NAME for the value it has here; several, and again"
+    for flags, metavar, text in _OPTIONS:
+        parser.add_argument(*flags.split(), metavar=metavar, help=text)
+    for flags, role in _VARIABLES.items():
+        text = f"a variable for {role}, NAME for the value it has here; several, and again"
         parser.add_argument(
-            *flags.split(), action="append", default=[], metavar="NAME=VALUE", help=told, dest=who
+            *flags.split(), action="append", default=[], metavar="NAME=VALUE", help=text, dest=role
         )
-    told = "trust the keys of hosts not met before"
-    parser.add_argument("--accept-new", action="store_true", help=told)
+    text = "trust the keys of hosts not met before"
+    parser.add_argument("--accept-new", action="store_true", help=text)
     parser.add_argument("--p3", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -197,16 +196,12 @@ def _env(given: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, dic
     return env | {"all": forwarded | env["all"]}
 
 
-def _shown(word: str) -> str:
-    """What was given as a variable, a secret masked."""
-    name = re.split("[=:]", word)[0]
-    return f"{name}={MASK}" if name != word and is_secret(name) else word
-
-
 def _variable(word: str, environ: Mapping[str, str]) -> tuple[str, str]:
     found = _VARIABLE.fullmatch(word)
     if found is None:
-        raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {quoted(_shown(word))}")
+        name = re.split("[=:]", word)[0]
+        shown = f"{name}={MASK}" if name != word and is_secret(name) else word
+        raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {quoted(shown)}")
     name, value = found[1], found[2]
     if value is None and name not in environ:
         raise LaunchError(f"--env {name}: expected a variable that is set here; give {name}=VALUE")
@@ -277,27 +272,18 @@ def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
 def _sync(ssh: "Ssh", hosts: Sequence[Host]) -> None:
     """Copies what is in the current folder to the tree of each host."""
     here = Path.cwd()
-    names = [
-        str(path.relative_to(here))
-        for path in sorted(here.rglob("*"))
-        if path.is_file() and ".git" not in path.relative_to(here).parts
-    ]
-    pieces = [in_tree(here, name) for name in names]
-
-    def copy(host: Host) -> None:
-        for _ in push(pieces, host, ssh.start, ""):
-            pass
-
-    map_hosts(copy, hosts)
+    paths = [path.relative_to(here) for path in sorted(here.rglob("*")) if path.is_file()]
+    pieces = [in_tree(here, str(path)) for path in paths if ".git" not in path.parts]
+    map_hosts(lambda host: deque(push(pieces, host, ssh.start, ""), maxlen=0), hosts)
 
 
 def _show(message: Message) -> None:
     """Print what a process printed, each line after its name; to a terminal without controls."""
     if message.say != "output":
         return
-    who = f"[{message.host.name} {message.values['id'].replace('-', ' ')}] "
+    label = f"[{message.host.name} {message.values['id'].replace('-', ' ')}] "
     shown = printable if os.isatty(1) else str
-    text = "".join(f"{who}{shown(line)}\n" for line in message.values["lines"])
+    text = "".join(f"{label}{shown(line)}\n" for line in message.values["lines"])
     data = text.encode("utf-8", "replace")
     try:
         while data:

@@ -256,21 +256,22 @@ def differences(
     Names and sizes are compared, and the contents of .json files, which hold the checksums of the
     shards beside them; of all files if `whole`. Raises LaunchError, naming the host.
     """
-    files = [(one.name, one.size, _crc(one, whole=whole)) for one in pieces]
+    crcs = [_crc(one) if whole or one.path.suffix == ".json" else None for one in pieces]
+    files = [(one.name, one.size, crc) for one, crc in zip(pieces, crcs, strict=True)]
     listed = {clean(one.name) for one in pieces}
-    found = _seen(host, start, into, files=files, others=[])["differs"]
-    return [f"{name} {how}" for name, how in found if name in listed]
+    found = _compared(host, start, into, files=files, others=[])["differs"]
+    return [f"{name} {why}" for name, why in found if name in listed]
 
 
 def strangers(names: Iterable[str], host: Host, start: Starter, into: str) -> list[str]:
     """Which of these files are in a folder of a host though no push put them there."""
     asked = list(names)
     known = set(map(clean, asked))
-    found = _seen(host, start, into, files=[], others=asked)["strange"]
+    found = _compared(host, start, into, files=[], others=asked)["strange"]
     return [name for name in found if name in known]
 
 
-def _seen(host: Host, start: Starter, into: str, **asked: Any) -> dict[str, Any]:
+def _compared(host: Host, start: Starter, into: str, **asked: Any) -> dict[str, Any]:
     count = sum(map(len, (asked["files"], asked["others"])))
     with closing(RemoteProgram(host, start, "receiver", files=count)) as receiver:
         folder = str(PurePosixPath(host.tree, into))
@@ -279,12 +280,8 @@ def _seen(host: Host, start: Starter, into: str, **asked: Any) -> dict[str, Any]
     return last
 
 
-def _crc(piece: Piece, *, whole: bool) -> int | None:
-    return crc_of(piece) if whole or piece.path.suffix == ".json" else None
-
-
 @cache
-def crc_of(piece: Piece) -> int:
+def _crc(piece: Piece) -> int:
     """CRC-32 of a file here, read once for all hosts; LaunchError if it cannot be read."""
     try:
         return crc(os.fsencode(piece.path))

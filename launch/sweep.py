@@ -22,7 +22,7 @@ from launch.job.agents import Agents
 from launch.job.interference import span_values
 from launch.job.logs import BUDGET_BYTES, compress, compress_again
 from launch.job.monitor import Deadlines, JobMonitor, Verdict
-from launch.job.plan import Process, command_line, emulated, plan
+from launch.job.plan import command_line, emulated, plan
 from launch.job.run import run_job
 from launch.job.validity import accuracy, judge
 from launch.remote.agent import free_port
@@ -113,12 +113,9 @@ def identified(runs: Sequence[tuple[Trial, int]], where: ClusterSetup) -> list[P
         plan(trial, where.hosts, where.port or 0)
     if where.hosts[0].login is None:
         free_port(where.hosts[0].address, where.port)
-    data = {key: _data(trial, where) for key, trial in trials.items()}
-    return [(one, identity(one, n, where.hosts, data[one.key])) for one, n in runs]
-
-
-def _data(trial: Trial, where: ClusterSetup) -> str:
-    return data_manifest(trial) if where.data is None else where.data.get(trial.key, "")
+    here = where.data is None
+    data = {key: data_manifest(one) for key, one in trials.items()} if here else where.data or {}
+    return [(one, identity(one, n, where.hosts, data.get(one.key, ""))) for one, n in runs]
 
 
 def sweep(
@@ -145,7 +142,8 @@ def sweep(
     left = [(trial, name) for trial, name in order if name not in done]
     if left:
         store.write(SWEEP, what.text)
-        environment = _environment(what, where) | {"order": order_names(order)}
+        names = [f"{name.name}, repeat {name.repeat + 1}" for _, name in order]
+        environment = _environment(what, where) | {"order": names}
         data = {trial.name: name.data_manifest for trial, name in wanted if name.data_manifest}
         environment |= {"data": data} if data else {}
         environment |= {"command": list(what.command)} if what.command else {}
@@ -176,11 +174,6 @@ def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
         if "variables" in facts:
             facts["variables"] = secrets.masked(facts["variables"], hidden)
     return master | ({"hosts": hosts} if hosts else {})
-
-
-def order_names(order: Sequence[PlannedRun]) -> list[str]:
-    """The order of running as it is kept, for people."""
-    return [f"{name.name}, repeat {name.repeat + 1}" for _, name in order]
 
 
 def check_devices(trial: Trial, where: ClusterSetup) -> None:
@@ -245,7 +238,10 @@ def _job(
     root = where.scheduler or where.hosts[0]
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)
-        processes = with_repeat(name.repeat, plan(trial, where.hosts, port, where.scheduler))
+        # The times of the fake engine vary with the repeat.
+        repeat = {"MXSCALE_REPEAT": str(name.repeat)}
+        planned = plan(trial, where.hosts, port, where.scheduler)
+        processes = [replace(process, env=process.env | repeat) for process in planned]
         monitor = JobMonitor(processes, where.deadlines, time.monotonic(), windows)
         if why_not:
             return monitor, Verdict(status="lost", message=why_not)
@@ -254,12 +250,6 @@ def _job(
             return monitor, verdict
     taken = f"port {port} on {root.address} was taken before the scheduler listened"
     return monitor, Verdict(status=verdict.status, message=f"{taken}: {verdict.message}")
-
-
-def with_repeat(repeat: int, processes: Sequence[Process]) -> list[Process]:
-    """The processes, told which repeat they are of: the fake engine's scatter by it."""
-    told = {"MXSCALE_REPEAT": str(repeat)}
-    return [replace(process, env=process.env | told) for process in processes]
 
 
 def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:

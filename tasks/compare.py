@@ -66,10 +66,10 @@ def percentage(option: str, text: str) -> float:
 
 def refusal(found: Comparison) -> str:
     """Why two runs are no measure of each other, and what can be done."""
-    told = ", ".join(map(str, found.forbidding))
+    differences = ", ".join(map(str, found.forbidding))
     return (
-        f"{found.a.name} and {found.b.name} differ in what matters: {told}; --across compares them "
-        f"all the same"
+        f"{found.a.name} and {found.b.name} differ in what matters: {differences}; --across "
+        f"compares them all the same"
     )
 
 

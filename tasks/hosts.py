@@ -45,7 +45,7 @@ def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]
         "verify": "read every byte on the hosts, and copy again what differs from the files here",
     },
 )
-def push_data(  # type: ignore[no-untyped-def]
+def hosts_push_data(  # type: ignore[no-untyped-def]
     c, source, host_options=NO_HOST_OPTIONS, into="", shared=False, verify=False
 ):
     """Copy each host its own share of a data set's shards; run again, it copies what is missing."""
@@ -190,13 +190,12 @@ def hosts_check(
 )
 def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> None:
     """Put this checkout and its environment on every host; nothing is done where all is there."""
-    from launch.install import InstallOptions, install
+    from launch.install import install
     from launch.setup import reached
 
     folder = Path(wheelhouse) if wheelhouse else None
-    what = InstallOptions(tree=host_options.tree or "~/mxscale", wheelhouse=folder)
     with reached(host_options, required=True) as (hosts, start):
-        if install(hosts, start, what, echo):
+        if install(hosts, start, echo, host_options.tree, folder):
             raise Exit(code=_PROBLEMS)
 
 

@@ -1,7 +1,9 @@
 """practice.*: a cluster on this machine, to try things on."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from invoke.tasks import Task
 
 from bench.errors import parse_int
 from im2rec_tools.terminal import echo
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
     from launch.practice.network import Link
 
 _DIR = {"dir": "the cluster's folder; default: .practice"}
-_HOST = {"host": "such as node03", **_DIR}
 
 
 def _folder(text: str) -> Path:
@@ -53,22 +54,22 @@ def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-
     echo(f"It ends with this terminal (process {owner})." if owner else "It stays until then.")
 
 
-@task(help=_HOST)
-@command
-def practice_cut(c, host, dir=""):  # type: ignore[no-untyped-def]
-    """Take a host's link down; what is sent is lost silently."""
-    from launch.practice.cluster import cut, load
+def _fault_task(name: str, text: str) -> "Task[Any]":
+    """The task that does to a host what the function of this name of a cluster does."""
 
-    cut(load(_folder(dir)), host)
+    def body(c, host, dir=""):  # type: ignore[no-untyped-def]
+        from launch.practice import cluster
+
+        getattr(cluster, name)(cluster.load(_folder(dir)), host)
+
+    body.__name__, body.__doc__ = f"practice_{name}", text
+    made: Task[Any] = task(help={"host": "such as node03", **_DIR})(command(body))
+    return made
 
 
-@task(help=_HOST)
-@command
-def practice_mend(c, host, dir=""):  # type: ignore[no-untyped-def]
-    """Take a host's link up again."""
-    from launch.practice.cluster import load, mend
-
-    mend(load(_folder(dir)), host)
+practice_cut = _fault_task("cut", "Take a host's link down; what is sent is lost silently.")
+practice_mend = _fault_task("mend", "Take a host's link up again.")
+practice_kill = _fault_task("kill", "End a host as a loss of power does.")
 
 
 @task(help={"rate": "such as 200mbit or 1gbit; none: no limit", **_DIR})
@@ -78,15 +79,6 @@ def practice_rate(c, rate, dir=""):  # type: ignore[no-untyped-def]
     from launch.practice import cluster
 
     cluster.rate(cluster.load(_folder(dir)), rate)
-
-
-@task(help=_HOST)
-@command
-def practice_kill(c, host, dir=""):  # type: ignore[no-untyped-def]
-    """End a host as a loss of power does."""
-    from launch.practice.cluster import kill, load
-
-    kill(load(_folder(dir)), host)
 
 
 @task(help=_DIR)

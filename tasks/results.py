@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
@@ -15,6 +16,9 @@ from results.exports.targets import TARGETS, export, load_exporter, target_names
 from results.run_folder import CATALOG, EXPORTS, REPORT
 from tasks.cli import command, read_only_command, short_path, task
 from tasks.report import RUNS, archive_of, run_folder
+
+if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+    from results.record import Record
 
 _RUN = "name below results/runs, or a path to its folder or .zip"
 
@@ -64,13 +68,9 @@ def results_import(  # type: ignore[no-untyped-def]
     description="",
 ):
     """Add a point that another tool measured to a run, from its logs (docs/import.md)."""
-    from bench.notes import texts
-    from plots.format import significant
     from results.imports.point import LogDescription
     from results.imports.record import import_logs
-    from results.imports.windows import discarded_notes
     from results.imports.writer import add_to_run
-    from results.rates import rate_of
 
     if not run:
         raise SpecError("--run: expected a name for the run that the point is added to")
@@ -91,10 +91,19 @@ def results_import(  # type: ignore[no-untyped-def]
     new = import_logs(
         [*files(file), *(one for name in also or () for one in files(name))], asked, format
     )
-    record = add_to_run(run_folder(run), new, description)
+    _show_import(add_to_run(run_folder(run), new, description), new.total, run)
+
+
+def _show_import(record: Record, log_total: float | None, run: str) -> None:
+    """Prints what was added to a run; `log_total` is the throughput that the log itself gives."""
+    from bench.notes import texts
+    from plots.format import significant
+    from results.imports.windows import discarded_notes
+    from results.rates import rate_of
+
     repeat = record.identity.repeat + 1
     echo(f"{record.source}: {record.identity.name}, repeat {repeat} of this point in {run}")
-    total = f"; the log's own total: {significant(new.total, 4)} images/s" if new.total else ""
+    total = f"; the log's own total: {significant(log_total, 4)} images/s" if log_total else ""
     echo(f"{significant(rate_of(record), 4)} images/s{total}")
     if count := record.trial.measuring.warmup_windows:
         first = "the first window" if count == 1 else f"the first {count} windows"
@@ -175,6 +184,7 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
     from plots.figures.caption import hardware
     from plots.tables.runs import describe
     from results.integrity.catalog import run_entry
+    from results.integrity.digest import load
     from results.reader import point_statuses, record_headers
     from results.run import read_environment
     from results.run_folder import is_run
@@ -184,18 +194,13 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
         raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
     environment = read_environment(folder)
     found = point_statuses(folder, record_headers(folder))
-    told = {"machine": hardware(environment), "digest": _digest_text(folder)}
-    describe(folder, run_entry(folder), found, environment, **told)
-
-
-def _digest_text(folder: Path) -> str:
-    from results.integrity.digest import load
-
     try:
-        was = load(folder)
+        built = load(folder)
+        digest = built.digest if built else "none yet; 'fab report.build' makes one"
     except StoreError as error:
-        return f"unknown: {error}"
-    return was.digest if was else "none yet; 'fab report.build' makes one"
+        digest = f"unknown: {error}"
+    machine = hardware(environment)
+    describe(folder, run_entry(folder), found, environment, machine=machine, digest=digest)
 
 
 @task(
@@ -216,14 +221,14 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
     for folder in folders:
         check_removable(folder)
     for folder in folders:
-        told = f"{folder} ({format_size(size_of(folder))})"
+        label = f"{folder} ({format_size(size_of(folder))})"
         if yes and not dry_run:
             remove(folder)
-            echo(f"removed {told}")
+            echo(f"removed {label}")
         elif process := writing_process(folder):
-            echo(f"would not remove {told}: a sweep (process {process}) is writing there")
+            echo(f"would not remove {label}: a sweep (process {process}) is writing there")
         else:
-            echo(f"would remove {told}")
+            echo(f"would remove {label}")
     if not (yes or dry_run):
         raise Exit("nothing is removed yet; --yes removes them", code=2)
 

@@ -1,7 +1,7 @@
 """The raw output of a job's processes: a file each, within a budget, compressed in the end.
 
 NAME.log.1 is what came before NAME.log, where there was more than half the budget holds.
-NAME.events.jsonl is what the process said of its work, as the master heard it: a record's windows
+NAME.events.jsonl has the events of the process, as the controller received them: a record's windows
 can be made from it again.
 """
 
@@ -58,8 +58,8 @@ class _Log:
         self._dropped += self._older_printed
         self._older_printed = self._size - self._header
         self._file, self._size = new, 0
-        said = f"(mxscale: {self._older.name} has what comes before this, without the first "
-        self._put(f"{said}{self._dropped} bytes, dropped for want of --log-budget)\n".encode())
+        header = f"(mxscale: {self._older.name} has what comes before this, without the first "
+        self._put(f"{header}{self._dropped} bytes, dropped for want of --log-budget)\n".encode())
         self._header = self._size
 
     def close(self) -> None:
@@ -74,13 +74,13 @@ class Logs:
     ) -> None:
         """Makes the folder; `budget` is in bytes a process. LaunchError where it cannot be made.
 
-        `started` says of which record the logs are. As long as there is none, they count for none.
+        `started` names the record of the logs. As long as there is none, they count for none.
         """
         self._folder, self._most = folder, budget // 2
         self._logs: dict[str, _Log] = {}
         self._events: dict[str, int] = {}
         hosts = {process.id: process.host.name for process in processes}
-        try:
+        with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
             # Whose they are goes first and comes last: half of them are of nobody.
             for left in [folder / RECORDED, *folder.glob("*.log*"), *folder.glob(f"*{EVENTS}*")]:
@@ -89,38 +89,34 @@ class Logs:
             if started:
                 text = json.dumps({"started": started}) + "\n"
                 (folder / RECORDED).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise self._unwritable(error) from error
 
-    def _unwritable(self, error: OSError) -> LaunchError:
-        return LaunchError(
-            f"{self._folder}: cannot be written ({error.strerror}); make room and run the same "
-            f"command again. Nothing recorded before is lost"
-        )
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LaunchError(
+                f"{self._folder}: cannot be written ({error.strerror}); make room and run the same "
+                f"command again. Nothing recorded before is lost"
+            ) from error
 
     def write(self, name: str, lines: Iterable[str]) -> None:
         """Adds what a process printed; LaunchError where it cannot be written."""
-        try:
+        with self._writing():
             if name not in self._logs:
                 self._logs[name] = _Log(self._folder / f"{name}.log", self._most)
             self._logs[name].write(lines)
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def keep(self, name: str, lines: Sequence[str]) -> None:
-        """Adds what a process said of its work; LaunchError where it cannot be written.
+        """Adds what a process reported of its work; LaunchError where it cannot be written.
 
         Not kept open: a job has twice as many processes as a master may have files.
         """
         data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
         self._events[name] = self._events.get(name, 0) + len(data)
-        if self._events[name] > MOST_BYTES:
-            return
-        try:
-            with (self._folder / f"{name}{EVENTS}").open("ab") as file:
+        if self._events[name] <= MOST_BYTES:
+            with self._writing(), (self._folder / f"{name}{EVENTS}").open("ab") as file:
                 file.write(data)
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def take(self, message: Message) -> None:
         """Adds the output or the events in an agent's message."""

@@ -9,6 +9,7 @@ from typing import Any
 from bench.event_decoder import decoded
 from bench.events import Event
 from bench.notes import Note, NoteKind
+from im2rec_tools.terminal import one_line
 from launch.job.agents import GONE
 from launch.job.interference import MachineCounters, Span
 from launch.job.plan import Process
@@ -50,14 +51,14 @@ def gpu_shares(uses: Sequence[Utilization]) -> tuple[float, ...]:
     return tuple(sum(gpus[n] for gpus in known) / len(known) for n in range(count))
 
 
-def device_shares(who: str, uses: Sequence[Utilization], cores: int) -> dict[str, float]:
+def device_shares(label: str, uses: Sequence[Utilization], cores: int) -> dict[str, float]:
     """How busy each device of a worker was, by its name in words; empty before ten seconds."""
     if not uses or uses[-1].at - uses[0].at < IDLE_SECONDS:
         return {}
     gpus = gpu_shares(uses)
     if gpus:
-        return {f"GPU {n} of {who}": share for n, share in enumerate(gpus)}
-    return {who: cpu_share(uses, cores) or 0.0}
+        return {f"GPU {n} of {label}": share for n, share in enumerate(gpus)}
+    return {label: cpu_share(uses, cores) or 0.0}
 
 
 def idle(shares: Mapping[str, float]) -> list[str]:
@@ -77,7 +78,7 @@ _TAIL_LINES, TAIL_WIDTH = 3, 200
 
 @dataclass(kw_only=True)
 class ProcessState:
-    """What one process has shown so far; times are on the watcher's monotonic clock."""
+    """The state of one process by its messages; times are on the controller's monotonic clock."""
 
     process: Process
     reached: bool = False
@@ -90,10 +91,10 @@ class ProcessState:
     exit: str = ""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL_LINES))
     uses: deque[Utilization] = field(default_factory=lambda: deque(maxlen=BEATS))
-    heard: float = 0.0
+    last_report: float = 0.0
 
     @property
-    def who(self) -> str:
+    def label(self) -> str:
         """The process in words: 'worker 1 (rank 0) on node03'."""
         rank = "" if self.log.rank is None else f" (rank {self.log.rank})"
         held = ", which is stopped (SIGSTOP)" if self.stopped else ""
@@ -104,7 +105,7 @@ class ProcessState:
         """Whether it has ended, and not well."""
         return self.exit not in {"", "ok"}
 
-    def how(self, code: int | None, number: int | None) -> str:
+    def exit_text(self, code: int | None, number: int | None) -> str:
         """Its end in words, by exit code or by signal; 'ok' if all is as it should be."""
         if number is not None:
             return f"was killed by {signal_name(number)}{self._cause(number)}"
@@ -127,9 +128,9 @@ class ProcessState:
 
     @property
     def last_words(self) -> str:
-        """What it said of its failure, and how its log ends."""
-        said = f": {self.failure}" if self.failure else ""
-        return said + (f"; its log ends: {' | '.join(self.tail)}" if self.tail else "")
+        """Its report of its failure, and the end of its log."""
+        failure = f": {self.failure}" if self.failure else ""
+        return failure + (f"; its log ends: {' | '.join(self.tail)}" if self.tail else "")
 
 
 def signal_name(number: int) -> str:
@@ -138,12 +139,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # a real-time signal
         return f"signal {number}"
-
-
-def one_line(text: str) -> str:
-    """The text as a table and any encoding can hold it."""
-    text = text.encode("utf-8", "replace").decode()
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 # What may end a worker before it has measured all windows.
@@ -183,14 +178,10 @@ class Verdict:
     code: int = 0
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and 0 < value < 10**12 else 0
-
-
 class JobMonitor:
-    """Takes what agents say about one job and gives a verdict as soon as there is one.
+    """Takes the agents' messages about one job and gives a verdict as soon as there is one.
 
-    `windows` is how many each worker will measure, warm-up included, unless it says that fewer
+    `windows` is how many each worker will measure, warm-up included, unless it reports that fewer
     are enough; 0 where epochs decide.
     """
 
@@ -199,7 +190,7 @@ class JobMonitor:
     ) -> None:
         self.processes = processes
         self.states = {
-            process.id: ProcessState(process=process, heard=now) for process in processes
+            process.id: ProcessState(process=process, last_report=now) for process in processes
         }
         self.deadlines = deadlines
         self.agents = {process.host.name: now for process in processes}
@@ -295,7 +286,7 @@ class JobMonitor:
     def take_event(self, name: str, event: Event, now: float) -> None:
         """Takes an event of a process."""
         one = self.states[name]
-        one.heard = now
+        one.last_report = now
         one.validating = event.kind == "validating"
         one.log.take(event)
         if event.kind == "reached":
@@ -303,7 +294,8 @@ class JobMonitor:
         elif event.kind == "registered":
             one.registered, self.placed = True, self.placed or now
         elif event.kind == "refused":
-            one.refused = _count(event.values.get("count"))
+            count = event.values.get("count")
+            one.refused = count if isinstance(count, int) and 0 < count < 10**12 else 0
         elif event.kind == "ready" and all(worker.log.rank is not None for worker in self.workers):
             self.met = now
             for worker in self.workers:  # what was used to start is no sign of work
@@ -328,14 +320,14 @@ class JobMonitor:
     def take_malformed(self, name: str, why: str, now: float) -> None:
         """Takes that a process reported what no event is, which fails it."""
         one = self.states[name]
-        one.heard = now
+        one.last_report = now
         one.failure = one.failure or f"its report is wrong: {why}"
         self._note(one)
 
     def take_exit(self, name: str, code: int | None, number: int | None, now: float) -> None:
         """Takes the end of a process, by exit code or by signal."""
         one = self.states[name]
-        one.exit, one.heard = one.how(code, number), now
+        one.exit, one.last_report = one.exit_text(code, number), now
         self._note(one)
 
     def _note(self, one: ProcessState) -> None:
@@ -348,32 +340,33 @@ class JobMonitor:
         return not self.met and any(one.broken for one in schedulers)
 
     def ended(self, now: float) -> Verdict | None:
-        """How the job has ended by what was said, or None."""
-        return self._lost or self._broken(now) or self._complete()
+        """How the job has ended by the messages so far, or None."""
+        complete = all(one.exit == "ok" and not one.failure for one in self.states.values())
+        return self._lost or self._broken(now) or (Verdict(status="ok") if complete else None)
 
     def late(self, now: float) -> Verdict | None:
-        """How the job has ended by what was not said in time, or None."""
+        """How the job has ended by messages that are overdue, or None."""
         verdict = self._silent(now) or self._displaced(now, limits.PLACE_SECONDS)
         if verdict:
             return verdict
-        if self._trained():
+        if all(worker.log.done is not None for worker in self.workers):
             return self._ending(now)
         return self._hung(now) if self.met else self._meeting(now)
 
     def _broken(self, now: float) -> Verdict | None:
         if self.failed:
             one = self.failed[0]
-            # What it said of its failure is told together with how it then ended.
-            if not one.broken and now - one.heard <= limits.EXIT_SECONDS:
+            # Its report of its failure goes with the way in which it then ended.
+            if not one.broken and now - one.last_report <= limits.EXIT_SECONDS:
                 return None
             what = one.exit if one.broken else "failed"
             # With a foreign server weights become garbage, which a worker takes for its own doing.
-            failed = Verdict(status="failed", message=f"{one.who} {what}{one.last_words}")
+            failed = Verdict(status="failed", message=f"{one.label} {what}{one.last_words}")
             return self._displaced(now, limits.ORDER_SECONDS) or failed
         for one in self.states.values():
             if self._deserted(one, now):
                 waiting = [worker for worker in self.workers if worker.log.done is None]
-                message = f"{one.who} ended before {self._blamed(waiting)} reported to be done"
+                message = f"{one.label} ended before {self._blamed(waiting)} reported to be done"
                 return self._displaced(now, 0.0) or Verdict(status="failed", message=message)
         return None
 
@@ -384,20 +377,12 @@ class JobMonitor:
         hosts = {worker.process.host.name for worker in self.workers if worker.log.done is None}
         if any(now - self.agents[host] > limits.AGENT_PAUSE_SECONDS for host in hosts):
             return False  # their workers may be done: the agent's silence is judged first
-        since = max((one.heard, *(self.resumed[host] for host in hosts)))
+        since = max((one.last_report, *(self.resumed[host] for host in hosts)))
         return bool(hosts) and now - since > limits.ORDER_SECONDS
-
-    def _trained(self) -> bool:
-        return all(worker.log.done is not None for worker in self.workers)
-
-    def _complete(self) -> Verdict | None:
-        if any(one.exit != "ok" or one.failure for one in self.states.values()):
-            return None
-        return Verdict(status="ok")
 
     def _silent(self, now: float) -> Verdict | None:
         limit = limits.AGENT_SILENCE_SECONDS
-        silent = [host for host, heard in self.agents.items() if now - heard > limit]
+        silent = [host for host, last in self.agents.items() if now - last > limit]
         if not silent:
             return None
         why = (
@@ -411,7 +396,7 @@ class JobMonitor:
         slowest = max((w["seconds"] for one in self.workers for w in one.log.windows), default=0.0)
         progress = max(self.deadlines.progress, self.deadlines.progress_factor * slowest)
         allowed = progress if slowest else self.deadlines.first_window
-        if now - max(self.met, *(one.heard for one in self.workers)) <= allowed:
+        if now - max(self.met, *(one.last_report for one in self.workers)) <= allowed:
             return None
         waiting = [one for one in self.workers if one.log.done is None]
         least = min(len(one.log.windows) for one in waiting)
@@ -422,9 +407,9 @@ class JobMonitor:
         )
 
     def _blamed(self, suspects: Sequence[ProcessState]) -> str:
-        """Who keeps the job waiting: those that are stopped, for the others wait for them."""
+        """The processes that keep the job waiting: those that are stopped, if there are any."""
         stopped = [one for one in self.states.values() if one.stopped and not one.exit]
-        return ", ".join(one.who for one in stopped or suspects)
+        return ", ".join(one.label for one in stopped or suspects)
 
     def _displaced(self, now: float, seconds: float) -> Verdict | None:
         """If some have had their places for so long, and others of the job have none."""
@@ -440,7 +425,7 @@ class JobMonitor:
         scheduler = f"{env['DMLC_PS_ROOT_URI']}:{env['DMLC_PS_ROOT_PORT']}"
         return Verdict(
             status="failed",
-            message=f"{', '.join(one.who for one in left)}: expected a place in the job from the "
+            message=f"{', '.join(one.label for one in left)}: expected a place in the job from the "
             f"scheduler at {scheduler}, got none although the job is complete. Another program has "
             f"joined it, for MXNet has no authentication; use a network and hosts of your own",
         )
@@ -457,14 +442,14 @@ class JobMonitor:
         missing = [one for one in scheduler if one.stopped or not one.reached]
         missing = missing or [one for one in everyone if one.stopped or not one.reached]
         if missing:
-            who = f"missing: {', '.join(one.who for one in missing)}"
+            why = f"missing: {', '.join(one.label for one in missing)}"
         else:
-            waiting = ", ".join(one.who for one in self.workers if one.log.rank is None)
-            who = f"all reached the scheduler, and {waiting} waited for the others; see the logs"
-        return Verdict(status="timeout", message=f"{within}; {who}")
+            waiting = ", ".join(one.label for one in self.workers if one.log.rank is None)
+            why = f"all reached the scheduler, and {waiting} waited for the others; see the logs"
+        return Verdict(status="timeout", message=f"{within}; {why}")
 
     def _ending(self, now: float) -> Verdict | None:
-        last = max(worker.heard for worker in self.workers)
+        last = max(worker.last_report for worker in self.workers)
         left = [one for one in self.states.values() if not one.exit]
         if not left or now - last <= self.deadlines.ending:
             return None

@@ -45,13 +45,10 @@ def plan(
     are cores, or on hosts of their own.
     """
     if trial.hosts > len(hosts):
-        alone = (
-            f" and {trial.layout.server_hosts} for servers alone"
-            if trial.layout.server_hosts
-            else ""
-        )
+        layout = trial.layout
+        alone = f" and {layout.server_hosts} for servers alone" if layout.server_hosts else ""
         raise LaunchError(
-            f"{trial.name} needs {trial.worker_hosts} hosts of {trial.layout.devices_per_host} "
+            f"{trial.name} needs {trial.worker_hosts} hosts of {layout.devices_per_host} "
             f"devices{alone}, there are {len(hosts)}"
         )
     first = scheduler or hosts[0]
@@ -90,7 +87,9 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
     if host.libraries and not trial.mxnet.python:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(host.libraries)
     gpus = _gpus(trial, host, role, index)
-    if trial.layout.device == "gpu" and (role != "worker" or _several(trial)):
+    layout = trial.layout
+    shared = min(layout.devices, layout.devices_per_host) > layout.devices_per_worker
+    if layout.device == "gpu" and (role != "worker" or shared):  # by several workers of a host
         env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
     return Process(
         host=host,
@@ -127,25 +126,22 @@ def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
         return ()
     if role == "server" and (trial.layout.server_hosts or trial.layout.servers_per_host):
         return () if trial.layout.server_hosts else host.cores[: trial.layout.devices_per_host]
-    first = index * trial.layout.devices_per_worker % trial.layout.devices_per_host
-    slots = range(first, first + trial.layout.devices_per_worker)
+    slots = _slots(trial, index)
     return tuple(sorted({host.cores[slot % len(host.cores)] for slot in slots}))
 
 
-def _several(trial: Trial) -> bool:
-    """Whether a host has several workers, each with GPUs of its own."""
-    return (
-        min(trial.layout.devices, trial.layout.devices_per_host) > trial.layout.devices_per_worker
-    )
+def _slots(trial: Trial, index: int) -> range:
+    """The devices of a worker, counted on its host."""
+    first = index * trial.layout.devices_per_worker % trial.layout.devices_per_host
+    return range(first, first + trial.layout.devices_per_worker)
 
 
 def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
     """The worker's GPUs of its host; where a host has fewer than it plays, workers share them."""
     if trial.layout.device != "gpu" or role != "worker":
         return ()
-    first = index * trial.layout.devices_per_worker % trial.layout.devices_per_host
-    slots = range(first, first + trial.layout.devices_per_worker)
-    return tuple(slot % (host.gpus or trial.layout.devices_per_host) for slot in slots)
+    count = host.gpus or trial.layout.devices_per_host
+    return tuple(slot % count for slot in _slots(trial, index))
 
 
 def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:

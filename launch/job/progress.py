@@ -1,11 +1,13 @@
-"""What a watched job looks like at one moment."""
+"""The progress of a job at one moment."""
+
+import math
 
 from bench.notes import Note, NoteKind, texts
 from launch.job.monitor import JobMonitor, ProcessState, cpu_share, device_shares, gpu_shares, idle
 from results.progress import JobProgress, WorkerProgress
 
 _RECENT_WINDOWS = 5
-# Who has said nothing for so long, and for several windows as long as its own, makes no progress.
+# A worker that is silent for so long, and for several windows of its own, makes no progress.
 _QUIET_SECONDS, _QUIET_WINDOWS = 10.0, 3
 
 
@@ -17,7 +19,7 @@ def job_progress(monitor: JobMonitor, now: float) -> JobProgress:
         workers=tuple(_standing(worker, now) for worker in workers),
         seconds=now - monitor.began,
         met_seconds=monitor.met - monitor.began if monitor.met else None,
-        quiet_seconds=now - max((worker.heard for worker in workers), default=monitor.began),
+        quiet_seconds=now - max((worker.last_report for worker in workers), default=monitor.began),
         idle="; ".join(texts(monitor.idle)),
     )
 
@@ -26,7 +28,7 @@ def _idle(monitor: JobMonitor) -> tuple[Note, ...]:
     shares: dict[str, float] = {}
     for one in monitor.workers if monitor.met else []:
         if one.log.done is None and not one.exit:
-            shares |= device_shares(one.who, one.uses, len(one.process.cores))
+            shares |= device_shares(one.label, one.uses, len(one.process.cores))
     return tuple(Note(NoteKind.IDLE_DEVICE, {}, {"process": name}) for name in idle(shares))
 
 
@@ -59,9 +61,6 @@ def _state(one: ProcessState, now: float) -> str:
         return "waits" if one.reached else "starts"
     if one.validating:
         return "validates"
-    return "quiet" if one.log.windows and now - one.heard > _patience(one) else "trains"
-
-
-def _patience(one: ProcessState) -> float:
-    last: float = one.log.windows[-1]["seconds"]
-    return max(_QUIET_SECONDS, _QUIET_WINDOWS * last)
+    last = one.log.windows[-1]["seconds"] if one.log.windows else math.inf
+    patience = max(_QUIET_SECONDS, _QUIET_WINDOWS * last)
+    return "quiet" if now - one.last_report > patience else "trains"

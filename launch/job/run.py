@@ -72,7 +72,7 @@ _NOT_STARTED, _BY_SIGNAL = 127, 128
 
 
 class ScriptMonitor:
-    """Takes what agents say about the processes of any script, which reports no events.
+    """Takes the agents' messages about the processes of any script, which reports no events.
 
     The first process that fails decides how the job ends.
     """
@@ -99,11 +99,11 @@ class ScriptMonitor:
         return ()
 
     def ended(self, now: float) -> Verdict | None:
-        """How the job has ended by what was said, or None."""
+        """How the job has ended by the messages so far, or None."""
         return self._failed or (None if self._left else Verdict(status="ok"))
 
     def late(self, now: float) -> Verdict | None:
-        """How the job has ended by what was not said in time, or None."""
+        """How the job has ended by messages that are overdue, or None."""
         limit = limits.SCRIPT_SILENCE_SECONDS
         silent = tuple(name for name, last in self._agents.items() if now - last > limit)
         if silent:

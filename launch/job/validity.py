@@ -9,11 +9,11 @@ from launch.job.interference import Span, interference
 from launch.job.monitor import EARLY, ProcessState, Verdict
 from results.worker_log import accuracy_of
 
-# On an idle machine a worker on one core was seen to compute 98 to 100 % of its window time.
+# On an idle machine a worker on one core computes 98 to 100 % of its window time (measured).
 _BUSY_BELOW = 0.95
 # A scheduler's tick, a cron job or a flush of the disk takes its part of less.
 _BRIEF_SECONDS = 0.5
-_LOOKS = ("--monitor", "--profile-worker-suffix", "--profile-server-suffix")
+_INSPECTING = ("--monitor", "--profile-worker-suffix", "--profile-server-suffix")
 
 
 def judge(
@@ -52,7 +52,7 @@ def data_notes(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 def _inspected(trial: Trial) -> Iterator[Note]:
     """If looking inside took a part of the windows."""
     given = dict(one.partition("=")[::2] for one in trial.mxnet.options)
-    names = [name for name in _LOOKS if given.get(name, "") not in {"", "0"}]
+    names = [name for name in _INSPECTING if given.get(name, "") not in {"", "0"}]
     if names:
         yield Note(NoteKind.INSPECTED, {"option": names[0]})
 
@@ -71,12 +71,8 @@ def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 
 def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
     """If one core's worker, which waits for nobody, did not have its core to itself."""
-    if (
-        trial.servers
-        or trial.layout.devices > 1
-        or trial.layout.device == "gpu"
-        or trial.engine == "fake"
-    ):
+    layout = trial.layout
+    if trial.servers or layout.devices > 1 or layout.device == "gpu" or trial.engine == "fake":
         return
     windows = worker.log.windows[trial.measuring.warmup_windows :]
     share = sum(w.get("cpu_seconds", 0.0) for w in windows) / sum(w["seconds"] for w in windows)
@@ -86,9 +82,9 @@ def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
 
 def _emitted(trial: Trial, workers: Sequence[ProcessState]) -> list[Note]:
     """The notes of the workers; of how little they compute only if there is a network."""
-    told = [of_json(note) for one in workers for note in (one.log.done or {}).get("notes", ())]
+    notes = [of_json(note) for one in workers for note in (one.log.done or {}).get("notes", ())]
     alone = trial.hosts < 2 and trial.mode != "real"
-    return [note for note in told if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
+    return [note for note in notes if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
 
 
 def _spent(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
@@ -116,25 +112,20 @@ def accuracy(workers: Sequence[ProcessState]) -> float | None:
     return accuracy_of([worker.log.epochs for worker in workers])
 
 
-def _batch_of(trial: Trial, rank: int) -> int:
-    """Images a step of that rank; 0 where the trial has no such rank."""
-    return dict(enumerate(trial.worker_batches)).get(rank, 0)
-
-
 def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
     """Why the windows of a job that ended well are no measurement of this trial."""
-    silent = [worker.who for worker in workers if worker.log.rank is None]
+    silent = [worker.label for worker in workers if worker.log.rank is None]
     if silent:
         yield f"never reported: {', '.join(silent)}"
         return
     for worker in workers:
         if worker.log.facts["num_workers"] != trial.workers:
             found = worker.log.facts["num_workers"]
-            yield f"{worker.who} was in a job of {found} workers, expected {trial.workers}"
-        expected = _batch_of(trial, worker.log.rank or 0)
+            yield f"{worker.label} was in a job of {found} workers, expected {trial.workers}"
+        expected = dict(enumerate(trial.worker_batches)).get(worker.log.rank or 0, 0)
         if worker.log.facts["worker_batch"] != expected:
             found = worker.log.facts["worker_batch"]
-            yield f"{worker.who} trained batches of {found}, expected {expected}"
+            yield f"{worker.label} trained batches of {found}, expected {expected}"
     if {worker.log.rank for worker in workers} != set(range(trial.workers)):
         ranks = sorted(worker.log.rank or 0 for worker in workers)
         yield f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"

@@ -291,7 +291,11 @@ def test_a_sweep_for_which_no_batch_can_be_found_is_refused(
 ) -> None:
     monkeypatch.chdir(ROOT)
     code, line = refusal(
-        fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/r", auto_batch="4"
+        fabfile.bench.bench_sweep,
+        sweep_file(tmp_path, text),
+        [],
+        run=f"{tmp_path}/r",
+        auto_batch="4",
     )
     assert code == 2
     assert said in line
@@ -306,7 +310,7 @@ def test_hosts_and_wrong_numbers_are_refused(
         ({"hosts": "192.0.2.1:2", "auto_batch": "4"}, "run 'python -m bench.auto_batch' on one"),
         ({"auto_batch": "many"}, "--auto-batch: expected a whole number, 1 to 65536, got 'many'"),
     ):
-        code, line = refusal(fabfile.bench_sweep, path, [], run=f"{tmp_path}/r", **options)
+        code, line = refusal(fabfile.bench.bench_sweep, path, [], run=f"{tmp_path}/r", **options)
         assert code == 2
         assert said in line
 
@@ -319,7 +323,7 @@ def test_all_points_of_a_network_get_the_batch_that_was_found_and_keep_it(
     text = TRAINED + "[[points]]\ndevices = [1]\n" + "[[points]]\nkvstore = 'dist_sync'\n"
     path = sweep_file(tmp_path, text.replace("batch_per_device = 4", "image_shape = [3, 32, 32]"))
     for tries in (("1 a", "1 a", "2 a"), ()):
-        fabfile.bench_sweep.body(
+        fabfile.bench.bench_sweep.body(
             Context(), path, [], run=f"{tmp_path}/run", auto_batch="2", repeats="1"
         )
         out, err = capsys.readouterr()

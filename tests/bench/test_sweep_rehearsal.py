@@ -78,10 +78,12 @@ def test_a_fault_is_in_the_points_that_are_chosen_and_in_no_other() -> None:
 def test_a_fault_that_cannot_be_rehearsed_is_exit_code_2(
     tmp_path: Path, text: str, said: str
 ) -> None:
-    code, line = refusal(fabfile.bench_sweep, "seed", [text], engine="fake", run=str(tmp_path))
+    code, line = refusal(
+        fabfile.bench.bench_sweep, "seed", [text], engine="fake", run=str(tmp_path)
+    )
     assert code == 2
     assert said in line
-    code, line = refusal(fabfile.bench_sweep, "seed", ["x32:worker:kill"], run=str(tmp_path))
+    code, line = refusal(fabfile.bench.bench_sweep, "seed", ["x32:worker:kill"], run=str(tmp_path))
     assert (code, "(--engine fake)" in line) == (2, True)
 
 
@@ -109,7 +111,7 @@ def test_a_fault_that_is_not_said_is_exit_code_2(tmp_path: Path, words: tuple[st
 
 
 def test_an_unknown_engine_is_told_of_the_option() -> None:
-    code, line = refusal(fabfile.bench_sweep, "seed", [], engine="fale")
+    code, line = refusal(fabfile.bench.bench_sweep, "seed", [], engine="fale")
     assert (code, line) == (
         2,
         "error: unknown engine 'fale'; did you mean 'fake'? Known: mxnet, fake",
@@ -119,7 +121,7 @@ def test_an_unknown_engine_is_told_of_the_option() -> None:
 @pytest.mark.parametrize("option", ["rendezvous", "first_window", "progress"])
 def test_a_deadline_that_is_no_number_is_exit_code_2(tmp_path: Path, option: str) -> None:
     code, line = refusal(
-        fabfile.bench_sweep, sweep_file(tmp_path), [], run=str(tmp_path), **{option: "soon"}
+        fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=str(tmp_path), **{option: "soon"}
     )
     name = "--" + option.replace("_", "-")
     assert (code, line) == (

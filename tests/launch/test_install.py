@@ -12,7 +12,7 @@ import pytest
 
 import launch.install
 from launch.hosts import ROOT, this_machine
-from launch.install import InstallOptions, code_files, install
+from launch.install import code_files, install
 from launch.practice.cluster import Cluster, down, up
 from launch.push import push
 from launch.remote.errors import LaunchError
@@ -41,8 +41,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def installed(tmp_path: Path, **how: Path) -> tuple[int, list[str]]:
     said: list[str] = []
-    what = InstallOptions(tree=str(tmp_path / "there"), **how)
-    return install([this_machine()], start_local, what, said.append), said
+    tree = str(tmp_path / "there")
+    return install([this_machine()], start_local, said.append, tree, **how), said
 
 
 @pytest.mark.program
@@ -109,8 +109,8 @@ def test_wheels_serve_in_a_path_with_spaces_and_do_not_stay(
     small_wheel(tmp_path / "wheels")
     there = tmp_path / name / "tree"
     said: list[str] = []
-    what = InstallOptions(tree=str(there), wheelhouse=tmp_path / "wheels")
-    assert install([this_machine()], start_local, what, said.append) == 0, said
+    wheels = tmp_path / "wheels"
+    assert install([this_machine()], start_local, said.append, str(there), wheels) == 0, said
     assert (there / ".venv" / "site" / "small.py").is_file()
     assert said[-1].endswith("ready")
     assert not (there / ".wheels").exists()

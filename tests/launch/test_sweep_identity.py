@@ -98,7 +98,7 @@ def test_one_point_of_a_sweep_can_be_measured_alone(tmp_path: Path) -> None:
     done = fab("bench.sweep", path, "--run", f"{tmp_path}/r", "--point", "tiny x2")
     assert done.returncode == 0, done.stderr
     assert [record.trial.layout.devices for record in read_records(tmp_path / "r")] == [2]
-    code, said = refusal(fabfile.bench_sweep, path, run=f"{tmp_path}/r", point="tiny x3")
+    code, said = refusal(fabfile.bench.bench_sweep, path, run=f"{tmp_path}/r", point="tiny x3")
     assert (code, "no point's name has the words 'tiny x3'" in said) == (2, True), said
 
 

@@ -203,7 +203,7 @@ def test_a_file_that_is_of_no_report_fails_with_a_digest(
 ) -> None:
     (run / "report" / "page.html").write_text("twice as fast")
     expected = digest.write(run, "code", choice=choice(load(run)))
-    code, line = refusal(fabfile.report_verify, run=str(run), digest=expected)
+    code, line = refusal(fabfile.report.report_verify, run=str(run), digest=expected)
     assert (code, "not all of its report was checked" in line) == (2, True)
     assert "report/page.html: of no report, not checked" in capsys.readouterr().out
 
@@ -227,12 +227,12 @@ def test_a_report_of_another_format_is_not_checked_and_fails_with_a_digest(
     (run / "report" / "results.csv").write_text("other,columns\n")
     digest.write(run, "code", choice=choice(load(run)))
     expected = forged(run, format=number)
-    code, _ = refusal(fabfile.report_verify, run=str(run), digest=expected)
+    code, _ = refusal(fabfile.report.report_verify, run=str(run), digest=expected)
     assert code == 2
     said = f"report not checked: built by format {number}; run fab report.build"
     assert said in capsys.readouterr().out.splitlines()
     assert verify_report(run, expected).wrong == []
-    fabfile.report_verify.body(Context(), run=str(run))
+    fabfile.report.report_verify.body(Context(), run=str(run))
     assert said in capsys.readouterr().out.splitlines()
 
 

@@ -95,7 +95,7 @@ def test_a_line_that_cannot_be_read_leaves_the_others_of_its_run(
     found = run_entry(tmp_path)
     assert (found.ok, found.missing, found.unread) == (1, 1, 1)
     assert said in found.problem
-    fabfile.results_show.body(Context(), str(tmp_path))
+    fabfile.results.results_show.body(Context(), str(tmp_path))
     shown = capsys.readouterr().out
     assert "points:      1 ok, 1 missing, 1 unreadable" in shown
     assert said in shown

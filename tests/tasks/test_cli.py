@@ -80,7 +80,7 @@ def test_what_shows_that_it_runs_fails_on_missing_numbers_not_on_unsteady_ones(
 def test_a_sweep_prints_its_table_and_writes_its_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
+    fabfile.bench.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
     out, err = capsys.readouterr()
     assert "dist_sync" in out
     assert "REHEARSAL" in out
@@ -88,7 +88,7 @@ def test_a_sweep_prints_its_table_and_writes_its_run(
     assert "dist_sync x2: started, 2 workers on 1 host (" in err
     files = {path.relative_to(tmp_path / "run").parts[0] for path in (tmp_path / "run").iterdir()}
     assert {"sweep.toml", "records.jsonl", "environment.json", "logs", "report"} <= files
-    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
+    fabfile.bench.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
     assert "started" not in capsys.readouterr().err
     assert len((tmp_path / "run" / "records.jsonl").read_text().splitlines()) == 2
 
@@ -109,7 +109,7 @@ def test_a_sweep_with_a_mistake_is_exit_code_2_and_leaves_no_record(
     tmp_path: Path, text: str, said: str
 ) -> None:
     run = tmp_path / "run"
-    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=str(run))
+    code, line = refusal(fabfile.bench.bench_sweep, sweep_file(tmp_path, text), [], run=str(run))
     assert code == 2
     assert said in line
     assert not (run / "records.jsonl").exists()
@@ -121,13 +121,13 @@ def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         code, line = refusal(
-            fabfile.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/run", port=port
+            fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/run", port=port
         )
     assert code == 2
     assert f"port {port} on 127.0.0.1 cannot be used" in line
     for wrong in ("http", "-1", "99999"):
         code, line = refusal(
-            fabfile.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/run", port=wrong
+            fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/run", port=wrong
         )
         assert code == 2
         assert wrong in line
@@ -135,13 +135,15 @@ def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> 
 
 def test_a_run_folder_that_cannot_be_written_is_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/file/run")
+    code, line = refusal(
+        fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/file/run"
+    )
     assert code == 2
     assert "cannot be written" in line
     for name in ("records.jsonl", "environment.json"):
         (tmp_path / name / name).mkdir(parents=True)
         code, line = refusal(
-            fabfile.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/{name}"
+            fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/{name}"
         )
         assert code == 2
 
@@ -155,7 +157,7 @@ def test_a_damaged_shard_is_exit_code_2_before_mxnet_reads_it(tmp_path: Path, da
         path.write_bytes(b"no records here" * 100)
     else:
         path.write_bytes(path.read_bytes()[: 0 if damage == "empty" else -40])
-    code, line = refusal(fabfile.bench_io, str(path))
+    code, line = refusal(fabfile.bench.bench_io, str(path))
     assert code == 2
     assert "train_0" in line
 
@@ -175,14 +177,14 @@ def test_options_that_are_no_numbers_are_exit_code_2(tmp_path: Path) -> None:
         "error: --images-per-class: expected a whole number, 0 or more, got 'many'",
     )
     assert refusal(prepare, dir=str(tmp_path), small="stretch")[0] == 2
-    assert refusal(fabfile.bench_io, "x.rec", image_shape="big")[0] == 2
+    assert refusal(fabfile.bench.bench_io, "x.rec", image_shape="big")[0] == 2
 
 
 def test_tasks_outside_the_checkout_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert refusal(fabfile.report_show)[0] == 2
+    assert refusal(fabfile.report.report_show)[0] == 2
 
 
 def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,20 +192,20 @@ def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tasks.bench, "load_sweep", interrupted)
-    assert refusal(fabfile.bench_sweep, "demo", [])[0] == 130
+    assert refusal(fabfile.bench.bench_sweep, "demo", [])[0] == 130
 
 
 def test_the_plan_of_the_study_shows_every_process_of_sixteen_hosts(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    fabfile.bench_plan.body(Context(), "seed", point="resnet-152 dist_device_sync x256")
+    fabfile.bench.bench_plan.body(Context(), "seed", point="resnet-152 dist_device_sync x256")
     text = capsys.readouterr().out
     assert text.count("DMLC_ROLE=worker") == text.count("DMLC_ROLE=server") == 16
     assert text.count("DMLC_ROLE=scheduler") == 1
     assert "batch 32 a device, 512 a worker, 8192 in all" in text
     few = tmp_path / "hosts"
     few.write_text("192.0.2.1 slots=3\n192.0.2.2 slots=3\n192.0.2.3 slots=3\n")
-    fabfile.bench_plan.body(Context(), "seed", hostfile=str(few), point="alexnet")
+    fabfile.bench.bench_plan.body(Context(), "seed", hostfile=str(few), point="alexnet")
     points = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# alex")]
     names = [line.partition(":")[0] for line in points]
     assert names == [
@@ -216,7 +218,9 @@ def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None
     if Path("/proc/driver/nvidia/gpus").is_dir():
         pytest.skip("this machine has GPUs")
     text = SWEEP.replace("fake", "mxnet") + POINT.replace("2]", "2]\ndevice = 'gpu'")
-    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
+    code, line = refusal(
+        fabfile.bench.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run"
+    )
     assert code == 2
     assert "needs GPUs, and not every host has one" in line
 
@@ -224,11 +228,11 @@ def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None
 @pytest.mark.program
 def test_a_run_is_shown_and_built_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(tmp_path / "run")
-    fabfile.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=run)
+    fabfile.bench.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=run)
     first = (tmp_path / "run" / "report" / "scaling.svg").read_bytes()
     shutil.rmtree(tmp_path / "run" / "report")
-    fabfile.report_build.body(Context(), run=run)
+    fabfile.report.report_build.body(Context(), run=run)
     assert (tmp_path / "run" / "report" / "scaling.svg").read_bytes() == first
     capsys.readouterr()
-    fabfile.report_show.body(Context(), run=run)
+    fabfile.report.report_show.body(Context(), run=run)
     assert "tiny" in capsys.readouterr().out

@@ -52,7 +52,7 @@ def test_the_task_sets_the_store_beside_raw_tcp(
     monkeypatch.chdir(ROOT)
     run = tmp_path / "run"
     options = {"network": "tiny", "workers": "2", "windows": "5", "repeats": "1", "run": str(run)}
-    fabfile.bench_bandwidth.body(Context(), **options)
+    fabfile.bandwidth.bench_bandwidth.body(Context(), **options)
     said = capsys.readouterr()
     assert "one raw TCP connection within this machine moves" in said.out
     assert "MB/s" in said.err

@@ -180,7 +180,7 @@ def test_the_ends_of_all_hosts_logs_are_printed(
     run = str(tmp_path)
 
     def said(**options: str) -> list[str]:
-        fabfile.hosts_logs.body(Context(), run=run, **options)
+        fabfile.hosts.hosts_logs.body(Context(), run=run, **options)
         return [line for line in capsys.readouterr().out.splitlines() if line]
 
     lines = said(lines="2")
@@ -211,7 +211,7 @@ def test_logs_that_are_not_there_are_one_line(tmp_path: Path) -> None:
         ),
         ({"lines": "-1"}, "--lines: expected a whole number, 1 or more, got '-1'"),
     ):
-        code, line = refusal(fabfile.hosts_logs, run=run, **options)
+        code, line = refusal(fabfile.hosts.hosts_logs, run=run, **options)
         assert (code, said in line) == (2, True), line
-    code, line = refusal(fabfile.hosts_logs, run=str(tmp_path / "none"))
+    code, line = refusal(fabfile.hosts.hosts_logs, run=str(tmp_path / "none"))
     assert (code, "no such run folder" in line) == (2, True)

@@ -86,7 +86,7 @@ def test_what_is_no_python_with_mxnet_is_one_line(
         pytest.skip("there is none")
     monkeypatch.chdir(ROOT)
     words = {"sweep": sweep_file(tmp_path, SWEEP), "run": str(tmp_path / "run")}
-    code, line = refusal(fabfile.bench_ab, "", f"python={path}", **words)
+    code, line = refusal(fabfile.ab.bench_ab, "", f"python={path}", **words)
     assert code == 2
     assert line.startswith(f"error: python={path}: on ")
     assert said in line
@@ -105,7 +105,7 @@ def test_both_builds_stand_in_the_records_and_are_told(
             for one in records:
                 store.append(replace(one, identity=replace(one.identity, repeat=repeat)))
     words = {"sweep": path, "run": str(run), "blocks": "2"}
-    fabfile.bench_ab.body(Context(), "", f"python={other}", **words)
+    fabfile.ab.bench_ab.body(Context(), "", f"python={other}", **words)
     assert len(read_records(run)) == 8
     lines = capsys.readouterr().out.splitlines()
     (first,) = [line for line in lines if line.startswith("A ran MXNet 1.9.1")]

@@ -36,7 +36,8 @@ def kept(*typed: str) -> list[str]:
     (call,) = Parser(contexts=contexts).parse_argv(["bench.sweep", *typed])
     return list(
         command_words(
-            call.as_kwargs, list(fabfile.bench_sweep.body.__signature__.parameters.values())[1:]
+            call.as_kwargs,
+            list(fabfile.bench.bench_sweep.body.__signature__.parameters.values())[1:],
         )
     )
 

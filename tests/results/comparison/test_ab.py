@@ -167,7 +167,7 @@ def test_a_mistake_is_exit_code_2(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, str], said: str
 ) -> None:
     monkeypatch.chdir(ROOT)
-    code, line = refusal(fabfile.bench_ab, "", "lr=0.5", **options)
+    code, line = refusal(fabfile.ab.bench_ab, "", "lr=0.5", **options)
     assert code == 2
     assert said in line
 

@@ -141,6 +141,6 @@ def test_a_mistake_in_them_is_told_before_anything_is_measured(
     monkeypatch.setattr(tasks.report, "PRICES", tmp_path / "prices.toml")
     (tmp_path / "prices.toml").write_text("[[price]]")
     run = tmp_path / "run"
-    code, said = refusal(fabfile.bench_sweep, "smoke", engine="fake", run=str(run))
+    code, said = refusal(fabfile.bench.bench_sweep, "smoke", engine="fake", run=str(run))
     assert (code, run.exists()) == (2, False)
     assert "prices.toml: price 1: per_hour: expected the price of an hour" in said

@@ -35,7 +35,7 @@ def in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bring(path: Path | str, run: Path, **options: Any) -> None:
-    fabfile.results_import.body(Context(), str(path), run=str(run), **options)
+    fabfile.results.results_import.body(Context(), str(path), run=str(run), **options)
 
 
 def refused(path: Path | str, run: Path, **options: Any) -> str:
@@ -266,14 +266,14 @@ def test_a_log_of_a_whole_job_is_imported_alone(tmp_path: Path) -> None:
 
 def test_a_report_of_imports_is_built(tmp_path: Path) -> None:
     bring(LOGS / "horovod-32.log", tmp_path / "r", devices="32", hosts="4", **HOROVOD)
-    fabfile.report_build.body(Context(), run=str(tmp_path / "r"))
+    fabfile.report.report_build.body(Context(), run=str(tmp_path / "r"))
     assert "imported from horovod-32.log" in (tmp_path / "r" / "report" / "report.md").read_text()
 
 
 def test_a_report_has_no_control_characters_and_no_marks_of_a_description(tmp_path: Path) -> None:
     words = "_under_ $x^2$ dist_sync"
     bring(LOGS / "tf-cnn.log", tmp_path / "r", description=words)
-    fabfile.report_build.body(Context(), run=str(tmp_path / "r"))
+    fabfile.report.report_build.body(Context(), run=str(tmp_path / "r"))
     report = tmp_path / "r" / "report"
     assert r"\_under\_ \$x^2\$ dist_sync" in (report / "report.md").read_text()
     page = (report / "index.html").read_text()

@@ -72,11 +72,11 @@ def test_a_packed_run_can_be_shown_reported_and_checked_where_it_lies(
     pack(run, there / "a.zip")
     shutil.rmtree(run)
     named = str(there / "a.zip")
-    fabfile.report_show.body(Context(), run=named)
+    fabfile.report.report_show.body(Context(), run=named)
     assert "alexnet" in capsys.readouterr().out
-    fabfile.report_verify.body(Context(), run=named)
+    fabfile.report.report_verify.body(Context(), run=named)
     assert "all that was checked holds" in capsys.readouterr().out
-    fabfile.report_build.body(Context(), run=named)
+    fabfile.report.report_build.body(Context(), run=named)
     assert f"{there}/a-report/results.csv" in capsys.readouterr().out
     assert (there / "a-report" / "scaling.png").stat().st_size > 200
 
@@ -87,7 +87,7 @@ def test_the_report_of_an_archive_stays_behind_and_is_built_anew(
     (run / "report" / "index.html").write_text("<script>a stranger's</script>")
     pack(run, tmp_path / "a.zip")
     there = tmp_path / "there" / "mine"
-    fabfile.results_unpack.body(Context(), archive=str(tmp_path / "a.zip"), run=str(there))
+    fabfile.results.results_unpack.body(Context(), archive=str(tmp_path / "a.zip"), run=str(there))
     assert f"fab report.build --run {there}" in capsys.readouterr().out
     assert not (there / "report").exists()
     assert (there / "records.jsonl").read_bytes() == (run / "records.jsonl").read_bytes()
@@ -102,7 +102,7 @@ def test_an_archive_of_a_megabyte_does_not_become_a_gigabyte(tmp_path: Path) -> 
 
 
 def test_a_packed_run_is_not_measured_on(tmp_path: Path) -> None:
-    code, line = refusal(fabfile.bench_sweep, sweep="smoke", run=str(tmp_path / "a.zip"))
+    code, line = refusal(fabfile.bench.bench_sweep, sweep="smoke", run=str(tmp_path / "a.zip"))
     assert (code, "a packed run cannot grow" in line) == (2, True)
 
 

@@ -190,16 +190,18 @@ def test_a_run_that_a_sweep_writes_is_not_removed(tmp_path: Path) -> None:
 def test_without_yes_nothing_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = run(tmp_path / "a"), run(tmp_path / "b")
     with pytest.raises(Exit) as caught:
-        fabfile.results_rm.body(Context(), runs=f"{one},{two}")
+        fabfile.results.results_rm.body(Context(), runs=f"{one},{two}")
     assert caught.value.code == 2
     assert [line[:14] for line in capsys.readouterr().out.splitlines()] == ["would remove /"] * 2
-    fabfile.results_rm.body(Context(), runs=f"{one},{two}", yes=True)
+    fabfile.results.results_rm.body(Context(), runs=f"{one},{two}", yes=True)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", " ", "a.zip"])
 def test_names_that_are_none_are_refused(name: str) -> None:
-    code, _ = refusal(fabfile.results_rm, runs=f"x/y/z,{name}" if not name.strip() else name)
+    code, _ = refusal(
+        fabfile.results.results_rm, runs=f"x/y/z,{name}" if not name.strip() else name
+    )
     assert code == 2
 
 
@@ -211,7 +213,7 @@ def test_what_a_run_is_and_holds_is_shown(
     folder = run(tmp_path / "mine", description="a [bold] one")
     environment = {"description": "a [bold] one", "hosts": hosts}
     (folder / "environment.json").write_text(json.dumps(environment))
-    fabfile.results_show.body(Context(), run=str(folder))
+    fabfile.results.results_show.body(Context(), run=str(folder))
     text = capsys.readouterr().out
     for said in (
         "a [bold] one; REHEARSAL",

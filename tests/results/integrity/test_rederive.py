@@ -235,18 +235,18 @@ def test_logs_of_a_try_that_left_no_record_are_not_held_against_another(tmp_path
 def test_a_failed_check_ends_with_2_and_says_where(run: Path, tmp_path: Path, capsys: Any) -> None:
     changed = copy(run, tmp_path)
     replaced(changed / "environment.json", '"cores": ', '"cores": 1')
-    code, line = refusal(fabfile.report_verify, run=str(changed))
+    code, line = refusal(fabfile.report.report_verify, run=str(changed))
     assert (code, "is not as it has to be, the lines above say where" in line) == (2, True), line
     assert "WRONG: environment.json line " in capsys.readouterr().out
 
 
 def test_a_run_that_is_being_written_is_not_checked(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    code, line = refusal(fabfile.report_verify, run=str(tmp_path))
+    code, line = refusal(fabfile.report.report_verify, run=str(tmp_path))
     store.close()
     assert (code, "is writing there; wait for it" in line) == (2, True)
 
 
 def test_a_digest_that_is_none_is_refused() -> None:
-    code, line = refusal(fabfile.report_verify, digest="sha256:12")
+    code, line = refusal(fabfile.report.report_verify, digest="sha256:12")
     assert (code, "--digest: expected sha256: and 64 hex digits" in line) == (2, True)

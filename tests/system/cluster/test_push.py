@@ -124,11 +124,11 @@ def test_a_task_gives_each_host_its_share(
     ]
     options = {"hostfile": str(listed), "ssh_config": str(practice.ssh_config)}
     options["into"] = "/home/bench/s"
-    fabfile.push_data.body(Context(), data, **options)
+    fabfile.hosts.hosts_push_data.body(Context(), data, **options)
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 2
     assert all("copied 0 of" in line and line.endswith("files, 0.0 MB") for line in said), said
-    code, error = refusal(fabfile.push_data, data, shared=True, **options)
+    code, error = refusal(fabfile.hosts.hosts_push_data, data, shared=True, **options)
     said = capsys.readouterr().out.splitlines()
     assert code == 2
     assert said[0].startswith("node01: /home/bench/s/train/train_1.rec is not there")
@@ -155,7 +155,7 @@ def test_a_push_has_its_hosts_and_can_be_ended(
     try:
         pushing = push(tree_of(tmp_path), host, ssh.start, "held")
         assert any(moved.step == "copying" and moved.done for moved in pushing)
-        fabfile.hosts_stop.body(Context(), **host_options(practice))
+        fabfile.hosts.hosts_stop.body(Context(), **host_options(practice))
         said = capsys.readouterr().out.splitlines()
         with pytest.raises(LaunchError, match=r"node01: .* run it again"):
             list(pushing)

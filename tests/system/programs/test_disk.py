@@ -70,7 +70,7 @@ def test_a_store_of_a_newer_version_is_exit_code_2_and_stays_as_it_is(tmp_path: 
     newer = json.loads(log.read_text().splitlines()[0]) | {"schema": 99}
     log.write_text(log.read_text() + json.dumps(newer) + "\n")
     kept = log.read_bytes()
-    code, line = refusal(fabfile.bench_sweep, sweep_file(tmp_path), [], run=run)
+    code, line = refusal(fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=run)
     assert code == 2
     (trouble,) = load(tmp_path / "run").troubles  # a report shows what is left
     for said, place in ((line, f"{log}:3: "), (trouble, "records.jsonl:3: ")):
@@ -84,7 +84,7 @@ def test_a_second_sweep_in_the_same_folder_is_told_who_has_it(tmp_path: Path) ->
     held = Store(tmp_path / "run")
     try:
         code, line = refusal(
-            fabfile.bench_sweep, sweep_file(tmp_path), [], run=str(tmp_path / "run")
+            fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=str(tmp_path / "run")
         )
     finally:
         held.close()
@@ -94,8 +94,8 @@ def test_a_second_sweep_in_the_same_folder_is_told_who_has_it(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", [".", "..", "x" * 300])
 def test_a_run_that_cannot_be_is_exit_code_2(tmp_path: Path, name: str) -> None:
-    assert refusal(fabfile.bench_sweep, sweep_file(tmp_path), [], run=name)[0] == 2
-    assert refusal(fabfile.report_show, run=name)[0] == 2
+    assert refusal(fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=name)[0] == 2
+    assert refusal(fabfile.report.report_show, run=name)[0] == 2
 
 
 def packing(root: Path, disk: Path) -> str:

@@ -102,12 +102,12 @@ def test_a_torn_line_of_a_run_that_lacks_nothing_is_no_trouble(tmp_path: Path, t
 @pytest.mark.parametrize("size", [TORN[1], *slow(TORN[0], *TORN[2:])])
 def test_a_sweep_mends_the_run_whose_log_was_cut_off(tmp_path: Path, size: int) -> None:
     run, sweep = tmp_path / "run", sweep_file(tmp_path)
-    fabfile.bench_sweep.body(Context(), sweep, [], run=str(run))
+    fabfile.bench.bench_sweep.body(Context(), sweep, [], run=str(run))
     lines = (log := run / "records.jsonl").read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-1]) + lines[-1][:size])
-    assert refusal(fabfile.report_build, run=str(run))[0] == 5
-    fabfile.bench_sweep.body(Context(), sweep, [], run=str(run))
-    fabfile.report_build.body(Context(), run=str(run))
+    assert refusal(fabfile.report.report_build, run=str(run))[0] == 5
+    fabfile.bench.bench_sweep.body(Context(), sweep, [], run=str(run))
+    fabfile.report.report_build.body(Context(), run=str(run))
     assert sorted(one.trial.layout.devices for one in read_records(run)) == [1, 2]
 
 
@@ -195,7 +195,7 @@ def test_the_report_of_a_zip_goes_to_no_folder_of_others(
     beside.chmod(mode)
     if owner:
         os.chown(beside, owner, -1)
-    code, line = refusal(fabfile.report_build, run=str(tmp_path / "x.zip"))
+    code, line = refusal(fabfile.report.report_build, run=str(tmp_path / "x.zip"))
     assert code == 2
     assert said in line
     assert not list(beside.iterdir())
@@ -205,7 +205,7 @@ def test_the_report_of_a_zip_goes_through_no_link(tmp_path: Path) -> None:
     pack(packed_run(tmp_path / "run"), tmp_path / "x.zip")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "x-report").symlink_to(tmp_path / "elsewhere")
-    code, line = refusal(fabfile.report_build, run=str(tmp_path / "x.zip"))
+    code, line = refusal(fabfile.report.report_build, run=str(tmp_path / "x.zip"))
     assert code == 2
     assert "x-report: expected a folder for the report" in line
     assert not list((tmp_path / "elsewhere").iterdir())
@@ -446,7 +446,7 @@ def test_an_import_that_was_ended_is_completed_by_the_same_command(
         def brought(run: Path = run) -> bool:
             options = {"run": str(run), "description": "mine", **asked}
             with suppress(Exit):
-                fabfile.results_import.body(Context(), str(log), **options)
+                fabfile.results.results_import.body(Context(), str(log), **options)
                 return True
             return False
 
