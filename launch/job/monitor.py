@@ -141,6 +141,11 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def _line(text: str) -> str:
+    """The text as one line that any encoding can hold."""
+    return one_line(text.encode("utf-8", "replace").decode())
+
+
 # What may end a worker before it has measured all windows.
 EARLY = frozenset({"precision", "seconds", "epochs"})
 # Of one process; more would be kept than memory is for.
@@ -261,7 +266,7 @@ class JobMonitor:
     def take_output(self, name: str, line: str) -> None:
         """Takes a line that a process printed."""
         if line.strip():
-            self.states[name].tail.append(one_line(line)[:TAIL_WIDTH])
+            self.states[name].tail.append(_line(line)[:TAIL_WIDTH])
 
     def take_stopped(self, host: str, names: Collection[str]) -> None:
         """Takes which processes of a host are stopped."""
@@ -305,7 +310,7 @@ class JobMonitor:
             if len(one.log.windows) < self.windows and not early:
                 one.failure = f"it was done after {len(one.log.windows)} of {self.windows} windows"
         elif event.kind == "failed":
-            one.failure = one_line(event.values["message"])[:_FAILURE_WIDTH]
+            one.failure = _line(event.values["message"])[:_FAILURE_WIDTH]
         self._bound(one)
         self._note(one)
 
