@@ -63,5 +63,5 @@ def test_a_sweep_is_measured_shuffled_and_reported_in_the_order_of_its_file(
     ]
     assert list(pd.read_csv(folder / "report" / "results.csv")["devices"]) == counts
     other = tmp_path / "other"
-    fabfile.bench_sweep.body(Context(), path, run=str(other), in_order=True, repeats="1")
+    fabfile.bench.bench_sweep.body(Context(), path, run=str(other), in_order=True, repeats="1")
     assert [record.trial.layout.devices for record in read_records(other)] == counts
