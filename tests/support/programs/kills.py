@@ -5,6 +5,7 @@ A process that has loaded everything forks for each command: tests.support.progr
 
 import dataclasses
 import errno
+import gc
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -65,10 +67,10 @@ class Commands:
 
 
 @contextmanager
-def commands() -> Iterator[Commands]:
-    """Somewhere to run commands."""
+def commands(*modules: str) -> Iterator[Commands]:
+    """Somewhere to run commands; these modules are loaded besides the tasks."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.programs.kills"],
+        [sys.executable, "-m", "tests.support.programs.kills", *modules],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -86,7 +88,9 @@ def can_fail(step: tuple[str, str], fault: str) -> bool:
 
 def main() -> None:
     """Takes tries, a line of JSON each, and answers with what was done."""
-    _load()
+    for name in ("fabfile", *sys.argv[1:]):
+        import_module(name)
+    gc.freeze()  # else each child copies all of it when it ends
     for line in sys.stdin:
         one = Try(**json.loads(line) | {"words": tuple(json.loads(line)["words"])})
         with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as steps:
@@ -102,11 +106,6 @@ def main() -> None:
                 steps=tuple(json.loads(step) for step in steps),
             )
         print(json.dumps(dataclasses.asdict(done)), flush=True)
-
-
-def _load() -> None:
-    import fabfile  # noqa: F401, PLC0415
-    import results.imports.record  # noqa: F401, PLC0415
 
 
 def _run(one: Try, printed: int, steps: int) -> NoReturn:
