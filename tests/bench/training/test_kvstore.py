@@ -80,7 +80,7 @@ LEARNT = {
     "rgb_std": [58.393, 57.12, 57.375],
     "windows": 0,
     "num_epochs": 40,
-    "stop_accuracy": 0.5,
+    "stop_accuracy": 0.35,
 }
 COMPRESSED = {"gc_type": "2bit", "gc_threshold": 2.0}
 
@@ -93,7 +93,7 @@ def test_two_workers_learn_the_same_from_compressed_gradients(
     data = {"data_train": str(photographs / "train"), "data_val": str(photographs / "val")}
     (record,) = measured(tmp_path, make(LEARNT | data | fields), deadlines=Deadlines())
     assert record.status == "ok", record.message
-    assert record.accuracy > 0.5
+    assert record.accuracy > 0.35
     assert NoteKind.PAGE_CACHE in {note.kind for note in record.notes}
     assert ("--gc-type 2bit --gc-threshold 2.0" in record.commands["worker-0"]) == bool(fields)
     (windows,) = {len(rank.seconds) for rank in record.ranks}

@@ -28,11 +28,11 @@ def test_two_workers_learn_the_same_in_bfloat16(tmp_path: Path, photographs: Pat
         "batch_per_device": 16,
         "dtype": "bfloat16",
     }
-    until = {"windows": 0, "num_epochs": 40, "stop_accuracy": 0.5}
+    until = {"windows": 0, "num_epochs": 40, "stop_accuracy": 0.35}
     trial = make(fields | data | job | until | {"rgb_std": [58.393, 57.12, 57.375]})
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     assert record.status == "ok", record.message
-    assert record.accuracy > 0.5
+    assert record.accuracy > 0.35
     assert len({rank.facts["weight_hash"] for rank in record.ranks}) == 1
     assert all(rank.facts["instructions"].startswith("avx512_core") for rank in record.ranks)
 
