@@ -98,14 +98,11 @@ def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -
         tried = _tried(layouts[layout], layout, where, name)
         batch = narrowed(tried, batch) if batch else find(tried, most)
         done.append(layout)
-    return min([batch, *(_images(trial) for trial in trials if trial.mode == "real")])
-
-
-def _images(trial: Trial) -> int:
-    """The largest batch a device that each worker's share of its data has images for."""
-    return max(
-        1, whole_data(trial.data.train).total // trial.workers // trial.layout.devices_per_worker
-    )
+    for trial in (trial for trial in trials if trial.mode == "real"):
+        # Each worker's share of the data has images for no more.
+        devices = trial.workers * trial.layout.devices_per_worker
+        batch = min(batch, max(1, whole_data(trial.data.train).total // devices))
+    return batch
 
 
 def _layout(trial: Trial) -> Layout:

@@ -164,7 +164,13 @@ def with_devices(
     `devices_per_node` overrides what was listed. Raises LaunchError where neither says a number.
     """
     if devices_per_node is not None:
-        return _overridden(listed, devices_per_node)
+        _whole(str(devices_per_node), MOST, "--devices-per-node: expected N")
+        other = [host.target for host in listed if host.slots not in {None, devices_per_node}]
+        note = (
+            f"{_several(other)}: --devices-per-node {devices_per_node} counts, not what was listed"
+        )
+        equal = tuple(replace(host, slots=devices_per_node) for host in listed)
+        return equal, (note,) if other else ()
     if missing := [host.target for host in listed if host.slots is None]:
         raise LaunchError(
             f"{_several(missing)}: expected a number of devices, found none; "

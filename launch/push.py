@@ -112,7 +112,11 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
             if say == "beat":
                 yield _moved(host, "comparing", 1, values["done"], values["total"])
             there = values.get("files", [])
-        if not _fits(pieces, there):
+        fits = len(there) == len(pieces) and all(
+            has in ("same", None) or has.get("part", 0) <= piece.size
+            for piece, has in zip(pieces, there, strict=True)
+        )
+        if not fits:
             raise receiver.protocol_error("has: expected what it has of each file, and no more")
         missing = yield from _missing(pieces, there, receiver, host)
         yield from _copied(missing, receiver, host)
@@ -145,14 +149,6 @@ def _moved(
 
 def _bytes(missing: Iterable[_MissingFile]) -> int:
     return sum(one.piece.size - one.start for one in missing)
-
-
-def _fits(pieces: Sequence[Piece], there: Sequence[Any]) -> bool:
-    """Whether a host says as much of each file as there can be of it."""
-    return len(there) == len(pieces) and all(
-        has in ("same", None) or has.get("part", 0) <= piece.size
-        for piece, has in zip(pieces, there, strict=True)
-    )
 
 
 def _missing(

@@ -28,7 +28,19 @@ from tasks.report import (
 
 if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
     from launch.hosts import Host
+    from launch.job.monitor import Deadlines
     from launch.sweep import ClusterSetup
+
+
+_HELP = {
+    "sweep": "name of a shipped sweep, or a file",
+    "point": "only points whose name has these words: 'resnet-152 x32'",
+    "servers_per_host": "server processes of a host; default: one beside each worker",
+    "server_hosts": "how many of the hosts run servers alone",
+    "precision": "measure a rate to so much of it (half its 95 % interval); 0: all windows",
+    "budget": "seconds that the windows of a run may take in all; 0: any",
+    "x": "NAME=VALUE for every process; NAME: its value here, which is not recorded",
+}
 
 
 def measure_here(what: Sweep, run: str) -> None:
@@ -73,16 +85,7 @@ def measure(
 
 @hosts_task(
     decorator=read_only_command,
-    help={
-        "sweep": "name of a shipped sweep, or a file",
-        "port": "the scheduler's",
-        "point": "only points whose name has these words: 'resnet-152 x32'",
-        "servers_per_host": "server processes of a host; default: one beside each worker",
-        "server_hosts": "how many of the hosts run servers alone",
-        "precision": "measure a rate to so much of it (half its 95 % interval); 0: all windows",
-        "budget": "seconds that the windows of a run may take in all; 0: any",
-        "x": "NAME=VALUE for every process; NAME: its value here, which is not recorded",
-    },
+    help={**_HELP, "port": "the scheduler's"},
     iterable=["x"],
 )
 def bench_plan(  # type: ignore[no-untyped-def]
@@ -118,22 +121,16 @@ def bench_plan(  # type: ignore[no-untyped-def]
 
 @hosts_task(
     help={
-        "sweep": "name of a shipped sweep, or a file",
+        **_HELP,
         "run": "name below results/runs, or a path; default: the sweep's name",
         "port": "the scheduler's; default: a free one",
-        "point": "only points whose name has these words: 'resnet-152 x32'",
         "engine": f"instead of the sweep's: {', '.join(ENGINES)}",
         "fault": f"POINT:ROLE[-INDEX]:KIND[@WINDOW] to rehearse; kinds: {', '.join(KINDS)}",
         "rendezvous": "seconds until all processes of a job have met",
         "first_window": "seconds from the rendezvous to the end of the first window",
         "progress": "seconds between windows (or 10 times the slowest, where that is more)",
-        "servers_per_host": "server processes of a host; default: one beside each worker",
-        "server_hosts": "how many of the hosts run servers alone",
         "repeats": "fresh jobs of each point; default: as the sweep says",
         "scheduler": "where it runs: first (host) or master",
-        "precision": "measure a rate to so much of it (half its 95 % interval); 0: all windows",
-        "budget": "seconds that the windows of a run may take in all; 0: any",
-        "x": "NAME=VALUE for every process; NAME: its value here, which is not recorded",
         "log_budget": "MiB of what each process prints that are kept, the last of it",
         "in_order": "measure in the file's order, not in one of chance within each repeat",
         "speedup_baseline": SPEEDUP_BASELINE,
@@ -167,27 +164,19 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     auto_batch="",
 ):
     """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
-    from launch.job.monitor import Deadlines
+    from launch.auto_batch import check_fitting, fitting
     from launch.setup import job_setup, listed_hosts
 
     baseline = checked_baseline(speedup_baseline)
     hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = option_fields(x, servers_per_host, server_hosts, precision, budget)
-    if auto_batch:
-        fields |= {"batch_per_device": 1}
+    fields |= {"batch_per_device": 1} if auto_batch else {}
     what = sweep_for_hosts(hosts, sweep, fields, engine)
-    command = ("fab", "bench.sweep", *map(masked_word, host_options.words))
-    what = replace(what, command=command)
+    what = replace(what, command=("fab", "bench.sweep", *map(masked_word, host_options.words)))
     if auto_batch:
-        from launch.auto_batch import check_fitting, fitting
-
         check_fitting(what, hosts)
     what = _selected(what, point, repeats, fault)
-    deadlines = Deadlines(
-        rendezvous=parse_int("--rendezvous", rendezvous),
-        first_window=parse_int("--first-window", first_window),
-        progress=parse_int("--progress", progress),
-    )
+    deadlines = _deadlines(rendezvous, first_window, progress)
     listening = parse_int("--port", port, most=65535) if port else None
     with job_setup(hosts, host_options, what, scheduler) as where:
         kept = parse_int("--log-budget", log_budget) << 20
@@ -195,6 +184,16 @@ def bench_sweep(  # type: ignore[no-untyped-def]
         if auto_batch:
             what = fitting(what, patient, new_folder(run or what.name), auto_batch)
         measure(what, run, patient, in_order, baseline)
+
+
+def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:
+    from launch.job.monitor import Deadlines
+
+    return Deadlines(
+        rendezvous=parse_int("--rendezvous", rendezvous),
+        first_window=parse_int("--first-window", first_window),
+        progress=parse_int("--progress", progress),
+    )
 
 
 def _selected(what: Sweep, point: str, repeats: str, faults: list[str] | None) -> Sweep:

@@ -17,7 +17,6 @@ from fabric import Connection
 from fabric.main import Fab
 from invoke.context import Context
 from invoke.exceptions import Exit, ParseError
-from invoke.parser.context import ParserContext
 from invoke.tasks import Task
 
 from bench.errors import SpecError
@@ -49,32 +48,20 @@ class Program(Fab):
         if _DRY & set(own):
             self.core[0].args["dry"].value = True
             words[: len(own)] = own = [word for word in own if word not in _DRY]
-        name = _help_subject(own)
-        if name is not None:
-            self.core[0].args["help"].value = name
+        if any(word in _HELP for word in own[1:]) and own[0] not in _HELP:
+            self.core[0].args["help"].value = own[0]  # the task that it stands behind
             words.clear()
         with _usage_errors():
             super().parse_tasks()
-            _check_values(self.tasks)
+            for task in self.tasks:
+                for one in task.positional_args:  # an unknown option that Invoke took for a value
+                    if isinstance(one.value, str) and one.value.startswith("-"):
+                        raise ParseError(f"No idea what {one.value!r} is!", task)
 
     def parse_cleanup(self) -> None:
         """Print help or the list of tasks where they are asked for."""
         with _usage_errors():
             super().parse_cleanup()
-
-
-def _help_subject(words: list[str]) -> str | None:
-    """The task whose help is asked for by `-h` or `--help` behind it; None if none is."""
-    place = next((n for n, word in enumerate(words) if word in _HELP), 0)
-    return words[0] if place else None
-
-
-def _check_values(tasks: Iterable[ParserContext]) -> None:
-    """Raises ParseError for an unknown option that Invoke took for the value of an argument."""
-    for task in tasks:
-        for one in task.positional_args:
-            if isinstance(one.value, str) and one.value.startswith("-"):
-                raise ParseError(f"No idea what {one.value!r} is!", task)
 
 
 @contextmanager

@@ -44,7 +44,11 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
     found = compare(open_run(a), open_run(b), same_size if across else same_settings)
     if found.forbidding and not across:
         echo(*plot.differences(found))
-        raise StoreError(refusal(found))
+        differences = ", ".join(map(str, found.forbidding))
+        raise StoreError(
+            f"{found.a.name} and {found.b.name} differ in what matters: {differences}; --across "
+            f"compares them all the same"
+        )
     plot.show(found)
     for path, text in ((csv, plot.table), (markdown, plot.markdown)):
         if path:
@@ -62,15 +66,6 @@ def percentage(option: str, text: str) -> float:
     if value >= 100:
         raise SpecError(f"{option}: expected a percentage below 100%, got {quoted(text)}")
     return value / 100
-
-
-def refusal(found: Comparison) -> str:
-    """Why two runs are no measure of each other, and what can be done."""
-    differences = ", ".join(map(str, found.forbidding))
-    return (
-        f"{found.a.name} and {found.b.name} differ in what matters: {differences}; --across "
-        f"compares them all the same"
-    )
 
 
 def check_regressions(found: Comparison, share: float, asked: str) -> None:

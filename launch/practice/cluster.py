@@ -12,8 +12,7 @@ from pathlib import Path
 from launch.hosts import ROOT
 from launch.practice import network
 from launch.practice.namespaces import USER
-from launch.practice.requirements import missing
-from launch.practice.start import ClusterRequest, start
+from launch.practice.start import ClusterRequest, missing, start
 from launch.practice.state import Cluster, Node, forget, read, room, runs
 from launch.remote import limits
 from launch.remote.errors import LaunchError

@@ -19,6 +19,14 @@ USER = "bench"
 _FIRST_UID, _LAST_UID = 20000, 60000
 
 
+def environment() -> dict[str, str]:
+    """The variables of the cluster's programs: its PATH is also where Debian has those for root."""
+    # With a safe path `python -m` would not find the checkout.
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONSAFEPATH"}
+    path = os.pathsep.join((kept.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+    return kept | {"PATH": path}
+
+
 def main() -> None:
     """Sends its parent's pid, starts the hosts that it reads of, and stays while it is wanted.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.errors import quoted
-from launch.practice.requirements import environment
+from launch.practice.namespaces import environment
 from launch.practice.state import Cluster, Node
 from launch.remote import limits
 from launch.remote.errors import LaunchError

@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,8 +18,7 @@ from im2rec_tools.files import create_folder, remove
 from launch.hosts import ROOT
 from launch.practice import network
 from launch.practice.mounts import mount_plan
-from launch.practice.namespaces import APART
-from launch.practice.requirements import environment, program
+from launch.practice.namespaces import APART, environment
 from launch.practice.state import KEYS, Cluster, Node, forget, runs, save, started
 from launch.remote import limits
 from launch.remote.errors import LaunchError
@@ -37,6 +37,45 @@ def owner_of_terminal() -> int | None:
         parent = Path(f"/proc/{leader}/stat").read_text().rpartition(")")[2].split()[1]
         leader = os.getsid(int(parent))
     return leader if started(leader) and leader != os.getpid() else None
+
+
+_PACKAGES = {
+    "util-linux": ("unshare", "nsenter", "setpriv", "setsid"),
+    "iproute2": ("ip", "tc"),
+    "openssh-server": ("sshd",),
+    "openssh-client": ("ssh", "ssh-keygen"),
+}
+_NETWORK = b"link add dev switch type bridge\nlink add dev x0 type veth peer name x1\n"
+
+
+def _program(name: str) -> str:
+    """The path of a program, '' where there is none."""
+    return shutil.which(name, path=environment()["PATH"]) or ""
+
+
+def missing() -> str:
+    """What keeps this user on this machine from having a practice cluster; '' for nothing."""
+    if os.geteuid() != 0:
+        return "a practice cluster needs root: try with sudo"
+    lacking = [package for package, names in _PACKAGES.items() if not all(map(_program, names))]
+    if lacking:
+        return f"a practice cluster needs: apt-get install {' '.join(lacking)}"
+    try:
+        done = subprocess.run(
+            [*APART, "ip", "-batch", "-"],
+            input=_NETWORK,
+            env=environment(),
+            capture_output=True,
+            timeout=limits.COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        seconds = limits.COMMAND_SECONDS
+        return f"a practice cluster needs namespaces: unshare did not end within {seconds} s"
+    if done.returncode:
+        line = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        return f"a practice cluster needs namespaces, bridges and veth of the kernel: {line}"
+    return ""
 
 
 World = subprocess.Popen[bytes]
@@ -72,7 +111,7 @@ def start(wanted: ClusterRequest, check: Callable[[Cluster], None]) -> Cluster:
     mounts = asdict(mount_plan(wanted.home))
     client, *host_keys = _keys(1 + len(wanted.names), wanted.folder)
     keys = dict(zip(wanted.names, host_keys, strict=True))
-    same = {"sshd": program("sshd"), "client_key": client.public, "mounts": mounts}
+    same = {"sshd": _program("sshd"), "client_key": client.public, "mounts": mounts}
     hosts = [{"name": name, "host_key": key.private, **same} for name, key in keys.items()]
     with _world(wanted) as world:
         try:

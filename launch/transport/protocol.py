@@ -336,7 +336,10 @@ class AgentMessages:
         elif say == "rejected":
             raise ProtocolError(f"it rejected a command: {values['why']}")
         elif say != "ending":
-            self._answered(say)
+            command = _ANSWERS.get(say, say)
+            if self._asked[command] < 1:
+                raise ProtocolError(f"{say}: expected no answer, for nothing was asked")
+            self._asked[command] -= 1
         return found
 
     def _refuse_id(self, say: str, name: str) -> NoReturn:
@@ -364,9 +367,3 @@ class AgentMessages:
         machine = values["machine"]
         if machine and not machine.keys() >= _MACHINE:
             raise ProtocolError(f"beat: expected {', '.join(sorted(_MACHINE))} of the machine")
-
-    def _answered(self, say: str) -> None:
-        command = _ANSWERS.get(say, say)
-        if self._asked[command] < 1:
-            raise ProtocolError(f"{say}: expected no answer, for nothing was asked")
-        self._asked[command] -= 1

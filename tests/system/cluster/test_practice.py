@@ -224,7 +224,7 @@ def test_a_folder_has_one_cluster_and_keeps_files_of_others(practice: Cluster) -
 def test_who_cannot_have_a_cluster_is_told_why(
     practice: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = "from launch.practice.requirements import missing; print(missing())"
+    code = "from launch.practice.start import missing; print(missing())"
     words = ["env", f"PYTHONPATH={ROOT}", sys.executable, "-c", code]
     assert inside(practice, "node01", words).stdout == (
         "a practice cluster needs root: try with sudo\n"
