@@ -184,15 +184,6 @@ def with_devices(
     return tuple(replace(host, slots=fewest) for host in listed), (note,)
 
 
-def _overridden(
-    listed: Sequence[HostEntry], devices: int
-) -> tuple[tuple[HostEntry, ...], tuple[str, ...]]:
-    _whole(str(devices), MOST, "--devices-per-node: expected N")
-    other = [host.target for host in listed if host.slots not in {None, devices}]
-    note = f"{_several(other)}: --devices-per-node {devices} counts, not what was listed"
-    return tuple(replace(host, slots=devices) for host in listed), (note,) if other else ()
-
-
 def _several(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
