@@ -161,11 +161,11 @@ def planned_hosts(hosts: tuple[Host, ...], what: Sweep) -> tuple[tuple[Host, ...
 
 def _controller(found: list[HostReport]) -> Host:
     """This machine by the address that the hosts see it at."""
-    seen = {"".join(one.facts["master"]) for one in found}
+    addresses = {"".join(one.facts["master"]) for one in found}
     machine = this_machine()
-    if len(seen) != 1 or not is_ipv4(*seen):
+    if len(addresses) != 1 or not is_ipv4(*addresses):
         raise LaunchError(
-            f"--scheduler master: hosts see this machine as {', '.join(sorted(seen))}; expected "
-            f"one IPv4 address; leave the scheduler on the first host"
+            f"--scheduler master: hosts see this machine as {', '.join(sorted(addresses))}; "
+            f"expected one IPv4 address; leave the scheduler on the first host"
         )
-    return replace(machine, name=f"{machine.name} (master)", address=seen.pop())
+    return replace(machine, name=f"{machine.name} (master)", address=addresses.pop())

@@ -115,7 +115,7 @@ def _mac(node: Node) -> str:
 
 
 def turn(cluster: Cluster, node: Node, to: str) -> None:
-    """Turns a host's link 'up' or 'down', at the switch: nobody is told."""
+    """Turns a host's link 'up' or 'down', at the switch: no host is notified."""
     _within(cluster.pid, "ip", "link", "set", "dev", node.name, to)
 
 

@@ -97,22 +97,22 @@ def closure(root: Path | str, programs: tuple[str, ...]) -> dict[str, Module]:
     Imports in functions and the packages of a module count; those for type checkers do not.
     """
     folder = str(root)
-    seen: dict[str, bool] = {}  # whether the name is a package's
+    packages: dict[str, bool] = {}  # whether the name is a package's
     found: dict[str, Module] = {}
 
     def visit(name: str) -> None:
-        if name in seen:
+        if name in packages:
             return
-        seen[name] = False
+        packages[name] = False
         package = name.rpartition(".")[0]
         if package:
             visit(package)
-            if not seen[package]:
+            if not packages[package]:
                 return
         path = name.replace(".", "/")
-        seen[name] = _is_file(folder, f"{path}/__init__.py")
-        path += "/__init__.py" if seen[name] else ".py"
-        if seen[name] or _is_file(folder, path):
+        packages[name] = _is_file(folder, f"{path}/__init__.py")
+        path += "/__init__.py" if packages[name] else ".py"
+        if packages[name] or _is_file(folder, path):
             module = Module(folder, path)
             for other in module.imported():
                 visit(other)

@@ -68,7 +68,7 @@ def user() -> str:
 
 
 def variables(starts: list[str]) -> dict[str, str]:
-    """The variables of this process whose names start so; of others nothing is told."""
+    """The variables of this process whose names start so; of no others."""
     found = sorted(os.environ.items())
     return {name: value for name, value in found if name.startswith(tuple(starts))}
 

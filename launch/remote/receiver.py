@@ -225,7 +225,7 @@ class Receiver:
         self.master.say(say="finished")
 
     def _place(self, at: int) -> int:
-        """The number of a file that was listed, and of whose contents something was said."""
+        """The number of a file that was listed and is no link."""
         if not 0 <= at < len(self.files) or self.files[at].link:
             raise ProtocolError(f"expected the number of a file, got {at}")
         return at
@@ -415,7 +415,7 @@ def _set_mode(path: bytes, mode: int) -> None:
 
 
 def reason(error: Exception, into: str) -> str:
-    """What a person is told, in one line."""
+    """An error as one line for a person."""
     if not isinstance(error, OSError):
         return str(error)
     if error.errno in _FULL:

@@ -223,7 +223,7 @@ def _cut(text: str) -> str:
 
 
 def clean(value: Any) -> Any:
-    """What a host said, its texts without what a terminal would take for a command."""
+    """The values of a message, their texts without what a terminal would take for a command."""
     if isinstance(value, str):
         if value.isprintable():
             return value
