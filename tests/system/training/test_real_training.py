@@ -138,7 +138,7 @@ def test_shares_of_different_sizes_never_hang(tmp_path: Path, photographs: Path)
     )
     (record,) = measured(tmp_path / "run", trial, deadlines=Deadlines())
     assert record.status == "ok", record.message
-    # As upstream: one worker has 22 images, for four batches, and the other 21, for three.
+    # 22 images are four batches and 21 are three: both workers train three, as upstream's do.
     assert {len(rank.seconds) for rank in record.ranks} == {2 * math.ceil(43 // 2 / 7)}
 
 
