@@ -55,16 +55,11 @@ def bench_ab(  # type: ignore[no-untyped-def]
     what = sweep_for_hosts(hosts, sweep, fields, engine)
     base = only(what, point)
     both = changed(base, a), changed(base, b)
-    what = replace(what, trials=both, description=described(a, b, base))
+    first, second = (shown(text) or base.name for text in (a, b))  # as typed, without secrets
+    what = replace(what, trials=both, description=f"A: {first}; B: {second}")
     count = parse_int("--blocks", blocks, least=2, most=500)
     with job_setup(hosts, host_options, what) as where:
         compare(what, run or f"ab-{what.name}-{both[0].key[:6]}-{both[1].key[:6]}", where, count)
-
-
-def described(a: str, b: str, base: Trial) -> str:
-    """The two settings as they were typed, without secrets."""
-    first, second = (shown(text) or base.name for text in (a, b))
-    return f"A: {first}; B: {second}"
 
 
 def only(what: Sweep, point: str) -> Trial:
@@ -83,39 +78,27 @@ def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
     from launch.sweep import identified, sweep
     from plots.screen import show_sweep
     from plots.tables.ab import remarks, write
-    from results.comparison.ab import (
-        BLOCK,
-        build_lines,
-        effect,
-        effect_sentence,
-        failure_sentence,
-        good_records,
-        power_sentence,
-        run_order,
-    )
+    from results.comparison import ab
     from results.rates import rate_of
     from results.store import Store
 
     a, b = what.trials
-    wanted = identified(run_order(a, b, blocks), where)
+    wanted = identified(ab.run_order(a, b, blocks), where)
     identities = [identity for _, identity in wanted]
     with closing(Store(new_folder(run))) as store:
         echo(what.description)
-        echo(power_sentence(good_records(store.folder, identities), blocks))
-        for count in (len(BLOCK), len(wanted)):
-            before = good_records(store.folder, identities[:count])
+        echo(ab.power_sentence(ab.good_records(store.folder, identities), blocks))
+        for count in (len(ab.BLOCK), len(wanted)):
+            before = ab.good_records(store.folder, identities[:count])
             show_sweep(sweep(what, wanted, where, store, wanted[:count]))
-            records = good_records(store.folder, identities[:count])
+            records = ab.good_records(store.folder, identities[:count])
             if len(records) < count:
-                raise Exit(failure_sentence(store.folder, identities[:count]), code=5)
+                raise Exit(ab.failure_sentence(store.folder, identities[:count]), code=5)
             if len(before) < count:
-                echo(power_sentence(records, blocks))
-        ran = build_lines(records)
-        lines = [
-            effect_sentence(effect([rate_of(one) for one in records])),
-            power_sentence(records, blocks),
-            *ran,
-        ]
+                echo(ab.power_sentence(records, blocks))
+        ran = ab.build_lines(records)
+        effect = ab.effect_sentence(ab.effect([rate_of(one) for one in records]))
+        lines = [effect, ab.power_sentence(records, blocks), *ran]
         for line in [*remarks(records), *ran, lines[0]]:
             echo(line)
         for path in write(store.folder, [what.description, *lines], records):

@@ -195,19 +195,13 @@ def parse_message(line: bytes, kinds: Kinds) -> tuple[str, dict[str, Any]] | Non
     except msgspec.ValidationError as error:
         raise ProtocolError(f"{say}: {_cut(str(error))}") from None
     except ValueError:  # such as a surrogate: half of a file's name that is no UTF-8
-        values = _decoded_slowly(say, line, decoder)
+        try:
+            values = msgspec.convert(json.loads(line, parse_constant=_refuse), decoder.type)
+        except msgspec.ValidationError as error:
+            raise ProtocolError(f"{say}: {_cut(str(error))}") from None
+        except (ValueError, RecursionError):
+            raise ProtocolError(f"{say}: expected JSON, got {_shown(line)}") from None
     return say, values if say in {"output", "event"} else clean(values)
-
-
-def _decoded_slowly(say: str, line: bytes, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any]:
-    try:
-        raw = json.loads(line, parse_constant=_refuse)
-        values: dict[str, Any] = msgspec.convert(raw, decoder.type)
-    except msgspec.ValidationError as error:
-        raise ProtocolError(f"{say}: {_cut(str(error))}") from None
-    except (ValueError, RecursionError):
-        raise ProtocolError(f"{say}: expected JSON, got {_shown(line)}") from None
-    return values
 
 
 def _refuse(constant: str) -> NoReturn:
