@@ -68,11 +68,8 @@ def reached(
     hosts = listed_hosts(options)
     if required and not hosts:
         raise LaunchError("which hosts? Name them with --hostfile FILE or --hosts HOST:DEVICES,...")
-    if not hosts:
-        yield (this_machine(),), start_local
-        return
     with closing(Ssh(options.ssh_config, accept_new=options.accept_new)) as ssh:
-        yield hosts, ssh.start
+        yield (hosts, ssh.start) if hosts else ((this_machine(),), start_local)
 
 
 @contextmanager
