@@ -4,7 +4,6 @@ import contextlib
 import difflib
 import math
 from collections.abc import Iterable
-from typing import Any, get_args, get_origin
 
 from im2rec_tools.errors import brief, plain, quoted
 
@@ -26,52 +25,6 @@ def unknown(what: str, name: object, known: Iterable[str]) -> SpecError:
     near = difflib.get_close_matches(quoted(name)[1:-1], names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return SpecError(f"unknown {what} {quoted(name)}{hint} Known: {', '.join(names)}")
-
-
-# Above any number that means something here, and below where floats end.
-_LARGEST = 1e30
-# Of a whole number; fields that decide how much is made have a smaller one of their own.
-MOST = 10**12
-_WORDS = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false"}
-
-
-def checked(name: str, kind: Any, value: Any) -> Any:
-    """The value as a field of this type holds it: lists become tuples, floats of whole numbers.
-
-    `kind` is bool, int, float, str, tuple[one of these, ...] or one of these or None. Raises
-    SpecError naming the field.
-    """
-    if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
-        if isinstance(value, list | tuple) and all(_is_a(item, part) for part in value):
-            return tuple(
-                _bounded(name, part if isinstance(part, item) else item(part)) for part in value
-            )
-        # An environment may hold secrets, which an error line does not show.
-        got = f"a {type(value).__name__}" if name == "env" else quoted(value)
-        raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {got}")
-    plain = get_args(kind)[0] if get_args(kind) else kind
-    if value is None and kind != plain:
-        return None
-    if not _is_a(plain, value):
-        a = "" if plain is bool else "a "
-        raise SpecError(f"{name}: expected {a}{_WORDS[plain.__name__]}, got {quoted(value)}")
-    return _bounded(name, plain(value))
-
-
-def _is_a(kind: Any, value: Any) -> bool:
-    if kind is bool or isinstance(value, bool):
-        return kind is bool and isinstance(value, bool)
-    if kind is float:
-        return isinstance(value, int | float) and abs(value) < _LARGEST
-    return isinstance(value, kind)
-
-
-def _bounded(name: str, value: Any) -> Any:
-    """The value; SpecError for a whole number that nothing has so many of."""
-    if isinstance(value, int) and abs(value) > MOST:
-        raise SpecError(f"{name}: expected a whole number up to {MOST}, got {quoted(value)}")
-    return value
 
 
 def is_whole(text: str) -> bool:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.engines.catalog import ENGINES
-from bench.errors import SpecError, brief, checked, is_whole, quoted, unknown
+from bench.errors import SpecError, brief, is_whole, quoted, unknown
 from bench.kvstores import is_distributed
 from bench.networks import describe, named
 from bench.settings import secrets
+from bench.settings.declaration import checked
 from bench.trial import FIELDS, Trial, chosen, make
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 from bench.engines.faults import Fault, fault
 from bench.engines.options import FakeOptions, MxnetOptions
-from bench.errors import SpecError, checked, quoted, unknown
+from bench.errors import SpecError, quoted, unknown
 from bench.kvstores import (
     check_bandwidth,
     check_compression,
@@ -22,7 +22,7 @@ from bench.kvstores import (
 from bench.networks import NETWORKS, describe, named
 from bench.networks.catalog import check_images, checked_layers
 from bench.settings import secrets
-from bench.settings.declaration import Field, Role, fields_of, setting
+from bench.settings.declaration import Field, Role, checked, fields_of, setting
 from bench.settings.parts import (
     MODES,
     MOST_DEVICES,

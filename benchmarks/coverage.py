@@ -21,8 +21,9 @@ from bench.statistics.stopping_rule import Budget, end_reason, is_checkpoint
 from bench.trial import make
 from benchmarks.comparisons import Deviations, lognormal, pareto
 from benchmarks.store import simulated_record
-from results.rates import Rate, rate, ratio
+from results.rates import Rate, rate
 from results.record import Rank, Record
+from results.speedup import ratio
 
 WINDOWS = 60
 _PRECISION = 0.02

@@ -250,34 +250,3 @@ class Ratio:
         """The ratio and its interval in another unit, such as per cent."""
         ends = (None if end is None else end * factor for end in (self.low, self.high))
         return Ratio(value=self.value * factor, **dict(zip(("low", "high"), ends, strict=True)))
-
-
-def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
-    """point / base * scale; the interval carries the errors of both, on the logarithmic scale."""
-    value = point.images_per_second / base.images_per_second * scale
-    if point is base:
-        return Ratio(value=value, low=value, high=value)
-    if point.error is None or base.error is None:
-        return Ratio(value=value, low=None, high=None)
-    half = standard_error_of_difference(point.error, base.error).half_width
-    return Ratio(value=value, low=value * math.exp(-half), high=value * math.exp(half))
-
-
-def standard_error_of_difference(one: StandardError, other: StandardError) -> StandardError:
-    """The error of a difference of independent means.
-
-    Its freedom is Satterthwaite's (1946), with one degree more on each side and one less at the
-    end: halfway to the form whose squares of variances are unbiased (two more, two less). With
-    three repeats the plain form is too wide and the unbiased one too narrow; docs/measuring.md.
-    """
-    squares = one.size**2, other.size**2
-    if sum(squares) == 0:
-        return StandardError(
-            size=0.0, degrees_of_freedom=one.degrees_of_freedom + other.degrees_of_freedom
-        )
-    parts = squares[0] ** 2 / (one.degrees_of_freedom + 1) + squares[1] ** 2 / (
-        other.degrees_of_freedom + 1
-    )
-    return StandardError(
-        size=math.sqrt(sum(squares)), degrees_of_freedom=sum(squares) ** 2 / parts - 1
-    )

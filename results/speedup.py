@@ -1,5 +1,6 @@
-"""Speed-up baselines: the point that a row stands against; why a cell is empty."""
+"""Speed-ups and efficiencies with their intervals: the point that each is against, or why none."""
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +10,9 @@ from bench.errors import SpecError, quoted
 from bench.kvstores import is_distributed
 from bench.notes import Note, NoteKind
 from bench.settings.declaration import Role
+from bench.statistics.confidence import standard_error_of_difference
 from bench.trial import Trial, values_of, with_role
-from results.rates import Rate, Ratio, ratio
+from results.rates import Rate, Ratio
 from results.record import grouped
 
 # What baselines are chosen for of themselves, in the order of the table; each is a field of a row.
@@ -97,6 +99,17 @@ def parse_baseline(text: str) -> Baseline:
             f"--speedup-baseline: expected 'KVSTORE xN', such as 'local x2', got {quoted(text)}"
         )
     return Baseline(kvstore=found[1], devices=int(found[2]))
+
+
+def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
+    """point / base * scale; the interval carries the errors of both, on the logarithmic scale."""
+    value = point.images_per_second / base.images_per_second * scale
+    if point is base:
+        return Ratio(value=value, low=value, high=value)
+    if point.error is None or base.error is None:
+        return Ratio(value=value, low=None, high=None)
+    half = standard_error_of_difference(point.error, base.error).half_width
+    return Ratio(value=value, low=value * math.exp(-half), high=value * math.exp(half))
 
 
 def scaling_over(point: _Point, base: _Point) -> Scaling | None:

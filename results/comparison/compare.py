@@ -8,11 +8,16 @@ from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from bench.notes import INTERFERENCE
 from bench.settings.declaration import Role
-from bench.statistics.confidence import CONFIDENCE, StandardError, error_of_sum
+from bench.statistics.confidence import (
+    CONFIDENCE,
+    StandardError,
+    error_of_sum,
+    standard_error_of_difference,
+)
 from bench.trial import Trial, values_of, with_role
 from results.comparison.differences import Difference, Pairs, run_differences
 from results.errors import StoreError
-from results.rates import Rate, Ratio, standard_error_of_difference
+from results.rates import Rate, Ratio
 from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow

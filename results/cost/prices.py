@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from bench.errors import SpecError, brief, checked, quoted, unknown
+from bench.errors import SpecError, brief, quoted, unknown
+from bench.settings.declaration import checked
 
 _KEYS: tuple[Literal["host", "gpu", "processor"], ...] = ("host", "gpu", "processor")
 _FIELDS = (*_KEYS, "per_hour", "currency")
