@@ -45,7 +45,8 @@ def balanced_lines(text: str, width: int) -> str:
 def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
     """Writes the labels at the right of each of the axes, with a thin line from each point."""
     written = {axes: [_write(figure, axes, end) for end in some] for axes, some in ends.items()}
-    figure.get_layout_engine().execute(figure)  # heights of axes are known once they are laid out
+    if engine := figure.get_layout_engine():  # heights of axes are known once they are laid out
+        engine.execute(figure)
     inches = figure.dpi_scale_trans.inverted()
     for axes, notes in written.items():
         if notes:

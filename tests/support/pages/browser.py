@@ -3,11 +3,12 @@
 import csv
 import dataclasses
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import nan
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from playwright.sync_api import Browser, Dialog, Page, Request, TimeoutError
 
@@ -38,20 +39,41 @@ def visit(browser: Browser, path: Path, before: str = "", **fields: Any) -> Iter
         trouble.append(dialog.message)
         dialog.dismiss()
 
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "console": lambda message: trouble.append(f"{message.type}: {message.text}"),
+        "pageerror": lambda error: trouble.append(str(error)),
+        "requestfailed": lambda request: trouble.append(f"failed: {request.url:.200}"),
+        "request": asked,
+        "dialog": asks,
+    }
+    plain = not (before or fields)
+    free = _FREE.setdefault(browser, [])
+    tab = free.pop() if plain and free else _new_tab(browser, before, **fields)
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    tab.goto(path.as_uri())
+    tab.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+    yield tab
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
+    if plain:
+        tab.mouse.move(0, 0)
+        free.append(tab)
+    else:
+        tab.context.close()
+    assert trouble == []
+
+
+# A tab that has drawn a page draws the next one with a third of the processor's time.
+_FREE: WeakKeyDictionary[Browser, list[Page]] = WeakKeyDictionary()
+
+
+def _new_tab(browser: Browser, before: str, **fields: Any) -> Page:
     context = browser.new_context(offline=True, **fields)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab = context.new_page()
     tab.add_init_script(before)
-    tab.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
-    tab.on("pageerror", lambda error: trouble.append(str(error)))
-    tab.on("requestfailed", lambda request: trouble.append(f"failed: {request.url:.200}"))
-    tab.on("request", asked)
-    tab.on("dialog", asks)
-    tab.goto(path.as_uri())
-    tab.wait_for_selector("html[data-ready=yes]", timeout=60_000)
-    yield tab
-    context.close()
-    assert trouble == []
+    return tab
 
 
 def double_click(tab: Page, figure: str, until: str) -> None:
