@@ -1,4 +1,4 @@
-"""Logs of AWS's Horovod training script: Step Epoch Speed Loss FinLoss LR."""
+"""Logs of Horovod's synthetic benchmark, and of AWS's training script for Horovod."""
 
 import math
 import re

@@ -181,7 +181,6 @@ def test_an_agent_that_is_killed_or_held_ends_the_job(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, why: str
 ) -> None:
     monkeypatch.setattr(limits, "SCRIPT_SILENCE_SECONDS", 2.0)
-    monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
     monkeypatch.setattr(limits, "AGENT_CLOSE_SECONDS", 1.0)
 
     def disturb() -> None:
@@ -196,7 +195,7 @@ def test_an_agent_that_is_killed_or_held_ends_the_job(
         1,
         f"error: {os.uname().nodename}: its agent {why}\n",
     )
-    assert left_over() == []
+    assert until(lambda: left_over() == [], 5)  # the kernel ends what a killed agent had
 
 
 def test_a_reader_that_has_seen_enough_ends_the_job(tmp_path: Path) -> None:
