@@ -94,12 +94,21 @@ def left_over() -> list[str]:
 
 
 def pid_of(role: str, index: int = 0) -> int:
-    """A process of this test's job by its role, servers and workers in the order of their start."""
-    found = []
-    for pid in sorted(map(int, left_over())):
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        if f"DMLC_ROLE={role}".encode() in variables:
-            found.append(pid)
+    """A process of this test's job by its role, servers and workers in the order of their start.
+
+    Waits for it: between fork and exec a process has its parent's variables.
+    """
+    found: list[int] = []
+
+    def is_there() -> bool:
+        found.clear()
+        for pid in sorted(map(int, left_over())):
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if f"DMLC_ROLE={role}".encode() in variables:
+                found.append(pid)
+        return len(found) > index
+
+    assert until(is_there, 20)
     return found[index]
 
 
