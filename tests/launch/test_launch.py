@@ -114,7 +114,7 @@ def test_the_first_failure_ends_the_others_and_is_the_exit_code(
     name = os.uname().nodename
     assert (found, said) == (code, f"error: {name}: {role} 0 {end}\n")
     assert lines == [f"[{name} {role} 0] last words"]
-    assert seconds < 1.0
+    assert seconds < 3.0  # well below every limit, also on a busy machine
 
 
 def test_workers_that_are_done_end_servers_that_are_not_and_no_other_worker(
