@@ -98,7 +98,8 @@ if os.fork() == 0:
     os.setsid()
     if os.fork():
         os._exit(0)
-print(os.getpid(), flush=True)
+# in one write: an unbuffered print writes the end of the line apart, between the other's
+os.write(1, b"%d\\n" % os.getpid())
 time.sleep(600)
 """
 

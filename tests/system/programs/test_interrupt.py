@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,13 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as master:
         # master, agent, scheduler, two servers, two workers of the point that hangs
-        assert until(
-            lambda: run.is_dir() and len(read_records(run)) == 2 and len(left_over()) == 7, 30
-        )
+        seen: list[tuple[int, int]] = []
+
+        def hangs() -> bool:
+            seen.append((len(read_records(run)) if run.is_dir() else 0, len(left_over())))
+            return seen[-1] == (2, 7)
+
+        assert until(hangs, 30), f"records and processes: {[key for key, _ in groupby(seen)]}"
         os.kill(master.pid, number)
         assert master.wait(10) == code
         assert until(lambda: left_over() == [], 10)
