@@ -44,6 +44,23 @@ def test_numpy_is_as_before_once_mxnet_is_imported() -> None:
     assert "Warning" not in done.stderr
 
 
+def test_what_mxnet_rarely_uses_is_imported_once_it_is_used() -> None:
+    code = (
+        "import sys\n"
+        "from bench.training.mxnet_shim import mx\n"
+        "print([one for one in ('requests', 'scipy.sparse', 'scipy.stats')"
+        " if one in sys.modules])\n"
+        "print(mx.test_utils.ss.norm.cdf(0.0))\n"
+        "import scipy.sparse, scipy.stats.distributions\n"
+        "print(mx.nd.sparse.array(scipy.sparse.csr_matrix([[0, 1], [2, 0]])).asnumpy().tolist())\n"
+        "print(mx.test_utils.ss is not scipy.stats, mx.test_utils.ss.norm is scipy.stats.norm)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[]", "0.5", "[[0, 1], [2, 0]]", "True True"]
+
+
 @pytest.mark.parametrize(
     ("name", "arrays", "megabytes"),
     [
