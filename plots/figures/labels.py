@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from textwrap import fill, wrap
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
 from im2rec_tools.terminal import printable
@@ -49,16 +51,17 @@ def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
         engine.execute(figure)
     inches = figure.dpi_scale_trans.inverted()
     for axes, notes in written.items():
-        if notes:
-            tall = axes.get_window_extent().transformed(inches).height
-            heights = [_LINE_INCHES * note.get_text().count("\n") / tall for note in notes]
-            heights = [height + _LINE_INCHES / tall for height in heights]
-            if sum(heights) > 1:  # more than there is room to name: the legend has their names
-                for note in notes:
-                    note.remove()
-                continue
-            for note, y in zip(notes, spread([n.xyann[1] for n in notes], heights), strict=True):
-                note.xyann = (1, y)
+        tall = axes.get_window_extent().transformed(inches).height
+        heights = [_LINE_INCHES * (1 + note.get_text().count("\n")) / tall for note in notes]
+        if sum(heights) > 1:  # more than there is room to name: the legend has their names
+            for note in notes:
+                note.remove()
+            continue
+        points = [_axes_point(axes, end) for end in ends[axes]]
+        placed = spread([y for _, y in points], heights)
+        for note, end, point, y in zip(notes, ends[axes], points, placed, strict=True):
+            note.set_y(y)
+            _connect(axes, end.colour, point, (1, y))
 
 
 def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
@@ -66,36 +69,58 @@ def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
 
     The heights come to 1 or less.
     """
-    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - it takes 0.4 s to load
-
     order = sorted(range(len(middles)), key=lambda one: middles[one])
     below = [sum(heights[other] for other in order[:place]) for place in range(len(order))]
     wanted = [middles[one] - heights[one] / 2 - low for one, low in zip(order, below, strict=True)]
     free = 1 - sum(heights)
-    placed = isotonic_regression(wanted).x.clip(0, free)
+    placed = [min(max(place, 0), free) for place in _nearest_ascending(wanted)]
     found = dict(zip(order, zip(placed, below, strict=True), strict=True))
     return [float(sum(found[one])) + heights[one] / 2 for one in range(len(middles))]
 
 
-def _write(figure: Figure, axes: Axes, end: LineEnd) -> Any:
+def _nearest_ascending(values: Sequence[float]) -> list[float]:
+    """The ascending numbers with the least squares to these: neighbors that descend are averaged.
+
+    Isotonic regression by pooling; SciPy's takes 0.4 s to load.
+    """
+    pools: list[list[float]] = []
+    for value in values:
+        pools.append([value])
+        while len(pools) > 1 and fmean(pools[-2]) >= fmean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    return [mean for pool in pools for mean in [fmean(pool)] * len(pool)]
+
+
+def _axes_point(axes: Axes, end: LineEnd) -> tuple[float, float]:
+    """Where the end of a line is, as fractions of its axes."""
+    x, y = axes.transLimits.transform(axes.transScale.transform((end.x, end.y)))
+    return float(x), float(y)
+
+
+def _write(figure: Figure, axes: Axes, end: LineEnd) -> Text:
     """The label at its point's height."""
-    height = axes.transLimits.transform(axes.transScale.transform((end.x, end.y)))[1]
-    return axes.annotate(
+    return axes.text(
+        1,
+        _axes_point(axes, end)[1],
         matplotlib_text(fill(end.text, _WIDTH)),
-        (end.x, end.y),
-        xytext=(1, height),
-        textcoords=axes.transAxes + ScaledTranslation(6 / 72, 0, figure.dpi_scale_trans),
+        transform=axes.transAxes + ScaledTranslation(6 / 72, 0, figure.dpi_scale_trans),
         color=tuple(0.75 * part for part in to_rgb(end.colour)),
         fontsize=_SIZE,
         va="center",
         linespacing=1.1,
-        annotation_clip=False,
-        arrowprops={
-            "arrowstyle": "-",
-            "color": end.colour,
-            "lw": 0.5,
-            "shrinkA": 2,
-            "shrinkB": 4,
-            "relpos": (0, 0.5),
-        },
+    )
+
+
+def _connect(
+    axes: Axes, colour: str, point: tuple[float, float], label: tuple[float, float]
+) -> None:
+    """A thin line from a point to its label, both in fractions of the axes."""
+    axes.add_artist(
+        Line2D(
+            *zip(point, label, strict=True),
+            transform=axes.transAxes,
+            color=colour,
+            linewidth=0.5,
+            clip_on=False,
+        )
     )

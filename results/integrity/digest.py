@@ -44,7 +44,8 @@ SCHEMA = 1
 # 1: first. 2: results.csv has intervals, settings and notes; the page has the number.
 # 3: notes on each empty cell of a baseline; what a file lacks stands above the table;
 # texts are no markup and no formulas, secrets are masked.
-FORMAT = 3
+# 4: plain lines join the labels of a figure to their points.
+FORMAT = 4
 BUILD_AGAIN = "'fab report.build' writes it anew, for the files as they are now"
 # Folders of what is made from the report.
 _MADE = (f"{REPORT}/{UPSTREAM}/", f"{REPORT}/{EXPORTS}/")
