@@ -114,7 +114,7 @@ def test_the_first_failure_ends_the_others_and_is_the_exit_code(
     name = os.uname().nodename
     assert (found, said) == (code, f"error: {name}: {role} 0 {end}\n")
     assert lines == [f"[{name} {role} 0] last words"]
-    assert seconds < 3.0  # well below every limit, also on a busy machine
+    assert seconds < limits.GRACE_SECONDS  # what ends at TERM is not waited for
 
 
 def test_workers_that_are_done_end_servers_that_are_not_and_no_other_worker(
@@ -181,6 +181,7 @@ def test_an_agent_that_is_killed_or_held_ends_the_job(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, why: str
 ) -> None:
     monkeypatch.setattr(limits, "SCRIPT_SILENCE_SECONDS", 2.0)
+    monkeypatch.setattr(limits, "STOP_SECONDS", 1.0)
     monkeypatch.setattr(limits, "AGENT_CLOSE_SECONDS", 1.0)
 
     def disturb() -> None:
@@ -195,7 +196,8 @@ def test_an_agent_that_is_killed_or_held_ends_the_job(
         1,
         f"error: {os.uname().nodename}: its agent {why}\n",
     )
-    assert until(lambda: left_over() == [], 5)  # the kernel ends what a killed agent had
+    # A dying process's files, the channel too, are closed before its children are sent KILL.
+    assert until(lambda: left_over() == [], 5)
 
 
 def test_a_reader_that_has_seen_enough_ends_the_job(tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ def test_an_agent_counts_what_it_started_as_its_own_also_when_that_has_ended() -
 
 @pytest.mark.mxnet
 def test_a_busy_loop_beside_a_job_is_told_in_its_record_and_in_the_summary(tmp_path: Path) -> None:
-    what = tiny(windows=40, batch_per_device=128, image_shape=[3, 96, 96])
+    # some four seconds: less than two are not judged
+    what = tiny(windows=100, batch_per_device=128, image_shape=[3, 96, 96])
     with busy_loops(2):
         time.sleep(0.2)
         (record,) = measured(tmp_path, what, deadlines=Deadlines())
