@@ -13,7 +13,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from PIL import Image
 
 from bench.errors import SpecError
@@ -21,7 +20,7 @@ from plots.failures import Failures
 from plots.format import list_names
 from plots.markdown import document
 from plots.report import EXTRA, build, libraries
-from plots.results_csv import results_frame
+from plots.results_csv import table_csv
 from results.comparison.references import reference, table_names
 from results.cost.cost import Costs
 from results.cost.cost import costs as point_costs
@@ -260,7 +259,7 @@ def _report_files(report: Path) -> dict[str, Path]:
 
 def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
     """Where the text of results.csv says other than the run; `giver` is what the run is from."""
-    said, found = _rows(text), _rows(results_frame(run.rows, costs, run.commit).to_csv(index=False))
+    said, found = _rows(text), _rows(table_csv(run.rows, costs, run.commit))
     header = found[0]
     if not said or said[0] != header:
         yield f"{TABLE} line 1: is not the line of its columns' names"
@@ -318,6 +317,8 @@ def file_difference(path: Path, made: Path) -> str:
 
 def _same_frames(path: Path, made: Path) -> bool:
     """Whether two Parquet files hold the same rows."""
+    import pandas as pd  # noqa: PLC0415 - few reports have one
+
     try:
         said, found = (pd.read_parquet(one, engine="pyarrow").to_csv() for one in (path, made))
     except (OSError, ValueError):  # what pyarrow raises is one of them

@@ -12,7 +12,7 @@ from plots.figures.caption import caption, provenance
 from plots.figures.model import is_drawn
 from plots.markdown import document
 from plots.page.page import page
-from plots.results_csv import results_frame, save_parquet
+from plots.results_csv import save_parquet, table_csv
 from results.cost.cost import NO_COSTS, Costs
 from results.errors import store_errors
 from results.integrity.digest import ReportSettings
@@ -43,7 +43,7 @@ def build(
         return paths
     folder = _folder(run)
     texts: dict[str, Callable[[], str]] = {
-        TABLE: lambda: results_frame(run.rows, costs, run.commit).to_csv(index=False),
+        TABLE: lambda: table_csv(run.rows, costs, run.commit),
         TEXT: lambda: document(run, costs, failures),
         PAGE: lambda: page(run, costs, over, failures),
     }

@@ -121,6 +121,31 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
     }
 
 
+def _table(
+    rows: Sequence[ScalingRow], costs: Costs, commit: str
+) -> tuple[list[str], list[dict[str, object]]]:
+    """The names of the columns, and each row's values by name."""
+    more = cost_columns(costs)
+    found = [
+        _cells(row, commit) | dict(zip(more, cost_values(row, costs), strict=True)) for row in rows
+    ]
+    return [*COLUMNS, *more], found
+
+
+def _column(values: list[object]) -> list[object]:
+    """A column as pandas writes it: one float makes whole numbers floats, and NaN is no value."""
+    fractional = any(isinstance(value, float) for value in values)
+    kept = [float(value) if fractional and type(value) is int else value for value in values]
+    return [None if value != value else value for value in kept]  # noqa: PLR0124 - NaN
+
+
+def table_csv(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = "") -> str:
+    """The text of results.csv: that of `results_frame`, without pandas, which loads in 0.3 s."""
+    columns, found = _table(rows, costs, commit)
+    values = [_column([one.get(name) for one in found]) for name in columns]
+    return csv_text([columns, *zip(*values, strict=True)])
+
+
 def results_frame(
     rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = ""
 ) -> "DataFrame":
@@ -128,14 +153,11 @@ def results_frame(
 
     After them stand columns of `costs`, if some row has one. `commit` is that of the checkout.
     """
-    from pandas import DataFrame  # noqa: PLC0415 - it takes 0.4 s to load; csv_text needs none
+    from pandas import DataFrame  # noqa: PLC0415 - table_csv needs none
 
-    more = cost_columns(costs)
-    found = [
-        _cells(row, commit) | dict(zip(more, cost_values(row, costs), strict=True)) for row in rows
-    ]
+    columns, found = _table(rows, costs, commit)
     kept = [{name: cell(value) for name, value in one.items()} for one in found]
-    return DataFrame(kept, columns=[*COLUMNS, *more]).astype(dict.fromkeys(_WHOLE, "Int64"))
+    return DataFrame(kept, columns=columns).astype(dict.fromkeys(_WHOLE, "Int64"))
 
 
 def save_parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:

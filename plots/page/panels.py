@@ -6,7 +6,7 @@ from typing import Any
 from plots.figures.model import MARKERS, Line, figure_model, network_label, one_device, run_title
 from plots.page.details import thin_values
 from plots.point_labels import point_names
-from plots.results_csv import results_frame
+from plots.results_csv import table_csv
 from results.cost.cost import NO_COSTS, Costs
 from results.run import Run
 from results.scaling import ScalingRow
@@ -42,7 +42,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
     keep = max(_FEWEST_DOTS, _MOST_DOTS // max(1, len(rows)))
     return {
         "name": run_title(run),
-        "csv": results_frame(rows, costs, run.commit).to_csv(index=False),
+        "csv": table_csv(rows, costs, run.commit),
         "names": point_names([row.trial for row in rows]),
         "baseline": base and {"name": str(base), "devices": base.devices},
         "lines": [_line(line, places, keep) for line in drawn],

@@ -15,7 +15,7 @@ from plots.markdown import document
 from plots.page.details import packed_details
 from plots.page.page import page
 from plots.page.panels import panel_data
-from plots.results_csv import results_frame
+from plots.results_csv import results_frame, table_csv
 from plots.summary import summary
 from plots.tables.comparison import markdown as compared
 from plots.tables.scaling import remarks, terminal
@@ -44,7 +44,7 @@ def test_five_hundred_random_runs_have_words_tables_and_page_data(part: int) -> 
         lines = remarks(run.rows, run.missing)
         assert len(terminal(run.rows, run.name, lines).rows) == len(run.rows)
         assert document(run)
-        assert len(results_frame(run.rows)) == len(run.rows)
+        assert table_csv(run.rows) == results_frame(run.rows).to_csv(index=False)
         json.dumps(panel_data(run))
         assert packed_details(run, 10_000)
         caption(run)
