@@ -1,26 +1,37 @@
-"""The one exception for what a person has to mend in what they asked for."""
+"""The exception for mistakes in sweeps, options and data paths, and parsers that raise it."""
 
 import contextlib
 import difflib
 import math
 from collections.abc import Iterable
 
-from im2rec_tools.errors import brief, plain, quoted
+from im2rec_tools.errors import brief, error_line, plain, quoted
 
-# Also for the packages above, which see no further down than this one.
-__all__ = ["SmallShareError", "SpecError", "brief", "is_whole", "plain", "quoted", "unknown"]
+# The packages above import these names from here.
+__all__ = [
+    "SmallShareError",
+    "SpecError",
+    "brief",
+    "error_line",
+    "is_whole",
+    "parse_float",
+    "parse_int",
+    "plain",
+    "quoted",
+    "unknown",
+]
 
 
 class SpecError(Exception):
-    """A mistake in a sweep, an option or a data path; its text is one line for that person."""
+    """A mistake in a sweep, an option or a data path; its text is one line for the user."""
 
 
 class SmallShareError(SpecError):
-    """A worker has fewer images than a batch takes; --auto-batch looks for this class."""
+    """A worker has fewer images than a batch; --auto-batch catches this class."""
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> SpecError:
-    """The error for a name that is not among the known ones, with the nearest and all of them."""
+    """Return the error for an unknown name: the nearest known name, then all of them."""
     names = list(known)
     near = difflib.get_close_matches(quoted(name)[1:-1], names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
@@ -28,21 +39,22 @@ def unknown(what: str, name: object, known: Iterable[str]) -> SpecError:
 
 
 def is_whole(text: str) -> bool:
-    """Whether the text is a whole number, 0 or more, of a length that a count can have."""
+    """Return whether the text is a whole number of 0 or more with at most 12 digits."""
     return text.isascii() and text.isdecimal() and len(text) <= 12
 
 
 def parse_int(option: str, text: str, least: int = 1, most: int | None = None) -> int:
-    """The whole number that an option was given."""
+    """Parse an option's value as a whole number from least to most; SpecError if it is none."""
     if not is_whole(text) or int(text) < least or (most is not None and int(text) > most):
         bounds = f"{least} or more" if most is None else f"{least} to {most}"
-        raise SpecError(f"{option}: expected a whole number, {bounds}, got {quoted(text)}")
+        wanted = f"a whole number, {bounds}"
+        raise SpecError(error_line(option, expected=wanted, got=quoted(text)))
     return int(text)
 
 
 def parse_float(option: str, text: str) -> float:
-    """The number, 0 or more, that an option was given."""
+    """Parse an option's value as a finite number of 0 or more; SpecError if it is none."""
     with contextlib.suppress(ValueError):
         if 0 <= float(plain(text)) < math.inf:
             return float(text)
-    raise SpecError(f"{option}: expected a number, 0 or more, got {quoted(text)}")
+    raise SpecError(error_line(option, expected="a number, 0 or more", got=quoted(text)))

@@ -1,4 +1,4 @@
-"""Mistakes in data and options: the exception, and values as error lines quote them."""
+"""The exception for bad data or options, the form of error lines, and quoting in them."""
 
 # Characters of a quoted word; what is longer ends in "...".
 MOST_QUOTED = 60
@@ -6,8 +6,25 @@ MOST_QUOTED = 60
 _MOST_SAID = 200
 
 
+def error_line(
+    where: object, *, expected: str = "", got: object = "", problem: str = "", fix: str = ""
+) -> str:
+    """Compose an error: `WHERE: expected EXPECTED, got GOT. FIX`.
+
+    where: the file, option, field or host, never "it". problem: a statement for errors that are
+    no wrong value (`cannot be read (No such file or directory)`); it follows the expectation.
+    got: text as it is to be printed; pass user input through `quoted`. fix: what to do, with the
+    command to type last; no final full stop, because lines are copied and joined.
+    """
+    wanted = f"expected {expected}" if expected else ""
+    found = f"got {got}" if str(got) else ""
+    facts = ", ".join(filter(None, (wanted, found)))
+    head = f"{where}: " + "; ".join(filter(None, (facts, problem)))
+    return f"{head}. {fix}" if fix else head
+
+
 def quoted(value: object) -> str:
-    """A word or value of a file or option as an error line shows it, cut where it is long."""
+    """Quote a word or value of a file or option for an error line; cut long ones."""
     cut = value[:MOST_QUOTED] if isinstance(value, str | bytes) else value
     try:
         text = repr(cut)
@@ -19,24 +36,24 @@ def quoted(value: object) -> str:
 
 
 def brief(text: object) -> str:
-    """What another library says of a file, in one line, cut where it is long."""
+    """Shorten another library's error text to one line of at most 200 characters."""
     line = " ".join(str(text).encode("utf-8", "backslashreplace").decode().split())
     return line if len(line) <= _MOST_SAID else f"{line[:_MOST_SAID]}..."
 
 
 def plain(text: str) -> str:
-    """The text for int or float, which also take '1_0' and digits of other scripts: ValueError."""
+    """Return text for int() or float(); raise ValueError for '1_0' and non-ASCII digits."""
     if not text.isascii() or "_" in text:
         raise ValueError(f"expected a number in ASCII digits, got {quoted(text)}")
     return text
 
 
 class DataError(Exception):
-    """Something is wrong with the data or the folders given; a line, or several arguments."""
+    """Bad data or folders; each argument is a line of the error."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The first says what is wrong, each of the others where."""
+        """The summary, then a line for each place that is wrong."""
         return tuple(map(str, self.args))
 
     def __str__(self) -> str:
@@ -44,4 +61,4 @@ class DataError(Exception):
 
 
 class DamagedTarError(DataError):
-    """A tar, or a tar in a tar, is damaged or cut off."""
+    """A tar file, or a tar file inside another, is damaged or truncated."""

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.errors import error_line
+
 
 class StoreError(Exception):
     """A run folder cannot be read or written; the text is one line for a person."""
@@ -11,8 +13,9 @@ class StoreError(Exception):
 
 @contextmanager
 def store_errors(path: Path, verb: str) -> Iterator[None]:
-    """Turn an OSError of the block into a StoreError: 'PATH: cannot be read (why)'."""
+    """Raise an OSError of the block as a StoreError: 'PATH: cannot be VERB (reason)'."""
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{path}: cannot be {verb} ({error.strerror or error})") from error
+        reason = f"cannot be {verb} ({error.strerror or error})"
+        raise StoreError(error_line(path, problem=reason)) from error

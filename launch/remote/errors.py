@@ -1,16 +1,34 @@
-"""The exceptions for a machine or cluster that cannot run what was asked."""
+"""The exceptions for machines and clusters that cannot run a job, and the form of errors."""
+
+
+# A copy of im2rec_tools.errors.error_line: hosts receive this package alone. A test compares them.
+def error_line(
+    where: object, *, expected: str = "", got: object = "", problem: str = "", fix: str = ""
+) -> str:
+    """Compose an error: `WHERE: expected EXPECTED, got GOT. FIX`.
+
+    where: the file, option, field or host, never "it". problem: a statement for errors that are
+    no wrong value (`cannot be read (No such file or directory)`); it follows the expectation.
+    got: text as it is to be printed; pass user input through `quoted`. fix: what to do, with the
+    command to type last; no final full stop, because lines are copied and joined.
+    """
+    wanted = f"expected {expected}" if expected else ""
+    found = f"got {got}" if str(got) else ""
+    facts = ", ".join(filter(None, (wanted, found)))
+    head = f"{where}: " + "; ".join(filter(None, (facts, problem)))
+    return f"{head}. {fix}" if fix else head
 
 
 class LaunchError(Exception):
-    """Nothing was started or everything has been ended; the text is one line for a person."""
+    """Nothing was started, or everything was ended; the text is one line for the user."""
 
 
 class PreflightError(LaunchError):
-    """Hosts were looked at and are not fit for the job; nothing was started."""
+    """A check found hosts unfit for the job; nothing was started."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The first says what is wrong, each of the others where."""
+        """The summary, then a line for each host that is wrong."""
         return tuple(map(str, self.args))
 
     def __str__(self) -> str:
@@ -18,8 +36,8 @@ class PreflightError(LaunchError):
 
 
 class ProtocolError(LaunchError):
-    """The other end of a line sent what no message is; nothing more is read from it."""
+    """The other end of a connection sent an invalid message; the connection is not read again."""
 
 
 class StoppedError(LaunchError):
-    """A person has ended what runs on the hosts."""
+    """The user stopped the job on the hosts."""

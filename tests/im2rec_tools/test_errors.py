@@ -1,0 +1,27 @@
+"""Error lines have one form, wherever they are composed."""
+
+import inspect
+
+import pytest
+
+import launch.remote.errors
+from im2rec_tools.errors import error_line
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ({"expected": "1 to 8", "got": "'9'"}, "FILE:3: expected 1 to 8, got '9'"),
+        ({"expected": "1 to 8", "got": 0, "fix": "Use 1"}, "FILE:3: expected 1 to 8, got 0. Use 1"),
+        ({"expected": "a name"}, "FILE:3: expected a name"),
+        ({"problem": "cannot be read"}, "FILE:3: cannot be read"),
+        ({"problem": "torn", "fix": "Copy it again"}, "FILE:3: torn. Copy it again"),
+        ({"expected": "a", "got": "b", "problem": "c"}, "FILE:3: expected a, got b; c"),
+    ],
+)
+def test_an_error_names_the_place_first_and_the_fix_last(parts: dict[str, str], line: str) -> None:
+    assert error_line("FILE:3", **parts) == line
+
+
+def test_hosts_compose_errors_by_the_same_code() -> None:
+    assert inspect.getsource(launch.remote.errors.error_line) == inspect.getsource(error_line)
