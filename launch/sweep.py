@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from launch.remote.agent import free_port
 from launch.remote.errors import LaunchError, StoppedError
 from launch.transport.line import Starter, start_local
 from results.host_facts import HOST_FACTS, Place, omitted
-from results.progress import JobProgress
+from results.progress import JobProgress, sweep_seconds_left
 from results.record import Identity, Record, RepeatStart
 from results.run_folder import ASKED, ENVIRONMENT, LOGS, SWEEP, job_logs
 from results.store import Store, set_environment
@@ -136,7 +136,7 @@ def sweep(
     ]
     compress_again(store.folder / LOGS)
     store.write(ASKED, json.dumps(asked) + "\n")
-    done = store.done()
+    done = store.elapsed_seconds()
     before = sum(name in done for _, name in wanted)
     order = wanted if order is None else order
     left = [(trial, name) for trial, name in order if name not in done]
@@ -155,9 +155,19 @@ def sweep(
             agents.begin_job(host for host in where.hosts if host.login is not None)
             if where.port:
                 agents.free_port(where.scheduler or where.hosts[0], where.port)
-        for number, (trial, name) in enumerate(left, before + 1):
-            yield RepeatStart(trial=trial, identity=name, number=number, total=len(wanted))
-            yield from _point(trial, name, where, store, agents)
+        finished = [(name.key, done[name]) for _, name in wanted if name in done]
+        keys = [name.key for _, name in left]
+        for index, (trial, name) in enumerate(left):
+            yield RepeatStart(
+                trial=trial,
+                identity=name,
+                number=before + index + 1,
+                total=len(wanted),
+                seconds_left=sweep_seconds_left(keys[index:], finished),
+            )
+            record = yield from _point(trial, name, where, store, agents)
+            if record.status == "ok":
+                finished.append((name.key, record.elapsed_seconds))
 
 
 def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
@@ -198,7 +208,7 @@ def check_devices(trial: Trial, where: ClusterSetup) -> None:
 
 def _point(
     trial: Trial, name: Identity, where: ClusterSetup, store: Store, agents: Agents
-) -> Iterator[Event | JobProgress | Record]:
+) -> Generator[Event | JobProgress | Record, None, Record]:
     logs = job_logs(store.folder, trial.key, name.repeat)
     began, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     monitor, verdict = yield from _job((trial, name), where, agents, logs, started)
@@ -226,7 +236,8 @@ def _point(
     compress(logs)
     yield record
     if verdict.stopped:
-        raise StoppedError("ended by 'fab hosts.stop'; what is finished is kept")
+        raise StoppedError("ended by 'fab hosts.stop'; finished points are kept")
+    return record
 
 
 def _job(

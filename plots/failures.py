@@ -1,4 +1,4 @@
-"""Failures: parts of a report that could not be made; the others stay."""
+"""Failed parts of a report; the other parts are still built."""
 
 import traceback
 from collections.abc import Callable
@@ -12,36 +12,36 @@ _ROOT = Path(__file__).parent.parent
 
 
 class Failures:
-    """Makes the parts of a report one by one and keeps a line for each that fails."""
+    """Builds the parts of a report one by one and keeps a line for each failure."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def attempt(self, part: str, make: Callable[[], Part], otherwise: Part) -> Part:
-        """What `make` returns, or `otherwise` if it fails by a bug of ours.
+        """Return what `make` returns, or `otherwise` if it fails by a bug in mxscale.
 
-        StoreError and OSError, which are no bugs, pass.
+        StoreError and OSError, which are not bugs, are raised.
         """
         try:
             return make()
         except (StoreError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever fails must not cost the other parts
+        except Exception as error:  # noqa: BLE001 - one failure must not cost the other parts
             line = f"{part}: {type(error).__name__}: {error}".rstrip(": ")
             self.lines.append(f"{' '.join(line.split())} ({_code_location(error)})")
             return otherwise
 
 
 def attempt_text(failures: Failures | None, part: str, make: Callable[[], str]) -> str:
-    """A part of a text, or a line in its place that says that it failed; without `failures` raises.
+    """Return a part of a text, or a line that reports its failure; raise without `failures`.
 
-    A reader of the text must see that something is missing.
+    Readers of the text must see that something is missing.
     """
     return "\n".join(attempt_lines(failures, part, lambda: [make()]))
 
 
 def attempt_lines(failures: Failures | None, part: str, make: Callable[[], list[str]]) -> list[str]:
-    """As `attempt_text`, of a list of lines."""
+    """Return a list of lines, as `attempt_text` does for a text."""
     if failures is None:
         return make()
     before = len(failures.lines)
@@ -50,10 +50,10 @@ def attempt_lines(failures: Failures | None, part: str, make: Callable[[], list[
 
 
 def _code_location(error: Exception) -> str:
-    """The last line of ours that the error passed: 'plots/summary.py:95'."""
+    """Return the last line of mxscale that the error passed: 'plots/summary.py:95'."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT)]
-    own = [one for one in ours if "site-packages" not in one.filename]
+    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_ROOT)]
+    own = [one for one in inside if "site-packages" not in one.filename]
     frame = (own or frames)[-1]
     path = Path(frame.filename)
     name = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name

@@ -13,15 +13,17 @@ from plots.format import significant
 from plots.tables.scaling import rate_unit
 from results.progress import JobProgress, WorkerProgress
 
-# More rows than this are no longer looked at; of more workers, those that need a look are shown.
+# More rows are too many to read; of more workers, the table has those that need attention.
 MOST_ROWS = 20
 _FEW = 8
-_STALLED_STATES = frozenset({"quiet", "stopped", "ended"})
+_STALLED_STATES = frozenset({"stalled", "stopped", "ended"})
 _QUIET_SECONDS = 10.0
 
 
-def worker_table(trial: Trial, glimpse: JobProgress, rows: int = MOST_ROWS) -> RenderableType:
-    """A row a worker; where there are more than rows, the slowest few and a line on the rest."""
+def worker_table(
+    trial: Trial, glimpse: JobProgress, rows: int = MOST_ROWS, left: str = ""
+) -> RenderableType:
+    """Return one row per worker; with too many, the slowest few and a line on the rest."""
     shown, rest = _selection(glimpse.workers, min(rows, MOST_ROWS))
     hosts = _short([one.host for one in glimpse.workers])
     has_gpus = any(one.gpu is not None for one in glimpse.workers)
@@ -32,19 +34,19 @@ def worker_table(trial: Trial, glimpse: JobProgress, rows: int = MOST_ROWS) -> R
     name_of_rate, scale = rate_unit(trial)
     for name in (name_of_rate, "CPU", *["GPU"] * has_gpus):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("last word", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("last message", no_wrap=True, overflow="ellipsis", ratio=1)
     for one in shown:
         rate = "" if one.images_per_second is None else significant(one.images_per_second / scale)
         used = [_percent(one.cpu), *[_percent(one.gpu)] * has_gpus]
         rank = f"worker {one.worker}" if one.rank is None else str(one.rank)
-        cells = (rank, hosts[one.host], _window(trial, one), rate, *used, one.last_word)
+        cells = (rank, hosts[one.host], _window(trial, one), rate, *used, one.last_message)
         table.add_row(*map(cell, cells))
     lines = [_line(_summary(trial, rest))] if rest else []
-    return Group(_line(title(trial, glimpse)), table, *lines)
+    return Group(_line(title(trial, glimpse, left)), table, *lines)
 
 
-def title(trial: Trial, glimpse: JobProgress) -> str:
-    """The job in a line: its name, how fast it is now, what it waits for."""
+def title(trial: Trial, glimpse: JobProgress, left: str = "") -> str:
+    """Return the job in a line: name, current throughput, rendezvous and the time `left`."""
     working = [one for one in glimpse.workers if one.state not in _STALLED_STATES]
     rates = [one.images_per_second for one in working if one.images_per_second is not None]
     name, scale = rate_unit(trial)
@@ -52,21 +54,24 @@ def title(trial: Trial, glimpse: JobProgress) -> str:
     parts = [f"{significant(sum(rates) / scale)} {name}"] if known else []
     if glimpse.met_seconds is None:
         arrived = sum(one.rank is not None for one in glimpse.workers)
-        parts.append(f"{arrived} of {trial.workers} ready after {glimpse.seconds:.0f} s")
+        of = f"{arrived} of {trial.workers} worker{'s' * (trial.workers > 1)} ready"
+        parts.append(f"{of} after {glimpse.seconds:.0f} s")
     elif not parts:
         parts.append(rendezvous_text(trial, glimpse.met_seconds))
     if glimpse.quiet_seconds >= _QUIET_SECONDS:
-        parts.append(f"no news for {glimpse.quiet_seconds:.0f} s")
+        parts.append(f"no progress for {glimpse.quiet_seconds:.0f} s")
+    if left:
+        parts.append(left)
     return f"{trial.name}: {', '.join(parts)}"
 
 
 def rendezvous_text(trial: Trial, seconds: float) -> str:
-    """When the job's workers had met."""
-    return f"{'all met' if trial.workers > 1 else 'ready'} after {seconds:.1f} s"
+    """Return how long the rendezvous of the job's workers took."""
+    return f"{'rendezvous done' if trial.workers > 1 else 'ready'} in {seconds:.1f} s"
 
 
 def _short(hosts: Sequence[str]) -> dict[str, str]:
-    """Hosts without their domains, where that tells them apart and they are no addresses."""
+    """Map hosts to names without their domains, if these differ and are not addresses."""
     short = {host: host.partition(".")[0] for host in hosts}
     if len(set(short.values())) < len(short) or any(name.isdigit() for name in short.values()):
         return {host: host for host in hosts}
@@ -80,7 +85,7 @@ def _line(text: str) -> Text:
 def _selection(
     workers: Sequence[WorkerProgress], rows: int
 ) -> tuple[Sequence[WorkerProgress], Sequence[WorkerProgress]]:
-    """The workers to show and the others, each in the order of their ranks."""
+    """Split the workers into those to show and the others, both in rank order."""
     ordered = sorted(workers, key=lambda one: one.worker if one.rank is None else one.rank)
     if len(ordered) <= rows:
         return ordered, []
@@ -94,7 +99,7 @@ def _selection(
 
 
 def _priority(one: WorkerProgress) -> tuple[bool, int, float, int]:
-    """Those without progress come first, by how far they came, then the others by their speed."""
+    """Sort key: workers without progress by windows, then the others by throughput."""
     stuck = one.state in _STALLED_STATES
     return not stuck, one.windows * stuck, one.images_per_second or 0.0, one.worker
 
@@ -104,7 +109,7 @@ def _window(trial: Trial, one: WorkerProgress) -> str:
         return one.state
     total = f"/{trial.total_windows}" if trial.total_windows else ""
     warm = "warm-up" if one.windows <= trial.measuring.warmup_windows else ""
-    return f"{one.windows}{total} {warm if one.state == 'trains' else one.state}".rstrip()
+    return f"{one.windows}{total} {warm if one.state == 'training' else one.state}".rstrip()
 
 
 def _summary(trial: Trial, rest: Sequence[WorkerProgress]) -> str:
@@ -118,7 +123,7 @@ def _summary(trial: Trial, rest: Sequence[WorkerProgress]) -> str:
         known = [share for share in shares if share is not None]
         if known:
             parts.append(f"{name} {_range([100 * share for share in known], '{:.0f}'.format)} %")
-    return f"and {len(rest)} others: {', '.join(parts)}"
+    return f"{len(rest)} more workers: {', '.join(parts)}"
 
 
 def _range(values: Sequence[float], shown: Callable[[float], str]) -> str:

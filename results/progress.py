@@ -1,20 +1,22 @@
-"""Progress of a running job at one moment, for the screen; nothing stores it."""
+"""Progress of a running job and the time left, for the live display; nothing is stored."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerProgress:
-    """Where one worker of a running job stands.
+    """The progress of one worker of a running job.
 
-    state               starts, waits (for the others), trains, validates, quiet (for too long),
-                        stopped, done or ended
-    windows             those that have ended, warm-up included
-    images_per_second   over the last few of them; None before the first
-    cpu                 share of its cores that it uses now, of one where it is kept to none; None
-                        where that is not known
+    state               starting, waiting (for the others), training, validating, stalled, stopped
+                        (by SIGSTOP), done or ended
+    windows             finished windows, warm-up included
+    images_per_second   over the most recent windows; None before the first
+    cpu                 share of its cores in use, of one core if it is bound to none; None if not
+                        available
     gpu                 share of the time that its GPUs are busy, or None
-    last_word           the last line of its log
+    last_message        the last line of its log
     """
 
     worker: int
@@ -25,16 +27,16 @@ class WorkerProgress:
     images_per_second: float | None
     cpu: float | None
     gpu: float | None
-    last_word: str
+    last_message: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobProgress:
     """All workers of a job, `seconds` after its start.
 
-    met_seconds     when all had met, or None
-    quiet_seconds   since any worker said anything
-    idle            who does nothing while most others work, in words, or ''
+    met_seconds     when the rendezvous was done, or None
+    quiet_seconds   since the last event of any worker
+    idle            the note on idle devices while the others work, or ''
     """
 
     workers: tuple[WorkerProgress, ...]
@@ -42,3 +44,43 @@ class JobProgress:
     met_seconds: float | None
     quiet_seconds: float
     idle: str
+
+
+def sweep_seconds_left(left: Sequence[str], finished: Iterable[tuple[str, float]]) -> float | None:
+    """Estimate the seconds that the remaining repeats take; None if none has finished.
+
+    `left` has the key of each remaining repeat's point, `finished` key and elapsed seconds of each
+    finished one. A repeat takes as long as the mean of its point, or of all if its point is new.
+    """
+    elapsed: dict[str, list[float]] = {}
+    for key, seconds in finished:
+        elapsed.setdefault(key, []).append(seconds)
+    if not elapsed:
+        return None
+    overall = fmean(seconds for one in elapsed.values() for seconds in one)
+    means = {key: fmean(one) for key, one in elapsed.items()}
+    return sum(means.get(key, overall) for key in left)
+
+
+def job_seconds_left(done: int, total: int, seconds: float, since: float = 0.0) -> float | None:
+    """Estimate the seconds until `total` windows or epochs are done; None before the first.
+
+    `done` of them took `seconds`; another `since` seconds have passed.
+    """
+    if done <= 0 or total <= 0:
+        return None
+    return max(0.0, seconds * (total - done) / done - since)
+
+
+def time_left(seconds: float) -> str:
+    """A duration as people say it: '20 s', '3 min', '1 h 20 min', '2 d 3 h'."""
+    if seconds < 60:
+        return f"{max(1, round(seconds)) if seconds < 10 else 5 * round(seconds / 5)} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(seconds / 3600), 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"

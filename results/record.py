@@ -73,12 +73,16 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatStart:
-    """A trial that is about to run: number `number` of `total` in this sweep."""
+    """A repeat that is about to run: number `number` of `total` in this sweep.
+
+    seconds_left   estimate for this repeat and all that follow; None before one has finished
+    """
 
     trial: Trial
     identity: Identity
     number: int
     total: int
+    seconds_left: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,7 +138,12 @@ class Store:
 
     def done(self) -> set[Identity]:
         """What has been measured; points that failed run again."""
-        return {record.identity for record in _good(self.folder) if record.status == "ok"}
+        return set(self.elapsed_seconds())
+
+    def elapsed_seconds(self) -> dict[Identity, float]:
+        """How long each finished repeat took; repeats that failed are not finished."""
+        good = (record for record in _good(self.folder) if record.status == "ok")
+        return {record.identity: record.elapsed_seconds for record in good}
 
     def close(self) -> None:
         """Lets another process have the folder."""

@@ -1,4 +1,4 @@
-"""The progress of a job at one moment."""
+"""Progress of a running job, computed from its monitor."""
 
 import math
 
@@ -7,12 +7,12 @@ from launch.job.monitor import JobMonitor, ProcessState, cpu_share, device_share
 from results.progress import JobProgress, WorkerProgress
 
 _RECENT_WINDOWS = 5
-# A worker that is silent for so long, and for several windows of its own, makes no progress.
-_QUIET_SECONDS, _QUIET_WINDOWS = 10.0, 3
+# A worker without an event for this long, and for several of its own windows, is stalled.
+_STALLED_SECONDS, _STALLED_WINDOWS = 10.0, 3
 
 
 def job_progress(monitor: JobMonitor, now: float) -> JobProgress:
-    """The job's workers at `now`; once some worker idles while others work, the monitor knows."""
+    """Return the progress of the job at `now`; the first idle device is noted in the monitor."""
     workers = monitor.workers
     monitor.idle = monitor.idle or _idle(monitor)
     return JobProgress(
@@ -46,7 +46,7 @@ def _standing(one: ProcessState, now: float) -> WorkerProgress:
         images_per_second=sum(window["images"] for window in recent) / seconds if seconds else None,
         cpu=cpu_share(uses[-2:], len(one.process.cores)),
         gpu=sum(gpus) / len(gpus) if gpus else None,
-        last_word=one.tail[-1] if one.tail else "",
+        last_message=one.tail[-1] if one.tail else "",
     )
 
 
@@ -58,9 +58,9 @@ def _state(one: ProcessState, now: float) -> str:
     if one.log.done is not None:
         return "done"
     if one.log.rank is None:
-        return "waits" if one.reached else "starts"
+        return "waiting" if one.reached else "starting"
     if one.validating:
-        return "validates"
+        return "validating"
     last = one.log.windows[-1]["seconds"] if one.log.windows else math.inf
-    patience = max(_QUIET_SECONDS, _QUIET_WINDOWS * last)
-    return "quiet" if now - one.last_report > patience else "trains"
+    patience = max(_STALLED_SECONDS, _STALLED_WINDOWS * last)
+    return "stalled" if now - one.last_report > patience else "training"

@@ -12,6 +12,7 @@ from launch.job.monitor import ProcessState
 from launch.job.plan import plan
 from launch.job.validity import data_notes, invalid_reasons, judge
 from results.record import RepeatStart
+from results.store import read_records
 from results.worker_log import WorkerLog
 from tests.support.programs.jobs import left_over, measured, running, trial
 
@@ -95,8 +96,18 @@ def test_the_screen_is_told_where_the_sweep_stands(tmp_path: Path) -> None:
         updates = list(running_sweep)
     starts = [one for one in updates if isinstance(one, RepeatStart)]
     assert [(one.number, one.total) for one in starts] == [(1, 2), (2, 2)]
+    (first, _) = read_records(tmp_path)
+    assert [one.seconds_left for one in starts] == [None, first.elapsed_seconds]
     windows = [one for one in updates if isinstance(one, Event) and one.kind == "window"]
     assert len(windows) == 2 * 2 * 4
+
+
+def test_the_estimate_uses_what_an_earlier_run_of_the_sweep_took(tmp_path: Path) -> None:
+    (before,) = measured(tmp_path, trial())
+    with running(tmp_path, trial(), trial("worker:exit"), repeats=2) as running_sweep:
+        starts = [one for one in running_sweep if isinstance(one, RepeatStart)]
+    assert [one.number for one in starts] == [2, 3, 4]
+    assert starts[0].seconds_left == pytest.approx(3 * before.elapsed_seconds)
 
 
 def test_a_sweep_that_is_left_in_the_middle_leaves_nothing(tmp_path: Path) -> None:

@@ -107,4 +107,4 @@ def test_a_second_master_is_told_who_has_the_hosts_and_can_end_it(
         said, _ = master.communicate(timeout=20)
     assert master.returncode == 130
     assert "its agent is gone (it was ended by 'fab hosts.stop')" in said
-    assert said.splitlines()[-1] == "ended by 'fab hosts.stop'; what is finished is kept"
+    assert said.splitlines()[-1] == "ended by 'fab hosts.stop'; finished points are kept"
