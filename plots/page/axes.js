@@ -1,33 +1,33 @@
-// The axes of the panels: how far they reach, and which ticks they have.
+// Axes of the panels: ranges and ticks.
 
-// What speed-ups are against: the baseline that the report was built with, else one device.
+// The speed-up baseline: the one the report was built with, otherwise 1 device.
 const { baseline } = data.run;
 const BASE = baseline ? "baseline" : "device";
 const PANELS = {
-  rate: { column: "images_per_second", unit: "images/s", log: true, lacking: "no point has a number" },
-  speedup: { column: `speedup_${BASE}`, unit: `times ${baseline?.name ?? "one device"}`, log: true },
+  rate: { column: "images_per_second", unit: "images/s", log: true, empty: "No point has a throughput." },
+  speedup: { column: `speedup_${BASE}`, unit: `vs ${baseline?.name ?? "1 device"}`, log: true },
   efficiency: { column: `efficiency_${BASE}`, unit: "% of ideal", factor: 100, least: 110 },
-  windows: { unit: "seconds", lacking: "no window was kept" },
+  windows: { unit: "seconds", empty: "No windows were recorded." },
 };
-const NO_BASE = baseline
-  ? `needs a point ${plain(baseline.name)}`
-  : "needs a point on one device<br>and another to compare with it";
+const NO_BASELINE = baseline
+  ? `Needs a point ${plain(baseline.name)}.`
+  : "Needs a point on 1 device<br>and another to compare with it.";
 
 let logarithmic = true; // devices, images per second and speed-ups
-let zoom = 0; // another number forgets how far panels are zoomed
+let zoom = 0; // a new number resets the zoom of all panels
 
-/** Where a line's point stands: a little beside its count, so that bars do not hide bars. */
+/** Shift a line's point a little from its device count so that error bars do not overlap. */
 function beside(count, at, lines, last) {
   const steps = at - (lines - 1) / 2;
   return logarithmic ? count * 1.012 ** steps : count + 0.003 * last * steps;
 }
 
-/** A count as ranges of the device axis have it. */
+/** A device count in the units of the axis range. */
 function placeOf(count) {
   return logarithmic ? Math.log10(count) : count;
 }
 
-/** The real device counts in sight, without those whose label would run into another's. */
+/** The visible device counts, without those whose labels would overlap. */
 function ticks(counts, width, [low, high]) {
   const least = ((high - low) * 28) / Math.max(width - 70, 100);
   const kept = [];
@@ -38,7 +38,7 @@ function ticks(counts, width, [low, high]) {
   return kept;
 }
 
-/** The ends of the device axis; a linear one begins at 0, with room for a mark on its left. */
+/** The range of the device axis; a linear axis starts just below 0 so that marks fit. */
 function deviceRange(counts) {
   const [first, last] = [counts[0], counts[counts.length - 1]];
   if (!logarithmic && first < last) return [-0.04 * last, 1.06 * last];
@@ -54,7 +54,7 @@ function deviceAxis(counts, width) {
     range,
     tickvals: shownTicks,
     ticktext: shownTicks.map(String),
-    // Unseen, so that a cross on the axis does not stand on a number.
+    // Transparent ticks keep the crosses on the axis clear of its numbers.
     ticks: "outside",
     ticklen: 7,
     tickcolor: "rgba(0,0,0,0)",
@@ -63,7 +63,7 @@ function deviceAxis(counts, width) {
   };
 }
 
-/** Around what is drawn, not around its intervals: a huge one would leave nothing to see. */
+/** The value axis, fitted to the values and not to their intervals, which can be huge. */
 function valueAxis(id, traces) {
   const { log, unit, least = 0 } = PANELS[id];
   const values = traces.filter(({ yaxis }) => yaxis !== "y2").flatMap(({ y }) => y);
@@ -77,7 +77,7 @@ function valueAxis(id, traces) {
   return { title, type: "linear", range: [0, top], tickmode: "auto", tickformat: "," };
 }
 
-/** Round values between two, about `most` of them: 1, 10, 100, or 1, 2, 5, or evenly spread. */
+/** About `most` round values in a range: 1, 10, 100, or 1, 2, 5, or evenly spaced. */
 function roundValues(low, high, most) {
   const exponents = [];
   for (let at = Math.floor(Math.log10(low)); at <= Math.log10(high); at += 1) exponents.push(at);
@@ -95,7 +95,7 @@ function roundValues(low, high, most) {
   return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
 }
 
-/** Gives the device axis its counts, and a logarithmic one whole numbers, of what is in sight. */
+/** Set the ticks of the visible range: device counts, and round values on logarithmic axes. */
 function tickValues(box) {
   const { xaxis, yaxis, width, height } = box.layout;
   const change = {};
@@ -113,17 +113,17 @@ function tickValues(box) {
   if (Object.keys(change).length > 0) Plotly.relayout(box, change);
 }
 
-/** Why there is nothing to see in a panel. */
+/** An annotation with the reason why a panel is empty. */
 function whyEmpty(id, anyShown) {
-  const { quiet } = colours();
-  const text = anyShown ? (PANELS[id].lacking ?? NO_BASE) : "all of it is switched off";
+  const { quiet } = colors();
+  const text = anyShown ? (PANELS[id].empty ?? NO_BASELINE) : "All points are hidden.";
   const middle = { x: 0.5, y: 0.5, xref: "paper", yref: "paper", font: { color: quiet } };
   return { annotations: [{ ...middle, text, showarrow: false }] };
 }
 
-/** A dashed line where jobs begin to take more than one host. */
+/** A dashed line where jobs start to use more than one host. */
 function secondHost() {
-  const { quiet } = colours();
+  const { quiet } = colors();
   const at = data.run.second_host;
   if (at === null) return { annotations: [] };
   const line = { color: quiet, width: 1, dash: "dash" };

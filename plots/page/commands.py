@@ -1,4 +1,4 @@
-"""How a point is run again: by the harness, and process by process."""
+"""Commands that reproduce a point: one of the harness, and one per process."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,16 +12,16 @@ _FAB = ("fab", "bench.sweep")
 
 
 def rerun_command(run: Run, row: ScalingRow) -> str:
-    """The harness's command that measures the point again; '' where the run kept no sweep.
+    """Return the command that reruns the point; '' if the run has no copy of its sweep.
 
-    It is for the checkout, with the options that the run was measured with where it kept them; a
-    run that lies elsewhere is called RUN there.
+    The command runs in the checkout, with the options recorded in the run, if any. It names the
+    folder of a run outside the checkout RUN.
     """
     if not run.location:
         return ""
     sweep = f"{run.location}/{SWEEP}"
     words = (".venv/bin/fab", "bench.sweep", sweep, "--point", row.trial.name)
-    # Of a secret's NAME=*** only the name: `-x NAME` passes its value.
+    # A secret is stored as NAME=***; `-x NAME` passes its value on.
     given = [masked_word(word).removesuffix(f"={MASK}") for word in _options(run, row)]
     for name in names(row.trial.layout.env):
         given += [] if name in given else ["-x", name]
@@ -29,30 +29,30 @@ def rerun_command(run: Run, row: ScalingRow) -> str:
 
 
 def rerun_title(run: Run) -> str:
-    """What the command is, and what has to be put into it."""
-    lacking = "" if _recorded_command(run) else ", without the options that it was given then"
-    put = f"; put this run's folder for {ELSEWHERE}" if run.location == ELSEWHERE else ""
+    """Describe the command, and what the user must fill in."""
+    lacking = "" if _recorded_command(run) else "; the run did not record the options it was given"
+    put = f"; replace {ELSEWHERE} by this run's folder" if run.location == ELSEWHERE else ""
     secret = dict.fromkeys(name for row in run.rows for name in names(row.trial.layout.env))
-    values = f"; set {', '.join(secret)} first, whose values are not kept" if secret else ""
-    return f"All of the point, in the checkout{lacking}{put}{values}"
+    values = f"; first set {', '.join(secret)} (values are not recorded)" if secret else ""
+    return f"Whole point, from the checkout{lacking}{put}{values}"
 
 
 def _recorded_command(run: Run) -> Sequence[str]:
-    """The words of the command that measured the run; none where it kept none."""
+    """Return the argv of the command that measured the run; empty if it recorded none."""
     words: Sequence[str] = run.environment.get("command", ())
     return words if tuple(words[:2]) == _FAB else ()
 
 
 def _options(run: Run, row: ScalingRow) -> Iterator[str]:
-    """What the run was measured with, as it is for one point of it."""
+    """Yield the options of the run that apply to one of its points."""
     kept = _recorded_command(run)
     if not kept and row.trial.engine == "fake":
-        # A rehearsal of a sweep that names the real engine.
+        # A simulation of a sweep whose file names the real engine.
         yield from ("--engine", "fake")
     for word in kept[3:]:
         option, _, value = word.partition("=")
         if option == "--auto-batch":
-            # Alone it could have more than with the points that share its batch.
+            # Measured alone, the point could get a larger batch than in its group.
             yield f"{option}={row.trial.training.batch_per_device}"
         elif option == "--fault":
             point = value.partition(":")[0]
@@ -62,7 +62,7 @@ def _options(run: Run, row: ScalingRow) -> Iterator[str]:
 
 
 def first_processes(commands: Mapping[str, str]) -> list[tuple[str, str, int]]:
-    """(process, its command line, how many more have its role), for the first of each role."""
+    """Return each role's first process, its command line and the number of others."""
     roles: dict[str, list[tuple[int, str]]] = {}
     for process in commands:
         role, _, last = process.rpartition("-")

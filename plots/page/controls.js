@@ -1,4 +1,4 @@
-// What is switched on, which axes, and the legend.
+// Switches, axis buttons and the legend.
 
 const SYMBOLS = {
   circle: '<circle cx="20" cy="7" r="4.5"/>',
@@ -33,21 +33,21 @@ function legendItem(label, colour, dash, marker) {
   return item;
 }
 
-/** What marks mean, of those that are in the panels. */
+/** Legend entries for the marks that occur in the panels. */
 function marksUsed() {
   const drawn = data.run.lines.flatMap(({ points }) => points.map(({ row }) => data.run.rows[row]));
   const grey = (text, dash, marker) => legendItem(text, "var(--quiet)", dash, marker);
   const found = [];
   if (drawn.some(({ emulated }) => emulated === "True")) {
-    found.push(grey("hollow: emulated", "none", "hollow"));
+    found.push(grey("hollow: oversubscribed", "none", "hollow"));
   }
-  if (data.run.ringed) found.push(legendItem("ringed: read its notes", "var(--bad)", "none", "hollow"));
-  if (data.run.failed.length > 0) found.push(grey("on the axis: no number", "none", "x-thin"));
+  if (data.run.ringed) found.push(legendItem("ringed: has caveats, see notes", "var(--bad)", "none", "hollow"));
+  if (data.run.failed.length > 0) found.push(grey("cross: no result", "none", "x-thin"));
   const counts = new Set(countsShown());
   if (counts.size > 1 && data.run.lines.some(({ one }) => one !== null)) {
-    found.push(grey(baseline ? `ideal from ${baseline.name}` : "ideal: one device x n", "dot", ""));
+    found.push(grey(baseline ? `ideal from ${baseline.name}` : "ideal: n × 1 device", "dot", ""));
   }
-  if (data.over) found.push(legendItem(`behind: ${data.over.name}`, "#8a8f94", "dash", "circle"));
+  if (data.over) found.push(legendItem(`compared with: ${data.over.name}`, "#8a8f94", "dash", "circle"));
   return found;
 }
 

@@ -1,8 +1,8 @@
-// What the page holds: results.csv of the run (and of the one drawn behind it), and the details.
+// Data of the page: results.csv of the run and of the overlaid run, and the point details.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
-/** The cells of a CSV file as text, a list a line, without the header. */
+/** The rows of a CSV file as objects, with the cells as text. */
 function parseCsv(text) {
   const rows = [[]];
   for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\n]*))([,\n])/g)) {
@@ -17,7 +17,7 @@ for (const drawing of [data.run, data.over]) {
   if (drawing) drawing.rows = parseCsv(drawing.csv);
 }
 
-/** The details of every point; they are kept compressed. */
+/** Unpack the details of every point. */
 async function readDetails() {
   const packed = atob(document.getElementById("details").textContent);
   const bytes = Uint8Array.from(packed, (character) => character.charCodeAt(0));
@@ -25,23 +25,23 @@ async function readDetails() {
   return new Response(stream).json();
 }
 
-/** Text that Plotly shows as it is: it takes some tags and entities for markup. */
+/** Escape text for Plotly, which reads some tags and entities as markup. */
 function plain(text) {
   return String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** The number of a cell with six digits at most, and no exponent that is not in it. */
+/** Format the number of a cell with at most six significant digits and no exponent. */
 function six(text) {
   const value = Number(text);
   return Math.abs(value) >= 1e6 ? value.toFixed(0) : String(Number(value.toPrecision(6)));
 }
 
-/** A number of seconds and the like, with four digits. */
+/** Format a number with four significant digits. */
 function short(value) {
   return value >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(4)));
 }
 
-/** An element with text and attributes. */
+/** Create an element with text and attributes. */
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
   made.textContent = text;

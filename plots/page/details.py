@@ -1,4 +1,4 @@
-"""Details of single points for the page: windows, ranks, commands; thinned."""
+"""Point details for the page: windows, ranks and commands, thinned to fit."""
 
 import base64
 import gzip
@@ -13,12 +13,12 @@ from results.repeat import RankSpeed, RepeatSummary
 from results.run import Run
 
 _MOST, _FEWEST = 1024, 4
-# About what a number takes, compressed and in base 64; only to begin near what fits.
+# Approximate size of a number, compressed and in base64; only for the first guess.
 _BYTES = 4.5
 
 
 def evenly_spaced(count: int, keep: int) -> list[int]:
-    """At most `keep` places of `count`, the first and the last among them, evenly spread."""
+    """Return at most `keep` evenly spaced indices below `count`, with the first and the last."""
     if count <= keep:
         return list(range(count))
     if keep < 2:
@@ -27,7 +27,7 @@ def evenly_spaced(count: int, keep: int) -> list[int]:
 
 
 def extremes(values: Sequence[float], keep: int) -> list[int]:
-    """Places of the least and the greatest value of each of keep / 2 stretches, in order."""
+    """Return the indices of the minimum and the maximum of each of keep / 2 intervals, in order."""
     if len(values) <= keep:
         return list(range(len(values)))
     size = math.ceil(len(values) / max(1, keep // 2))
@@ -37,21 +37,21 @@ def extremes(values: Sequence[float], keep: int) -> list[int]:
 
 
 def thin_values(values: Sequence[float], keep: int) -> list[float]:
-    """At most `keep` of the values, by size: the least, the greatest, and evenly between them."""
+    """Return at most `keep` values, sorted: the minimum, the maximum and an even sample between."""
     ordered = sorted(values)
     return [ordered[place] for place in evenly_spaced(len(ordered), keep)]
 
 
 def slowness(pace: RankSpeed) -> float:
-    """Seconds by which ranks are compared: their own computing, where that was probed.
+    """Return the seconds that rank workers by speed: their own compute time, if it was probed.
 
-    Ranks that wait for each other all have the slowest one's windows.
+    Window times do not tell synchronous ranks apart: all of them wait for the slowest.
     """
     return pace.seconds if pace.own_seconds is None else pace.own_seconds
 
 
 def thin_ranks(paces: Sequence[RankSpeed], keep: int) -> list[RankSpeed]:
-    """At most about `keep` ranks in order: half of them the slowest, the fastest, some between."""
+    """Return about `keep` ranks in order: the slowest half, the fastest and a sample between."""
     if len(paces) <= keep:
         return list(paces)
     ordered = sorted(paces, key=slowness, reverse=True)
@@ -63,9 +63,10 @@ def thin_ranks(paces: Sequence[RankSpeed], keep: int) -> list[RankSpeed]:
 
 
 def packed_details(run: Run, most_bytes: int) -> tuple[str, int | None]:
-    """All points' details, JSON in gzip in base 64, and how many values of a kind a repeat kept.
+    """Return all point details as base64 of gzipped JSON, and the limit of values per repeat.
 
-    None: all. As many as fit into `most_bytes`, four at least: then it may be more.
+    The limit is None if nothing was left out. It is as high as `most_bytes` allows but at least
+    four, so the text can exceed `most_bytes`.
     """
     keep = _first(run, most_bytes)
     while True:
@@ -81,7 +82,7 @@ def _repeats(run: Run) -> list[RepeatSummary]:
 
 
 def _first(run: Run, most_bytes: int) -> int:
-    """How many values may be kept, by a guess of what they take."""
+    """Estimate how many values per repeat fit."""
     keep = _MOST
     while keep > _FEWEST:
         values = sum(
@@ -144,11 +145,11 @@ def _ranks(paces: Sequence[RankSpeed], keep: int) -> dict[str, Any]:
         "seconds": [_short(pace.seconds) for pace in kept],
         "own": [_short(pace.own_seconds) for pace in kept],
         "cpu": [_short(pace.cpu_share) for pace in kept],
-        # No rank is the slowest if none is slower than another.
+        # No rank is the slowest if all are equally fast.
         "slowest": max(paces, key=slowness).rank if len(set(map(slowness, paces))) > 1 else None,
     }
 
 
 def _short(value: float | None) -> float | None:
-    """Five digits; None where there is no number."""
+    """Round to five digits; None if the value is not a finite number."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""The environment as tables: one fact per row, one column per host."""
+"""Tables of the environment: one fact per row, one column per host."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,17 +7,18 @@ from typing import Any
 
 from results.run import shown_environment
 
-# More columns than this nobody reads; environment.json has them all.
+# More columns are unreadable; environment.json has all hosts.
 MOST_HOSTS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostTable:
-    """What hosts were found to be.
+    """The facts that the preflight check found on the hosts.
 
-    names    the hosts of `differing`, and `more` beside them that are not shown
-    differing  fact, its value on each shown host, and the values that fewer hosts have than another
-    alike    fact and the value that all hosts have
+    names      hosts shown in `differing`
+    more       number of further hosts that are not shown
+    differing  fact, its value on each shown host, and its rarer values
+    alike      fact, and the value that all hosts share
     """
 
     names: tuple[str, ...]
@@ -27,18 +28,18 @@ class HostTable:
 
 
 def environment_facts(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is said of the machine that led the run, fact by fact."""
+    """Return the facts about the controller's machine as (name, text) pairs."""
     return [(name, text) for name, text in _flat(shown_environment(environment)) if text]
 
 
 def host_table(environment: Mapping[str, Any]) -> HostTable | None:
-    """The hosts' facts, those in which they differ apart; None where no host was looked at."""
+    """Return the facts of the hosts, split into differing and equal; None if none was checked."""
     found = environment.get("hosts")
     if not isinstance(found, dict) or not found:
         return None
-    told = {name: dict(_flat(value)) for name, value in found.items()}
-    every = list(dict.fromkeys(fact for one in told.values() for fact in one))
-    values = {fact: [one.get(fact, "") for one in told.values()] for fact in every}
+    facts = {name: dict(_flat(value)) for name, value in found.items()}
+    every = list(dict.fromkeys(fact for one in facts.values() for fact in one))
+    values = {fact: [one.get(fact, "") for one in facts.values()] for fact in every}
     differing = []
     for fact in every:
         counts = Counter(values[fact])
@@ -46,8 +47,8 @@ def host_table(environment: Mapping[str, Any]) -> HostTable | None:
             rare = frozenset(one for one in counts if counts[one] < max(counts.values()))
             differing.append((fact, tuple(values[fact][:MOST_HOSTS]), rare))
     return HostTable(
-        names=tuple(told)[:MOST_HOSTS],
-        more=max(0, len(told) - MOST_HOSTS),
+        names=tuple(facts)[:MOST_HOSTS],
+        more=max(0, len(facts) - MOST_HOSTS),
         differing=tuple(differing),
         alike=tuple(
             (fact, some[0]) for fact, some in values.items() if len(set(some)) == 1 and some[0]
@@ -56,7 +57,7 @@ def host_table(environment: Mapping[str, Any]) -> HostTable | None:
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested facts as (name, text), as in 'gpus 0 name'; a list of plain values is one fact."""
+    """Yield nested facts as (name, text), e.g. 'gpus 0 name'; a list of scalars is one fact."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _flat(inner, f"{name} {key}".strip())
@@ -79,7 +80,7 @@ def _text(value: Any) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    """'0-3', '8' for 0, 1, 2, 3, 8."""
+    """Yield numbers as ranges: '0-3', '8' for 0, 1, 2, 3, 8."""
     begin = None
     for place, number in enumerate(numbers):
         begin = number if begin is None else begin

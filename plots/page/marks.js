@@ -1,6 +1,6 @@
-// What stands in the panels beside lines: failed points, ideals, and what reading alone gives.
+// Marks in the panels besides lines: failed points, ideal scaling, input-pipeline ceilings.
 
-const FAR = 8; // times what was reached: a ceiling further up is told, not drawn
+const FAR = 8; // a ceiling above this multiple of the highest value is named, not drawn
 
 function failedShown() {
   return data.run.failed.filter(({ row }) => shown(data.run.rows[row]));
@@ -10,7 +10,7 @@ function devicesOf({ row }) {
   return Number(data.run.rows[row].devices);
 }
 
-/** Points without a number, on the bottom of the panel, those on as many devices one above another. */
+/** Points without a result, as crosses on the device axis, stacked for equal device counts. */
 function failedTrace() {
   const failed = failedShown();
   const below = failed.map((one, at) =>
@@ -26,7 +26,7 @@ function failedTrace() {
     marker: {
       symbol: "x-thin",
       size: 10,
-      line: { color: failed.map(({ colour }) => visibleColour(colour)), width: 2.5 },
+      line: { color: failed.map(({ colour }) => visibleColor(colour)), width: 2.5 },
     },
     hoverinfo: "text",
     hovertext: failed.map(
@@ -39,11 +39,11 @@ function failedTrace() {
 }
 
 function dotted(x, y) {
-  const line = { color: colours().quiet, width: 1.2, dash: "dot" };
+  const line = { color: colors().quiet, width: 1.2, dash: "dot" };
   return { x, y, mode: "lines", line, hoverinfo: "skip" };
 }
 
-/** What perfect scaling would be: of rates over each network's own counts, else over all. */
+/** Ideal scaling; for throughput over each network's own device counts, otherwise over all. */
 function idealTraces(id, counts, visible) {
   if (counts.length < 2 || id === "windows") return [];
   const ends = [counts[0], counts[counts.length - 1]];
@@ -62,23 +62,23 @@ function idealTraces(id, counts, visible) {
     .map(([one, own]) => dotted(own, own.map((count) => count * one)));
 }
 
-/** What reading alone gives: a line, or words above the panel where that is far away. */
+/** Input-pipeline throughput as a line, or as text above the panel if it is off scale. */
 function ceilingTraces(traces) {
   const top = Math.max(...traces.flatMap(({ y }) => y));
   const [near, far] = [true, false].map((wanted) =>
     data.run.inputs.filter(({ rates }) => Math.min(...rates) <= FAR * top === wanted),
   );
-  const told = far.map(({ label, rates }) => {
+  const offScale = far.map(({ label, rates }) => {
     const least = Math.min(...rates).toLocaleString("en", { maximumFractionDigits: 0 });
-    return `far above: ${label}, ${least} images/s and more`;
+    return `off scale: ${label}, at least ${least} images/s`;
   });
-  document.getElementById("rate-said").textContent = told.join("; ");
+  document.getElementById("rate-note").textContent = offScale.join("; ");
   return near.map(({ label, devices, rates }) => {
     const [one] = devices;
     const x = devices.length > 1 ? devices : [one / 1.2, one * 1.2];
     const y = devices.length > 1 ? rates : [rates[0], rates[0]];
     const text = x.map((_, at) => (at === x.length - 1 ? label : ""));
-    const { ink } = colours();
+    const { ink } = colors();
     return {
       ...dotted(x, y),
       line: { color: ink, width: 1.4, dash: "dot" },

@@ -1,4 +1,4 @@
-"""The page of a run, from its rows, its environment and a template."""
+"""The web page of a run: index.html, one self-contained file."""
 
 import re
 from functools import cache
@@ -24,19 +24,20 @@ from results.integrity.digest import FORMAT
 from results.run import Run
 
 HERE = Path(__file__).parent
-# What HTML forbids and the figure library has in two of its literals.
+# HTML forbids control characters; Plotly has some in two of its string literals.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 SCRIPTS = ("data", "theme", "axes", "marks", "panels", "controls", "table", "replay", "point")
-# A page of more is slow to open and cannot be sent about.
+# A larger page is slow to open and hard to send.
 MOST_BYTES = 5_900_000
 
 
 def page(
     run: Run, costs: Costs = NO_COSTS, over: Run | None = None, failures: Failures | None = None
 ) -> str:
-    """The page as HTML; `over` is drawn behind the run, grey and dashed, under its name.
+    """Return the page as HTML, with the run `over`, if given, overlaid as gray dashed lines.
 
-    Texts that fail are named in their place and in `failures`, without which they raise.
+    A part of the text that fails raises, or with `failures` is replaced by a line that says so and
+    is added to `failures`.
     """
     data = {"run": panel_data(run, costs), "over": panel_data(over) if over else None}
     template = _template()
@@ -46,7 +47,7 @@ def page(
     left = MOST_BYTES - len(bare.encode("utf-8", "replace"))
     details, kept = packed_details(run, left)
     text = template.render(**known, details=details, kept=kept)
-    return text.encode("utf-8", "replace").decode()  # hosts can say what UTF-8 cannot
+    return text.encode("utf-8", "replace").decode()  # host facts may hold what UTF-8 cannot
 
 
 @cache
@@ -91,7 +92,7 @@ def _known(
 
 
 def _table(run: Run, costs: Costs) -> dict[str, Any]:
-    """The table without columns in which no row has anything."""
+    """Return header and rows of the table without empty columns."""
     found = table(run.rows, costs)
     filled = [any(column) for column in zip(*found, strict=True)]
     return {

@@ -1,18 +1,19 @@
-// The four panels. What is said of a point is read out of results.csv.
+// The four panels. The values of a point come from results.csv.
 
 const UNSEEN = { visible: false };
-const EFFICIENCIES = { [BASE]: "efficiency", host: "of host", worker: "of worker" };
+const EFFICIENCIES = { [BASE]: "efficiency", host: "efficiency vs 1 host", worker: "efficiency vs 1 worker" };
 const hidden = { networks: new Set(), stores: new Set() };
-/** Black is the colour of ink, which is light in the dark. */
-function visibleColour(colour) {
-  return colour === "#000000" ? colours().ink : colour;
+
+/** The theme's text color in place of black, otherwise the color itself. */
+function visibleColor(colour) {
+  return colour === "#000000" ? colors().ink : colour;
 }
 
 function shown(row) {
   return !hidden.networks.has(row.network) && !hidden.stores.has(row.kvstore);
 }
 
-/** The points of a line that are switched on, each with its row and its place along the axis. */
+/** The visible points of a line, each with its cells and its place on the device axis. */
 function pointsOf(line, at, drawing, last) {
   return line.points
     .map((point) => ({ ...point, cells: drawing.rows[point.row] }))
@@ -23,7 +24,7 @@ function pointsOf(line, at, drawing, last) {
     });
 }
 
-/** The points, and between them those of the line that failed, at which it has a gap. */
+/** The points of a line, with gaps at the device counts where a point of it failed. */
 function withGaps(line, points, drawing) {
   const counts = points.map(({ devices }) => devices);
   const stores = points.map(({ cells }) => cells.kvstore);
@@ -51,12 +52,12 @@ function valueOf(point, id) {
   return point.speedup ? [value, ...point.speedup.map((end) => (end / speedup) * value)] : [value];
 }
 
-/** An efficiency of results.csv with its interval: '86.0 % (95 %: 47.0 to 156.0)'. */
+/** An efficiency with its interval: '86.0 % (95 % CI 47.0 to 156.0)'. */
 function percentOf(cells, base) {
   const [value, ...ends] = ["", "_low", "_high"].map((end) => cells[`efficiency_${base}${end}`]);
   const shown = (text) => (100 * Number(text)).toFixed(1);
   return ends.every(Boolean)
-    ? `${shown(value)} % (95 %: ${ends.map(shown).join(" to ")})`
+    ? `${shown(value)} % (95 % CI ${ends.map(shown).join(" to ")})`
     : `${shown(value)} %`;
 }
 
@@ -65,28 +66,28 @@ function hoverOf(point, drawing) {
   const lines = [`<b>${plain(drawing.names[point.row])}</b>`];
   if (drawing === data.over) lines.push(plain(drawing.name));
   lines.push(`images/s: ${six(cells.images_per_second)}`);
-  if (cells.low) lines.push(`95 %: ${six(cells.low)} to ${six(cells.high)}`);
+  if (cells.low) lines.push(`95 % CI: ${six(cells.low)} to ${six(cells.high)}`);
   if (cells[`speedup_${BASE}`]) {
     lines.push(`speed-up: ${six(cells[`speedup_${BASE}`])}`);
-    if (point.speedup) lines.push(`95 %: ${point.speedup.map(six).join(" to ")}`);
+    if (point.speedup) lines.push(`95 % CI: ${point.speedup.map(six).join(" to ")}`);
   }
   for (const [base, name] of Object.entries(EFFICIENCIES)) {
     if (cells[`efficiency_${base}`]) lines.push(`${name}: ${percentOf(cells, base)}`);
   }
-  if (cells.emulated === "True") lines.push("emulated: not a claim about speed");
+  if (cells.emulated === "True") lines.push("oversubscribed: not a performance result");
   for (const mark of point.marks) lines.push(`! ${plain(mark)}`);
   return lines.join("<br>");
 }
 
-/** Whether a point's number needs its notes. */
+/** Whether a point has caveats. */
 function isRinged(point, over) {
   return !over && point.marks?.length > 0;
 }
 
 function lineTrace(line, points, id, drawing) {
-  const { paper, bad } = colours();
+  const { paper, bad } = colors();
   const over = drawing === data.over;
-  const colour = over ? "#8a8f94" : visibleColour(line.colour);
+  const colour = over ? "#8a8f94" : visibleColor(line.colour);
   const kept = withGaps(line, points.filter((point) => valueOf(point, id)), drawing);
   const values = kept.map((point) => valueOf(point, id) ?? [null]);
   const ringed = kept.map((point) => isRinged(point, over));
@@ -120,14 +121,14 @@ function lineTrace(line, points, id, drawing) {
   };
 }
 
-/** Every window that counts as a dot, and a bar at their median. */
+/** Every counted window as a dot, and a bar at their median. */
 function windowTraces(line, points) {
-  const { paper } = colours();
-  const colour = visibleColour(line.colour);
+  const { paper } = colors();
+  const colour = visibleColor(line.colour);
   const dots = points.flatMap((point) => point.windows.map((seconds) => ({ point, seconds })));
   const fills = dots.map(({ point }) => (point.cells.emulated === "True" ? paper : colour));
   const hover = ({ point, seconds }) =>
-    `<b>${plain(data.run.names[point.row])}</b><br>a window: ${seconds} s<br>of ${point.of}`;
+    `<b>${plain(data.run.names[point.row])}</b><br>one of ${point.of} windows: ${seconds} s`;
   const medians = points.filter((point) => point.windows.length > 0);
   const middle = ({ windows }) =>
     (windows[(windows.length - 1) >> 1] + windows[windows.length >> 1]) / 2;
@@ -157,7 +158,7 @@ function windowTraces(line, points) {
   ];
 }
 
-/** The lines of a panel, the other run's first; of windows, dots and bars. */
+/** The traces of a panel, those of the overlaid run first; for windows, dots and bars. */
 function lineTraces(id, visible, last) {
   if (id === "windows") return visible.flatMap(([line, points]) => windowTraces(line, points));
   const behind = data.over?.lines ?? [];
@@ -167,7 +168,7 @@ function lineTraces(id, visible, last) {
   ];
 }
 
-/** The device counts of all points that are switched on. */
+/** The device counts of all visible points. */
 function countsShown() {
   const of = (drawing) => drawing.lines.flatMap(({ points }) => points.map(({ row }) => drawing.rows[row]));
   const failed = data.run.failed.map(({ row }) => data.run.rows[row]);
@@ -218,7 +219,7 @@ function drawPanels() {
 
 redraws.push(drawPanels);
 
-/** A zoom shows other values, and needs other ticks. */
+/** Renew the ticks after each zoom. */
 function watchZoom() {
   for (const box of panelIds.map((id) => document.getElementById(id))) {
     box.on("plotly_relayout", () => tickValues(box));

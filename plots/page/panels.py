@@ -1,4 +1,4 @@
-"""Data of the four panels as JSON; points by their place in results.csv."""
+"""Data of the four panels as JSON; points refer to rows of results.csv."""
 
 import math
 from typing import Any
@@ -11,29 +11,29 @@ from results.cost.cost import NO_COSTS, Costs
 from results.run import Run
 from results.scaling import ScalingRow
 
-# Matplotlib's words, which plots/figures/model.py uses, in Plotly's.
+# Plotly's names of the Matplotlib markers and dashes that plots/figures/model.py uses.
 _SYMBOLS = (
     *("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "pentagon"),
     *("triangle-left", "triangle-right", "hexagon", "star", "octagon"),
 )
 _MARKERS = dict(zip(MARKERS, _SYMBOLS, strict=True))
 _DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
-# More dots than this make a panel slow, and are not told apart.
+# More dots make a panel slow and cannot be told apart.
 _MOST_DOTS = 4000
 _FEWEST_DOTS = 5
 
 
 def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
-    """The run as its panels and its table need it.
+    """Return the data of the panels and the table.
 
-    csv     results.csv, whole: what is shown of a point is read out of it
-    lines   points that are joined, with how they look
-    failed  training points without a number, with their network and its colour
-    inputs  what reading alone gives, images per second by devices
-    ringed  whether the numbers of some points need their notes
-    thinned whether of some point not every window is drawn
-    baseline  that speed-ups are against, if it is not one device
-    second_host  where along the devices jobs begin to take more than one; None where none do
+    csv          results.csv, from which the page takes the values of each point
+    lines        connected points, with color, marker and dashes
+    failed       training points without a result, with network and color
+    inputs       input-pipeline throughput by device count, images/s
+    ringed       whether some points have caveats
+    thinned      whether a panel shows only a sample of some point's windows
+    baseline     speed-up baseline, None for one device
+    second_host  place on the device axis above which jobs use several hosts, or None
     """
     rows = run.rows
     places = {id(row): place for place, row in enumerate(rows)}

@@ -1,6 +1,6 @@
-// One point closely: its windows, its ranks, and the commands that run it again.
+// Point details: windows, ranks, and the commands that reproduce it.
 
-const FAR_ABOVE = 3; // times the longest counted window: what does not count may leave the figure
+const FAR_ABOVE = 3; // multiple of the longest counted window; uncounted ones above are cut off
 const which = document.getElementById("which");
 const repeatChoice = document.getElementById("repeat");
 let details = null;
@@ -15,20 +15,20 @@ function about() {
     `${data.run.names[which.value]}, repeat ${one.number}: ${one.status}`,
     one.source && `not measured by mxscale: ${one.source}`,
     row.images_per_second && `${short(Number(row.images_per_second))} images/s over all repeats`,
-    one.windows.of > 0 && `${counted} of ${one.windows.of} windows count`,
-    one.started && `began ${one.started.slice(0, 19).replace("T", " ")}`,
-    one.elapsed && `took ${short(one.elapsed)} s in all`,
+    one.windows.of > 0 && `${counted} of ${one.windows.of} windows counted`,
+    one.started && `started ${one.started.slice(0, 19).replace("T", " ")}`,
+    one.elapsed && `ran for ${short(one.elapsed)} s`,
     one.message,
   ];
   document.getElementById("about").textContent = `${parts.filter(Boolean).join("; ")}.`;
 }
 
 /**
- * A figure of seconds, up to `top` of them, and below it, where `lower` names them, of other values.
+ * Draw a figure of seconds up to `top`, and below it other values if `lower` names them.
  *
- * A double click undoes a zoom; without one it shows what lies above `top`.
+ * A double click resets the zoom; if nothing is zoomed, it also shows the values above `top`.
  */
-function drawLittle(id, traces, xaxis, { lower = "", top = null } = {}) {
+function drawDetail(id, traces, xaxis, { lower = "", top = null } = {}) {
   const box = document.getElementById(id);
   box.hidden = traces[0].x.length === 0;
   if (box.hidden) return;
@@ -55,12 +55,12 @@ function drawLittle(id, traces, xaxis, { lower = "", top = null } = {}) {
   });
 }
 
-/** Whole numbers alone, where there are few. */
+/** Only whole-number ticks, if there are few. */
 function step(count) {
   return count <= 16 ? { dtick: 1 } : {};
 }
 
-/** The seconds up to which windows are shown: not far above those that count; null: all. */
+/** The longest window time to show: not far above the counted windows; null shows all. */
 function topOf({ at, seconds }, dropped) {
   const longest = Math.max(0, ...seconds.filter((_, place) => at[place] >= dropped));
   return longest > 0 && Math.max(...seconds) > FAR_ABOVE * longest ? 1.15 * longest : null;
@@ -68,8 +68,8 @@ function topOf({ at, seconds }, dropped) {
 
 function drawSeries() {
   const { windows, warmup, dropped } = chosenRepeat();
-  const { accent, quiet } = colours();
-  const state = (at) => (at < warmup ? "warm-up" : at < dropped ? "left out: not steady yet" : "");
+  const { accent, quiet } = colors();
+  const state = (at) => (at < warmup ? "not counted: warm-up" : at < dropped ? "not counted: before the steady state" : "");
   const hover = windows.at.map((at, place) =>
     [`<b>window ${at + 1}</b>`, `${windows.seconds[place]} s`, `${windows.images[place]} images`, state(at)]
       .filter(Boolean)
@@ -87,23 +87,23 @@ function drawSeries() {
   const range = [0.5, windows.of + 0.5];
   const top = topOf(windows, dropped);
   const xaxis = { title: { text: "window" }, range, ...step(windows.of) };
-  drawLittle("series", [trace], xaxis, { top });
+  drawDetail("series", [trace], xaxis, { top });
   const above = top === null ? [] : windows.seconds.filter((seconds) => seconds > top);
-  document.getElementById("series-said").replaceChildren(...windowWords(windows, above));
+  document.getElementById("series-note").replaceChildren(...windowNotes(windows, above));
 }
 
-function windowWords(windows, above) {
-  if (windows.of === 0) return ["No windows: this repeat has no number."];
+function windowNotes(windows, above) {
+  if (windows.of === 0) return ["No windows: this repeat has no result."];
   const kept = windows.at.length;
   const words = [];
   if (windows.of > kept) {
-    words.push(`${kept} of ${windows.of} windows are shown: the shortest and the longest of each stretch. `);
+    words.push(`Shows ${kept} of ${windows.of} windows: the shortest and the longest of each interval. `);
   }
   if (above.length > 0) {
     const longest = `${short(Math.max(...above))} s`;
-    const many = `${above.length} grey ones lie above the figure, at up to ${longest}. `;
-    words.push(above.length === 1 ? `1 grey one lies above the figure, at ${longest}. ` : many);
-    words.push(element("span", "A double click shows all.", { class: "screen" }));
+    const many = `${above.length} uncounted windows are off scale, up to ${longest}. `;
+    words.push(above.length === 1 ? `1 uncounted window is off scale, at ${longest}. ` : many);
+    words.push(element("span", "Double-click to show all.", { class: "screen" }));
   }
   return words;
 }
@@ -114,13 +114,13 @@ function rankHover(ranks, place) {
     `${plain(ranks.host[place])}, ${plain(ranks.process[place])}`,
     `window: ${ranks.seconds[place]} s`,
   ];
-  if (ranks.own[place] !== null) parts.push(`computing alone: ${ranks.own[place]} s`);
-  if (ranks.cpu[place] !== null) parts.push(`processors: ${Math.round(100 * ranks.cpu[place])} %`);
+  if (ranks.own[place] !== null) parts.push(`own compute: ${ranks.own[place]} s`);
+  if (ranks.cpu[place] !== null) parts.push(`CPU: ${Math.round(100 * ranks.cpu[place])} %`);
   return parts.join("<br>");
 }
 
 function rankTrace(ranks, values, colour, symbol, more = {}) {
-  const { bad } = colours();
+  const { bad } = colors();
   const marks = ranks.rank.map((rank) => rank === ranks.slowest);
   return {
     x: ranks.rank,
@@ -140,7 +140,7 @@ function rankTrace(ranks, values, colour, symbol, more = {}) {
 
 function drawRanks() {
   const { ranks } = chosenRepeat();
-  const { accent, quiet } = colours();
+  const { accent, quiet } = colors();
   const known = (values) => values.some((value) => value !== null);
   const traces = [rankTrace(ranks, ranks.seconds, accent, "circle")];
   if (known(ranks.own)) traces.push(rankTrace(ranks, ranks.own, "#D55E00", "diamond"));
@@ -148,15 +148,15 @@ function drawRanks() {
   if (known(cpu)) traces.push(rankTrace(ranks, cpu, quiet, "square", { yaxis: "y2" }));
   const range = [-0.5, ranks.of - 0.5];
   const xaxis = { title: { text: "rank" }, range, ...step(ranks.of) };
-  drawLittle("ranks", traces, xaxis, { lower: known(cpu) ? "CPU %" : "" });
-  document.getElementById("ranks-said").textContent = rankWords(ranks, known(ranks.own), known(cpu));
+  drawDetail("ranks", traces, xaxis, { lower: known(cpu) ? "CPU, % of a core" : "" });
+  document.getElementById("ranks-note").textContent = rankNotes(ranks, known(ranks.own), known(cpu));
 }
 
-function rankWords(ranks, own, cpu) {
-  if (ranks.of === 0) return "No ranks: this repeat has no number.";
-  const parts = ["Circles: the whole window."];
-  if (own) parts.push("Diamonds: its own computing, without waiting for the others.");
-  if (cpu) parts.push("Squares: processor seconds a second.");
+function rankNotes(ranks, own, cpu) {
+  if (ranks.of === 0) return "No ranks: this repeat has no result.";
+  const parts = ["Circles: whole window."];
+  if (own) parts.push("Diamonds: the rank's own compute time, without waiting for other ranks.");
+  if (cpu) parts.push("Squares: CPU use, % of one core.");
   if (ranks.slowest !== null) {
     const place = ranks.rank.indexOf(ranks.slowest);
     const seconds = own ? ranks.own[place] : ranks.seconds[place];
@@ -165,7 +165,7 @@ function rankWords(ranks, own, cpu) {
     );
   }
   if (ranks.of > ranks.rank.length) {
-    parts.push(`${ranks.rank.length} of ${ranks.of} ranks are shown, the slowest among them.`);
+    parts.push(`Shows ${ranks.rank.length} of ${ranks.of} ranks, including the slowest.`);
   }
   return parts.join(" ");
 }
@@ -193,7 +193,7 @@ function showPoint(row) {
   document.getElementById("point").scrollIntoView({ behavior: "smooth" });
 }
 
-/** On paper everything is light and as wide as the paper. */
+/** Redraw for print, which is always light and as wide as the paper. */
 function forPaper(onPaper) {
   printing = onPaper;
   redraw();
@@ -205,7 +205,7 @@ async function start() {
     details = await readDetails();
   } catch {
     document.getElementById("about").textContent =
-      "This browser is too old to unpack what is kept of single points.";
+      "This browser is too old to show point details (it lacks DecompressionStream).";
     return;
   }
   which.addEventListener("change", () => choosePoint(which.value));
@@ -220,7 +220,7 @@ async function start() {
   }
   for (const row of tableRows) {
     row.tabIndex = 0;
-    row.title = "Show its windows and ranks below";
+    row.title = "Show windows and ranks below";
     row.addEventListener("click", () => getSelection().isCollapsed && showPoint(row.dataset.row));
     row.addEventListener("keydown", (event) => {
       if (event.key === "Enter") showPoint(row.dataset.row);

@@ -1,4 +1,4 @@
-// The commands that run a point again, each with a button that copies it.
+// Commands that reproduce a point, each with a copy button.
 
 async function copy(text, button) {
   try {
@@ -24,10 +24,10 @@ function drawReplay() {
   const boxes = chosenRepeat().processes.map(([process, text, more]) => {
     const role = process.replace(/-\d+$/, "");
     const others = more === 1 ? `1 more ${role}` : `${more} more ${role}s`;
-    return commandBox(more ? `${process}, and ${others} like it` : process, text);
+    return commandBox(more ? `${process} (and ${others}, alike)` : process, text);
   });
   const { title, command } = point.replay;
   if (command) boxes.unshift(commandBox(title, command));
-  if (boxes.length === 0) boxes.push(element("p", "The run kept no commands.", { class: "hint" }));
+  if (boxes.length === 0) boxes.push(element("p", "The run recorded no commands.", { class: "hint" }));
   document.getElementById("replay").replaceChildren(...boxes);
 }

@@ -1,9 +1,9 @@
-// The table: sorted by a click on a column's name, filtered by words, and results.csv itself.
+// The results table: sorting, filtering and the download of results.csv.
 
 const body = document.querySelector("#table tbody");
 const heads = [...document.querySelectorAll("#table thead th")];
 const tableRows = [...body.rows];
-// Columns that results.csv has with more digits than are shown.
+// Columns that results.csv holds with more digits than the table shows.
 const SORTED_BY = {
   devices: "devices",
   batch: "global_batch",
@@ -18,9 +18,9 @@ const SORTED_BY = {
   [`of ${data.run.baseline?.name}`]: "efficiency_baseline",
   "images/J": "images_per_joule",
 };
-const COST = /^images\/([A-Z]{3})$/; // of a currency
+const COST = /^images\/([A-Z]{3})$/; // by currency code
 
-/** What a row is sorted by: a number where the cell begins with one, else text; null: nothing. */
+/** The sort key of a row: a number if the cell begins with one, otherwise text; null if empty. */
 function sortKey(row, at) {
   const name = heads[at].textContent;
   const column = SORTED_BY[name] ?? name.match(COST)?.[1]?.replace(/^/, "images_per_");
@@ -47,7 +47,7 @@ function sortBy(at) {
   body.append(...keyed.map(([, row]) => row));
 }
 
-/** Whether a word is within a text; x2, a count of devices, as a whole word. */
+/** Whether a text contains a word; a device count such as x2 must match a whole word. */
 function isWithin(word, text) {
   return /^x\d+$/.test(word) ? new RegExp(`\\b${word}\\b`).test(text) : text.includes(word);
 }
@@ -57,8 +57,8 @@ function filterRows(text) {
   let count = 0;
   for (const row of tableRows) {
     const cells = [...row.cells].map((cell) => cell.textContent);
-    const said = [data.run.names[row.dataset.row], ...cells].join(" ").toLowerCase();
-    row.hidden = !words.every((word) => isWithin(word, said));
+    const searched = [data.run.names[row.dataset.row], ...cells].join(" ").toLowerCase();
+    row.hidden = !words.every((word) => isWithin(word, searched));
     count += row.hidden ? 0 : 1;
   }
   const all = tableRows.length;

@@ -1,4 +1,4 @@
-// Light and dark: the system's until the button is pressed, and always light on paper.
+// Light and dark theme: follows the system until the button is pressed; print is always light.
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const themeButton = document.getElementById("theme");
@@ -10,8 +10,8 @@ function isDark() {
   return chosen ? chosen === "dark" : system.matches;
 }
 
-/** The colours that figures take from the style sheet. */
-function colours() {
+/** The colors that figures take from the style sheet. */
+function colors() {
   if (printing) {
     return {
       ink: "#1c1e21",
@@ -27,20 +27,20 @@ function colours() {
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-/** Has every figure drawn again, in the colours and the width that hold now. */
+/** Redraw every figure with the current colors and width. */
 function redraw() {
   themeButton.textContent = isDark() ? "Light" : "Dark";
   for (const draw of redraws) draw();
 }
 
-/** What figures have in common. */
+/** Layout that all figures share. */
 function baseLayout(box) {
-  const { ink, line } = colours();
+  const { ink, line } = colors();
   const axis = { gridcolor: line, linecolor: line, zeroline: false, automargin: true };
   return {
     axis,
     layout: {
-      // Half of A4 or Letter: what a box will measure on paper is not known before.
+      // Half the width of A4 or Letter; a box's size on paper is not known beforehand.
       width: printing ? 330 : box.clientWidth,
       height: printing ? 205 : box.clientHeight,
       margin: { l: 52, r: 12, t: 10, b: 40 },
@@ -57,7 +57,7 @@ function baseLayout(box) {
 
 const plotConfig = { displayModeBar: false, doubleClick: false, showTips: false };
 
-/** Has a double click show some ranges; Plotly's own knows only the first that a figure had. */
+/** Show `ranges()` on a double click; Plotly's own handler knows only a figure's first ranges. */
 function onDoubleClick(box, ranges) {
   box.removeAllListeners("plotly_doubleclick");
   box.on("plotly_doubleclick", () => Plotly.relayout(box, ranges()));

@@ -91,12 +91,12 @@ def test_of_options_for_some_points_those_of_the_point_are_kept() -> None:
 def test_of_a_run_that_kept_no_command_the_box_says_what_lacks(tmp_path: Path) -> None:
     run = run_of(record([[1, 2.0, 2.1]]), folder=DEMO)
     assert rerun_title(run) == (
-        "All of the point, in the checkout, without the options that it was given then"
+        "Whole point, from the checkout; the run did not record the options it was given"
     )
     (tmp_path / "sweep.toml").touch()
     told = {"command": ["fab", "bench.sweep", "a b", "--repeats=1"]}
     run = run_of(record([[1, 2.0, 2.1]]), folder=tmp_path, environment=told)
-    assert rerun_title(run) == "All of the point, in the checkout; put this run's folder for RUN"
+    assert rerun_title(run) == "Whole point, from the checkout; replace RUN by this run's folder"
     assert details(page(run))[0]["replay"]["title"] == rerun_title(run)
     assert "- command: fab bench.sweep 'a b' --repeats=1" in document(run)
 

@@ -95,9 +95,9 @@ def test_a_point_is_run_again_from_the_sweep_that_the_run_kept(tmp_path: Path) -
     stored(folder, record([[1, 2.0, 2.1]], engine="fake"))
     run = load(folder)
     assert rerun_command(run, run.rows[0]) == ""
-    assert "folder for RUN" not in rerun_title(run)
+    assert "replace RUN" not in rerun_title(run)
     (folder / "sweep.toml").write_text("")
-    assert "; put this run's folder for RUN" in rerun_title(run)
+    assert "; replace RUN by this run's folder" in rerun_title(run)
     assert rerun_command(run, run.rows[0]) == (
         ".venv/bin/fab bench.sweep RUN/sweep.toml --point 'alexnet local x1' --engine fake "
         "--run 'a b-again'"
@@ -108,4 +108,4 @@ def test_a_sweep_in_the_checkout_is_named_from_there() -> None:
     demo = ROOT / "docs" / "runs" / "demo"
     run: Run = run_of(record([[1, 2.0, 2.1]]), folder=demo)
     assert " docs/runs/demo/sweep.toml " in rerun_command(run, run.rows[0])
-    assert "folder for RUN" not in rerun_title(run)
+    assert "replace RUN" not in rerun_title(run)

@@ -152,14 +152,14 @@ def test_the_legend_explains_only_marks_that_occur(
     browser: Browser, high: Page, tmp_path: Path
 ) -> None:
     good = points({1: 10.0, 2: 19.0})
-    assert legend(high)[1:] == ["ideal: one device x n"]
+    assert legend(high)[1:] == ["ideal: n × 1 device"]
     odd = [
         dataclasses.replace(good[1], emulated=True),
         *points({1: 10.0}),
         dataclasses.replace(points({4: 30.0})[0], status="failed", message="broken"),
     ]
     with visit(browser, made(tmp_path / "b", *odd) / "index.html") as tab:
-        assert legend(tab)[1:3] == ["hollow: emulated", "on the axis: no number"]
+        assert legend(tab)[1:3] == ["hollow: oversubscribed", "cross: no result"]
 
 
 def test_failed_points_on_as_many_devices_stand_above_each_other(
@@ -181,11 +181,11 @@ def test_an_empty_panel_says_why_and_has_no_ticks(browser: Browser, tmp_path: Pa
     report = made(tmp_path, *points({2: 19.0, 4: 36.0}))
     with visit(browser, report / "index.html") as tab:
         said = tab.locator("#speedup .annotation").text_content() or ""
-        assert "needs a point on one device" in said
+        assert "Needs a point on 1 device" in said
         assert tab.locator("#speedup .ytick").count() == 0
         assert tab.locator("#speedup .xtick").count() == 0
         tab.get_by_role("button", name="alexnet").click()
-        assert tab.locator("#rate .annotation").text_content() == "all of it is switched off"
+        assert tab.locator("#rate .annotation").text_content() == "All points are hidden."
 
 
 @pytest.mark.parametrize(("speed", "drawn"), [(40.0, True), (4000.0, False)])
@@ -197,7 +197,7 @@ def test_a_ceiling_is_drawn_within_reach_and_told_beyond(
     with visit(browser, report / "index.html") as tab:
         shown = tab.locator("#rate .textpoint").all_text_contents()
         assert ("input pipeline x hosts" in shown) == drawn
-        assert ("far above: input pipeline" in tab.locator("#rate-said").inner_text()) != drawn
+        assert ("off scale: input pipeline" in tab.locator("#rate-note").inner_text()) != drawn
 
 
 def test_the_second_host_is_named_where_it_begins(browser: Browser, tmp_path: Path) -> None:

@@ -33,17 +33,17 @@ def test_hover_shows_the_values_that_the_csv_holds(shown: Page, report: Path, ro
     told = {name: number(text) for name, text in rows_of_csv(report)[row].items()}
     rate = hover(shown, "rate", row)
     assert f"images/s: {told['images_per_second']:.6g}" in rate
-    assert f"95 %: {told['low']:.6g} to {told['high']:.6g}" in rate
+    assert f"95 % CI: {told['low']:.6g} to {told['high']:.6g}" in rate
     speedup = hover(shown, "speedup", row)
     assert f"speed-up: {told['speedup_device']:.6g}" in speedup
     if row == 5:  # the value, its own interval, then the next value
-        assert re.search(r"speed-up: [\d.]+95 %: [\d.]+ to [\d.]+efficiency: ", speedup)
+        assert re.search(r"speed-up: [\d.]+95 % CI: [\d.]+ to [\d.]+efficiency: ", speedup)
     percent = hover(shown, "efficiency", row)
     assert f"efficiency: {100 * told['efficiency_device']:.1f} %" in percent
     if row == 5:  # efficiencies have their intervals in each panel
         low, high = (100 * told[f"efficiency_device_{end}"] for end in ("low", "high"))
         for text in (rate, speedup, percent):
-            assert f" % (95 %: {low:.1f} to {high:.1f})" in text
+            assert f" % (95 % CI {low:.1f} to {high:.1f})" in text
 
 
 def test_hover_shows_six_digits_or_all_whole_ones(browser: Browser, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_hover_shows_six_digits_or_all_whole_ones(browser: Browser, tmp_path: Pa
         for place, row in enumerate(rows_of_csv(report)):
             held = float(row["images_per_second"])
             digits = f"{held:.6g}" if held < 1e6 else f"{held:.0f}"
-            assert f"images/s: {digits}95 %" in hover(tab, "rate", place)
+            assert f"images/s: {digits}95 % CI" in hover(tab, "rate", place)
 
 
 def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(shown: Page) -> None:
@@ -87,10 +87,13 @@ def test_a_rehearsal_behind_is_called_one_wherever_it_is_named(
     path.write_text(page(run, over=run_of(*played, folder=Path("before"))))
     code = "document.getElementById('rate').data.filter(one => one.line?.dash === 'dash')"
     with visit(browser, path) as tab:
-        assert "behind: before (rehearsal)" in tab.locator("#legend").inner_text()
+        assert "compared with: before (rehearsal)" in tab.locator("#legend").inner_text()
         (behind,) = tab.evaluate(code)
         assert all("<br>before (rehearsal)<br>" in text for text in behind["hovertext"])
-        assert "before (rehearsal), the fake engine's" in tab.locator("#behind").inner_text()
+        assert (
+            "before (rehearsal), scripted times of the simulated engine"
+            in tab.locator("#behind").inner_text()
+        )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +199,7 @@ def test_the_table_is_sorted_by_numbers_up_and_down_with_empty_cells_last(opened
 
 
 def test_the_table_is_filtered_by_words(shown: Page) -> None:
-    words = shown.get_by_label("Filter the rows")
+    words = shown.get_by_label("Filter rows")
     words.fill("TINY dist")
     assert column(shown, 1) == ["tiny"] * 3
     assert column(shown, 2) == ["dist_sync"] * 3
@@ -211,7 +214,7 @@ def test_a_count_of_devices_is_filtered_by_as_a_whole_word(
     report = made(tmp_path, *points({1: 10.0, 16: 100.0, 128: 900.0}))
     with visit(browser, report / "index.html") as tab:
         for words, counts in (("x1", ["1"]), ("ALEX X16", ["16"]), ("x12", []), ("x", [])):
-            tab.get_by_label("Filter the rows").fill(words)
+            tab.get_by_label("Filter rows").fill(words)
             assert column(tab, 3) == (counts if words != "x" else ["1", "16", "128"])
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.browser
 
 def test_a_point_shows_its_windows_and_its_slowest_rank(shown: Page) -> None:
     shown.locator("#which").select_option("alexnet dist_sync x4")
-    said = shown.locator("#ranks-said").inner_text()
+    said = shown.locator("#ranks-note").inner_text()
     assert "Slowest: rank 2 on slow, 1.9 s" in said
     code = "id => document.getElementById(id).data[0]"
     series = shown.evaluate(code, "series")
@@ -31,7 +31,7 @@ def test_a_point_shows_its_windows_and_its_slowest_rank(shown: Page) -> None:
     assert series["marker"]["color"][0] != series["marker"]["color"][1]
     assert "warm-up" in series["hovertext"][0]
     assert shown.evaluate(code, "ranks")["x"] == [0, 1, 2, 3]
-    assert "worker-0, and 3 more workers like it" in shown.locator("#replay").inner_text()
+    assert "worker-0 (and 3 more workers, alike)" in shown.locator("#replay").inner_text()
 
 
 def test_long_windows_that_do_not_count_lie_above_the_figure(
@@ -41,8 +41,8 @@ def test_long_windows_that_do_not_count_lie_above_the_figure(
     end = "document.getElementById('series')._fullLayout.yaxis.range[1]"
     with visit(browser, report / "index.html") as tab:
         tab.locator("#which").select_option("alexnet local x1")
-        said = tab.locator("#series-said")
-        assert "1 grey one lies above the figure, at 300 s" in said.inner_text()
+        said = tab.locator("#series-note")
+        assert "1 uncounted window is off scale, at 300 s" in said.inner_text()
         assert 2.2 < tab.evaluate(end) < 3
         double_click(tab, "series", f"{end} > 300")
         double_click(tab, "series", f"{end} < 3")
@@ -53,7 +53,7 @@ def test_long_windows_that_do_not_count_lie_above_the_figure(
 
 def test_a_point_without_a_number_says_so_where_its_windows_would_be(shown: Page) -> None:
     shown.locator("#which").select_option("tiny dist_sync x4")
-    assert "no number" in shown.locator("#series-said").inner_text()
+    assert "no result" in shown.locator("#series-note").inner_text()
     assert "failed; broken" in shown.locator("#about").inner_text()
 
 
@@ -136,7 +136,7 @@ def test_a_phone_shows_rates_without_a_swipe_and_the_network_while_the_table_scr
         rates = tab.get_by_role("columnheader", name="images/s").bounding_box()
         assert rates
         assert rates["x"] + rates["width"] <= 390 - 16  # of the page's edge
-        assert tab.get_by_text("scroll it sideways").is_visible()
+        assert tab.get_by_text("Scroll the table sideways").is_visible()
         network, status = (
             tab.locator(f"#table tbody tr:first-child td:{one}-child") for one in ("first", "last")
         )
@@ -191,7 +191,7 @@ def test_a_run_without_a_good_point_is_still_shown(browser: Browser, tmp_path: P
     with visit(browser, path) as tab:
         assert "lost: broken" in hover(tab, "rate", 0)
         assert not tab.locator("#series").is_visible()
-        assert "The run kept no commands" in tab.locator("#replay").inner_text()
+        assert "The run recorded no commands" in tab.locator("#replay").inner_text()
 
 
 def test_hover_of_the_committed_run_shows_what_it_committed(
