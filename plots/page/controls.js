@@ -45,7 +45,7 @@ function marksUsed() {
   if (data.run.failed.length > 0) found.push(grey("cross: no result", "none", "x-thin"));
   const counts = new Set(countsShown());
   if (counts.size > 1 && data.run.lines.some(({ one }) => one !== null)) {
-    found.push(grey(baseline ? `ideal from ${baseline.name}` : "ideal: n × 1 device", "dot", ""));
+    found.push(grey(baseline ? `ideal from ${baseline.name}` : "ideal: n x 1 device", "dot", ""));
   }
   if (data.over) found.push(legendItem(`compared with: ${data.over.name}`, "#8a8f94", "dash", "circle"));
   return found;

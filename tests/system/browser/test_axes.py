@@ -152,7 +152,7 @@ def test_the_legend_explains_only_marks_that_occur(
     browser: Browser, high: Page, tmp_path: Path
 ) -> None:
     good = points({1: 10.0, 2: 19.0})
-    assert legend(high)[1:] == ["ideal: n × 1 device"]
+    assert legend(high)[1:] == ["ideal: n x 1 device"]
     odd = [
         dataclasses.replace(good[1], emulated=True),
         *points({1: 10.0}),
