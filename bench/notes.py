@@ -1,16 +1,17 @@
-"""Notes: what a reader must know of a number, as data; words are composed when they are printed.
+"""Notes: caveats of a result as data; their text is composed when it is printed.
 
     Note(NoteKind.SWAPPED, {"mib": 12.0}, {"host": "node03"})
 
-Whoever finds something emits a Note. Records store `as_json`; code compares kinds and figures and
-never text. A new caveat is a member of NoteKind and a sentence in notes.toml, a format string over
-its figures; if it belongs above the table and marks its point, also a headline. Only the kinds are
-part of the code hash: a reworded sentence asks for no new measurements.
+Any module may emit a Note. Records store `as_json`; code compares kinds and figures, never text.
+A new caveat is a member of NoteKind and a sentence in notes.toml, a format string over its figures.
+If it belongs above the table and marks its point, it also has a headline. Only the kinds are part
+of the code hash: rewording a sentence invalidates no measurements.
 
-Figures are plain JSON values. Numbers are merged over repeats and printed as a range; text and
-flags tell notes apart. Shares are fractions of 1 ({share:.0%} prints 12 %), times are seconds.
-The scope says what part of the point a note is about: any of `host`, `hosts`, `process`, `rank`;
-nothing for the whole point. `merged` adds `repeats` (which, from 1) and `of` (how many).
+Figures are plain JSON values. Numbers are merged over repeats and printed as a range; notes that
+differ in text or flags stay separate. Shares are fractions of 1 ({share:.0%} prints 12 %), times
+are seconds. The scope names the part of the point that a note is about: any of `host`, `hosts`,
+`process`, `rank`; empty for the whole point. `merged` adds `repeats` (which, from 1) and `of` (how
+many).
 """
 
 import math
@@ -26,13 +27,13 @@ _MOST_SCOPES = 3
 
 
 class NoteKind(StrEnum):
-    """What a note says; the values are stored and stand in results.csv."""
+    """The kind of a note; records and results.csv store the values."""
 
-    # Imported figures that are not what they look like; a summary names them first.
+    # Imported figures that mislead; a summary lists them first.
     LOG_DOUBTFUL = "log-doubtful"
     LOG_NOT_TRAINING = "log-not-training"
     LOG_EVALUATION = "log-evaluation"
-    # The machines, while windows were measured.
+    # Interference on the machines during the windows.
     OTHER_PROGRAMS = "other-programs"
     STOLEN = "stolen-time"
     SWAPPED = "swapped"
@@ -58,7 +59,7 @@ class NoteKind(StrEnum):
     MANY_WINDOWS_DROPPED = "many-windows-dropped"
     NOT_STEADY = "not-steady"
     DRIFT = "drift"
-    # The point beside others.
+    # The point compared with others.
     FAILED_REPEATS = "failed-repeats"
     BASELINE_FAILED = "baseline-failed"
     BASELINE_UNMEASURED = "baseline-unmeasured"
@@ -73,7 +74,7 @@ class NoteKind(StrEnum):
     VARIANCE_ASSUMED = "variance-assumed"
     BANDWIDTH = "bandwidth"
     BANDWIDTH_ALONE = "bandwidth-alone"
-    # Figures of others.
+    # Imported figures.
     NOT_OURS = "not-ours"
     LOG_LINES = "log-lines"
     LOG_SPOILT = "log-spoilt"
@@ -90,7 +91,7 @@ class NoteKind(StrEnum):
     LOG_NO_TOTAL = "log-no-total"
     LOG_TIMES_AGREE = "log-times-agree"
     LOG_TIMES_UNKNOWN = "log-times-unknown"
-    # A message of a record that was made before there were notes, or a kind of a later version.
+    # The message of a record older than notes, or a kind of a later version.
     TEXT = "text"
 
     @classmethod
@@ -99,24 +100,24 @@ class NoteKind(StrEnum):
 
     @property
     def headline(self) -> str:
-        """What the summary says of points with such a note; empty if they need no mark."""
+        """The summary's text for points with such a note; empty if they need no mark."""
         return _table("headlines").get(self, "")
 
 
-# What others did on a machine while windows were measured.
+# Kinds that report interference from other programs or the machine.
 INTERFERENCE = frozenset(
     {
         *(NoteKind.OTHER_PROGRAMS, NoteKind.STOLEN, NoteKind.SWAPPED, NoteKind.THROTTLED),
         *(NoteKind.CLOCK_FELL, NoteKind.GPU_PROGRAMS),
     }
 )
-# Windows that did not reach a steady state.
+# Kinds that report windows without a steady state.
 UNSTEADY = frozenset({NoteKind.NOT_STEADY, NoteKind.DRIFT})
 
 
 @cache
 def _table(name: str) -> dict[str, str]:
-    """The sentences or the headlines by kind: no code, so that rewording asks for no new hash."""
+    """Sentences or headlines by kind; data, so that rewording does not change the code hash."""
     path = Path(__file__).with_suffix(".toml")
     table: dict[str, str] = tomllib.loads(path.read_text(encoding="utf-8"))[name]
     return table
@@ -124,7 +125,7 @@ def _table(name: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Note:
-    """Something to know of a number: its kind, its figures, and what part of the point it is of."""
+    """A caveat of a result: its kind, its figures, and the part of the point it is about."""
 
     kind: NoteKind
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -132,17 +133,17 @@ class Note:
 
 
 def text_note(text: str) -> tuple[Note, ...]:
-    """The message of a record that was made before there were notes; nothing for an empty one."""
+    """Wrap the message of a record older than notes; return nothing for an empty message."""
     return (Note(NoteKind.TEXT, {"text": text}),) if text else ()
 
 
 def as_json(note: Note) -> dict[str, Any]:
-    """The note as plain JSON values; `of_json` is its inverse."""
+    """Return the note as plain JSON values; `of_json` is the inverse."""
     return {"kind": str(note.kind), "figures": dict(note.figures), "scope": dict(note.scope)}
 
 
 def of_json(value: Any) -> Note:
-    """The note that JSON holds; ValueError if it holds none. Unknown kinds become TEXT."""
+    """Read a note from JSON values; ValueError if they are none. Unknown kinds become TEXT."""
     if not isinstance(value, Mapping):
         raise ValueError(f"note: expected an object, got {value!r:.60}")  # noqa: TRY004
     kind, figures, scope = (value.get(name) for name in ("kind", "figures", "scope"))
@@ -150,15 +151,15 @@ def of_json(value: Any) -> Note:
         raise ValueError(f"note: expected kind, figures and scope, got {value!r:.60}")  # noqa: TRY004
     found = NoteKind(kind)
     if found is NoteKind.TEXT and kind != str(found) and "text" not in figures:
-        figures = {"text": f"{kind}, a kind of note that this version does not know"}
+        figures = {"text": f"{kind} (a note kind of a later version)"}
     return Note(found, dict(figures), dict(scope))
 
 
 def merged(repeats: Sequence[Iterable[Note]]) -> list[Note]:
-    """The notes of a point's repeats, equal ones as one, with all values of their figures.
+    """Merge the notes of a point's repeats: equal notes become one with all values of figures.
 
-    Equal are notes of one kind and scope whose figures differ in numbers alone. The scope of each
-    says in which repeats (from 1) it is, if not in all.
+    Notes are equal if they have the same kind and scope and their figures differ only in numbers.
+    The scope of a note that is not in every repeat lists its repeats (from 1).
     """
     groups: dict[tuple[Any, ...], dict[int, list[Note]]] = {}
     for number, notes in enumerate(repeats, 1):
@@ -175,7 +176,7 @@ def _one(group: Mapping[int, Sequence[Note]], of: int) -> Note:
 
 
 def _identity(note: Note) -> tuple[Any, ...]:
-    """What must be equal in notes that are merged: all but the values of numbers."""
+    """The parts that must be equal in merged notes: everything but the values of numbers."""
     figures = ((name, "" if _is_number(one) else str(one)) for name, one in note.figures.items())
     return note.kind, str(sorted(note.scope.items())), tuple(sorted(figures))
 
@@ -187,7 +188,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _union(values: Sequence[Any]) -> Any:
-    """The one value that all have; else all the values there are."""
+    """The common value, or all distinct values."""
     found: list[Any] = []
     for value in values:
         found += [one for one in _listed(value) if one not in found]
@@ -199,7 +200,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 class _Shown:
-    """A figure as a sentence prints it: a number, a range of numbers, or text."""
+    """A figure formatted for a sentence: a number, a range of numbers, or text."""
 
     def __init__(self, value: Any) -> None:
         self.values = _listed(value)
@@ -221,7 +222,7 @@ def _number(value: float, spec: str) -> str:
             kind = spec[:-1] if spec[:-1].endswith("g") else f"{spec[:-1]}f"
             return format(100 * value, kind)
         return format(int(value) if spec == "d" and value == int(value) else value, spec)
-    except (ValueError, OverflowError):  # what is not finite is no whole number
+    except (ValueError, OverflowError):  # infinite and NaN values have no integer form
         return str(value)
 
 
@@ -231,13 +232,13 @@ class _Figures(dict[str, _Shown]):
 
 
 def sentence(note: Note) -> str:
-    """The note in words, without its scope and without a full stop; it never fails."""
+    """Return the note's text without its scope and without a final full stop; never fails."""
     figures = _Figures({name: _Shown(value) for name, value in note.figures.items()})
     return _table("sentences")[note.kind].format_map(figures)
 
 
 def texts(notes: Iterable[Note], most: int = _MOST_SCOPES) -> list[str]:
-    """The notes in words with their scopes; of many that say the same of hosts or ranks, the first.
+    """Return the notes' texts with their scopes; of many with one kind, the first `most`.
 
     'rank 2 on n2: computes 21 % slower than the other ranks (in 2 of 3 repeats)'
     """
@@ -249,12 +250,12 @@ def texts(notes: Iterable[Note], most: int = _MOST_SCOPES) -> list[str]:
             found.append(f"{whole(note)}{_count(note.scope)}")
     count.pop(NoteKind.TEXT, None)
     more = {kind: number - most for kind, number in count.items() if number > most}
-    found += [f"{number} more notes of the kind {kind}" for kind, number in more.items()]
+    found += [f"{number} more notes of kind {kind}" for kind, number in more.items()]
     return found
 
 
 def whole(note: Note) -> str:
-    """The note in words with its host, rank or process: 'node1: it moved 12 MiB ...'."""
+    """Return the note's text with its host, rank or process: 'node1: 12 MiB moved ...'."""
     place = _place(note.scope)
     return f"{place}: {sentence(note)}" if place else sentence(note)
 
@@ -265,9 +266,11 @@ def _count(scope: Mapping[str, Any]) -> str:
 
 
 def _place(scope: Mapping[str, Any]) -> str:
-    """'rank 2 on n2', 'node1 and 1 more on its machine', 'worker 0'; empty for the whole point."""
+    """'rank 2 on n2', 'node1 and 1 more host on the same machine', 'worker 0', or ''."""
     hosts = _listed(scope.get("hosts", scope.get("host", [])))
-    more = f" and {len(hosts) - 1} more on its machine" if len(hosts) > 1 else ""
+    others = len(hosts) - 1
+    plural = "s" if others > 1 else ""
+    more = f" and {others} more host{plural} on the same machine" if others > 0 else ""
     where = f"{hosts[0]}{more}" if hosts else ""
     who = [f"rank {scope['rank']}"] if "rank" in scope else []
     who += [str(scope["process"])] if "process" in scope else []

@@ -120,15 +120,15 @@ def test_a_loss_that_rises_beyond_ten_times_that_of_guessing_is_noted(
 def test_doubtful_jobs_are_told_their_figures() -> None:
     options = parse(["--data-train=x", "--num-classes=10"])
     few = texts(batch_notes(options, 64, 50))
-    assert "64 is more than the 50 images" in few[0]
-    assert "64 is above the 10 classes" in few[1]
+    assert "64 exceeds the 50 images" in few[0]
+    assert "64 exceeds the 10 classes" in few[1]
     warm = parse(["--data-train=x", "--num-classes=10", "--warmup-epochs=2"])
     assert list(batch_notes(warm, 64, 64)) == []
     windows = [{"cpu_seconds": 0.2, "steps": 2}]
     servers = parse(["--data-train=x", "--kv-store=dist_sync"])
     (line,) = texts(traffic_notes(servers, 50_000_000, windows))
-    assert "100 MB for 0.1 s of computing" in line
+    assert "100 MB for 0.1 s of computation" in line
     (line,) = texts(traffic_notes(replace(servers, gc_type="2bit"), 50_000_000, windows))
-    assert "53.1 MB for 0.1 s of computing" in line
+    assert "53.1 MB for 0.1 s of computation" in line
     assert list(traffic_notes(options, 50_000_000, windows)) == []
     assert list(traffic_notes(servers, 50_000, windows)) == []

@@ -70,8 +70,7 @@ def test_equal_notes_of_several_repeats_are_one_with_all_their_figures() -> None
     (note,) = merged([[others(1.0, host="a")], [], [others(1.26, host="a")]])
     assert note.figures == {"cores": [1.0, 1.26], "of": 2}
     assert texts([note]) == [
-        "a: other programs used 1.0 to 1.3 of its 2 cores while this was measured "
-        "(in 2 of 3 repeats)"
+        "a: other programs used 1.0 to 1.3 of 2 cores during the measurement (in 2 of 3 repeats)"
     ]
     (everywhere,) = merged([[others(1.0)], [others(1.0)]])
     assert everywhere == others(1.0)
@@ -86,7 +85,7 @@ def test_of_many_hosts_or_ranks_with_one_note_the_first_are_listed() -> None:
     notes = [Note(NoteKind.SLOW_RANK, {"excess": 0.2}, {"rank": n, "host": "h"}) for n in range(5)]
     found = texts(notes)
     assert found[0] == "rank 0 on h: computes 20 % slower than the other ranks"
-    assert found[3:] == ["2 more notes of the kind slow-rank"]
+    assert found[3:] == ["2 more notes of kind slow-rank"]
 
 
 def test_figures_that_are_no_number_are_printed_all_the_same() -> None:

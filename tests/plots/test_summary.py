@@ -113,7 +113,7 @@ def test_reading_alone_needs_no_training() -> None:
 
 def test_what_a_store_moves_is_told() -> None:
     moved = point(2, 4e8, mode="bandwidth", kvstore="dist_sync")
-    assert "alexnet dist_sync bandwidth x2: 200 MB/s each way a worker" in said([moved])
+    assert "alexnet dist_sync bandwidth x2: 200 MB/s per worker in each direction" in said([moved])
 
 
 def test_three_steady_repeats_give_no_cause_for_doubt() -> None:

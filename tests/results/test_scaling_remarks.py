@@ -23,8 +23,10 @@ def test_what_is_not_steady_is_said() -> None:
     late = [1.0, *[1.4, 1.41, 1.39] * 6, *[1.0, 1.01, 0.99] * 3]
     rising = [1.0, *[1 + 0.01 * n for n in range(20)]]
     said = [scaling([record([one])])[0].note_text for one in (late, rising, [1.0] * 20)]
-    assert said[0].startswith("not steady: the first 19 of 28 windows differ from the rest")
-    assert "; not steady: from the first window that counts to the last their time" in said[1]
+    assert said[0].startswith("no steady state: the first 19 of 28 windows differ from the rest")
+    assert (
+        "; no steady state: from the first counted window to the last, the window time" in said[1]
+    )
     assert re.search(r"changes by \+\d+ %$", said[1])
     assert said[2] == ""
     both = [record([late], repeat=0), record([[1.0] * 20], repeat=1)]
@@ -51,11 +53,11 @@ def ran(seconds: float, variables: dict[str, str], **fields: Any) -> Record:
 def test_repeats_and_bases_that_ran_with_other_variables_are_told() -> None:
     naive, active = {"MXNET_ENGINE_TYPE": "NaiveEngine"}, {"OMP_WAIT_POLICY": "active"}
     (row,) = scaling([ran(1.0, naive, repeat=0), ran(1.0, {}, repeat=1)])
-    assert row.note_text == "its repeats differ in MXNET_ENGINE_TYPE (NaiveEngine or unset)"
+    assert row.note_text == "MXNET_ENGINE_TYPE differs between the repeats (NaiveEngine or unset)"
     two = ran(1.0, active, devices=2, kvstore="dist_sync")
     base, row = scaling([ran(1.0, {}), two])
     assert base.note_text == ""
-    assert row.note_text.endswith("local x1 differ in OMP_WAIT_POLICY (active or unset)")
+    assert row.note_text.endswith("local x1 (active or unset)")
     assert all(not row.note_text for row in scaling([ran(1.0, active), two]))
 
 
@@ -113,8 +115,8 @@ def test_what_any_repeat_has_to_say_is_told_once() -> None:
     swapped = Note(NoteKind.SWAPPED, {"mib": 12.0})
     (row,) = scaling(repeats([], [others(1.7, "a"), swapped], [swapped, others(1.9, "a")], []))
     assert row.note_text == (
-        "a: other programs used 1.7 to 1.9 of its 4 cores while this was measured "
-        "(in 2 of 4 repeats); it moved 12 MiB to and from swap while this was measured "
+        "a: other programs used 1.7 to 1.9 of 4 cores during the measurement "
+        "(in 2 of 4 repeats); 12 MiB moved to and from swap during the measurement "
         "(in 2 of 4 repeats)"
     )
 
@@ -123,8 +125,8 @@ def test_hosts_and_ranks_are_told_apart() -> None:
     both = ([others(cores, "node1"), others(2.0, "node2")] for cores in (1.7, 1.9))
     (row,) = scaling(repeats(*both))
     assert row.note_text == (
-        "node1: other programs used 1.7 to 1.9 of its 4 cores while this was measured; "
-        "node2: other programs used 2.0 of its 4 cores while this was measured"
+        "node1: other programs used 1.7 to 1.9 of 4 cores during the measurement; "
+        "node2: other programs used 2.0 of 4 cores during the measurement"
     )
 
 
@@ -140,7 +142,7 @@ def test_windows_that_do_not_count_are_told_with_what_they_change() -> None:
     slow, fast = [1.0, 1.4, 1.41, *[1.0, 1.01, 0.99]], [1.0, 0.7, 0.71, *[1.0, 1.01, 0.99]]
     (row,) = scaling([record([slow])])
     assert row.note_text == (
-        "2 of 5 windows after warm-up do not count; their time per image differs by +40 % from the "
+        "2 of 5 windows after warm-up are excluded; their time per image differs by +40 % from the "
         "rest"
     )
     (row,) = scaling([record([fast])])  # three that follow are too few to make these the exception

@@ -104,7 +104,7 @@ def test_a_failed_baseline_leaves_cells_empty_with_the_reason() -> None:
     note, worker = rows[-1].notes
     assert (worker.figures["column"], worker.kind) == ("worker", NoteKind.BASELINE_ABSENT)
     assert (note.figures["column"], note.kind) == ("host", NoteKind.BASELINE_FAILED)
-    assert "no efficiency vs 1 host: local x2 has no number (failed)" in rows[-1].note_text
+    assert "no efficiency vs 1 host: local x2 has no result (failed)" in rows[-1].note_text
 
 
 def test_a_baseline_that_is_not_measured_yet_leaves_cells_empty_too(tmp_path: Path) -> None:

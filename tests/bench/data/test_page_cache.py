@@ -62,10 +62,10 @@ def test_the_state_of_the_cache_is_a_few_words() -> None:
     def said(workers: list[dict[str, int | None]]) -> str:
         return "; ".join(texts(page_cache.notes(workers)))
 
-    assert said(facts(44_000_000)) == "warm page cache (100 % of 44 MB)"
-    assert said(facts(0, 0)) == "cold page cache (0 % of 44 MB)"
-    assert said(facts(0, 22_000_000)) == "partly warm page cache (0 to 50 % of 44 MB)"
+    assert said(facts(44_000_000)) == "warm page cache (100 % of 44 MB cached)"
+    assert said(facts(0, 0)) == "cold page cache (0 % of 44 MB cached)"
+    assert said(facts(0, 22_000_000)) == "partly warm page cache (0 to 50 % of 44 MB cached)"
     assert (
         said([*facts(0), page_cache.describe(None)])
-        == "page cache unknown: another user owns the data"
+        == "page cache state not available: another user owns the data"
     )

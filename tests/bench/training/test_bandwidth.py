@@ -78,7 +78,7 @@ def check_bytes(record: Record) -> None:
     seconds = [max(pair) for pair in zip(*(rank.seconds for rank in record.ranks), strict=True)]
     about = 4 * numbers / (sum(seconds[1:]) / len(seconds[1:])) / 1e6
     assert mb_per_second(row.trial, row.rate) == pytest.approx(about, rel=0.5)
-    assert "MB/s each way a worker" in row.note_text
+    assert "MB/s per worker in each direction" in row.note_text
     assert (row.device, row.host, row.worker) == (None, None, None)
     assert "images" not in "".join(cells(row))
     assert results_frame([row])["images_per_second"].isna().all()

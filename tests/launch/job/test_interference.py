@@ -47,26 +47,26 @@ def after(seconds: float = 10.0, **more: Any) -> MachineCounters:
     [
         (after(), []),
         (after(busy=73.9), []),
-        (after(busy=83.0), ["other programs used 1.3 of its 4 cores"]),
+        (after(busy=83.0), ["other programs used 1.3 of 4 cores"]),
         (after(stolen=0.3), []),
-        (after(stolen=2.4), ["its hypervisor gave 6 % of its cores' time to others"]),
+        (after(stolen=2.4), ["the hypervisor gave 6 % of the CPU time to other VMs"]),
         (after(swapped=1 << 20), []),
-        (after(swapped=12 << 20), ["it moved 12 MiB to and from swap"]),
-        (after(throttled=1), ["its processors were slowed for heat"]),
+        (after(swapped=12 << 20), ["12 MiB moved to and from swap"]),
+        (after(throttled=1), ["the CPUs were thermally throttled"]),
         (after(clock=3.2), []),
-        (after(clock=2.1), ["its clock fell from 3.4 to 2.1 GHz"]),
+        (after(clock=2.1), ["the CPU clock dropped from 3.4 to 2.1 GHz"]),
         (after(clock=0.0), []),
-        (after(gpu_programs=(7, 9)), ["other programs (processes 7, 9) used its GPUs"]),
+        (after(gpu_programs=(7, 9)), ["other programs (PID 7, 9) used the GPUs"]),
         (
             after(busy=83.0, throttled=2),
-            ["other programs used 1.3 of its 4 cores", "its processors were slowed for heat"],
+            ["other programs used 1.3 of 4 cores", "the CPUs were thermally throttled"],
         ),
         # a gap too short for ticks of 10 ms
         (after(1.0, busy=99.0), []),
     ],
 )
 def test_each_kind_of_disturbance_is_a_sentence(end: MachineCounters, said: list[str]) -> None:
-    told = [f"node03: {one} while this was measured" for one in said]
+    told = [f"node03: {one} during the measurement" for one in said]
     assert texts(interference({"node03": (QUIET, end)})) == told
 
 
@@ -78,7 +78,9 @@ def test_agents_that_share_a_machine_are_not_each_others_strangers() -> None:
     assert len(interference({"a": both["a"], "b": (other[0], other[1])})) == 2
     loud = {name: (begin, replace(end, busy=120.0)) for name, (begin, end) in both.items()}
     (said,) = texts(interference(loud))
-    assert said.startswith("a and 1 more on its machine: other programs used 3.0 of its 4 cores ")
+    assert said.startswith(
+        "a and 1 more host on the same machine: other programs used 3.0 of 4 cores "
+    )
 
 
 def measuring() -> JobMonitor:
@@ -116,7 +118,7 @@ def test_a_disturbance_stands_in_the_message_of_a_good_job_and_not_in_a_rehearsa
     spans = {"host01": (QUIET, after(busy=83.0))}
     real = trial().replace(engine="mxnet", fake_seconds=())
     verdict = judge(real, monitor.workers, (), spans)
-    said = "host01: other programs used 1.3 of its 4 cores while this was measured"
+    said = "host01: other programs used 1.3 of 4 cores during the measurement"
     assert (verdict.status, texts(verdict.notes)) == ("ok", [said])
     assert judge(trial(), monitor.workers, (), spans).notes == ()
 

@@ -32,8 +32,10 @@ def test_three_tight_repeats_beside_other_programs_are_not_headed_as_good() -> N
     study = run([*repeats(1, OTHERS, THROTTLED), *repeats(2)])
     text = summary(study)
     assert NONE not in text
-    assert "To doubt: other programs used the processors meanwhile: alexnet local x1; " in text
-    assert "processors were slowed for heat: alexnet local x1" in text
+    assert (
+        "To doubt: other programs used the CPUs during the measurement: alexnet local x1; " in text
+    )
+    assert "CPUs were thermally throttled: alexnet local x1" in text
     assert NONE in summary(run([*repeats(1), *repeats(2)]))
 
 
@@ -81,7 +83,7 @@ def test_a_message_of_an_older_record_is_in_the_summary() -> None:
     said = "vm: other programs used 1.0 of its 2 cores while this was measured"
     old = [dataclasses.replace(one, message=said, schema=2) for one in repeats(1)]
     text = summary(run(old))
-    assert f"remarks of an older version: {said}" in text
+    assert f"notes of an older version: {said}" in text
     assert NONE not in text
 
 

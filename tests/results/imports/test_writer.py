@@ -65,7 +65,7 @@ def test_points_of_several_logs_stand_in_one_table_as_not_ours(
     assert all(row.device is None for row in rows)
     assert "not measured by mxscale: imported from horovod-64.log" in rows[1].note_text
     told = " ".join(capsys.readouterr().out.split())
-    assert "7039 steps in the 2685 s of the whole job are 42949 images/s" in told
+    assert "7039 steps in the job's 2685 s give 42949 images/s" in told
 
 
 def test_the_horovod_logs_reach_98_5_percent_against_32_gpus(tmp_path: Path) -> None:
@@ -75,11 +75,13 @@ def test_the_horovod_logs_reach_98_5_percent_against_32_gpus(tmp_path: Path) -> 
     found = two.baseline.efficiency
     assert found.value == pytest.approx(0.985, abs=0.0005)
     assert (found.low, found.high) == pytest.approx((0.942, 1.029), abs=0.002)
-    assert "the log prints the speeds of 4 % of its steps, 43129 images/s" in two.note_text
+    assert (
+        "the log prints the throughput of only 4 % of its steps (43129 images/s)" in two.note_text
+    )
     (note,) = [note for note in two.notes if note.kind is NoteKind.LOG_TOTAL_SPEEDUP]
     assert note.figures["epochs"] == 90
     assert note.figures["efficiency"] == pytest.approx(0.985, abs=0.0005)
-    assert "90 epochs: 1.97 times horovod x32, 98.5 % of ideal" in two.note_text
+    assert "(90 epochs): 1.97 times horovod x32, efficiency 98.5 %" in two.note_text
     assert one.baseline.efficiency.value == 1.0
 
 
@@ -289,12 +291,12 @@ def test_the_logs_own_total_and_what_does_not_count_are_printed(
     bring(log(tmp_path, text), tmp_path / "r", **ASKED)
     told = capsys.readouterr().out
     assert "the first window of each worker does not count (warm-up)" in told
-    assert "of 19 windows after warm-up do not count" in told
+    assert "of 19 windows after warm-up are excluded" in told
     bring(LOGS / "tf-cnn.log", tmp_path / "s")
     assert "images/s; the log's own total: 4024 images/s" in capsys.readouterr().out
     bring(LOGS / "horovod-64.log", tmp_path / "t", devices="64", hosts="8", **HOROVOD)
     assert "images/s; the log's own total: 42949 images/s" in (told := capsys.readouterr().out)
-    assert "its throughput is that of the whole job, by its own time" in " ".join(told.split())
+    assert "throughput of the whole job, from the log's total time" in " ".join(told.split())
 
 
 def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(
@@ -303,7 +305,7 @@ def test_speeds_that_a_logs_times_contradict_lead_the_caveats_of_the_report(
     speeds = [900.0, 310.0, 312.0, 300.0, *[1000.0 + n % 3 for n in range(6)]]
     text = "\n".join(SPEED.format(20 * n, speed) for n, speed in enumerate(speeds, 1))
     bring(log(tmp_path, f"{text}\nEpoch[0] Time cost=120.5"), tmp_path / "r", **ASKED)
-    assert ". To doubt: imported speeds that the log's own times contradict: resnet-50" in (
+    assert ". To doubt: imported throughput that the log's own times contradict: resnet-50" in (
         summary(load(tmp_path / "r"))
     )
     (row,) = load(tmp_path / "r").rows
@@ -318,6 +320,6 @@ def test_a_comparison_says_what_a_speedometers_speeds_contain(tmp_path: Path) ->
     store.append(replace(record, notes=(), source=""))
     store.close()
     theirs, ours, others = (load(tmp_path / name) for name in "abc")
-    text = "B: Speedometer's speeds contain the copy of the input"
+    text = "B: Speedometer's throughput includes copying the input"
     assert any(line.startswith(text) for line in remarks(compare(ours, theirs)))
     assert not any(text[3:] in line for line in remarks(compare(others, theirs)))

@@ -35,7 +35,9 @@ def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photogr
     assert "failed: it was done after 3 of 21 windows; its log ends: rank 0" in first.message
     # Where windows are the most that is measured, the end of training is one of its limits.
     assert second.status == "ok"
-    assert "a budget of 1 epochs was spent before the rate was known to 2 %" in texts(second.notes)
+    assert "the budget of 1 epochs was spent before the relative precision reached ±2 %" in texts(
+        second.notes
+    )
 
 
 @pytest.mark.pythons
