@@ -1,4 +1,4 @@
-"""docs/tutorial.md: its commands, in its order, on a small tar of tars."""
+"""docs/tutorials/imagenet.md: its commands, in its order, on a small tar of tars."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from tests.support.data.datasets import tar_of_tars
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.program
-TEXT = (ROOT / "docs" / "tutorial.md").read_text()
+TEXT = (ROOT / "docs" / "tutorials" / "imagenet.md").read_text()
 
 
 def blocks(heading: str) -> str:
@@ -36,7 +36,7 @@ def collection(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("heading", ["By these tools", "By upstream's commands"])
+@pytest.mark.parametrize("heading", ["With these tools", "With upstream's commands"])
 def test_the_commands_lead_from_the_tar_to_train_and_val(tmp_path: Path, heading: str) -> None:
     tar_of_tars(tmp_path / "fall11_whole.tar", collection(tmp_path / "made"))
     script = blocks(heading).replace("500", "50")
