@@ -23,21 +23,21 @@ from results.scaling import ScalingRow
 
 _HIDDEN = omitted(HOST_FACTS, Place.REPORT)
 _MOST_HOSTS = 6
-# Of processes that are alike, as many as tell what the others ran.
+# Commands to print for processes that differ only in their number.
 _MOST_SHOWN = 2
 
 
 def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> str:
-    """report.md, whole; parts that fail are named in it and in `failures`, or raise without."""
+    """Return report.md. It names parts that fail, as does `failures`; without it they raise."""
 
     def part(name: str, make: Callable[[], str]) -> str:
-        """A part of the text, or the line that stands for it if it fails."""
+        """Return a part of the text, or one line with the reason if it fails."""
         before = len(failures.lines) if failures else 0
         text = attempt_text(failures, name, make)
         return in_line(text) if failures and len(failures.lines) > before else text
 
     parts = [
-        f"# {'REHEARSAL ' if run.rehearsal else ''}{in_line(run.name)}",
+        f"# {'SIMULATED ' if run.rehearsal else ''}{in_line(run.name)}",
         f"<!-- report-format {FORMAT} -->",
         in_line(str(run.environment.get("description") or "")),
         part("machine", lambda: in_line(provenance(run))),
@@ -46,7 +46,7 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
         "\n".join(f"- {in_line(line)}" for line in trouble_lines(run.troubles)),
         markdown(run.rows, run.missing, costs, failures).rstrip(),
         part("figures", lambda: "\n\n".join(_pictures(run.rows))),
-        part("points without a number", lambda: _failed(run.rows)),
+        part("points without a result", lambda: _failed(run.rows)),
         part("environment", lambda: _environment(run)),
         part("commands", lambda: _replay(run.rows)),
     ]
@@ -55,19 +55,19 @@ def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None
 
 def _pictures(rows: Sequence[ScalingRow]) -> Iterator[str]:
     if is_drawn(rows):
-        yield f"![images per second, speed-up, efficiency and window times]({FIGURE})"
+        yield f"![throughput (images/s), speed-up, efficiency and window times]({FIGURE})"
     if threads.input_rows(rows):
-        yield "![images per second against decoding threads](threads.svg)"
+        yield "![throughput (images/s) by decoding threads](threads.svg)"
 
 
 def _failed(rows: Sequence[ScalingRow]) -> str:
-    """Each point without a number, and why."""
+    """List the points without a result, each with its status and cause."""
     lines = [
         f"- {in_line(row.trial.name)}: {row.status}. {in_line(row.message)}"
         for row in rows
         if row.rate is None
     ]
-    return "\n".join(["## Points without a number", "", *lines]) if lines else ""
+    return "\n".join(["## Points without a result", "", *lines]) if lines else ""
 
 
 def _environment(run: Run) -> str:
@@ -78,22 +78,22 @@ def _environment(run: Run) -> str:
 
 
 def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
-    """What is the same on all hosts, once; then what differs, a row for hosts that are alike."""
+    """List facts that all hosts share, then a table of those that differ, by group of hosts."""
     names = {name: None for facts in hosts.values() for name in facts if name not in _HIDDEN}
-    told = {name: [_text(facts.get(name)) for facts in hosts.values()] for name in names}
-    same = {name: texts[0] for name, texts in told.items() if len(set(texts)) == 1}
+    values = {name: [_text(facts.get(name)) for facts in hosts.values()] for name in names}
+    same = {name: texts[0] for name, texts in values.items() if len(set(texts)) == 1}
     alike = [f"- {in_line(name)}: {text}" for name, text in same.items() if text != "-"]
-    differing = [name for name, texts in told.items() if len(set(texts)) > 1]
+    differing = [name for name, texts in values.items() if len(set(texts)) > 1]
     if not hosts:
         return ""
     lines = [f"### Hosts: {_listed(list(hosts))}", "", *alike]
     if differing:
         groups = grouped(
-            (tuple(told[name][number] for name in differing), host)
+            (tuple(values[name][number] for name in differing), host)
             for number, host in enumerate(hosts)
         )
         rows = [[_listed(names), *texts] for texts, names in groups.items()]
-        table = [["what differs", *map(in_cell, differing)], ["---"] * (len(differing) + 1), *rows]
+        table = [["hosts", *map(in_cell, differing)], ["---"] * (len(differing) + 1), *rows]
         lines += ["", *(f"| {' | '.join(cells)} |" for cells in table)]
     return "\n".join(lines)
 
@@ -103,7 +103,7 @@ def _listed(hosts: Sequence[str]) -> str:
 
 
 def _text(value: object) -> str:
-    """A fact in short: members of a list with how often each is there."""
+    """Return a fact as short text; equal members of a list become one with a count."""
     if isinstance(value, Mapping):
         kept = {name: _text(one) for name, one in value.items() if name not in _HIDDEN}
         return (
@@ -119,17 +119,18 @@ def _text(value: object) -> str:
 
 
 def _replay(rows: Sequence[ScalingRow]) -> str:
-    """The commands of each point's first repeat; of processes that are alike, the first."""
+    """Return the commands of each point's first repeat; similar processes are listed once."""
     parts = [_commands(row) for row in rows if row.repeats and row.repeats[0].commands]
     if not parts:
         return ""
     how = (
-        "What each point's first run consisted of, from the checkout; start the scheduler, then "
-        "servers, then workers, each where it ran. `fab bench.plan` prints all of them."
+        "The commands of each point's first repeat. Run them in the checkout, each on its host: "
+        "first the scheduler, then the servers, then the workers. `fab bench.plan` prints the "
+        "commands of all processes."
     )
     if any(names(row.trial.layout.env) for row in rows):
-        how += " Values that are *** here are not kept: put in your own."
-    return "\n\n".join(["## To run a point again by hand", how, *parts])
+        how += " mxscale does not store secrets: replace each *** by your own value."
+    return "\n\n".join(["## Reproduce", how, *parts])
 
 
 def _commands(row: ScalingRow) -> str:
@@ -140,6 +141,6 @@ def _commands(row: ScalingRow) -> str:
         shown = alike if len(alike) <= _MOST_SHOWN else alike[:1]
         lines += [text for name in shown for text in (f"# {name}", commands[name])]
         if shown != alike:
-            lines.append(f"# {alike[1]} to {alike[-1]} likewise; {RECORDS} has them")
+            lines.append(f"# {alike[1]} to {alike[-1]}: similar commands, see {RECORDS}")
     name = escape(one_line(row.trial.name))
     return f"<details><summary>{name}</summary>\n\n{fenced(lines, 'sh')}\n\n</details>"

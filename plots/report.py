@@ -20,20 +20,21 @@ from results.run import Run
 from results.run_folder import PAGE, PARQUET, PICTURES, REPORT, TABLE, TEXT, UPSTREAM
 from results.store import write_text
 
-# Those that draw: with other versions pages and figures differ.
+# Other versions of these drawing libraries make other pages and figures.
 _LIBRARIES = ("jinja2", "matplotlib", "pillow", "plotly")
 
 
 def build(
     run: Run, costs: Costs = NO_COSTS, over: Run | None = None, failures: Failures | None = None
 ) -> list[Path]:
-    """Writes RUN/report/: results.csv, report.md, index.html, scaling.svg and .png; their paths.
+    """Write RUN/report/ and return the paths of its files.
 
-    Another run is drawn behind this one. There is no figure where no point trains. Where reading
-    alone was measured with several thread counts, threads.svg and .png show it.
+    The files are results.csv, report.md, index.html, scaling.svg and scaling.png. The figure shows
+    the run `over` behind this one; a run without training points has no figure. threads.svg and
+    threads.png show input-pipeline benchmarks with several thread counts.
 
-    A file that cannot be made by a bug of ours is left out and named in `failures`; without
-    `failures` RuntimeError names it once the others are written.
+    A file that a bug in mxscale prevents is left out and named in `failures`; without `failures`,
+    RuntimeError names it after the other files are written.
     """
     if failures is None:
         failures = Failures()
@@ -54,18 +55,18 @@ def build(
                 write_text(folder / name, text)
                 written.append(folder / name)
         written += _images(run, over, folder, failures)
-        # What a report has only if it was asked for goes too.
+        # Delete optional files of an earlier report as well.
         upstreams = folder / UPSTREAM
         asked = [] if upstreams.is_symlink() else upstreams.glob("*.csv")
         for path in (*(folder / name for name in (*texts, *PICTURES, PARQUET)), *asked):
             if path not in written:
-                path.unlink(missing_ok=True)  # of records that were others then
+                path.unlink(missing_ok=True)  # left by an earlier report of other records
     return written
 
 
 def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> list[Path]:
-    rehearsal = "REHEARSAL, not measured - " if run.rehearsal else ""
-    title = f"{rehearsal}{run.name}: {run.environment.get('description') or 'scaling'}"
+    simulated = "SIMULATED, not measured - " if run.rehearsal else ""
+    title = f"{simulated}{run.name}: {run.environment.get('description') or 'scaling'}"
 
     def scaling_files() -> list[Path]:
         if not is_drawn(run.rows):
@@ -85,7 +86,7 @@ def _images(run: Run, over: Run | None, folder: Path, failures: Failures) -> lis
 
 
 def write_upstream(run: Run, _: Costs) -> list[Path]:
-    """Writes RUN/report/upstream/: upstream's CSV, a file a network."""
+    """Write RUN/report/upstream/: upstream's CSV, one file per network."""
     folder = _folder(run, UPSTREAM)
     texts = results_csv.upstream_tables(run.rows)
     for name, text in texts.items():
@@ -94,23 +95,23 @@ def write_upstream(run: Run, _: Costs) -> list[Path]:
 
 
 def write_parquet(run: Run, costs: Costs) -> list[Path]:
-    """Writes RUN/report/results.parquet, the rows of results.csv; StoreError without pyarrow."""
+    """Write the rows of results.csv to results.parquet; StoreError without pyarrow."""
     path = _folder(run) / PARQUET
     save_parquet(run.rows, costs, run.commit, path)
     return [path]
 
 
 def choice(run: Run, baseline: str = "", over: str = "") -> ReportSettings:
-    """What a report of this run is built with, as report/digests.json keeps it."""
+    """Return the settings of a report of this run, as report/digests.json stores them."""
     return ReportSettings(baseline=baseline, over=over, place=run.location, libraries=libraries())
 
 
 def libraries() -> dict[str, str]:
-    """The versions of those that draw."""
+    """Return the versions of the drawing libraries."""
     return {name: metadata.version(name) for name in _LIBRARIES}
 
 
-# What is written by choice, by the option of report.build that asks for it.
+# Optional files, by the option of report.build that adds them.
 EXTRA: Mapping[str, Callable[[Run, Costs], list[Path]]] = {
     "upstream-csv": write_upstream,
     "parquet": write_parquet,
@@ -121,5 +122,5 @@ def _folder(run: Run, below: str = "") -> Path:
     folder = run.folder / REPORT / below
     with store_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-        os.utime(folder)  # what cannot be written is reported before anything is drawn
+        os.utime(folder)  # fail on an unwritable folder before drawing
     return folder

@@ -1,4 +1,4 @@
-"""The summary of a run: scaling, what was measured, caveats."""
+"""The summary of a run: scaling, measured points, missing results, caveats."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,46 +16,45 @@ _MOST_NAMED_SCALES = 4
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "gpu": ("GPU", "GPUs")}
 _ANY = "device", "devices"
 _MOST_NAMED_CAVEATS, _MOST_TEXTS = 3, 2
-# Half of an interval, as a part of the rate.
+# CI half-width as a fraction of the throughput; wider intervals become a caveat.
 _WIDE = 0.05
-# An efficiency that surely is larger than this is too good.
+# If the lower CI end of an efficiency exceeds this, the efficiency is too good.
 _ABOVE = 1.01
 _MOST_NAMED = 4
-_ONE_WORKER = "one worker through the same store"
 
 
 def device_noun(rows: Sequence[ScalingRow], count: int) -> str:
-    """'GPUs', 'CPU core': what so many devices of these points are called."""
+    """Return the noun for `count` devices of these points: 'GPUs', 'CPU core'."""
     kinds = {row.trial.layout.device for row in rows}
     one, more = _KINDS.get(kinds.pop(), _ANY) if len(kinds) == 1 else _ANY
     return one if count == 1 else more
 
 
 def size(row: ScalingRow) -> tuple[int, float]:
-    """Its devices and its rate, by which a network's largest point is chosen."""
+    """Return device count and throughput, the sort key for a network's largest point."""
     return row.trial.layout.devices, row.rate.images_per_second if row.rate else 0.0
 
 
 def scaling_sentence(rows: Sequence[ScalingRow], *, scripted: bool) -> Iterator[str]:
-    """The fastest point of each network on its most devices, against one device.
+    """Yield each network's fastest point on the most devices, with its efficiency.
 
-    Emulated points claim nothing, nor do those whose interval is wider than their rate.
+    Skips oversubscribed points and points whose CI is wider than their throughput.
     """
     good = _reliable_rows(rows)
     if not good:
-        # Of a rehearsal the first sentence says so.
-        yield from ["No point says how fast anything is."] if rows and not scripted else []
+        # The first sentence of a simulated run already makes this claim.
+        yield from ["No point supports a performance claim."] if rows and not scripted else []
         return
     tops = _largest(good)
-    where = f"{'As scripted, on' if scripted else 'On'} {_most_devices(tops, rows)}"
+    where = f"{'Scripted result on' if scripted else 'On'} {_most_devices(tops, rows)}"
     yield f"{where}: {_scaling_text(tops, good)}."
     if (
         not any(row.shown_scaling for row in good)
         and len({row.trial.layout.devices for row in good}) > 1
     ):
         wanted = next((str(row.chosen_baseline) for row in rows if row.chosen_baseline), "")
-        lacking = f"speed-up against {wanted}" if wanted else "baseline to be compared with"
-        yield f"How far that scales cannot be said: no point has a {lacking}."
+        lacking = f"speed-up vs {wanted}" if wanted else "speed-up baseline"
+        yield f"Scaling is not available: no point has a {lacking}."
 
 
 def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
@@ -64,25 +63,29 @@ def _reliable_rows(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
 
 
 def _largest(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
-    """Each network's fastest point on the most devices."""
+    """Return each network's fastest point on the most devices."""
     networks = grouped((network_label(row), row) for row in rows)
     return [max(some, key=size) for some in networks.values()]
 
 
 def _most_devices(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
-    """'256 GPUs', and of what these are the most where there are points on more."""
+    """Return '256 GPUs'; explains the choice if points on more devices were skipped."""
     counts = {row.trial.layout.devices for row in tops}
     if len(counts) > 1:
         return f"the most {device_noun(tops, 2)} of each network"
     (count,) = counts
-    told = f"{'one' if count == 1 else count} {device_noun(tops, count)}"
+    devices = f"{count} {device_noun(tops, count)}"
     more = [row for row in rows if row.rate and row.trial.layout.devices > count]
-    which = "not emulated" if all(row.emulated for row in more) else "known well enough"
-    return f"{told}, the most that are {which}" if more else told
+    which = (
+        "that are not oversubscribed"
+        if all(row.emulated for row in more)
+        else "with a reliable result"
+    )
+    return f"{devices}, the most {which}" if more else devices
 
 
 def _scaling_text(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str:
-    """Each network there, or the best and the worst of many; the first with its units."""
+    """Return every network, or the best and worst of many; only the first has units."""
     alike = len({row.trial.layout.devices for row in tops}) == 1
     if len(tops) <= _MOST_NAMED_SCALES:
         return ", ".join([_network_text(row, rows, alike, row is tops[0]) for row in tops])
@@ -92,11 +95,11 @@ def _scaling_text(tops: Sequence[ScalingRow], rows: Sequence[ScalingRow]) -> str
     best, worst = (
         _network_text(row, rows, alike, row is based[0]) for row in (based[0], based[-1])
     )
-    return f"of {len(tops)} networks the best is {best}, the worst {worst}"
+    return f"of {len(tops)} networks, the best is {best}, the worst {worst}"
 
 
 def _efficiency(row: ScalingRow) -> float:
-    """As figures show it; 0 where it is not known, or so uncertain that it says nothing."""
+    """Return the efficiency that figures show; 0 if unknown or uninformative."""
     return (
         0.0
         if row.shown_scaling is None or is_uninformative(row.shown_scaling.efficiency)
@@ -105,10 +108,10 @@ def _efficiency(row: ScalingRow) -> float:
 
 
 def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bool) -> str:
-    """'alexnet 61938 images/s (53 ± 0.7 % of ideal against one GPU)', or without the units.
+    """Return 'alexnet 61938 images/s (53 ± 0.7 % of ideal vs 1 GPU)', or without the units.
 
-    A network of several lines has the name of its line, such as ' (dist_sync)'. Where networks do
-    not end alike, each says on how many devices.
+    A network with several lines gets the line's name, such as ' (dist_sync)'. If the networks'
+    largest device counts differ, each gets its own.
     """
     rate = row.rate.images_per_second if row.rate else 0.0
     own = lines([one for one in rows if network_label(one) == network_label(row)])
@@ -119,17 +122,17 @@ def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, unit
     shown = row.shown_scaling
     if not shown or row.trial.layout.devices == shown.baseline.devices or not _efficiency(row):
         return text
-    against = str(row.chosen_baseline or f"one {device_noun([row], 1)}")
-    of = f" of ideal against {against}" if units else ""
+    against = str(row.chosen_baseline or f"1 {device_noun([row], 1)}")
+    of = f" of ideal vs {against}" if units else ""
     return f"{text} ({format_percent(shown.efficiency)}{of})"
 
 
 def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """The efficiency of each network's largest point against a host and a worker, or its range."""
+    """Yield the efficiency of the largest points vs 1 host and vs 1 worker, or its range."""
     good = _reliable_rows(rows)
-    told = []
-    for what, name in {"one full host": "host", _ONE_WORKER: "worker"}.items():
-        # Of those that have such a base and are not it.
+    parts = []
+    for name in ("host", "worker"):
+        # Points that have this baseline and are not the baseline themselves.
         based = [
             row
             for row in good
@@ -138,13 +141,14 @@ def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
             and not is_uninformative(base.efficiency)
         ]
         if based:
-            told.append(f"{what} {_spread([o.scalings[name].efficiency for o in _largest(based)])}")
-    if told:
-        yield f"Against {'; against '.join(told)} of ideal."
+            found = [one.scalings[name].efficiency for one in _largest(based)]
+            parts.append(f"vs 1 {name}: {_spread(found)}")
+    if parts:
+        yield f"Efficiency {'; '.join(parts)}."
 
 
 def _spread(efficiencies: Sequence[Ratio]) -> str:
-    """'91 to 97 %'; of one network with its interval."""
+    """Return '91 to 97 %', or one network's value with its CI."""
     if len(efficiencies) == 1:
         return format_percent(efficiencies[0])
     ends = [f"{100 * end(one.value for one in efficiencies):.0f}" for end in (min, max)]
@@ -152,15 +156,15 @@ def _spread(efficiencies: Sequence[Ratio]) -> str:
 
 
 def caveats(run: Run) -> Iterator[str]:
-    """Up to two sentences: what is missing, and what makes the rest uncertain."""
+    """Yield up to two sentences: missing results, and caveats about the others."""
     lost = list(_missing(run))
     if lost:
         yield f"Missing: {'; '.join(lost)}."
     unsure = [*_noted_points(run.rows), *_uncertain(run.rows), *_point_caveats(run.rows)]
     if unsure:
-        yield f"To doubt: {'; '.join(unsure)}."
+        yield f"Caveats: {'; '.join(unsure)}."
     elif not lost and not run.rehearsal:
-        yield "The records themselves give no cause for doubt."
+        yield "No caveats were found in the records."
 
 
 def _missing(run: Run) -> Iterator[str]:
@@ -168,7 +172,7 @@ def _missing(run: Run) -> Iterator[str]:
     if failed:
         named = _named([f"{row.trial.name} ({_failure(row)})" for row in failed])
         which = f"{len(failed)} of {_counted(len(run.rows), 'point')}"
-        yield f"a number for {which}: {named}"
+        yield f"results of {which}: {named}"
     if run.missing:
         yield f"{_counted(len(run.missing), 'point')} not measured yet"
     trained = [row for row in run.rows if row.rate and row.trial.mode in TRAINING]
@@ -177,11 +181,11 @@ def _missing(run: Run) -> Iterator[str]:
         row for row in trained if is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
     ]
     if several and not any(row.worker for row in several):
-        yield f"{_ONE_WORKER}, to tell what servers cost"
+        yield "a point with 1 worker through the same store, which shows the cost of servers"
 
 
 def _failure(row: ScalingRow) -> str:
-    """'failed', or 'failed in 1 of 3 repeats' if others have a number."""
+    """Return 'failed', or 'failed in 1 of 3 repeats' if other repeats have a result."""
     for note in row.notes:
         if note.kind == NoteKind.FAILED_REPEATS:
             return f"{row.status} in {note.figures['failed']} of {note.figures['of']} repeats"
@@ -189,12 +193,12 @@ def _failure(row: ScalingRow) -> str:
 
 
 def _without_base(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """Networks on several device counts of which one device has no number, though others have."""
+    """Yield the networks that lack a 1-device result while other networks have one."""
     networks = grouped((network_label(row), row) for row in rows)
     names = [n for n, some in networks.items() if len({o.trial.layout.devices for o in some}) > 1]
     without = [name for name in names if not any(row.device for row in networks[name])]
     if without and len(without) < len(names):
-        yield f"a one-device speed-up baseline for {_named(without)}"
+        yield f"a 1-device speed-up baseline for {_named(without)}"
 
 
 def _counted(count: int, noun: str) -> str:
@@ -202,7 +206,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """What notes say of points with a number, interference first, with the points' names."""
+    """Yield the headlines of notes, interference first, each with its points."""
     good = [row for row in rows if row.rate]
     found = grouped(
         (kind.headline, row.trial.name)
@@ -216,43 +220,43 @@ def _noted_points(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 
 def _text_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """What records of an older version say as text, which has no kind."""
+    """Yield the free-text notes of records written by older versions."""
     found = [note for row in rows for note in row.notes if note.kind == NoteKind.TEXT]
-    said = list(dict.fromkeys(map(sentence, found)))
-    if said:
-        more = [f"{len(said) - _MOST_TEXTS} more"] if len(said) > _MOST_TEXTS else []
-        yield f"{NoteKind.TEXT.headline}: {', '.join([*said[:_MOST_TEXTS], *more])}"
+    texts = list(dict.fromkeys(map(sentence, found)))
+    if texts:
+        more = [f"{len(texts) - _MOST_TEXTS} more"] if len(texts) > _MOST_TEXTS else []
+        yield f"{NoteKind.TEXT.headline}: {', '.join([*texts[:_MOST_TEXTS], *more])}"
 
 
 def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """What makes numbers uncertain; a rehearsal's are not measured at all."""
+    """Yield statistical caveats; simulated points have none because they measure nothing."""
     good = [row for row in rows if row.rate and row.trial.engine != "fake"]
     emulated = [row for row in rows if row.rate and row.emulated]
     if emulated:
-        are = f"{_counted(len(emulated), 'point')} {'is' if len(emulated) == 1 else 'are'}"
-        yield f"{are} emulated, on more devices than there are, and no claim about speed"
+        points = _counted(len(emulated), "oversubscribed point")
+        yield f"{points} (more devices than the machine has), not valid as a performance result"
     once = [row for row in good if row.rate and row.rate.repeats == 1]
     if once:
         which = "all points" if len(once) == len(good) else f"{len(once)} of {len(good)} points"
         which = "the point" if len(good) == 1 else which
-        yield f"{which} ran once, so run-to-run variance is assumed, not measured"
+        yield f"n = 1 for {which}, so run-to-run variance is assumed, not measured"
     twice = [row for row in good if row.rate and row.rate.repeats == 2]
     if twice:
-        yield "two repeats say little about their spread"
+        yield "n = 2 gives little information about run-to-run variance"
     lost = [row for row in good if row.rate and is_uninformative(row.rate.ratio)]
     based = [
         row.trial.name
         for row in good
         if row not in lost and any(map(is_uninformative, _efficiencies(row)))
     ]
-    names = [*(row.trial.name for row in lost), *(f"{name} against its base" for name in based)]
+    names = [*(row.trial.name for row in lost), *(f"{name} vs its baseline" for name in based)]
     if names:
-        yield f"so uncertain that it says nothing: {_named(names)}"
+        yield f"too uncertain to use: {_named(names)}"
     yield from _wide_intervals([row for row in good if row not in lost])
 
 
 def _efficiencies(row: ScalingRow) -> list[Ratio]:
-    """Against each of the baselines that are chosen of themselves."""
+    """Return the row's efficiencies vs the baselines that are chosen by default."""
     return [one.efficiency for name, one in row.scalings.items() if name in COLUMNS]
 
 
@@ -260,15 +264,16 @@ def _wide_intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
     halves = [(row.trial.name, row.rate.relative_half_width) for row in rows if row.rate]
     widths = [half for _, half in halves if half is not None and half > _WIDE]
     if widths:
-        which = f"{len(widths)} of {_counted(len(rows), 'interval')}"
-        yield f"{which} wider than ± {100 * _WIDE:.0f} % (up to ± {100 * max(widths):.0f} %)"
+        which = f"{len(widths)} of {_counted(len(rows), 'point')}"
+        most = 100 * max(widths)
+        yield f"95 % CI wider than ±{100 * _WIDE:.0f} % for {which} (up to ±{most:.0f} %)"
     unknown = [name for name, half in halves if half is None]
     if unknown:
-        yield f"without an interval: {_named(unknown)}"
+        yield f"no 95 % CI: {_named(unknown)}"
 
 
 def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """What is to be read of single points, and of where servers ran."""
+    """Yield caveats about single points and about where servers ran."""
     good = [row for row in rows if row.rate]
     unsteady = [row.trial.name for row in good if row.status == "unstable"]
     if unsteady and not any(kind in UNSTEADY for row in good for kind in row.headline_kinds):
@@ -279,10 +284,10 @@ def _point_caveats(rows: Sequence[ScalingRow]) -> Iterator[str]:
         if any(one.low is not None and one.low > _ABOVE for one in _efficiencies(row))
     ]
     if above:
-        yield f"better than ideal, so a base may be too slow: {_named(above)}"
+        yield f"efficiency above 100 %, so a baseline may be too slow: {_named(above)}"
     sharing = [r for r in good if r.trial.layout.device == "cpu" and r.trial.servers]
     if any(not row.trial.layout.server_hosts for row in sharing):
-        yield "servers share their workers' cores"
+        yield "servers share cores with their workers"
 
 
 def _named(names: Sequence[str]) -> str:
@@ -290,7 +295,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def summary(run: Run) -> str:
-    """What a stranger reads first; some 90 words, however many points there are."""
+    """Return the summary paragraph: about 90 words, however many points there are."""
     trained = [row for row in run.rows if row.trial.mode in TRAINING]
     sentences = [
         *_provenance(run),
@@ -304,28 +309,28 @@ def summary(run: Run) -> str:
 
 
 def enumeration(words: Sequence[str], most: int = 99) -> str:
-    """'a, b and c'; beyond `most` words only their number is told: 'a, b and 5 more'."""
+    """Return 'a, b and c'; beyond `most` words a count: 'a, b and 5 more'."""
     if len(words) > most:
         words = [*words[: most - 1], f"{len(words) - most + 1} more"]
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def _provenance(run: Run) -> Iterator[str]:
-    """What comes before everything else: these are not measurements, or not ours."""
+    """Yield the first sentences: the figures are simulated, or mxscale did not measure them."""
     if run.rehearsal:
         yield (
-            "This is a rehearsal: the fake engine played scripted times, nothing was trained, and "
-            "no figure here says how fast anything is."
+            "This run is SIMULATED: its times are scripted, nothing was trained, and no figure "
+            "here is a measurement."
         )
     if run.sources:
         whole = all(one.source for row in run.rows for one in row.repeats)
         which = "These figures were" if whole else "Some of these figures were"
-        yield f"{which} not measured by mxscale: {enumeration(run.sources, 2)}."
+        yield f"{which} not measured by mxscale; source: {enumeration(run.sources, 2)}."
 
 
 def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
-    """What was asked for: when, data, devices, hosts, stores, points, batch where it is one."""
-    verb = "Played" if run.rehearsal else "Trained"
+    """Return the experiment in one sentence: date, data, hardware, stores, points."""
+    verb = "Simulated" if run.rehearsal else "Trained"
     names = sorted(
         {row.trial.layout.kvstore for row in rows}, key=lambda one: (is_distributed(one), one)
     )
@@ -333,18 +338,18 @@ def _trained(run: Run, rows: Sequence[ScalingRow]) -> str:
     counts = sorted({row.trial.layout.devices for row in rows})
     devices = enumeration([str(n) for n in counts]) if len(counts) < 3 else _range(counts)
     hosts = sorted({row.trial.hosts for row in rows})
-    of_hosts = "" if hosts == [1] else f" of {_range(hosts)} hosts"
+    of_hosts = "" if hosts == [1] else f" ({_range(hosts)} hosts)"
     return (
         f"{verb}{f' on {day}' if day else ''} with {_data(rows)} on {devices} "
-        f"{device_noun(rows, counts[-1])}{of_hosts} through kvstore "
+        f"{device_noun(rows, counts[-1])}{of_hosts}, kvstore "
         f"{enumeration(names, _MOST_NAMED)}{_batch(rows)}: {_points(rows)}."
     )
 
 
 def _points(rows: Sequence[ScalingRow]) -> str:
-    """'27 points, each run 3 times'."""
+    """Return '27 points, each run 3 times'."""
     repeats = sorted({row.rate.repeats for row in rows if row.rate})
-    points, each = ("one point", "") if len(rows) == 1 else (f"{len(rows)} points", "each ")
+    points, each = ("1 point", "") if len(rows) == 1 else (f"{len(rows)} points", "each ")
     if not repeats:
         return points
     count = _range(repeats)
@@ -352,12 +357,12 @@ def _points(rows: Sequence[ScalingRow]) -> str:
 
 
 def _data(rows: Sequence[ScalingRow]) -> str:
-    """'synthetic and real images', with the networks of the rarer kind where both are there."""
+    """Return 'synthetic images'; names the networks with real images if both kinds occur."""
     modes = {row.trial.mode for row in rows}
     if len(modes) == 1:
         return f"{modes.pop()} images"
     names = dict.fromkeys(row.trial.label for row in rows if row.trial.mode == "real")
-    return f"synthetic and ({enumeration(list(names), _MOST_NAMED)}) real images"
+    return f"synthetic images (real images: {enumeration(list(names), _MOST_NAMED)})"
 
 
 def _range(values: Sequence[int]) -> str:
@@ -365,22 +370,21 @@ def _range(values: Sequence[int]) -> str:
 
 
 def _batch(rows: Sequence[ScalingRow]) -> str:
-    """', 8 images a step on each device' where all have one batch; the table has the others."""
+    """Return ', batch size 8 per device' if all points have the same; else ''."""
     whole = all(row.trial.training.global_batch_fixed for row in rows)
     found = {row.trial.global_batch if whole else row.trial.device_batch for row in rows}
     if len(found) > 1:
         return ""
     (count,) = found
-    where = "of the whole job" if whole else "on each device"
-    return f", {count} image{'' if count == 1 else 's'} a step {where}"
+    return f", global batch size {count}" if whole else f", batch size {count} per device"
 
 
 def _other_modes(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """What was measured that is no training."""
+    """Yield the results of points that do not train."""
     read = [row.rate.images_per_second for row in rows if row.trial.mode == "test-io" and row.rate]
     if read:
-        yield f"Reading alone reached {significant(max(read))} images/s."
+        yield f"The input-pipeline benchmark reached {significant(max(read))} images/s."
     moved = [row for row in rows if row.trial.mode == "bandwidth" and row.rate]
     if moved:
         most = max(moved, key=size)
-        yield f"Of the bytes that a store moves, {most.trial.name}: {most.note_text}."
+        yield f"kvstore bandwidth, {most.trial.name}: {most.note_text}."

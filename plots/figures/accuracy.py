@@ -23,12 +23,12 @@ _STYLE: Any = {"svg.hashsalt": "mxscale", "axes.grid": True, "grid.color": "#ddd
 
 
 def accuracies(log: str) -> list[tuple[int, float]]:
-    """Epochs, counted from 1, with the accuracy that a job's log says after each."""
+    """Return the epochs in a job's log, from 1, each with its validation accuracy."""
     return [(int(epoch) + 1, float(value)) for epoch, value in _LINE.findall(log)]
 
 
 def draw(curves: dict[str, list[tuple[int, float]]]) -> Figure:
-    """A line a job, over epochs."""
+    """Draw one line per job, by epoch."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(6, 3.6), layout="constrained")
         axes = figure.subplots()
@@ -40,7 +40,7 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> Figure:
 
 
 def write(stem: Path, curves: dict[str, list[tuple[int, float]]]) -> None:
-    """STEM.csv with a row an epoch and network, and STEM.svg."""
+    """Write STEM.csv, one row per network and epoch, and STEM.svg."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     rows = ((name, *point) for name, points in curves.items() for point in points)
     text = csv_text([("network", "epoch", "accuracy"), *rows])
@@ -50,7 +50,7 @@ def write(stem: Path, curves: dict[str, list[tuple[int, float]]]) -> None:
 
 
 def main() -> None:
-    """Writes what the command line names; exits 2 where a log has no accuracy."""
+    """Write the files that the command line names; exit 2 if a log has no accuracy."""
     install_filter()
     stem, *named = sys.argv[1:] or ("",)
     curves = {}
@@ -64,8 +64,8 @@ def main() -> None:
     empty = [name for name, points in curves.items() if not points]
     if not curves or empty:
         echo(
-            f"error: expected STEM NAME=LOG ..., logs with lines 'epoch N: validation accuracy', "
-            f"got {' '.join(empty) or 'none'}",
+            f"error: {' '.join(empty) or 'arguments'}: expected STEM NAME=LOG ..., each log with "
+            f"lines 'epoch N: validation accuracy', got none",
             err=True,
         )
         sys.exit(2)

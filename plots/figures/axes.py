@@ -7,17 +7,17 @@ from itertools import pairwise
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-# Parts of the axis that a digit of a tick's label takes, at the figure's size.
+# Width of a digit of a tick label, as a fraction of the axis.
 _DIGIT = 0.022
-# Digits of decimal ticks, by how many of the reaches an axis is shorter than.
+# Digits of decimal ticks: the longer the axis (see _REACHES), the fewer.
 _REACHES = (100_000, 20, 6)
 _DECIMALS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8))
-# Lines of the grid, above which they hide what is drawn.
+# More grid lines than this hide the data.
 _MOST_GRID = 20
 
 
 def device_axis(axes: Axes, counts: Sequence[int]) -> None:
-    """Ticks at the device counts that were measured, and nowhere else."""
+    """Set a logarithmic device axis with ticks at the measured counts only."""
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator([float(count) for count in counts]))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -34,7 +34,7 @@ def device_axis(axes: Axes, counts: Sequence[int]) -> None:
 
 
 def readable_counts(counts: Sequence[int]) -> list[int]:
-    """The counts whose labels have room on a logarithmic axis: the first, the last, and others."""
+    """Return the counts whose labels fit on the axis, always with the first and the last."""
     if len(counts) < 2:
         return list(counts)
     whole = math.log(counts[-1] / counts[0]) + 2 * math.log(1.35)
@@ -48,7 +48,7 @@ def readable_counts(counts: Sequence[int]) -> list[int]:
 
 
 def log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """A logarithmic axis around the values; an interval much wider than that runs off it."""
+    """Set a logarithmic axis around the values; much wider CIs run off it."""
     axes.set_yscale("log", base=2)
     if values:
         axes.set_ylim(min(values) / 1.6, max(values) * 1.6)
@@ -61,7 +61,7 @@ def log_axis(axes: Axes, values: Sequence[float]) -> None:
 
 
 def decimal_axis(axes: Axes, values: Sequence[float]) -> None:
-    """As `logarithmic`, with ticks at 1, 2 and 5 times powers of ten."""
+    """Set a logarithmic axis with ticks at 1, 2 and 5 times powers of ten."""
     axes.set_yscale("log", base=10)
     if values:
         axes.set_ylim(min(values) / 1.6, max(values) * 1.6)
@@ -72,7 +72,7 @@ def decimal_axis(axes: Axes, values: Sequence[float]) -> None:
 
 
 def decimal_ticks(low: float, high: float) -> list[float]:
-    """Ticks within these ends: powers of ten, and between them as many as leave some room."""
+    """Return ticks between these ends: powers of ten, and others if there is room."""
     digits = _DECIMALS[sum(high / low < reach for reach in _REACHES)]
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     found = [float(f"{digit}e{power}") for power in powers for digit in digits]
@@ -80,5 +80,5 @@ def decimal_ticks(low: float, high: float) -> list[float]:
 
 
 def zero_based_axis(axes: Axes, values: Sequence[float], least: float) -> None:
-    """A linear axis from 0 to a little above the values, and to `least` at least."""
+    """Set a linear axis from 0 to 1.3 times the largest value, at least to `least`."""
     axes.set_ylim(0, max([least, *(1.3 * value for value in values)]))

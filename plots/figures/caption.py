@@ -1,4 +1,4 @@
-"""The caption of a figure: hardware, settings, and what is not drawn."""
+"""The caption of a figure: hardware, settings, and points left out."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _MOST_NAMED = 6
 
 
 def hardware(environment: dict[str, Any]) -> str:
-    """Hardware and software in one line; of a cluster, its hosts instead of the master."""
+    """Return hardware and software in one line; for a cluster, hosts instead of controller."""
     hosts = environment.get("hosts") or {}
     kinds = Counter(map(_host, hosts.values()))
     parts = (
@@ -33,13 +33,13 @@ def hardware(environment: dict[str, Any]) -> str:
 
 
 def provenance(run: Run) -> str:
-    """The machine, and of a rehearsal that it measured nothing there."""
+    """Return the hardware; a simulation is marked because it measures nothing."""
     on = hardware(run.environment)
-    return f"rehearsed on {on}" if run.rehearsal and on else on
+    return f"simulated on {on}" if run.rehearsal and on else on
 
 
 def _host(facts: dict[str, Any]) -> str:
-    """'64 cores and 16 Tesla K80': what hosts of a kind have alike."""
+    """Return '64 cores and 16 Tesla K80', the same for hosts of one kind."""
     gpus = Counter(str(gpu.get("name", "GPU")) for gpu in facts.get("gpus", ()))
     cores = len(facts.get("cores", ()))
     parts = [f"{cores} core{'s' if cores > 1 else ''}"] if cores else []
@@ -47,21 +47,21 @@ def _host(facts: dict[str, Any]) -> str:
 
 
 def settings_line(rows: Sequence[ScalingRow]) -> str:
-    """The settings that all points share and that are not the defaults; empty if there are none."""
+    """Return the non-default settings that all points share; '' if there are none."""
     shared = common_settings([row.trial for row in rows])
     return f"settings: {shared}" if shared else ""
 
 
 def caption(run: Run) -> str:
-    """Hardware; kvstore, batch, repeats, date and commit; then what is not drawn."""
-    rehearsal = ["REHEARSAL - scripted times, not measurements"] if run.rehearsal else []
+    """Return hardware, kvstore, batch, repeats, date, commit, and the points left out."""
+    simulated = ["SIMULATED - scripted times, not measurements"] if run.rehearsal else []
     sources = run.sources
-    named = [f"not measured by mxscale: {list_names(sources, 1)}"] if sources else []
+    named = [f"not measured by mxscale; source: {list_names(sources, 1)}"] if sources else []
     drawn = drawable(run.rows) or [row for row in run.rows if row.trial.mode in TRAINING]
     varied = varied_settings([row.trial for row in drawn])
     own = [f"settings that vary: {varied}"] if varied else []
     lines = [provenance(run), _how(run, drawn), settings_line(drawn), *own, *_left_out(run.rows)]
-    return "\n".join(filter(None, [*rehearsal, *named, *lines]))
+    return "\n".join(filter(None, [*simulated, *named, *lines]))
 
 
 def _how(run: Run, rows: Sequence[ScalingRow]) -> str:
@@ -80,7 +80,7 @@ def _how(run: Run, rows: Sequence[ScalingRow]) -> str:
 
 
 def _batches(rows: Sequence[ScalingRow]) -> str:
-    """Images a step on one device by network; of the whole job where that is fixed."""
+    """Return the batch size per device by network, or the global one if it is fixed."""
     whole = any(row.trial.training.global_batch_fixed for row in rows)
     found = grouped(
         (network_label(row), row.trial.global_batch if whole else row.trial.device_batch)
@@ -88,21 +88,21 @@ def _batches(rows: Sequence[ScalingRow]) -> str:
     )
     ends = {name: sorted({min(values), max(values)}) for name, values in found.items()}
     texts = {name: "-".join(map(str, some)) for name, some in ends.items()}
-    where = "of the job" if whole else "on one device"
+    title = "global batch size" if whole else "batch size per device"
     if len(set(texts.values())) == 1:
-        return f"{next(iter(texts.values()))} images a step {where}"
-    told = _named([f"{name} {text}" for name, text in texts.items()])
-    return f"images a step {where}: {told}" if texts else ""
+        return f"{title} {next(iter(texts.values()))}"
+    listed = _named([f"{name} {text}" for name, text in texts.items()])
+    return f"{title}: {listed}" if texts else ""
 
 
 def _left_out(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """What only the table tells, a line each."""
+    """Yield one line per group of points that only the table shows in full."""
     drawn = drawable(rows)
     seen = set(map(id, drawn))
     listed = {
         "in the table only": [row for row in rows if row.rate and id(row) not in seen],
-        "without a number": [row for row in rows if row.rate is None],
-        "the table says more of": [row for row in drawn if row.notes],
+        "no result": [row for row in rows if row.rate is None],
+        "notes in the table": [row for row in drawn if row.notes],
     }
     for what, found in listed.items():
         if found:

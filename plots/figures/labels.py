@@ -1,4 +1,4 @@
-"""Labels at the ends of lines, pushed apart so that none covers another."""
+"""Labels at the ends of lines, moved apart so that they do not overlap."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _WIDTH = 24
 
 @dataclass(frozen=True, kw_only=True)
 class LineEnd:
-    """The last point of a line, in data of its axes, and what is written there."""
+    """The last point of a line, in data coordinates, and its label."""
 
     text: str
     colour: str
@@ -30,12 +30,12 @@ class LineEnd:
 
 
 def matplotlib_text(text: str) -> str:
-    """Text that Matplotlib can draw and does not take for mathematics."""
+    """Return text that Matplotlib can draw and does not parse as mathematics."""
     return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")
 
 
 def balanced_lines(text: str, width: int) -> str:
-    """The text in as few lines as `width` characters allow, none of them much the shortest."""
+    """Fold a text into as few lines as `width` allows, of similar length."""
     count = len(wrap(text, width))
     return next(
         "\n".join(folded)
@@ -45,7 +45,7 @@ def balanced_lines(text: str, width: int) -> str:
 
 
 def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
-    """Writes the labels at the right of each of the axes, with a thin line from each point."""
+    """Draw the labels to the right of the axes, each joined to its point by a thin line."""
     written = {axes: [_write(figure, axes, end) for end in some] for axes, some in ends.items()}
     if engine := figure.get_layout_engine():  # heights of axes are known once they are laid out
         engine.execute(figure)
@@ -53,7 +53,7 @@ def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
     for axes, notes in written.items():
         tall = axes.get_window_extent().transformed(inches).height
         heights = [_LINE_INCHES * (1 + note.get_text().count("\n")) / tall for note in notes]
-        if sum(heights) > 1:  # more than there is room to name: the legend has their names
+        if sum(heights) > 1:  # too many for the axes; the legend has the names
             for note in notes:
                 note.remove()
             continue
@@ -65,9 +65,9 @@ def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
 
 
 def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Middles between 0 and 1, as near to those given as can be without an overlap.
+    """Return middles in 0..1 as near as possible to those given, without overlap.
 
-    The heights come to 1 or less.
+    The sum of the heights must be at most 1.
     """
     order = sorted(range(len(middles)), key=lambda one: middles[one])
     below = [sum(heights[other] for other in order[:place]) for place in range(len(order))]
@@ -79,9 +79,9 @@ def spread(middles: Sequence[float], heights: Sequence[float]) -> list[float]:
 
 
 def _nearest_ascending(values: Sequence[float]) -> list[float]:
-    """The ascending numbers with the least squares to these: neighbors that descend are averaged.
+    """Return the ascending numbers nearest to these by least squares.
 
-    Isotonic regression by pooling; SciPy's takes 0.4 s to load.
+    Isotonic regression by pooling neighbors that descend; SciPy's takes 0.4 s to load.
     """
     pools: list[list[float]] = []
     for value in values:
@@ -92,13 +92,13 @@ def _nearest_ascending(values: Sequence[float]) -> list[float]:
 
 
 def _axes_point(axes: Axes, end: LineEnd) -> tuple[float, float]:
-    """Where the end of a line is, as fractions of its axes."""
+    """Return the end of a line as fractions of its axes."""
     x, y = axes.transLimits.transform(axes.transScale.transform((end.x, end.y)))
     return float(x), float(y)
 
 
 def _write(figure: Figure, axes: Axes, end: LineEnd) -> Text:
-    """The label at its point's height."""
+    """Draw the label at its point's height."""
     return axes.text(
         1,
         _axes_point(axes, end)[1],
@@ -114,7 +114,7 @@ def _write(figure: Figure, axes: Axes, end: LineEnd) -> Text:
 def _connect(
     axes: Axes, colour: str, point: tuple[float, float], label: tuple[float, float]
 ) -> None:
-    """A thin line from a point to its label, both in fractions of the axes."""
+    """Draw a thin line from a point to its label, both in fractions of the axes."""
     axes.add_artist(
         Line2D(
             *zip(point, label, strict=True),

@@ -12,20 +12,20 @@ from results.run import Run
 from results.scaling import ScalingRow
 from results.speedup import Baseline
 
-# Okabe and Ito's colours, which colour-blind people tell apart; a marker for each line besides.
+# Okabe and Ito's palette, safe for color-blind readers; each line also has a marker.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "D", "^", "v", "P", "p", "<", ">", "h", "*", "8")
 _LINES = ("-", "--", ":", "-.")
 TRAINING = ("synthetic", "real")
-# What follows the name of a run that was played.
-REHEARSAL = " (rehearsal)"
+# Follows the name of a simulated run.
+REHEARSAL = " (SIMULATED)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Points that are joined: one network, and one store where stores overlap.
+    """Points joined by a line: one network, and one store if stores overlap.
 
-    what    its store, and what else tells it from the network's other lines
+    what    its store, and the settings that distinguish it from the network's other lines
     alone   whether it is its network's only line
     """
 
@@ -39,25 +39,28 @@ class Line:
 
     @property
     def label(self) -> str:
-        """Its name in the legend."""
+        """The line's name in the legend."""
         return f"{self.network}, {self.what}"
 
     @property
     def end(self) -> str:
-        """What is written at its end: as little of its name as tells it apart."""
+        """The label at the line's end: the shortest distinguishing name."""
         return self.network if self.alone else self.label
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailedPoint:
-    """A point of training that has no number, in its network's colour."""
+    """A training point without a result, in its network's color."""
 
     row: ScalingRow
     colour: str
 
 
 def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
-    """The good points of training; of networks measured on one device count only if all are."""
+    """Return the good training points, without networks that have one device count only.
+
+    If all networks have one device count only, all their points stay.
+    """
     good = [row for row in rows if row.rate and row.trial.mode in TRAINING]
     groups = grouped((network_label(row), row) for row in good).values()
     several = (group for group in groups if len({one.trial.layout.devices for one in group}) > 1)
@@ -66,15 +69,15 @@ def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
 
 
 def is_drawn(rows: Sequence[ScalingRow]) -> bool:
-    """Whether there is anything for a figure: a point of training, with a number or without."""
+    """Return whether there is a training point to draw, with a result or without."""
     return bool(drawable(rows) or failed_points(rows))
 
 
 def lines(rows: Sequence[ScalingRow]) -> list[Line]:
-    """The drawable points as lines: a colour a network, dashes a store, a marker each.
+    """Return the drawable points as lines: color by network, dashes by store, own marker.
 
-    Stores of a network that share no device count make one line, as in a study that uses one
-    store within a host and another beyond it. Points of different tools never do.
+    A network's stores that share no device count form one line, as in a study that uses one store
+    within a host and another across hosts. Points of different tools are never joined.
     """
     found: list[Line] = []
     colours = _colours(rows)
@@ -96,27 +99,27 @@ def lines(rows: Sequence[ScalingRow]) -> list[Line]:
 
 
 def failed_points(rows: Sequence[ScalingRow]) -> list[FailedPoint]:
-    """The points of training without a number."""
+    """Return the training points without a result."""
     colours = _colours(rows)
     failed = [row for row in rows if row.rate is None and row.trial.mode in TRAINING]
     return [FailedPoint(row=row, colour=colours[network_label(row)]) for row in failed]
 
 
 def network_label(row: ScalingRow) -> str:
-    """The network's name, and on what where that is real data."""
+    """Return the network's name, marked if it trained on real data."""
     real = " (real data)" if row.trial.mode == "real" else ""
     return row.trial.label + real
 
 
 def _colours(rows: Sequence[ScalingRow]) -> dict[str, str]:
-    """A colour a network; those without a line come last."""
+    """Return the color of each network; networks without a line come last."""
     failed = [row for row in rows if row.rate is None and row.trial.mode in TRAINING]
     names = dict.fromkeys(network_label(row) for row in (*drawable(rows), *failed))
     return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
 
 
 def _parts(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
-    """Points of one network by line: who measured, store, what differs on as many devices."""
+    """Group one network's points into lines: by origin, store and differing settings."""
     origins = grouped((_origin(row), row) for row in rows)
     if len(origins) == 1:
         return _stores(rows)
@@ -128,7 +131,7 @@ def _parts(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
 
 
 def _origin(row: ScalingRow) -> str:
-    """What its figures come from; logs of one tool are one origin, as they are one base's."""
+    """Return the origin of its figures; logs of one tool share an origin and a baseline."""
     if row.trial.engine.startswith(IMPORTED):
         return row.trial.engine
     return "; ".join((row.trial.engine, *row.sources))
@@ -148,7 +151,7 @@ def _stores(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
 
 
 def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
-    """The fields that differ between points on as many devices."""
+    """Return the fields that differ between points with the same device count."""
     groups = grouped((row.trial.layout.devices, row) for row in rows).values()
     return [
         name
@@ -159,9 +162,10 @@ def _varied(rows: Sequence[ScalingRow], names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Ceiling:
-    """Images per second that cannot be passed, by device count.
+    """An upper limit of the throughput (images/s) by device count.
 
-    line    a network's colour for its one-device rate times devices, "" for the input pipeline
+    colour  a network's for its ideal line (1-device throughput x devices), "" for the input
+            pipeline
     """
 
     label: str
@@ -171,13 +175,13 @@ class Ceiling:
 
 @dataclass(frozen=True, kw_only=True)
 class FigureModel:
-    """All that is drawn of a run.
+    """The contents of a run's figure.
 
-    behind       lines of another run, and its name
-    ideals       each network's one-device rate times devices
-    inputs       what reading alone gives, times hosts
-    second_host  where on the device axis it begins; None where all points have as many hosts
-    baseline     that speed-ups are against; None: one device
+    behind       lines of another run; behind_name is its name
+    ideals       each network's 1-device throughput times devices
+    inputs       throughput of the input-pipeline benchmark times hosts
+    second_host  its place on the device axis; None if all points have the same number of hosts
+    baseline     the chosen speed-up baseline; None: 1 device
     """
 
     lines: tuple[Line, ...]
@@ -191,7 +195,7 @@ class FigureModel:
 
     @property
     def counts(self) -> list[int]:
-        """The device counts of all points, those of the other run too."""
+        """The device counts of all points, including those of the other run."""
         rows = [row for line in (*self.lines, *self.behind) for row in line.rows]
         return sorted(
             {row.trial.layout.devices for row in (*rows, *(one.row for one in self.crosses))}
@@ -199,10 +203,10 @@ class FigureModel:
 
 
 def figure_model(rows: Sequence[ScalingRow], over: Run | None = None) -> FigureModel:
-    """What is drawn of these rows, with another run behind them."""
+    """Return the figure of these rows, with another run behind them."""
     drawn, failed = lines(rows), failed_points(rows)
     behind = lines(over.rows) if over else []
-    # Of another run, the networks that this one has; all where they share none.
+    # The other run's networks that this run has; all of them if they share none.
     labels = {row.trial.label for line in drawn for row in line.rows}
     shared = [line for line in behind if line.rows[0].trial.label in labels]
     trained = [row for line in drawn for row in line.rows] + [one.row for one in failed]
@@ -219,12 +223,12 @@ def figure_model(rows: Sequence[ScalingRow], over: Run | None = None) -> FigureM
 
 
 def run_title(run: Run) -> str:
-    """Its name, and that it is a rehearsal where it is one."""
+    """Return the run's name, marked if the run is simulated."""
     return run.name + (REHEARSAL if run.rehearsal else "")
 
 
 def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:
-    """The one-device rate times devices, once for each base, over all counts of its lines."""
+    """Return 1-device throughput times devices, once per baseline, over its lines' counts."""
     found: dict[tuple[str, float], set[int]] = {}
     for line in drawn:
         for row in line.rows:
@@ -233,14 +237,14 @@ def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:
                     row.trial.layout.devices
                 )
     return [
-        Ceiling(label="one device x n", colour=colour, points={n: n * one for n in sorted(counts)})
+        Ceiling(label="1 device x n", colour=colour, points={n: n * one for n in sorted(counts)})
         for (colour, one), counts in found.items()
         if len(counts) > 1
     ]
 
 
 def one_device(row: ScalingRow) -> float | None:
-    """Images per second of one device of the baseline that its speed-up is against."""
+    """Return the throughput (images/s) of one device of the row's baseline."""
     if not row.rate or not row.shown_scaling:
         return None
     rate = row.rate.images_per_second / row.shown_scaling.speedup.value
@@ -248,7 +252,7 @@ def one_device(row: ScalingRow) -> float | None:
 
 
 def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[Ceiling]:
-    """What one host reads at best, times the hosts of each point that reads as large images."""
+    """Return the best input throughput per host times the hosts of points with that image size."""
     best: dict[tuple[int, ...], float] = {}
     for row in rows:
         if row.trial.mode == "test-io" and row.rate:
@@ -267,7 +271,7 @@ def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[C
 
 
 def _second_host(trained: Sequence[ScalingRow]) -> float | None:
-    """Between the most devices on one host and the fewest on several, on a logarithmic axis."""
+    """Return the geometric mean of the most devices on 1 host and the fewest on more."""
     one = [row.trial.layout.devices for row in trained if row.trial.worker_hosts == 1]
     more = [row.trial.layout.devices for row in trained if row.trial.worker_hosts > 1]
     if not one or not more or max(one) >= min(more):

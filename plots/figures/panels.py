@@ -19,7 +19,7 @@ from results.scaling import ScalingRow
 
 GREY = "#777777"
 DOTTED: Any = (0, (1, 2))
-# Around a point whose number needs its notes.
+# The ring around a point with caveats.
 RING: Any = {
     "marker": "o",
     "markersize": 12,
@@ -28,17 +28,17 @@ RING: Any = {
     "markeredgewidth": 1.3,
     "linestyle": "",
 }
-# How far above the points a ceiling may lie before it is told instead of drawn.
+# A ceiling above this many times the highest point becomes a text instead of a line.
 _FAR = 8
-_NO_BASE = "needs a point {baseline}\nand another to compare with it"
-# Dots, above which they are drawn as pixels.
+_NO_BASE = "not available: needs a result {baseline}\nand another point to compare"
+# More dots than this are drawn as pixels.
 _MANY = 5000
 _MOST_MISSING = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """What a panel shows of a row, with its interval; its texts may name the {baseline}."""
+    """A panel's value of a row, with its CI; title and unit may contain {baseline}."""
 
     title: str
     unit: str
@@ -59,22 +59,24 @@ def _efficiency(row: ScalingRow) -> Ratio | None:
 
 
 RATE = Panel(
-    title="Images per second", unit="images/s (log)", value=_rate, lacking="no point has a number"
+    title="Throughput", unit="images/s (log)", value=_rate, lacking="no point has a result"
 )
-SPEEDUP = Panel(title="Speed-up", unit="times {baseline} (log)", value=_speedup, lacking=_NO_BASE)
+SPEEDUP = Panel(
+    title="Speed-up", unit="speed-up vs {baseline} (log)", value=_speedup, lacking=_NO_BASE
+)
 EFFICIENCY = Panel(title="Efficiency", unit="% of ideal", value=_efficiency, lacking=_NO_BASE)
 
 
 def draw(axes: Axes, shown: FigureModel, panel: Panel) -> list[LineEnd]:
-    """The lines with their intervals, those of the other run behind; returns where they end."""
+    """Draw the lines with their CIs, the other run behind; return the line ends."""
     axes.set_title(panel.title, loc="left", fontweight="bold")
-    baseline = str(shown.baseline or "one device")
+    baseline = str(shown.baseline or "1 device")
     axes.set_ylabel(matplotlib_text(panel.unit.format(baseline=baseline)))
     shift = offsets(shown)
     behind = [_behind(axes, line, panel, shown.behind_name) for line in shown.behind]
     ends = [_line(axes, line, panel, shift[line.label]) for line in shown.lines]
     if not any(ends):
-        where = str(shown.baseline or "on one device")
+        where = f"of {shown.baseline}" if shown.baseline else "on 1 device"
         lacking = matplotlib_text(panel.lacking.format(baseline=where))
         axes.text(0.5, 0.5, lacking, transform=axes.transAxes, ha="center", color=GREY)
         axes.texts[-1].set_backgroundcolor("white")  # lines may pass there
@@ -82,13 +84,13 @@ def draw(axes: Axes, shown: FigureModel, panel: Panel) -> list[LineEnd]:
 
 
 def panel_values(shown: FigureModel, panel: Panel) -> list[float]:
-    """What the panel's lines show, those of the other run too."""
+    """Return the values of the panel's lines, including those of the other run."""
     rows = [row for line in (*shown.lines, *shown.behind) for row in line.rows]
     return [found.value for found in map(panel.value, rows) if found]
 
 
 def offsets(shown: FigureModel) -> dict[str, float]:
-    """A small factor a line on the device axis, so that error bars do not hide each other."""
+    """Return a small x factor per line that keeps error bars apart."""
     middle = (len(shown.lines) - 1) / 2
     step = min(0.02 if len(shown.counts) < 8 else 0.01, 0.15 / max(1, len(shown.lines)))
     return {line.label: exp(step * (place - middle)) for place, line in enumerate(shown.lines)}
@@ -134,14 +136,14 @@ def _line(axes: Axes, line: Line, panel: Panel, shift: float) -> LineEnd | None:
 
 
 def _rings(axes: Axes, points: Sequence[tuple[float, Ratio]]) -> None:
-    """Around points that the summary names, interference first."""
+    """Draw a ring around points with caveats."""
     if points:
         places = [place for place, _ in points], [ratio.value for _, ratio in points]
         axes.plot(*places, **RING, zorder=4, clip_on=False)
 
 
 def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face: str) -> None:
-    """Markers with their intervals, where they have one."""
+    """Draw markers with their CIs, if known."""
     ratios = [ratio for _, ratio in points]
     below = [nan if ratio.low is None else ratio.value - ratio.low for ratio in ratios]
     above = [nan if ratio.high is None else ratio.high - ratio.value for ratio in ratios]
@@ -161,13 +163,13 @@ def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face:
 
 
 def draw_marks(axes: Axes, shown: FigureModel) -> None:
-    """Device ticks, a cross on the axis for each point without a number, where hosts begin."""
+    """Draw device ticks, crosses for points without a result, and the second host's line."""
     device_axis(axes, shown.counts)
     same: dict[int, int] = {}
     for one in shown.crosses:
         count = one.row.trial.layout.devices
         same[count] = same.get(count, -1) + 1
-        # On the axis, or as many places above it as there are others.
+        # On the axis, or above the other crosses of this count.
         style = {"marker": "x", "markersize": 7, "markeredgewidth": 1.8, "zorder": 5}
         _mark(axes, count, 0.03 * same[count], color=one.colour, **style)
     if shown.second_host is not None:
@@ -185,7 +187,7 @@ def draw_marks(axes: Axes, shown: FigureModel) -> None:
 
 
 def _mark(axes: Axes, place: float, height: float, **style: Any) -> None:
-    """A mark above a place of the device axis: at the bottom of the panel (0), its top (1)."""
+    """Draw a mark at a place of the device axis; height 0 is the panel's bottom, 1 its top."""
     axes.plot(
         [place],
         [height],
@@ -197,11 +199,11 @@ def _mark(axes: Axes, place: float, height: float, **style: Any) -> None:
 
 
 def draw_ceilings(axes: Axes, shown: FigureModel) -> None:
-    """One-device rates times devices and what reading alone gives, as dotted lines."""
+    """Draw ideal lines and input-pipeline ceilings as dotted lines."""
     for ideal in shown.ideals:
         axes.plot(*_curve(ideal.points), color=ideal.colour, linestyle=DOTTED, linewidth=0.9)
     top = max(panel_values(shown, RATE), default=0.0)
-    height = 0.97 if shown.second_host is None else 0.91  # below what stands there
+    height = 0.97 if shown.second_host is None else 0.91  # below the second host's label
     for place, one in enumerate(shown.inputs):
         least = min(one.points.values())
         if least <= _FAR * top:
@@ -210,12 +212,12 @@ def draw_ceilings(axes: Axes, shown: FigureModel) -> None:
             above: Any = {"xytext": (0, 3), "textcoords": "offset points"}
             axes.annotate(one.label, (x, y), fontsize=7, ha="center", **above)
         else:
-            note = f"far above: {one.label}, {significant(least)} images/s and more"
+            note = f"off the scale: {one.label}, {significant(least)} images/s or more"
             axes.text(0.02, height - 0.06 * place, note, transform=axes.transAxes, va="top", size=7)
 
 
 def ceiling_values(shown: FigureModel) -> list[float]:
-    """The ceilings that are drawn."""
+    """Return the values of the ceilings that are drawn."""
     top = max(panel_values(shown, RATE), default=0.0)
     reading = [value for one in shown.inputs for value in one.points.values()]
     lines = [value for one in shown.ideals for value in one.points.values()]
@@ -223,7 +225,7 @@ def ceiling_values(shown: FigureModel) -> list[float]:
 
 
 def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
-    """Over all counts; where there is only one, a short level stretch around it."""
+    """Return x and y values; a single count becomes a short level line around it."""
     if len(points) == 1:
         ((count, value),) = points.items()
         return [count / 1.2, count * 1.2], [value, value]
@@ -231,16 +233,16 @@ def _curve(points: dict[int, float]) -> tuple[list[float], list[float]]:
 
 
 def draw_windows(axes: Axes, shown: FigureModel) -> None:
-    """Every steady window as a dot, their median as a bar."""
+    """Draw every steady window as a dot and their median as a bar."""
     axes.set_title("Window time: every window and the median", loc="left", fontweight="bold")
-    axes.set_ylabel("seconds a window")
+    axes.set_ylabel("seconds per window")
     shift = offsets(shown)
     bar = (shown.counts[-1] / shown.counts[0]) ** 0.008 * 1.02 if shown.counts else 1.0
     for line in shown.lines:
         _dots(axes, line, shift[line.label] ** 2, bar)
     seconds = [one for line in shown.lines for row in line.rows for one in row.window_seconds]
     if len(seconds) > _MANY:
-        axes.set_rasterization_zorder(0)  # as paths they would make the SVG too large
+        axes.set_rasterization_zorder(0)  # paths would make the SVG too large
         for dots in axes.lines:
             dots.set_zorder(-1)
     axes.set_ylim(0, 1.15 * max(seconds, default=1.0))
@@ -249,7 +251,7 @@ def draw_windows(axes: Axes, shown: FigureModel) -> None:
 
 
 def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
-    """A line's windows, hollow where they were emulated, and the median of each point."""
+    """Draw a line's windows, hollow if oversubscribed, and the median of each point."""
     for hollow in (False, True):
         rows = [row for row in line.rows if row.emulated is hollow and row.window_seconds]
         if not rows:
@@ -270,16 +272,16 @@ def _dots(axes: Axes, line: Line, shift: float, bar: float) -> None:
 
 
 def draw_missing_networks(axes: Axes, shown: FigureModel, panel: Panel) -> None:
-    """Names the networks that the panel cannot show, for want of a base."""
+    """Name the networks that the panel cannot show because they lack a baseline."""
     there = {line.network for line in shown.lines for row in line.rows if panel.value(row)}
     networks = dict.fromkeys(line.network for line in shown.lines)
     without = [name for name in networks if name not in there]
     if there and without:
         names = list_names(without, _MOST_MISSING, ", ")
-        chosen = matplotlib_text(f"a baseline {shown.baseline}")
-        base = chosen if shown.baseline else "a point on one device"
+        chosen = matplotlib_text(f"baseline {shown.baseline}")
+        base = chosen if shown.baseline else "1-device result"
         axes.set_title(
-            f"without {base}: {matplotlib_text(names)}",
+            f"no {base}: {matplotlib_text(names)}",
             loc="right",
             fontsize=7,
             color=GREY,
@@ -287,7 +289,7 @@ def draw_missing_networks(axes: Axes, shown: FigureModel, panel: Panel) -> None:
 
 
 def draw_overflow_arrows(axes: Axes, shown: FigureModel, panel: Panel) -> None:
-    """An arrow at the edge where an interval reaches beyond the axis."""
+    """Draw an arrow at the edge if a CI reaches beyond the axis."""
     low, high = axes.get_ylim()
     shift = offsets(shown)
     for line in shown.lines:

@@ -24,7 +24,7 @@ from results.store import atomic_file
 _TITLE_WIDTH = 100
 _FOOTER_WIDTH = 190
 _LEGEND_WIDTH = 178
-# More lines than these would leave the panels no room; the page tells all of them apart.
+# Legend entries above this number would leave the panels no room; the page lists all lines.
 MOST_NAMED = 24
 STYLE: Any = {
     "svg.hashsalt": "mxscale",
@@ -39,7 +39,7 @@ STYLE: Any = {
 
 
 def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None = None) -> Figure:
-    """The four panels; `footer` says on what it was measured, `over` is drawn behind."""
+    """Draw the four panels; `footer` is the caption, `over` a run to draw behind."""
     shown = figure_model(rows, over)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 8), layout="constrained")
@@ -71,7 +71,7 @@ def draw(rows: Sequence[ScalingRow], title: str, footer: str, over: Run | None =
 
 
 def _ideal(axes: Axes, shown: FigureModel) -> None:
-    """The speed-up that equals the devices."""
+    """Draw the ideal line: speed-up equal to the number of devices."""
     counts, found = shown.counts, panels.panel_values(shown, SPEEDUP)
     if len(counts) < 2 or not found:
         log_axis(axes, found)
@@ -92,7 +92,7 @@ def _ideal(axes: Axes, shown: FigureModel) -> None:
 
 
 def _legend(figure: Figure, shown: FigureModel, title: str) -> None:
-    """Lines and marks under the title: as its legend, they cannot run into it."""
+    """Draw title, lines and marks as one legend, so that they cannot overlap."""
     named = shown.lines if len(shown.lines) <= MOST_NAMED else shown.lines[:MOST_NAMED]
     handles = [_sample(line.colour, line.marker, line.dashes, line.label) for line in named]
     if len(named) < len(shown.lines):
@@ -113,17 +113,17 @@ def _legend(figure: Figure, shown: FigureModel, title: str) -> None:
 def _marks(shown: FigureModel) -> list[Line2D]:
     found = []
     if any(row.emulated for line in shown.lines for row in line.rows):
-        found.append(_sample(GREY, "o", "", "hollow: emulated", face="white"))
+        found.append(_sample(GREY, "o", "", "hollow: oversubscribed", face="white"))
     if any(row.headline_kinds for line in shown.lines for row in line.rows):
-        found.append(Line2D([], [], **RING, label="ringed: read its notes"))
+        found.append(Line2D([], [], **RING, label="ringed: see its notes"))
     alone = {network_label(one.row): one.colour for one in shown.crosses}
     for line in shown.lines:
         alone.pop(line.network, None)
-    found += [_sample(one, "x", "", f"{name}: no number") for name, one in alone.items()]
+    found += [_sample(one, "x", "", f"{name}: no result") for name, one in alone.items()]
     if len(alone) < len({network_label(one.row) for one in shown.crosses}):
-        found.append(_sample(GREY, "x", "", "on the axis: no number"))
+        found.append(_sample(GREY, "x", "", "on the axis: no result"))
     if shown.ideals:
-        ideal = f"ideal from {shown.baseline}" if shown.baseline else "ideal: one device x n"
+        ideal = f"ideal from {shown.baseline}" if shown.baseline else "ideal: 1 device x n"
         found.append(_sample(GREY, "", DOTTED, ideal))
     if shown.behind:
         found.append(_sample(GREY, ".", (0, (4, 3)), f"behind: {shown.behind_name}"))
@@ -143,14 +143,14 @@ def _sample(colour: str, marker: str, dashes: Any, label: str, face: str | None 
 
 
 def save(figure: Figure, folder: Path, name: str = "scaling") -> list[Path]:
-    """Writes NAME.svg and NAME.png into the folder; the same figure gives the same bytes."""
+    """Write NAME.svg and NAME.png to the folder; the same figure gives the same bytes."""
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
     with mpl.rc_context(STYLE):
         with atomic_file(paths[0]) as file:
             text = TextIOWrapper(file, "utf-8", newline="\n")
             figure.savefig(text, format="svg", metadata={"Date": None})
-            text.detach()  # which writes what is left, and leaves the file open
-        figure.set_layout_engine("none")  # it is laid out
+            text.detach()  # flushes, and leaves the file open
+        figure.set_layout_engine("none")  # the layout is done
         with atomic_file(paths[1]) as file:
             figure.savefig(file, format="png", dpi=144, metadata={"Software": None})
     return paths

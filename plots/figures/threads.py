@@ -1,4 +1,4 @@
-"""The input-pipeline figure: images per second against decoding threads."""
+"""The input-pipeline figure: throughput (images/s) by decoding threads."""
 
 from collections.abc import Sequence
 from textwrap import fill
@@ -14,9 +14,9 @@ from results.scaling import ScalingRow
 
 
 def input_rows(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
-    """The points that only read and have a number, by the state of the page cache asked for."""
+    """Return the input-pipeline points with a result, by requested page-cache state."""
     found = grouped(
-        ("cold" if row.trial.mxnet.cold else "as it was", row)
+        ("cold" if row.trial.mxnet.cold else "not dropped", row)
         for row in sorted(rows, key=lambda row: row.trial.data.nthreads)
         if row.trial.mode == "test-io" and row.rate
     )
@@ -24,7 +24,7 @@ def input_rows(rows: Sequence[ScalingRow]) -> dict[str, list[ScalingRow]]:
 
 
 def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
-    """A line for each of `input_rows`, with 95 % intervals."""
+    """Draw one line per group of `input_rows`, with 95 % CIs."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 4.6), layout="constrained")
         axes = figure.subplots()
@@ -37,7 +37,7 @@ def draw(drawn: dict[str, list[ScalingRow]], title: str, footer: str) -> Figure:
             style: Any = {"marker": "o", "capsize": 3, "label": f"page cache {name}"}
             axes.errorbar(counts, rates, yerr=[below, above], **style)
         axes.set_xlabel("decoding threads")
-        axes.set_ylabel("images/s")
+        axes.set_ylabel("throughput (images/s)")
         axes.set_ylim(bottom=0)
         every = [row for some in drawn.values() for row in some]
         axes.set_xticks(sorted({row.trial.data.nthreads for row in every}))

@@ -1,4 +1,4 @@
-"""The results table, for the terminal and for Markdown, with its remarks."""
+"""The results table for the terminal and for Markdown, with its notes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -41,37 +41,37 @@ HEADER = (
     "devices",
     "batch",
     "images/s",
-    "95 % interval",
+    "95 % CI",
     "n",
     "speed-up",
     "efficiency",
-    "of host",
-    "of worker",
+    "vs 1 host",
+    "vs 1 worker",
     "status",
 )
-# Beside the status of a point that the summary names.
+# Follows the status of a point that has caveats in the summary.
 MARK = "!"
 _MODES = {"real": "real data", "bandwidth": "bandwidth"}
 SETTINGS, _SETTINGS_WIDTH = "settings", 40
 _TEXT = ("network", "kvstore", SETTINGS, "status")
 _MOST_TROUBLES = 5
-# What a narrow terminal can do without, the first of them first.
-_OPTIONAL = ("batch", "of worker", "of host", "95 % interval", "n")
+# Columns to leave out on a narrow terminal, in this order.
+_OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "95 % CI", "n")
 
 
 def cost_headers(costs: Costs) -> tuple[str, ...]:
-    """'images/J', 'images/USD': columns of a table that some point has a value for."""
+    """Return the cost columns in which some point has a value: 'images/J', 'images/USD'."""
     return tuple(f"images/{unit}" for unit in costs.units)
 
 
 def cost_columns(costs: Costs) -> tuple[str, ...]:
-    """The columns that results.csv has for them after its own; none where nothing is known."""
+    """Return the cost columns of results.csv; empty if no point has a value."""
     names = ["joule" if unit == JOULE else unit for unit in costs.units]
     return (*(f"images_per_{name}" for name in names), "cost_reason") if names else ()
 
 
 def cost_values(row: ScalingRow, costs: Costs) -> tuple[float | str | None, ...]:
-    """A point's values under `cost_columns`, the last of them why one is missing."""
+    """Return a point's values under `cost_columns`; the last is the reason for gaps."""
     if not costs.units:
         return ()
     found = [one.value if one else None for one in costs.found(row)]
@@ -81,24 +81,24 @@ def cost_values(row: ScalingRow, costs: Costs) -> tuple[float | str | None, ...]
 
 
 def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
-    """What the columns stand on, why cells of theirs are empty, and why there is no such column.
+    """Return notes on the source of cost columns, on empty cells, and on missing columns.
 
-    Nothing where nothing was asked, and nothing of what a rehearsal cannot know.
+    Empty if the report has no prices; simulated points have no energy notes.
     """
     found = [(row, costs.of(row)) for row in rows]
     lines = _joules(found)
     lines += [
-        f"images/{unit}: at what the point's hosts cost an hour by {costs.prices}."
+        f"images/{unit}: from the hourly price of the point's hosts in {costs.prices}."
         for unit in costs.units
         if unit != JOULE
     ]
     for unit in costs.units:
         lines += [
-            f"no images/{unit}: {why} ({_named(names, len(found))})."
+            f"images/{unit} not available for {_named(names, len(found))}: {why}."
             for why, names in _points_by_reason(found, unit).items()
         ]
     nothing = "; ".join(_nothing(found, costs))
-    return [*lines, *([f"Not told: {nothing} (docs/cost.md)."] if nothing else [])]
+    return [*lines, *([f"Not available: {nothing} (docs/cost.md)."] if nothing else [])]
 
 
 def _joules(found: Sequence[Pair]) -> list[str]:
@@ -108,14 +108,14 @@ def _joules(found: Sequence[Pair]) -> list[str]:
         whose = f" ({_named(names, len(found))})" if len(kinds) > 1 else ""
         what = " and ".join(SOURCES[source] for source in sources)
         lines.append(
-            f"images/J{whose}: for a joule of the hosts' {what}, idle ones included; of what else "
-            f"uses power there and in the network nothing is counted."
+            f"images/J{whose}: per joule of the hosts' {what}, idle ones included. Other hardware "
+            f"of the hosts and the network is not counted."
         )
     return lines
 
 
 def _points_by_reason(found: Sequence[Pair], unit: str) -> dict[str, list[str]]:
-    """The points that do not know it, by the reason."""
+    """Return the names of the points without this cost, by reason."""
     return grouped((cost.why[unit], row.trial.name) for row, cost in found if unit in cost.why)
 
 
@@ -126,25 +126,25 @@ def _named(names: Sequence[str], count: int) -> str:
 
 
 def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
-    """What no point knows, each with the first reason."""
+    """Yield the costs that no point has, each with the first reason."""
     measured = [pair for pair in found if pair[0].trial.engine != "fake"]
     asked = dict.fromkeys(unit for _, cost in found for unit in cost.why)
     for unit in asked:
         whys = list(_points_by_reason(measured if unit == JOULE else found, unit))
         if whys and unit not in costs.units:
             more = f", and {len(whys) - 1} more" if len(whys) > 1 else ""
-            yield f"images/{unit}: {whys[0]}{more}"
+            yield f"images/{unit} ({whys[0]}{more})"
     if not costs.prices and any(cost.images or cost.why for _, cost in measured):
-        yield "images for money: there is no prices.toml"
+        yield "images per unit of money (no prices.toml)"
 
 
 def rate_unit(trial: Trial) -> tuple[str, float]:
-    """What the rates of such a trial are told in, and how many images a second (or bytes) it is."""
+    """Return the unit of a trial's throughput and its size in images (or bytes) per second."""
     return ("MB/s", 1e6) if trial.mode == "bandwidth" else ("images/s", 1.0)
 
 
 def _amount(ratio: Ratio | None) -> str:
-    """0.0764, 97.2 k, 2.14 M; empty where it is not known."""
+    """Return 0.0764, 97.2 k, 2.14 M; empty if unknown."""
     if ratio is None:
         return ""
     for size, letter in ((1e6, " M"), (1e3, " k")):
@@ -158,19 +158,19 @@ def _efficiency(against: Scaling | None) -> str:
 
 
 def header(costs: Costs, rows: Sequence[ScalingRow] = ()) -> tuple[str, ...]:
-    """`HEADER`, with columns of a chosen baseline, what points cost, and settings that vary."""
-    chosen = [f"{word} {one}" for one in _chosen(rows) for word in ("vs", "of")]
+    """Return `HEADER` with columns for a chosen baseline, costs and varying settings."""
+    chosen = [f"{name} vs {one}" for one in _chosen(rows) for name in ("speed-up", "efficiency")]
     varied = [SETTINGS] if any(own_settings([row.trial for row in rows])) else []
     return (*HEADER[:-1], *chosen, *cost_headers(costs), HEADER[-1], *varied)
 
 
 def _chosen(rows: Sequence[ScalingRow]) -> set[Baseline]:
-    """The baseline that the report was asked for, if it was for one."""
+    """Return the baseline that the user chose, if any."""
     return {row.chosen_baseline for row in rows if row.chosen_baseline}
 
 
 def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str, ...]]:
-    """The cells of all rows under `header`, as text."""
+    """Return the cells of all rows under `header`, as text."""
     trials = [row.trial for row in rows]
     own, labels = own_settings(trials), distinguishing_fields(trials)
     found = [cells(row, more, costs) for row, more in zip(rows, labels, strict=True)]
@@ -180,7 +180,7 @@ def table(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[tuple[str
 
 
 def cells(row: ScalingRow, more: str = "", costs: Costs = NO_COSTS) -> tuple[str, ...]:
-    """The row's cells, without its settings; `more` is what tells it from others like it."""
+    """Return the row's cells without settings; `more` are its distinguishing fields."""
     trial, rate = row.trial, row.rate if row.trial.mode != "bandwidth" else None
     over = row.baseline
     chosen = (format_speedup(over.speedup) if over else "", _efficiency(over))
@@ -212,77 +212,82 @@ def _point_remarks(rows: Sequence[ScalingRow]) -> list[str]:
 
 
 def _intervals(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """What the intervals of throughputs stand on."""
+    """Yield notes on how the throughput CIs are computed."""
     repeats = {row.rate.repeats for row in rows if row.rate}
     if 1 in repeats:
         yield (
-            f"n: repeats in fresh processes. If n is 1, the 95 % interval assumes that processes "
-            f"scatter by {100 * ASSUMED_SCATTER:g} %; 3 repeats or more measure it."
+            f"n: repeats in fresh processes. With n = 1, the 95 % CI assumes a run-to-run standard "
+            f"deviation of {100 * ASSUMED_SCATTER:g} %; use 3 or more repeats to measure it."
         )
     elif repeats:
-        yield "n: repeats in fresh processes; the interval comes from their spread."
+        yield "n: repeats in fresh processes; the 95 % CI is computed from their variance."
     if 2 in repeats:
-        yield "Two repeats say little about their spread: take 3 or more."
+        yield (
+            "With two repeats (1 degree of freedom) the interval is very wide; use three or more."
+        )
     if any(row.rate and row.rate.error and row.rate.slowdown for row in rows):
         yield (
-            f"95 % interval: its lower end allows for windows that become up to "
-            f"{100 * ASSUMED_DRIFT:g} % slower over the rest of the budget; --precision 0 measures "
-            f"all of it."
+            f"95 % CI: the lower end allows for windows that become up to {100 * ASSUMED_DRIFT:g} "
+            f"% slower during the unmeasured rest of the window budget; --precision 0 measures "
+            f"every window."
         )
 
 
 def column_notes(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS) -> list[str]:
-    """What the columns of the table stand on, a line each."""
+    """Return one note per column: definition and source."""
     lines = [
-        "batch: images a step on one device / one worker / the whole job.",
+        "batch: images per step on one device / on one worker / in the whole job.",
         *_intervals(rows),
         *_baseline_notes(rows),
     ]
     if any(row.trial.layout.device == "cpu" and row.trial.servers for row in rows):
         beside = all(not row.trial.layout.server_hosts for row in rows)
-        where = "share those of their workers" if beside else "have hosts of their own"
-        lines.append(f"devices are cores; servers {where}.")
+        where = "share cores with their workers" if beside else "run on hosts of their own"
+        lines.append(f"devices: CPU cores; servers {where}.")
     if any(row.rate and row.headline_kinds for row in rows):
-        lines.append(f"{MARK} read what is said of this point, above and below, with its number.")
+        lines.append(f"{MARK} this point has caveats; see the summary and the notes below.")
     if any(row.emulated for row in rows):
-        lines.append("* emulated: more devices than the machine has; not a claim about speed.")
+        lines.append(
+            "* oversubscribed: more devices than the machine has; not valid as a performance "
+            "result."
+        )
     if any(row.trial.engine == "fake" for row in rows):
         lines.append(f"{REHEARSAL_NOTE}.")
     return [*lines, *knees(rows), *cost_remarks(rows, costs)]
 
 
 def _baseline_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """What speed-ups and efficiencies are against, or why there are none."""
+    """Yield the baselines of speed-ups and efficiencies, or why there are none."""
     bases = sorted({row.device.base for row in rows if row.device})
     if bases:
         yield (
-            f"speed-up, efficiency: against one device ({', '.join(bases)}); ± or [low, high]: the "
-            f"95 % interval, which holds the baseline's errors too."
+            f"speed-up, efficiency: vs 1 device ({', '.join(bases)}). ± or [low, high] is the 95 % "
+            f"CI; it includes the uncertainty of the baseline."
         )
     elif any(row.rate and row.trial.mode in TRAINING for row in rows):
         yield (
-            "speed-up, efficiency: not available, because no two points have the same settings and "
-            "one of them a number on one device."
+            "speed-up, efficiency: not available, because no point with a result on 1 device has "
+            "the same settings as another point."
         )
     bases = sorted({row.host.base for row in rows if row.host})
     if bases:
-        yield f"of host: efficiency against one full host ({', '.join(bases)})."
+        yield f"vs 1 host: efficiency vs 1 full host ({', '.join(bases)})."
     for one in _chosen(rows):
-        yield f"vs {one}, of {one}: speed-up and efficiency against the chosen baseline."
+        yield f"speed-up vs {one}, efficiency vs {one}: against the chosen baseline."
     against = [one for row in rows for one in (row.device, row.host, row.worker) if one]
     found = [one.efficiency for one in against] + [row.rate.ratio for row in rows if row.rate]
     if any(map(is_uninformative, found)):
-        yield "unsure, unknown: too few windows or too much noise; the number says nothing."
+        yield "uncertain, unknown: too few windows or too much noise; do not use the value."
     if any(row.worker for row in rows):
-        yield "of worker: efficiency against one worker through the same store, servers included."
+        yield "vs 1 worker: efficiency vs 1 worker through the same store, servers included."
     elif any(
         row.rate and is_distributed(row.trial.layout.kvstore) and row.trial.workers > 1
         for row in rows
         if row.trial.mode != "bandwidth"
     ):
         yield (
-            "of worker: not told, for no point is one worker through the same store; a sweep over "
-            "hosts always has one."
+            "vs 1 worker: not available, because no point has 1 worker through the same store; a "
+            "sweep over hosts always includes one."
         )
 
 
@@ -292,9 +297,9 @@ def remarks(
     costs: Costs = NO_COSTS,
     failures: Failures | None = None,
 ) -> list[str]:
-    """The lines under the table: what its columns stand on, and what each point has to say.
+    """Return the lines below the table: notes on columns, then notes on points.
 
-    In place of those that fail a line says so; without `failures` they raise.
+    A part that fails becomes one line that names it; without `failures` it raises.
     """
     return [
         *attempt_lines(failures, "notes on columns", lambda: column_notes(rows, costs)),
@@ -310,10 +315,10 @@ def terminal(
     without: Sequence[str] = (),
     costs: Costs = NO_COSTS,
 ) -> Table:
-    """The table for a terminal, without the columns of these names; `lines` stand below it."""
+    """Return the table for a terminal, without the columns `without`; `lines` go below."""
     names = header(costs, rows)
     shown = [name for name in names if name not in without]
-    # Texts of people and of failed processes are shown as they are, brackets included.
+    # Brackets in user texts and error messages are printed literally.
     grid = terminal_table(shown, _TEXT, title)
     for column in grid.columns:
         column.max_width = _SETTINGS_WIDTH if column.header == SETTINGS else None
@@ -321,16 +326,16 @@ def terminal(
         style = {"ok": "", "unstable": "yellow"}.get(row.status, "red")
         named = dict(zip(names, texts, strict=True))
         grid.add_row(*(cell(named[name]) for name in shown), style=style)
-    left_out = [f"Left out for want of width, and in report.md: {', '.join(without)}."]
-    below = [*(left_out if without else []), *lines]
+    hidden = [f"Hidden on this narrow terminal, shown in report.md: {', '.join(without)}."]
+    below = [*(hidden if without else []), *lines]
     grid.caption = Text("\n".join(map(printable, below)))
     return grid
 
 
 def trouble_lines(troubles: Sequence[str]) -> list[str]:
-    """What of a run could not be read, a line each."""
-    more = [f"and {len(troubles) - _MOST_TROUBLES} more"] if len(troubles) > _MOST_TROUBLES else []
-    return [f"COULD NOT BE READ, left out: {one}" for one in [*troubles[:_MOST_TROUBLES], *more]]
+    """Return one line per part of a run that could not be read."""
+    more = [f"{len(troubles) - _MOST_TROUBLES} more"] if len(troubles) > _MOST_TROUBLES else []
+    return [f"UNREADABLE, skipped: {one}" for one in [*troubles[:_MOST_TROUBLES], *more]]
 
 
 def markdown(
@@ -339,20 +344,20 @@ def markdown(
     costs: Costs = NO_COSTS,
     failures: Failures | None = None,
 ) -> str:
-    """The table and its remarks in Markdown."""
+    """Return the table and its notes in Markdown."""
     text = markdown_table(header(costs, rows), table(rows, costs), _TEXT)
     lines = "".join(f"- {in_line(line)}\n" for line in remarks(rows, missing, costs, failures))
     return f"{text}\n\n{lines}"
 
 
 def show(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> None:
-    """Prints what a run says and its table, wide enough to be read where there is no terminal.
+    """Print a run's summary and table, in full width if stdout is not a terminal.
 
-    Parts beside the table that fail are named in their place and in `failures`.
+    Other parts that fail are named in their place and in `failures`.
     """
-    rehearsal = "REHEARSAL " if run.rehearsal else ""
+    simulated = "SIMULATED " if run.rehearsal else ""
     description = run.environment.get("description")
-    title = f"{rehearsal}{run.name}" + (f": {description}" if description else "")
+    title = f"{simulated}{run.name}" + (f": {description}" if description else "")
     lines = remarks(run.rows, run.missing, costs, failures)
     grid = terminal(run.rows, title, lines, (), costs)
     console = screen_for(grid)

@@ -57,9 +57,9 @@ def test_a_point_that_ran_once_says_in_every_output_that_its_variance_is_assumed
     once = run(three())
     again = run([*three(), *(dataclasses.replace(one, identity=_second(one)) for one in three())])
     for study, assumed in ((once, True), (again, False)):
-        assert ("processes scatter by 1.5 %" in screen(study)) is assumed
-        assert ("1.5 % between processes assumed" in caption(study)) is assumed
-        assert ("1.5 % between processes assumed" in page(study)) is assumed
+        assert ("run-to-run standard deviation of 1.5 %" in screen(study)) is assumed
+        assert ("run-to-run standard deviation of 1.5 % assumed" in caption(study)) is assumed
+        assert ("run-to-run standard deviation of 1.5 % assumed" in page(study)) is assumed
         kinds = results_frame(study.rows)["notes"]
         assert [("variance-assumed" in kind) for kind in kinds] == [assumed] * 3
         figures = [point.figures for point in export_points(study)]
@@ -74,15 +74,15 @@ def _second(record: Record) -> Identity:
 
 def test_a_page_names_points_without_a_number_with_their_cause() -> None:
     text = document(run([*three(), point(8, 1, **HUNG)]))
-    assert "## Points without a number\n\n- alexnet dist_sync x8: hung. broken\n" in text
-    assert "## Points without a number" not in document(run(three()))
+    assert "## Points without a result\n\n- alexnet dist_sync x8: hung. broken\n" in text
+    assert "## Points without a result" not in document(run(three()))
 
 
 def test_a_page_holds_the_commands_of_each_point_once_for_those_that_are_alike() -> None:
     roles = {"scheduler-0": "S", **{f"worker-{n}": f"W{n}" for n in range(3)}}
     records = [dataclasses.replace(one, commands=roles) for one in three()]
     text = document(run(records))
-    assert text.count("# scheduler-0\nS\n# worker-0\nW0\n# worker-1 to worker-2 likewise") == 3
+    assert text.count("# scheduler-0\nS\n# worker-0\nW0\n# worker-1 to worker-2: similar") == 3
     assert "W1" not in text
 
 
@@ -95,7 +95,7 @@ def test_a_page_says_once_what_is_alike_on_hosts_and_lists_what_differs() -> Non
     }
     text = document(run(three(), environment={"hosts": hosts}))
     assert "### Hosts: a, b, c&lt;script>\n\n- cores: 2\n- python: 3.11\n" in text
-    assert "| what differs | gpus |\n| --- | --- |\n| a, b | 2 x name Tesla K80 |\n" in text
+    assert "| hosts | gpus |\n| --- | --- |\n| a, b | 2 x name Tesla K80 |\n" in text
     assert "| c&lt;script> | name Tesla K80 |" in text
     assert "load" not in text
     assert "<script>" not in text.replace("\\<script>", "")

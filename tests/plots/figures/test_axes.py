@@ -22,7 +22,7 @@ def test_the_other_runs_lines_end_with_its_name() -> None:
 def test_a_network_without_a_base_is_named_where_it_is_not_drawn() -> None:
     vgg = [point(n, 9 * n, network="vgg", num_layers=16) for n in (2, 4)]
     rate, speedup, efficiency, _ = panels([*three(), *vgg])
-    note = "without a point on one device: vgg-16"
+    note = "no 1-device result: vgg-16"
     assert [axes.get_title(loc="right") for axes in (speedup, efficiency)] == [note] * 2
     assert rate.get_title(loc="right") == ""
     assert panels(three())[1].get_title(loc="right") == ""

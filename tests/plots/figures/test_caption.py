@@ -10,9 +10,9 @@ def test_a_footer_says_hardware_stores_batches_repeats_date_and_commit() -> None
     said = caption(run(published())).splitlines()
     assert said == [
         "AMD EPYC, 64 cores, 256 GiB, MXNet 1.9.1",
-        "kvstore device, dist_device_sync; images a step on one device: alexnet 512, "
-        "inception-v3 32, resnet-152 32; 2026-01-02; commit abcdef0; n = 1; bars: 95 % intervals "
-        "(n = 1: 1.5 % between processes assumed)",
+        "kvstore device, dist_device_sync; batch size per device: alexnet 512, "
+        "inception-v3 32, resnet-152 32; 2026-01-02; commit abcdef0; n = 1; bars: 95 % CI "
+        "(n = 1: run-to-run standard deviation of 1.5 % assumed)",
         "settings: devices_per_host 16",
     ]
 
@@ -30,10 +30,10 @@ def test_a_footer_counts_the_sources_of_imports() -> None:
         dataclasses.replace(one, source=f"imported from {n}.log") for n, one in enumerate(three())
     ]
     said = caption(run(logs)).splitlines()
-    assert said[0] == "not measured by mxscale: imported from 0.log and 2 more"
+    assert said[0] == "not measured by mxscale; source: imported from 0.log and 2 more"
     assert "log" not in said[1]
 
 
 def test_a_footer_of_a_rehearsal_says_where_it_was_played() -> None:
     said = caption(run([point(1, 9, engine="fake")])).splitlines()
-    assert said[1] == "rehearsed on AMD EPYC, 64 cores, 256 GiB, MXNet 1.9.1"
+    assert said[1] == "simulated on AMD EPYC, 64 cores, 256 GiB, MXNet 1.9.1"

@@ -141,7 +141,7 @@ def test_a_run_in_which_all_failed_says_by_crosses_what_was_tried(tmp_path: Path
     hung = [dataclasses.replace(one, status="hung") for one in three()]
     figure = draw(scaling(hung), "title", "footer")
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["alexnet: no number"]
+    assert [text.get_text() for text in legend.get_texts()] == ["alexnet: no result"]
     for axes in figure.axes:
         assert [line.get_xdata() for line in axes.lines if line.get_marker() == "x"] == [
             [1],
@@ -209,8 +209,8 @@ def test_another_run_shows_the_networks_that_both_have() -> None:
 def test_one_point_is_drawn_and_says_what_it_lacks() -> None:
     rate, speedup, efficiency, _ = panels(three()[:1])
     assert len(rate.containers) == 1
-    assert any("one device" in text for text in texts(speedup))
-    assert any("one device" in text for text in texts(efficiency))
+    assert any("on 1 device" in text for text in texts(speedup))
+    assert any("on 1 device" in text for text in texts(efficiency))
 
 
 def test_close_device_counts_keep_their_ticks_and_drop_labels_without_room() -> None:

@@ -245,10 +245,10 @@ def test_a_report_has_its_files(tmp_path: Path) -> None:
 
 def test_a_rehearsal_says_so_everywhere() -> None:
     rows = scaling([record([[1, 2.0, 2.0]], engine="fake")])
-    assert "REHEARSAL" in markdown(rows)
+    assert "SIMULATED" in markdown(rows)
     from plots.figures.caption import caption  # noqa: PLC0415
 
-    assert "REHEARSAL" in caption(Run(folder=Path(), rows=rows, environment={}))
+    assert "SIMULATED" in caption(Run(folder=Path(), rows=rows, environment={}))
 
 
 def test_a_run_without_records_is_refused(tmp_path: Path) -> None:
@@ -277,11 +277,12 @@ def test_the_committed_run_gives_the_committed_table() -> None:
 
 def test_a_narrow_terminal_is_told_which_columns_it_lacks() -> None:
     rows = scaling(points(PUBLISHED))
-    whole, narrow = terminal(rows, "t"), terminal(rows, "t", without=("batch", "of host"))
+    whole, narrow = terminal(rows, "t"), terminal(rows, "t", without=("batch", "vs 1 host"))
     names = [str(column.header) for column in narrow.columns]
-    assert set(HEADER) - set(names) == {"batch", "of host"}
+    assert set(HEADER) - set(names) == {"batch", "vs 1 host"}
     assert len(whole.columns) == len(HEADER)
-    assert "Left out for want of width, and in report.md: batch, of host." in str(narrow.caption)
+    hidden = "Hidden on this narrow terminal, shown in report.md: batch, vs 1 host."
+    assert hidden in str(narrow.caption)
     speedup = narrow.columns[names.index("speed-up")]
     assert str(list(speedup.cells)[-1]) == "135.5"
 
@@ -323,9 +324,9 @@ def test_an_interval_wider_than_its_value_is_no_result_in_the_table() -> None:
     wide = [record([[1, 1.0, 9.0]], devices=n) for n in (1, 2)]
     text = markdown(scaling(wide))
     assert "| unknown |" in text.replace("  ", "")
-    assert "100 % (unsure)" in text
-    assert "unsure, unknown: too few windows" in text
-    assert format_percent(Ratio(value=0.96, low=0.01, high=90)) == "96 % (unsure)"
+    assert "100 % (uncertain)" in text
+    assert "uncertain, unknown: too few windows" in text
+    assert format_percent(Ratio(value=0.96, low=0.01, high=90)) == "96 % (uncertain)"
     assert format_percent(Ratio(value=0.96, low=0.5, high=1.9)) == "96 % [50, 190]"
 
 
@@ -343,8 +344,8 @@ def test_an_interval_with_unequal_sides_is_told_by_both_ends() -> None:
 def test_without_a_number_on_one_device_the_table_says_why_it_has_no_speedup() -> None:
     two = [record([[1, 2.0, 2.1]], devices=2)]
     why = (
-        "speed-up, efficiency: not available, because no two points have the same settings and one "
-        "of them a number on one device."
+        "speed-up, efficiency: not available, because no point with a result on 1 device has the "
+        "same settings as another point."
     )
     assert why in markdown(scaling(two))
     assert why in markdown(scaling([*two, record([[1]], status="failed")]))
