@@ -79,7 +79,7 @@ def format_interval(rate: Rate) -> str:
 def error_bar_note(rates: Iterable[Rate | None]) -> str:
     """Return the meaning of error bars, with the assumption behind those of n = 1."""
     assumed = any(rate is not None and rate.assumed for rate in rates)
-    scatter = f" (n = 1: run-to-run standard deviation of {100 * ASSUMED_SCATTER:g} % assumed)"
+    scatter = f" (n = 1: run-to-run SD of {100 * ASSUMED_SCATTER:g} % assumed)"
     return "95 % CI" + (scatter if assumed else "")
 
 

@@ -1,4 +1,4 @@
-"""Rows of a run: each point with its speed-up and efficiency per baseline."""
+"""Rows of a run: each point with its speed-ups and efficiencies by baseline."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ from results.speedup import (
 
 
 def mb_per_second(trial: Trial, rate: Rate) -> float:
-    """10^6 bytes a second that one worker pushes, and as many that it pulls meanwhile."""
+    """Return the MB/s (10^6 bytes) that one worker pushes; it pulls as many meanwhile."""
     return rate.images_per_second / trial.workers / 1e6
 
 
 def bandwidth_note(trial: Trial, rate: Rate) -> Note:
-    """What a point of bandwidth has come to; without ends if its spread is not known."""
+    """Return the note with a bandwidth point's result, with its CI if known."""
     value = mb_per_second(trial, rate)
     if rate.low is None or rate.high is None:
         return Note(NoteKind.BANDWIDTH_ALONE, {"mb_per_second": value})
@@ -39,17 +39,18 @@ def bandwidth_note(trial: Trial, rate: Rate) -> Note:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingRow:
-    """All repeats of one trial.
+    """All repeats of one point.
 
-    status      of the record that is not ok, else ok, or unstable if most repeats were unsteady
-    rate        None unless all its records are ok
-    device      against one device (without servers where that was measured)
-    host        against one full host; None for points smaller than that
-    worker      against one worker through the same distributed store
-    baseline    against `chosen_baseline`, the baseline that the report was asked for, if any
+    status      that of the record that is not ok; else ok, or unstable if most repeats have no
+                steady state
+    rate        throughput; None unless all its records are ok
+    device      vs 1 device (without servers if that was measured)
+    host        vs 1 full host; None for smaller points
+    worker      vs 1 worker through the same distributed store
+    baseline    vs `chosen_baseline`, the baseline that the user chose, if any
     message     why it is not ok
-    notes       what a reader must know of it, of all repeats
-    repeats     what each repeat's record says
+    notes       caveats and facts about the result, of all repeats
+    repeats     summaries of the repeats' records
     """
 
     trial: Trial
@@ -67,17 +68,17 @@ class ScalingRow:
 
     @property
     def shown_scaling(self) -> Scaling | None:
-        """What figures show: against the baseline asked for, else against one device."""
+        """The scaling that figures show: vs the chosen baseline, else vs 1 device."""
         return self.baseline if self.chosen_baseline else self.device
 
     @property
     def scalings(self) -> dict[str, Scaling]:
-        """What it stands against, by the ends of the columns' names in results.csv."""
+        """Its scalings by baseline, keyed by the suffix of the columns in results.csv."""
         return {name: one for name in (*COLUMNS, "baseline") if (one := getattr(self, name))}
 
     @property
     def ratios(self) -> dict[str, float | None]:
-        """Its speed-ups and efficiencies, with their ends, by their names in results.csv."""
+        """Its speed-ups and efficiencies with CI ends, keyed by column of results.csv."""
         found: dict[str, float | None] = {}
         for name, against in self.scalings.items():
             found[f"speedup_{name}"] = against.speedup.value
@@ -88,7 +89,7 @@ class ScalingRow:
 
     @property
     def accuracies(self) -> tuple[float, ...]:
-        """Of each good repeat's last validation, where the trial trained on real data."""
+        """The last validation accuracy of each good repeat that trained on real data."""
         good = self.repeats if self.rate else ()
         return tuple(one.accuracy for one in good if one.accuracy is not None)
 
@@ -100,61 +101,60 @@ class ScalingRow:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Of all repeats, with what starting them took."""
+        """Seconds of all repeats, including start-up."""
         return math.fsum(one.elapsed_seconds for one in self.repeats)
 
     @property
     def peak_memory_bytes(self) -> int | None:
-        """Of the rank that used most memory."""
+        """Peak memory in bytes of the rank that used most."""
         found = [one.peak_memory_bytes for one in self.repeats if one.peak_memory_bytes]
         return max(found, default=None)
 
     @property
     def sources(self) -> list[str]:
-        """Where imported figures come from, each once; none: mxscale measured them."""
+        """The sources of imported figures, each once; empty if mxscale measured them."""
         return list(dict.fromkeys(one.source for one in self.repeats if one.source))
 
     @property
     def standing(self) -> str:
-        """Whether the figures are 'measured', of a 'rehearsal', or 'imported'."""
+        """'measured', 'rehearsal' (simulated) or 'imported'."""
         if self.trial.engine == "fake":
             return "rehearsal"
         return "imported" if self.sources else "measured"
 
     @property
     def window_seconds(self) -> tuple[float, ...]:
-        """Of every window that counts, of all repeats."""
+        """Seconds of every steady window of all repeats."""
         good = self.repeats if self.rate else ()
         return tuple(seconds for one in good for seconds, _ in one.steady_windows)
 
     @property
     def all_notes(self) -> tuple[Note, ...]:
-        """Its notes and what its interval assumes, which a table says once for all its rows."""
+        """Its notes and the assumption behind its CI, which tables print once for all rows."""
         assumed = Note(NoteKind.VARIANCE_ASSUMED, {"scatter": ASSUMED_SCATTER})
         return (*self.notes, assumed) if self.rate and self.rate.assumed else self.notes
 
     @property
     def note_text(self) -> str:
-        """Why the point has no number, and what a reader must know of it, in words."""
+        """The cause of a missing result, and the point's notes, in words."""
         return "; ".join(filter(None, (self.message, *texts(self.notes))))
 
     @property
     def headline_kinds(self) -> tuple[NoteKind, ...]:
-        """The kinds of its notes that the summary names, each once; none: it needs no mark."""
+        """The kinds of its notes that are caveats, each once; empty: no mark needed."""
         return tuple(dict.fromkeys(note.kind for note in self.notes if note.kind.headline))
 
 
 def scaling(records: Sequence[Record]) -> list[ScalingRow]:
-    """One row per trial, in the order of the records given; repeats are taken together."""
+    """Return one row per trial, in the order of the records; pools repeats."""
     return rows_of([summarize(record) for record in records])
 
 
 def rows_of(found: Sequence[RepeatSummary], unmeasured: Sequence[Trial] = ()) -> list[ScalingRow]:
-    """One row per trial, in the order given; repeats are taken together.
+    """Return one row per trial, in the order given; pools repeats.
 
-    A repeat that is not ok makes its point not ok: a rate is never taken over what is left.
-    Trials that were asked for and are not measured yet have no row; nothing stands in for them
-    as a baseline.
+    One failed repeat makes its point failed: throughput is never computed from the others alone.
+    Requested trials without a record have no row; no other point replaces them as a baseline.
     """
     groups = grouped((one.identity.key, one) for one in found)
     points = [_point(group) for group in groups.values()]
@@ -166,7 +166,7 @@ def rows_of(found: Sequence[RepeatSummary], unmeasured: Sequence[Trial] = ()) ->
 def with_chosen_baseline(
     rows: Sequence[ScalingRow], wanted: Baseline, unmeasured: Sequence[Trial] = ()
 ) -> list[ScalingRow]:
-    """The rows with what each is against this baseline, and why if it is nothing."""
+    """Return the rows with their scaling vs this baseline, or a note on why there is none."""
     chosen = apply_baseline([*rows, *_unmeasured(unmeasured)], wanted)
     return [
         replace(
@@ -180,7 +180,7 @@ def with_chosen_baseline(
 
 
 def _by_total(row: ScalingRow, chosen: BaselineChoice[ScalingRow]) -> Iterator[Note]:
-    """What logs of whole jobs come to against the baseline's, if both say how long they took."""
+    """Yield a whole-job speed-up vs the baseline, if both logs have epochs and total time."""
     base = chosen.points.get("baseline")
     if not base or base.trial.key == row.trial.key:
         return
@@ -197,7 +197,7 @@ def _by_total(row: ScalingRow, chosen: BaselineChoice[ScalingRow]) -> Iterator[N
 
 
 def _total(row: ScalingRow) -> tuple[int, float] | None:
-    """The epochs of an imported job and the seconds that they took, if its log has both."""
+    """Return the epochs and total seconds of an imported job, if its log has both."""
     for note in row.notes:
         epochs, seconds = note.figures.get("epochs"), note.figures.get("seconds")
         if note.kind is not NoteKind.LOG_TOTAL or not isinstance(epochs, int):
@@ -208,10 +208,10 @@ def _total(row: ScalingRow) -> tuple[int, float] | None:
 
 
 def _point(group: Sequence[RepeatSummary]) -> ScalingRow:
-    """The row of these repeats, not yet against any baseline."""
+    """Return the row of these repeats, without scaling."""
     bad = next((one for one in group if one.samples is None), None)
     newest = bad or group[-1]
-    # Steady: at least half of its repeats are.
+    # A point is steady if at least half of its repeats are.
     settled = "ok" if 2 * sum(one.unsteady for one in group) <= len(group) else "unstable"
     return ScalingRow(
         trial=newest.trial,
@@ -228,10 +228,10 @@ def _unmeasured(trials: Sequence[Trial]) -> list[ScalingRow]:
 
 
 def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Note]) -> ScalingRow:
-    """The row with what it is against, and what a reader must know of it."""
+    """Return the row with its scalings and notes."""
     if point.rate is None:
         failed = sum(one.samples is None for one in point.repeats)
-        some = failed < len(point.repeats)  # others have a number
+        some = failed < len(point.repeats)  # the others have a result
         figures = {"failed": failed, "of": len(point.repeats)}
         return replace(point, notes=(Note(NoteKind.FAILED_REPEATS, figures),) if some else ())
     notes = [
@@ -246,7 +246,7 @@ def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Not
 
 
 def _unlike(point: ScalingRow, bases: Mapping[str, ScalingRow]) -> Iterator[Note]:
-    """In what a point ran with other variables or instructions than itself or a base, once."""
+    """Yield notes if variables or instructions differ between repeats, or from a baseline."""
     own = [one.conditions for one in point.repeats]
     if differing := differing_values(own):
         for name, values in differing.items():
@@ -261,7 +261,7 @@ def _unlike(point: ScalingRow, bases: Mapping[str, ScalingRow]) -> Iterator[Note
 
 
 def _reached(point: ScalingRow) -> Iterator[Note]:
-    """The accuracy of each repeat's last validation, if it trained on real data."""
+    """Yield the last validation accuracies of a point that trained on real data."""
     found = point.accuracies
     if len(set(found)) == 1:
         yield Note(NoteKind.ACCURACY, {"accuracy": found[0]})
@@ -270,12 +270,12 @@ def _reached(point: ScalingRow) -> Iterator[Note]:
         yield Note(NoteKind.ACCURACIES, figures)
 
 
-# Fewer threads that reach this part of the best rate are as good: differences below are noise.
+# Throughput saturates at the fewest threads that reach this fraction of the best: less is noise.
 _AS_GOOD = 0.95
 
 
 def knees(rows: Sequence[ScalingRow]) -> list[str]:
-    """A sentence for each series of test-io points that differ in their threads alone."""
+    """Return one sentence per series of input-pipeline points that differ in threads only."""
     series: dict[Trial, dict[int, Rate]] = {}
     for row in rows:
         if row.trial.mode == "test-io" and row.rate:
@@ -288,14 +288,13 @@ def _knee(rates: dict[int, Rate]) -> str:
     best = max(rate.images_per_second for rate in rates.values())
     good = [n for n, rate in rates.items() if rate.images_per_second >= _AS_GOOD * best]
     least = min(good)
-    gives = "1 thread gives" if least == 1 else f"{least} threads give"
+    threads = f"{least} thread{'s' if least > 1 else ''}"
+    reached = f"{rates[least].images_per_second:,.0f} images/s"
     halves = (rate.relative_half_width for rate in rates.values())
     worst = max(math.inf if half is None else half for half in halves)
     if worst > 1 - _AS_GOOD:
-        known = f"known to {100 * worst:.0f} % only" if math.isfinite(worst) else "not known well"
-        end = f"whether more or fewer do as well cannot be said, the rates are {known}"
-    elif least == max(rates):
-        end = "the most of those measured: no knee up to there"
-    else:
-        end = "more do not help (knee)"
-    return f"{gives} {rates[least].images_per_second:,.0f} images/s; {end}."
+        width = f"95 % CI up to ±{100 * worst:.0f} %" if math.isfinite(worst) else "no 95 % CI"
+        return f"{threads}: {reached}; too uncertain to find where throughput saturates ({width})."
+    if least == max(rates):
+        return f"Throughput does not saturate up to {threads} ({reached}), the most measured."
+    return f"Throughput saturates at {threads} ({reached})."

@@ -18,7 +18,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "p", "<", ">", "h", "*", "8")
 _LINES = ("-", "--", ":", "-.")
 TRAINING = ("synthetic", "real")
 # Follows the name of a simulated run.
-REHEARSAL = " (SIMULATED)"
+REHEARSAL = " (simulated)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +237,7 @@ def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:
                     row.trial.layout.devices
                 )
     return [
-        Ceiling(label="1 device x n", colour=colour, points={n: n * one for n in sorted(counts)})
+        Ceiling(label="n x 1 device", colour=colour, points={n: n * one for n in sorted(counts)})
         for (colour, one), counts in found.items()
         if len(counts) > 1
     ]

@@ -115,18 +115,18 @@ def _marks(shown: FigureModel) -> list[Line2D]:
     if any(row.emulated for line in shown.lines for row in line.rows):
         found.append(_sample(GREY, "o", "", "hollow: oversubscribed", face="white"))
     if any(row.headline_kinds for line in shown.lines for row in line.rows):
-        found.append(Line2D([], [], **RING, label="ringed: see its notes"))
+        found.append(Line2D([], [], **RING, label="ringed: has caveats, see notes"))
     alone = {network_label(one.row): one.colour for one in shown.crosses}
     for line in shown.lines:
         alone.pop(line.network, None)
     found += [_sample(one, "x", "", f"{name}: no result") for name, one in alone.items()]
     if len(alone) < len({network_label(one.row) for one in shown.crosses}):
-        found.append(_sample(GREY, "x", "", "on the axis: no result"))
+        found.append(_sample(GREY, "x", "", "cross: no result"))
     if shown.ideals:
-        ideal = f"ideal from {shown.baseline}" if shown.baseline else "ideal: 1 device x n"
+        ideal = f"ideal from {shown.baseline}" if shown.baseline else "ideal: n x 1 device"
         found.append(_sample(GREY, "", DOTTED, ideal))
     if shown.behind:
-        found.append(_sample(GREY, ".", (0, (4, 3)), f"behind: {shown.behind_name}"))
+        found.append(_sample(GREY, ".", (0, (4, 3)), f"compared with: {shown.behind_name}"))
     return found
 
 

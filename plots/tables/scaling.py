@@ -98,7 +98,7 @@ def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
             for why, names in _points_by_reason(found, unit).items()
         ]
     nothing = "; ".join(_nothing(found, costs))
-    return [*lines, *([f"Not available: {nothing} (docs/cost.md)."] if nothing else [])]
+    return [*lines, *([f"Not available: {nothing}; see docs/cost.md."] if nothing else [])]
 
 
 def _joules(found: Sequence[Pair]) -> list[str]:

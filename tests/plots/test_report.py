@@ -58,8 +58,8 @@ def test_a_point_that_ran_once_says_in_every_output_that_its_variance_is_assumed
     again = run([*three(), *(dataclasses.replace(one, identity=_second(one)) for one in three())])
     for study, assumed in ((once, True), (again, False)):
         assert ("run-to-run standard deviation of 1.5 %" in screen(study)) is assumed
-        assert ("run-to-run standard deviation of 1.5 % assumed" in caption(study)) is assumed
-        assert ("run-to-run standard deviation of 1.5 % assumed" in page(study)) is assumed
+        assert ("run-to-run SD of 1.5 % assumed" in caption(study)) is assumed
+        assert ("run-to-run SD of 1.5 % assumed" in page(study)) is assumed
         kinds = results_frame(study.rows)["notes"]
         assert [("variance-assumed" in kind) for kind in kinds] == [assumed] * 3
         figures = [point.figures for point in export_points(study)]

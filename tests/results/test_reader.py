@@ -206,4 +206,4 @@ def test_what_could_not_be_read_stands_above_the_table(
     run = load(kept(tmp_path, *lines[:3], lines[3][:-20]))
     show(run)
     for text in (document(run), capsys.readouterr().out):
-        assert 0 < text.index("COULD NOT BE READ, left out: records.jsonl") < text.index("speed-up")
+        assert 0 < text.index("UNREADABLE, skipped: records.jsonl") < text.index("speed-up")

@@ -40,12 +40,12 @@ def rows(rates: dict[int, float], **fields: Any) -> list[ScalingRow]:
     [
         (
             {1: 580, 2: 1116, 4: 1130, 8: 1090},
-            "2 threads give 1,116 images/s; more do not help (knee).",
+            "Throughput saturates at 2 threads (1,116 images/s).",
         ),
-        ({1: 600, 2: 610}, "1 thread gives 600 images/s; more do not help (knee)."),
+        ({1: 600, 2: 610}, "Throughput saturates at 1 thread (600 images/s)."),
         (
             {4: 2200, 1: 580, 2: 1116},
-            "4 threads give 2,200 images/s; the most of those measured: no knee up to there.",
+            "Throughput does not saturate up to 4 threads (2,200 images/s), the most measured.",
         ),
     ],
 )
@@ -59,15 +59,15 @@ def test_the_knee_is_the_least_count_within_noise_of_the_best(
 def test_rates_that_are_not_known_have_no_knee() -> None:
     wide = [row(make({**BASE, "data_nthreads": n}), 600 + n, error=0.1) for n in (1, 2)]
     assert knees(wide) == [
-        "1 thread gives 601 images/s; whether more or fewer do as well cannot be said, the rates "
-        "are known to 23 % only."
+        "1 thread: 601 images/s; too uncertain to find where throughput saturates (95 % CI up to "
+        "±23 %)."
     ]
 
 
 def test_several_counts_are_drawn_and_one_is_not() -> None:
     drawn = input_rows([*rows({4: 2200, 1: 580, 2: 1116}), *rows({2: 5}, cold=True)])
     assert {name: [one.trial.data.nthreads for one in some] for name, some in drawn.items()} == {
-        "as it was": [1, 2, 4]
+        "not dropped": [1, 2, 4]
     }
     (axes,) = draw(drawn, "title", "footer").axes
     assert list(axes.get_xticks()) == [1, 2, 4]
@@ -83,8 +83,8 @@ def test_one_count_has_no_knee_and_failed_points_none() -> None:
 def test_cold_and_warm_reading_are_series_of_their_own() -> None:
     both = [*rows({1: 50, 2: 51}, cold=True), *rows({1: 100, 2: 200})]
     assert [one.partition(" image")[0] for one in knees(both)] == [
-        "1 thread gives 50",
-        "2 threads give 200",
+        "Throughput saturates at 1 thread (50",
+        "Throughput does not saturate up to 2 threads (200",
     ]
 
 

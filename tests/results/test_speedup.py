@@ -206,7 +206,7 @@ def test_reports_are_built_against_a_baseline_of_ones_choice(tmp_path: Path) -> 
     *_, last = csv.DictReader((report / "results.csv").read_text().splitlines())
     assert (last["baseline"], last["efficiency_device"]) == ("dist_device_sync x32", "")
     assert float(last["efficiency_baseline"]) == pytest.approx(1 / 1.0154)
-    assert "% of ideal against dist_device_sync x32" in (report / "report.md").read_text()
+    assert "% of ideal vs dist_device_sync x32" in (report / "report.md").read_text()
     assert "ideal from dist_device_sync x32" in (report / "scaling.svg").read_text()
     shown = fab("report.show", *run, "--speedup-baseline", "dist_device_sync x64")
     assert "vs dist_device_sync x64" in shown.stdout

@@ -83,7 +83,7 @@ def test_a_sweep_prints_its_table_and_writes_its_run(
     fabfile.bench.bench_sweep.body(Context(), sweep_file(tmp_path), [], run=str(tmp_path / "run"))
     out, err = capsys.readouterr()
     assert "dist_sync" in out
-    assert "REHEARSAL" in out
+    assert "SIMULATED" in out
     assert str(tmp_path / "run" / "report" / "scaling.svg") in out
     assert "dist_sync x2: started, 2 workers on 1 host (" in err
     files = {path.relative_to(tmp_path / "run").parts[0] for path in (tmp_path / "run").iterdir()}

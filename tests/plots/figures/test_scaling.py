@@ -197,7 +197,7 @@ def test_another_run_is_drawn_behind_in_grey_under_its_name() -> None:
     assert list(behind.get_ydata()) == pytest.approx([12, 24, 96])
     assert behind.get_color() == "#777777"
     (legend,) = figure.legends
-    assert "behind: before" in [text.get_text() for text in legend.get_texts()]
+    assert "compared with: before" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_another_run_shows_the_networks_that_both_have() -> None:

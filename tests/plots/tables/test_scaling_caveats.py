@@ -58,7 +58,7 @@ def test_points_with_caveats_are_ringed_in_figures() -> None:
         drawn = figure.draw(study.rows, "t", "")
         return str([text.get_text() for text in drawn.legends[0].get_texts()])
 
-    assert "ringed: see its notes" in ringed(run([*repeats(1, OTHERS), *repeats(2)]))
+    assert "ringed: has caveats, see notes" in ringed(run([*repeats(1, OTHERS), *repeats(2)]))
     assert "ringed" not in ringed(run([*repeats(1), *repeats(2)]))
 
 

@@ -190,7 +190,7 @@ def test_a_rehearsed_difference_is_told_and_an_interrupted_comparison_goes_on(
     lines = more.stdout.splitlines()
     assert "as in the 2 measured" in lines[1]
     assert any(line.startswith("B is 1") and " % faster than A (95 % " in line for line in lines)
-    assert "REHEARSAL" in more.stdout
+    assert "SIMULATED" in more.stdout
     text = (tmp_path / "r" / "report" / "ab.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))
     assert "".join(row["setting"] for row in rows) == "ABBA" * 5

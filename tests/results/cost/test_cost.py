@@ -157,17 +157,18 @@ def test_the_table_names_its_sources_and_says_each_reason_once(tmp_path: Path) -
     rows, found = of(point(400.0), *several, prices=prices)
     text = markdown(rows, (), found)
     assert "|      0.200 |       14.4 k | ok " in text
-    assert "images/J: for a joule of the hosts' processors and memory (RAPL)" in text
-    assert "images/USD: at what the point's hosts cost an hour by prices.toml." in text
+    assert "images/J: per joule of the hosts' processors and memory (RAPL)" in text
+    assert "images/USD: from the hourly price of the point's hosts in prices.toml." in text
     names = "alexnet local x2, alexnet local x4, alexnet local x8 and 1 more"
-    assert text.count(f"no images/J: {VIRTUAL} ({names}).") == 1
-    assert text.count(f"no images/USD: no price in prices.toml fits x ({names}).") == 1
+    assert text.count(f"images/J not available for {names}: {VIRTUAL}.") == 1
+    assert text.count(f"images/USD not available for {names}: no price in prices.toml fits x.") == 1
 
 
 def test_one_line_says_why_nothing_is_known() -> None:
     rows, found = of(point(), point(devices=2, devices_per_worker=2))
     assert cost_remarks(rows, found) == [
-        f"Not told: images/J: {VIRTUAL}; images for money: there is no prices.toml (docs/cost.md)."
+        f"Not available: images/J ({VIRTUAL}); images per unit of money (no prices.toml); "
+        "see docs/cost.md."
     ]
     assert cost_remarks(rows, NO_COSTS) == []
 
@@ -183,9 +184,9 @@ def test_a_narrow_terminal_does_without_the_columns_and_cuts_no_word(
     show(Run(folder=Path(), rows=rows, environment={}), found)
     table, _, below = capsys.readouterr().out.partition("batch: ")
     assert ("823 k" in table) == shown
-    assert ("images/USD" in table.partition("Left out")[2]) == (not shown)
+    assert ("images/USD" in table.partition("Hidden on")[2]) == (not shown)
     assert table.count(" dist_device_sync ") == 4
-    assert "images/USD: at what" in below
+    assert "images/USD: from the hourly price" in below
 
 
 def test_figures_of_others_have_no_joules_and_without_hosts_no_price(tmp_path: Path) -> None:

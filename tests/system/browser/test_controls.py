@@ -87,11 +87,11 @@ def test_a_rehearsal_behind_is_called_one_wherever_it_is_named(
     path.write_text(page(run, over=run_of(*played, folder=Path("before"))))
     code = "document.getElementById('rate').data.filter(one => one.line?.dash === 'dash')"
     with visit(browser, path) as tab:
-        assert "compared with: before (rehearsal)" in tab.locator("#legend").inner_text()
+        assert "compared with: before (simulated)" in tab.locator("#legend").inner_text()
         (behind,) = tab.evaluate(code)
-        assert all("<br>before (rehearsal)<br>" in text for text in behind["hovertext"])
+        assert all("<br>before (simulated)<br>" in text for text in behind["hovertext"])
         assert (
-            "before (rehearsal), scripted times of the simulated engine"
+            "before (simulated), scripted times of the simulated engine"
             in tab.locator("#behind").inner_text()
         )
 
