@@ -107,7 +107,7 @@ def verify_report(
     if (folder / REPORT / _EXPORTS).is_dir():
         result.unchecked.append(f"{REPORT}/{_EXPORTS}, which results.export wrote")
     if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
-        result.wrong.append(f"{REPORT}: expected a folder, found a file; {BUILD_AGAIN}")
+        result.wrong.append(f"{REPORT}: expected a folder, got a file. {BUILD_AGAIN}")
     was = _recorded_digests(folder, result)
     result.wrong[:0] = _run_files(folder, now, was, expected)
     number = report_format(folder, was)

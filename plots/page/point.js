@@ -1,6 +1,6 @@
 // Point details: windows, ranks, and the commands that reproduce it.
 
-const FAR_ABOVE = 3; // multiple of the longest counted window; uncounted ones above are cut off
+const FAR_ABOVE = 3; // multiple of the longest counted window; excluded ones above are cut off
 const which = document.getElementById("which");
 const repeatChoice = document.getElementById("repeat");
 let details = null;
@@ -69,7 +69,7 @@ function topOf({ at, seconds }, dropped) {
 function drawSeries() {
   const { windows, warmup, dropped } = chosenRepeat();
   const { accent, quiet } = colors();
-  const state = (at) => (at < warmup ? "not counted: warm-up" : at < dropped ? "not counted: before the steady state" : "");
+  const state = (at) => (at < warmup ? "excluded: warm-up" : at < dropped ? "excluded: before the steady state" : "");
   const hover = windows.at.map((at, place) =>
     [`<b>window ${at + 1}</b>`, `${windows.seconds[place]} s`, `${windows.images[place]} images`, state(at)]
       .filter(Boolean)
@@ -101,8 +101,8 @@ function windowNotes(windows, above) {
   }
   if (above.length > 0) {
     const longest = `${short(Math.max(...above))} s`;
-    const many = `${above.length} uncounted windows are off scale, up to ${longest}. `;
-    words.push(above.length === 1 ? `1 uncounted window is off scale, at ${longest}. ` : many);
+    const many = `${above.length} excluded windows are off scale, up to ${longest}. `;
+    words.push(above.length === 1 ? `1 excluded window is off scale, at ${longest}. ` : many);
     words.push(element("span", "Double-click to show all.", { class: "screen" }));
   }
   return words;
@@ -148,7 +148,7 @@ function drawRanks() {
   if (known(cpu)) traces.push(rankTrace(ranks, cpu, quiet, "square", { yaxis: "y2" }));
   const range = [-0.5, ranks.of - 0.5];
   const xaxis = { title: { text: "rank" }, range, ...step(ranks.of) };
-  drawDetail("ranks", traces, xaxis, { lower: known(cpu) ? "CPU, % of a core" : "" });
+  drawDetail("ranks", traces, xaxis, { lower: known(cpu) ? "CPU, %" : "" });
   document.getElementById("ranks-note").textContent = rankNotes(ranks, known(ranks.own), known(cpu));
 }
 

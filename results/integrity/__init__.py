@@ -1,1 +1,1 @@
-"""Digests, records computed again, archives, and the list of runs."""
+"""Integrity of runs: digests, records rederived from events, archives, the list of runs."""

@@ -1,4 +1,4 @@
-"""A run as one .zip; unpacking trusts nothing that the archive says."""
+"""Archives: a run as one .zip, unpacked without trusting its contents."""
 
 import atexit
 import fcntl
@@ -13,38 +13,43 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, LargeZipFile, ZipFile, ZipInfo
 
-from bench.errors import quoted
-from im2rec_tools.errors import DataError, brief
+from bench.errors import brief, error_line, quoted
+from im2rec_tools.errors import DataError
 from im2rec_tools.files import atomic_file, atomic_folder, check_space, format_size
 from results.errors import StoreError
 from results.run_folder import ASKED, MARKS, RECORDS, REPORT, is_run
 from results.store import check_name, writing_process
 
 SUFFIX = ".zip"
-# The largest store that is meant has some 2 GB of records, and logs of as much.
+# The largest expected run has about 2 GB of records and as much of logs.
 MOST_BYTES = 32 << 30
 _MOST_FILES = 2_000_000
-# Records of windows that are all the same were packed 136-fold, measured ones 9-fold; large logs
-# are packed before they come into an archive.
+# Records of identical windows compress 136-fold, measured ones 9-fold; large logs are compressed
+# before they are archived.
 MOST_RATIO, RATIO_BYTES = 200, 100 << 20
-# What the archivers of macOS put beside what they were given.
+# Entries that macOS adds to archives.
 _FOREIGN = ("__MACOSX", ".DS_Store")
 _ENCRYPTED = 0x1
+_COPY_ARCHIVE = "Copy the .zip to a folder of your own"
 _SCRATCH_PREFIX = "mxscale-scratch-"
 
 
 def pack(folder: Path, to: Path) -> int:
-    """Packs a run's files, without links and locks, below its name; returns how many there are.
+    """Pack a run's files, without links and locks, below its name; return their number.
 
-    Raises StoreError where a sweep writes there, `to` is there already or cannot be written.
+    Raises StoreError if a sweep is writing to the run, or if `to` exists or cannot be written.
     """
     check_name(folder)
     if not is_run(folder):
-        raise StoreError(f"{folder}: is no run: it has neither {RECORDS} nor {ASKED}")
+        raise StoreError(
+            error_line(folder, expected=f"a run, with {RECORDS} or {ASKED}", problem="has neither")
+        )
     if process := writing_process(folder):
-        raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
+        problem = f"a sweep (process {process}) is writing to it"
+        raise StoreError(error_line(folder, problem=problem, fix="Wait for it to end"))
     if to.exists():
-        raise StoreError(f"{to}: is there already; choose another with --to FILE.zip")
+        fix = "Choose another name with --to FILE.zip"
+        raise StoreError(error_line(to, problem="already exists", fix=fix))
     count = 0
     try:
         with (
@@ -61,17 +66,17 @@ def pack(folder: Path, to: Path) -> int:
     except DataError as error:
         raise StoreError(str(error)) from error
     except ValueError as error:
-        raise StoreError(f"{to}: cannot be packed ({error})") from error
+        raise StoreError(error_line(to, problem=f"cannot be written ({error})")) from error
     return count
 
 
 def unpack(archive: Path, into: Path, name: str = "", without: str = "") -> Path:
-    """Unpacks a run into the folder `into`, there by this name or its own; returns where it is.
+    """Unpack a run into the folder `into` under `name` or its own name; return its path.
 
-    A folder of the run that is called `without` stays behind.
+    The run's folder `without`, if given, is not unpacked.
 
-    Raises StoreError, and leaves nothing, where the archive is not one run, is damaged, would write
-    elsewhere or is too large, or where a run of that name is there.
+    Raises StoreError, and leaves nothing behind, if the archive does not hold exactly one run, is
+    damaged or too large, would write outside the run, or if a run of that name exists.
     """
     with _read(archive) as packed:
         inside, files = _checked(archive, packed)
@@ -80,7 +85,8 @@ def unpack(archive: Path, into: Path, name: str = "", without: str = "") -> Path
         run = into / (name or inside.name or archive.stem)
         check_name(run)
         if run.exists():
-            raise StoreError(f"{run}: is there already; unpack it by another name with --run NAME")
+            fix = "Unpack under another name with --run NAME"
+            raise StoreError(error_line(run, problem="already exists", fix=fix))
         check_space(into, sum(one.file_size for one in files), "unpack it on another disk")
         with atomic_folder(run) as part:
             for one in files:
@@ -90,28 +96,31 @@ def unpack(archive: Path, into: Path, name: str = "", without: str = "") -> Path
 
 @contextmanager
 def _read(archive: Path) -> Iterator[ZipFile]:
-    """The archive, open; StoreError where it is none or damaged."""
+    """Open the archive; StoreError if it is missing, damaged or not a .zip."""
     try:
         with ZipFile(archive) as packed:
             yield packed
     except FileNotFoundError as error:
-        raise StoreError(f"{archive}: no such file") from error
+        raise StoreError(error_line(archive, problem="no such file")) from error
     except (BadZipFile, LargeZipFile, zlib.error, EOFError) as error:
-        raise StoreError(f"{archive}: is no whole .zip ({brief(error)})") from error
+        problem = f"damaged or incomplete ({brief(error)})"
+        raise StoreError(error_line(archive, expected="a .zip file", problem=problem)) from error
     except (NotImplementedError, RuntimeError) as error:
-        raise StoreError(
-            f"{archive}: is packed in a way that is not read ({brief(error)})"
-        ) from error
+        problem = f"unsupported compression or encryption ({brief(error)})"
+        raise StoreError(error_line(archive, problem=problem)) from error
     except (OSError, ValueError) as error:
-        raise StoreError(f"{archive}: cannot be unpacked ({brief(error)})") from error
+        raise StoreError(
+            error_line(archive, problem=f"cannot be unpacked ({brief(error)})")
+        ) from error
 
 
 def _checked(archive: Path, packed: ZipFile) -> tuple[PurePosixPath, list[ZipInfo]]:
-    """The folder of the one run in an archive, and its files."""
+    """Return the folder of the one run in an archive, and its files."""
     files = []
     for one in packed.infolist():
         if why := _unsafe(one):
-            raise StoreError(f"{archive}: {quoted(one.filename)} {why}; nothing was unpacked")
+            problem = f"{quoted(one.filename)} {why}; nothing was unpacked"
+            raise StoreError(error_line(archive, problem=problem))
         parts = PurePosixPath(one.filename).parts
         if not one.is_dir() and parts and not set(parts) & set(_FOREIGN):
             files.append(one)
@@ -123,8 +132,13 @@ def _checked(archive: Path, packed: ZipFile) -> tuple[PurePosixPath, list[ZipInf
     }
     if len(runs) != 1:
         named = ", ".join(sorted(map(str, runs))[:3])
-        what = f"holds {len(runs)} runs ({named}, ...)" if runs else "holds no run"
-        raise StoreError(f"{archive}: {what}; expected one, as 'fab results.pack' makes it")
+        raise StoreError(
+            error_line(
+                archive,
+                expected="one run, packed by 'fab results.pack'",
+                got=f"{len(runs)} runs ({named}, ...)" if runs else "no run",
+            )
+        )
     (run,) = runs
     return run, [one for one in files if _is_below(one, run)]
 
@@ -134,52 +148,55 @@ def _is_below(one: ZipInfo, folder: PurePosixPath) -> bool:
 
 
 def _unsafe(one: ZipInfo) -> str:
-    """Why an entry of an archive is not written; empty where it may be."""
+    """Return the reason to reject an archive entry; empty if it is safe."""
     path, mode = PurePosixPath(one.filename), one.external_attr >> 16
     odd = set("\\\0:") & set(one.orig_filename)
     if path.is_absolute() or ".." in path.parts or odd:
-        return "would be written elsewhere"
+        return "would be written outside the run"
     if stat.S_IFMT(mode) not in {0, stat.S_IFREG, stat.S_IFDIR}:
-        return "is a link or no file"
+        return "is a link or a special file"
     return "is encrypted" if one.flag_bits & _ENCRYPTED else ""
 
 
 def _check_size(archive: Path, files: Sequence[ZipInfo]) -> None:
     total, packed = sum(one.file_size for one in files), sum(one.compress_size for one in files)
     if len(files) > _MOST_FILES or total > MOST_BYTES:
-        raise StoreError(
-            f"{archive}: would unpack to {format_size(total)} in {len(files)} files; no run is as "
-            f"large"
-        )
+        problem = f"would unpack to {format_size(total)} in {len(files)} files"
+        limits = f"at most {format_size(MOST_BYTES)} in {_MOST_FILES} files"
+        raise StoreError(error_line(archive, expected=limits, problem=problem))
     if total > RATIO_BYTES and total > MOST_RATIO * packed:
-        raise StoreError(
-            f"{archive}: {format_size(packed)} would unpack to {format_size(total)}; no run does"
-        )
+        problem = f"{format_size(packed)} would unpack to {format_size(total)}"
+        ratio = f"a compression ratio of at most {MOST_RATIO}"
+        raise StoreError(error_line(archive, expected=ratio, problem=problem))
     names = [one.filename for one in files]
     if len(set(names)) < len(names):
-        raise StoreError(f"{archive}: has files of the same name; nothing was unpacked")
+        problem = "several files have the same name; nothing was unpacked"
+        raise StoreError(error_line(archive, problem=problem))
 
 
 def _extract(packed: ZipFile, one: ZipInfo, to: Path) -> None:
-    """Writes one file, no more of it than it is said to have, with its time."""
+    """Write one file, at most of its declared size, with its modification time."""
     to.parent.mkdir(parents=True, exist_ok=True)
     with packed.open(one) as source, to.open("xb") as file:
         shutil.copyfileobj(source, file, 1 << 20)
-    with suppress(OverflowError, ValueError):  # a time that is none
+    with suppress(OverflowError, ValueError):  # not a valid time
         when = time.mktime((*one.date_time, 0, 0, -1))
         os.utime(to, (when, when))
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that is removed with the block; those of processes that were killed go first."""
+    """Yield a temporary folder, removed at the end; first remove those of killed processes."""
     _remove_abandoned()
     try:
         folder, descriptor = _new_folder()
     except OSError as error:
         raise StoreError(
-            f"the temporary folder: nothing can be written there ({error.strerror}); make room, or "
-            f"name another with TMPDIR"
+            error_line(
+                "temporary folder",
+                problem=f"cannot be written ({error.strerror})",
+                fix="Make room, or set TMPDIR to another folder",
+            )
         ) from error
     try:
         yield folder
@@ -189,7 +206,7 @@ def scratch() -> Iterator[Path]:
 
 
 def _new_folder() -> tuple[Path, int]:
-    """A new folder and what holds it; anew where another process took it for abandoned."""
+    """Create a folder and lock it; retry if another process removed it as abandoned."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX))
         descriptor = _lock_folder(folder)
@@ -198,7 +215,7 @@ def _new_folder() -> tuple[Path, int]:
 
 
 def _lock_folder(folder: Path) -> int | None:
-    """A descriptor that holds a folder; None where it is gone, a link or another process's."""
+    """Lock a folder; return its descriptor, or None if it is gone, a link or locked."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -224,7 +241,7 @@ def _remove_abandoned() -> None:
 
 
 def unpacked(archive: Path) -> Path:
-    """The run of a .zip, in a folder of its own that goes when the program ends."""
+    """Unpack the run of a .zip into a temporary folder that lasts until the program ends."""
     stack = ExitStack()
     atexit.register(stack.close)
     return unpack(archive, stack.enter_context(scratch()))
@@ -232,20 +249,21 @@ def unpacked(archive: Path) -> Path:
 
 @contextmanager
 def report_beside(archive: Path, folder: Path) -> Iterator[None]:
-    """Has the report of a packed run written beside its .zip: demo.zip, demo-report/."""
+    """Redirect the report of a packed run next to its .zip: demo.zip, demo-report/."""
     beside = archive.absolute().with_name(f"{archive.stem}-report")
     try:
         beside.mkdir(mode=0o755, exist_ok=True)
         descriptor = os.open(beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         raise StoreError(
-            f"{beside}: expected a folder for the report ({error.strerror}); copy the .zip to a "
-            f"folder of your own"
+            error_line(
+                beside, expected=f"a folder for the report ({error.strerror})", fix=_COPY_ARCHIVE
+            )
         ) from error
     try:
         _check_own(beside, descriptor)
         shutil.rmtree(folder / REPORT, ignore_errors=True)
-        # By the descriptor: whoever owns the folder above could put a link in its place.
+        # By descriptor: the owner of the parent folder could put a link in its place.
         (folder / REPORT).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
         yield
     finally:
@@ -253,15 +271,11 @@ def report_beside(archive: Path, folder: Path) -> Iterator[None]:
 
 
 def _check_own(folder: Path, descriptor: int) -> None:
-    """StoreError where a folder is another ordinary user's, or others may write to it."""
+    """Raise StoreError if another ordinary user owns the folder or others can write to it."""
     found = os.fstat(descriptor)
     if found.st_uid not in {0, os.geteuid()}:
-        raise StoreError(
-            f"{folder}: belongs to another user (uid {found.st_uid}); copy the .zip to a folder of "
-            f"your own"
-        )
+        problem = f"belongs to another user (uid {found.st_uid})"
+        raise StoreError(error_line(folder, problem=problem, fix=_COPY_ARCHIVE))
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise StoreError(
-            f"{folder}: others may write to it (mode {stat.S_IMODE(found.st_mode):o}); "
-            f"'chmod go-w {folder}' keeps them out"
-        )
+        problem = f"other users can write to it (mode {stat.S_IMODE(found.st_mode):o})"
+        raise StoreError(error_line(folder, problem=problem, fix=f"Run 'chmod go-w {folder}'"))

@@ -1,7 +1,6 @@
-"""The list of runs, one line each, without reading their windows.
+"""List of runs, read without their windows.
 
-What was found is kept in an index and counts as long as the run's files have the sizes and times
-that they had.
+An index caches the entries; an entry is valid while the run's files keep their sizes and times.
 """
 
 import json
@@ -21,7 +20,7 @@ from results.run import read_environment
 from results.run_folder import ASKED, ENVIRONMENT, LOGS, MARKS, RECORDS, REPORT, is_run
 from results.store import UNREADABLE, UnreadableLine, read_json, write_text
 
-# 1: first. Another number: what was kept does not count.
+# 1: first. An index with another number is ignored.
 _INDEX_SCHEMA = 1
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _STAMPED = (RECORDS, ASKED, ENVIRONMENT, LOGS, REPORT)
@@ -29,10 +28,10 @@ _STAMPED = (RECORDS, ASKED, ENVIRONMENT, LOGS, REPORT)
 
 @dataclass(frozen=True, kw_only=True)
 class RunEntry:
-    """A run in a line.
+    """One run in the list.
 
-    unread   lines of its log that hold no record which this version reads
-    problem  why it, or the first of those lines, cannot be read; with none, little else is known
+    unread   number of lines of its log that this version cannot read
+    problem  why the run, or the first of those lines, cannot be read
     """
 
     name: str
@@ -56,14 +55,14 @@ _NAMES = {field.name for field in fields(RunEntry)}
 
 @dataclass(frozen=True, kw_only=True)
 class _IndexEntry:
-    """What the index keeps of a run: sizes and times of its files then, and its line."""
+    """Index entry of a run: sizes and times of its files when it was read, and the entry."""
 
     stamp: list[list[int]]
     entry: RunEntry
 
 
 def list_runs(folder: Path, index: Path, *, keep: bool = True) -> list[RunEntry]:
-    """The runs of a folder, newest first; what is found is kept in `index`, where that can be."""
+    """List the runs of a folder, newest first; cache the entries in `index` if possible."""
     with store_errors(folder, "read"):
         runs = sorted(path for path in folder.iterdir() if path.is_dir() and is_run(path))
     known = _known(index)
@@ -75,14 +74,14 @@ def list_runs(folder: Path, index: Path, *, keep: bool = True) -> list[RunEntry]
             kept = _IndexEntry(stamp=stamp, entry=run_entry(path))
         found[str(path.resolve())] = kept
     if keep and any(known.get(name) != kept for name, kept in found.items()):
-        told = {name: asdict(one) for name, one in (known | found).items()}
+        entries = {name: asdict(one) for name, one in (known | found).items()}
         with suppress(StoreError, ValueError):  # names that UTF-8 cannot hold
-            write_text(index, json.dumps({"schema": _INDEX_SCHEMA, "runs": told}) + "\n")
+            write_text(index, json.dumps({"schema": _INDEX_SCHEMA, "runs": entries}) + "\n")
     return sorted((one.entry for one in found.values()), key=lambda one: one.date, reverse=True)
 
 
 def _known(index: Path) -> dict[str, _IndexEntry]:
-    """What the index holds of runs that are still there, as far as it is as it was written."""
+    """Return the valid index entries of runs that still exist."""
     try:
         data = read_json(index.parent, index.name, dict[str, Any]())
     except StoreError:
@@ -90,7 +89,9 @@ def _known(index: Path) -> dict[str, _IndexEntry]:
     runs = data.get("runs") if data.get("schema") == _INDEX_SCHEMA else None
     found = {}
     for name, one in runs.items() if isinstance(runs, dict) else ():
-        with suppress(OSError, OverflowError, ValueError):  # msgspec's, and names no folder has
+        with suppress(
+            OSError, OverflowError, ValueError
+        ):  # from msgspec, and from impossible folder names
             kept = msgspec.convert(one, _IndexEntry)
             if set(one["entry"]) == _NAMES and Path(name).is_dir():
                 found[name] = kept
@@ -106,18 +107,18 @@ def _stamp(path: Path) -> list[int]:
 
 
 def run_entry(folder: Path) -> RunEntry:
-    """What a run is, in a line."""
+    """Return the list entry of a run."""
     entry = RunEntry(
         name=folder.name, folder=str(folder), date=_began(folder), bytes=size_of(folder)
     )
     try:
         environment = read_environment(folder)
-        said = list(record_headers(folder))
-        found = [one for one in said if isinstance(one, RecordHeader)]
-        points_found = point_statuses(folder, said)
-    except (OSError, StoreError, *UNREADABLE) as error:  # which hides no other run
+        headers = list(record_headers(folder))
+        found = [one for one in headers if isinstance(one, RecordHeader)]
+        points_found = point_statuses(folder, headers)
+    except (OSError, StoreError, *UNREADABLE) as error:  # must not hide the other runs
         return replace(entry, problem=_short(folder, error))
-    unread = [one for one in said if isinstance(one, UnreadableLine)]
+    unread = [one for one in headers if isinstance(one, UnreadableLine)]
     statuses = [one.status for one in points_found]
     return replace(
         entry,
@@ -136,22 +137,22 @@ def run_entry(folder: Path) -> RunEntry:
 
 
 def _short(folder: Path, problem: object) -> str:
-    """The problem without the name of the run."""
+    """Return the problem without the run's folder."""
     return brief(str(problem).removeprefix(f"{folder}/").removeprefix(f"{folder}: "))
 
 
 def _began(folder: Path) -> str:
-    """When its records, or what was asked for, were last written."""
+    """Return when the records or the list of points were last written, as ISO 8601."""
     paths = [folder / name for name in MARKS]
     try:
         newest = max((path.stat().st_mtime for path in paths if path.is_file()), default=0.0)
         return datetime.fromtimestamp(newest, UTC).isoformat(timespec="seconds")
-    except (OSError, OverflowError, ValueError):  # a time of no year that a date has
+    except (OSError, OverflowError, ValueError):  # a time outside the range of dates
         return ""
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below a folder; links count for nothing."""
+    """Return the bytes of all files below a folder, not counting links."""
     total, left = 0, [os.fspath(folder)]
     while left:
         with suppress(OSError), os.scandir(left.pop()) as found:

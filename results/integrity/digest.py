@@ -1,8 +1,8 @@
-"""Digest of a run's records and logs, with what it takes to name each change.
+"""Digest of a run's records and logs, and the checksums that locate each change.
 
-report/digests.json holds the bytes and SHA-256 of each file, and a CRC of each of its lines (of
-several together where it has tens of thousands). The digest is the SHA-256 of names, bytes and
-SHA-256s; the report's own files are listed beside it and are not in it, for they can be made again.
+report/digests.json holds the size and SHA-256 of each file and a CRC of each line (of groups of
+lines in files with tens of thousands). The digest is the SHA-256 of all names, sizes and SHA-256s.
+It excludes the report's own files, which are listed beside it, because they can be rebuilt.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from bench.errors import brief, quoted
+from bench.errors import brief, error_line, quoted
 from results.cost.prices import Prices
 from results.errors import StoreError, store_errors
 from results.run import ELSEWHERE
@@ -40,33 +40,33 @@ from results.worker_log import read_chunks
 
 # 1: first.
 SCHEMA = 1
-# Of a report's files: what they say, how, and where. A report of another format is not compared.
+# Format of the report's files: content, layout, place. Reports of other formats are not compared.
 # 1: first. 2: results.csv has intervals, settings and notes; the page has the number.
-# 3: notes on each empty cell of a baseline; what a file lacks stands above the table;
-# texts are no markup and no formulas, secrets are masked.
-# 4: plain lines join the labels of a figure to their points.
+# 3: notes on each empty cell of a baseline; unreadable lines are listed above the table;
+# texts are escaped (markup, formulas), secrets are masked.
+# 4: plain lines connect the labels of a figure to their points.
 FORMAT = 4
-BUILD_AGAIN = "'fab report.build' writes it anew, for the files as they are now"
-# Folders of what is made from the report.
+BUILD_AGAIN = "Rebuild it from the current files with 'fab report.build'"
+# Folders of files made from the report.
 _MADE = (f"{REPORT}/{UPSTREAM}/", f"{REPORT}/{EXPORTS}/")
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
-# Marks of one file; more lines than these share them.
+# Most marks per file; beyond, several lines share one.
 _MOST_MARKS = 20_000
 _PIECE_BYTES = 1 << 20
-# Text has been seen to shrink to about so much of it.
+# Typical compressed size of text, as a fraction.
 _PACKED = 0.05
-# Where page and text of a report have the number of their format.
+# The format number in the page and the text of a report.
 _NUMBER = re.compile(rb'<(?:meta name="report-format" content="|!-- report-format )(\d{1,9})')
 _START_BYTES = 1 << 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileDigest:
-    """A file as it was when the report was built.
+    """Checksums of a file when the report was built.
 
-    lines   how many it has, unpacked where it is a .gz
-    every   how many lines share a mark
-    marks   CRC-32 of each so many lines, eight hex digits each
+    lines   number of lines, after decompression for a .gz
+    every   number of lines that share a mark
+    marks   CRC-32 of each group of lines, eight hex digits each
     """
 
     bytes: _Count
@@ -78,12 +78,12 @@ class FileDigest:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings:
-    """What a report was built with, besides its run and prices.
+    """Options that a report was built with, besides its run and prices.
 
-    baseline   that speed-ups are against, 'KVSTORE xN'
-    place      of the run then: see Run.location; None: as it is now
-    over       the run that is drawn behind it, as it was named
-    libraries  versions of those that draw
+    baseline   speed-up baseline, 'KVSTORE xN'
+    place      Run.location at that time; None: unchanged
+    over       name of the overlaid run
+    libraries  versions of the drawing libraries
     """
 
     baseline: str = ""
@@ -94,13 +94,13 @@ class ReportSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Digests:
-    """The files of a run and of its report, by their names in the run folder.
+    """Checksums of the files of a run and of its report, by name in the run folder.
 
-    name    of the run when the report was built, which its title has
-    code    the hash of the checkout that wrote the report
-    prices  those that the report was built with, None where there were none
-    format  of the report
-    choice  what else it was built with
+    name    name of the run when the report was built, as in its title
+    code    hash of the checkout that built the report
+    prices  prices that the report was built with, or None
+    format  format number of the report
+    choice  other options that it was built with
     """
 
     files: Mapping[str, FileDigest]
@@ -113,26 +113,26 @@ class Digests:
 
     @property
     def digest(self) -> str:
-        """Of records, logs and what stands beside them: 'sha256:...'."""
+        """Digest of the run's files: 'sha256:...'."""
         named = {name: [one.bytes, one.sha256] for name, one in self.files.items()}
         return f"sha256:{_sha256(named)}"
 
 
 def covered_files(folder: Path) -> dict[str, Path]:
-    """The files of a run that its digest is over, by their names there; links are none."""
+    """Return the files covered by a run's digest, by name; links are skipped."""
     logs = (folder / LOGS).rglob("[!.]*") if not (folder / LOGS).is_symlink() else ()
     return _named(folder, [*(folder / name for name in COVERED), *logs])
 
 
 def report_files(folder: Path) -> dict[str, Path]:
-    """The files of a run's report by their names, without what says how they were."""
+    """Return the files of a run's report by name, without digests.json."""
     return _named(
         folder, (path for path in (folder / REPORT).glob("[!.]*") if path.name != DIGESTS)
     )
 
 
 def unknown_files(folder: Path) -> list[str]:
-    """What else lies in a run's folder, links too, by its names there: of no run, in no digest."""
+    """List files and links in a run's folder that belong to no run and no digest."""
     known = {*covered_files(folder), *report_files(folder), *UNCOVERED}
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     names = (path.relative_to(folder).as_posix() for path in found)
@@ -145,16 +145,16 @@ def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def files(folder: Path) -> dict[str, FileDigest]:
-    """What a run's digest is over, as it is now; StoreError where a file cannot be read."""
+    """Compute the checksums of a run's covered files; StoreError if one cannot be read."""
     return {name: file_digest(path) for name, path in covered_files(folder).items()}
 
 
 def run_digests(
     folder: Path, code: str = "", known: Mapping[str, FileDigest] | None = None
 ) -> Digests:
-    """Of a run as it is now, each file read once, but for those that are `known`.
+    """Compute the checksums of a run and its report; `known` ones are not computed again.
 
-    StoreError where one cannot be read.
+    Raises StoreError if a file cannot be read.
     """
     return Digests(
         files=files(folder) if known is None else known,
@@ -172,7 +172,7 @@ def write(
     prices: Prices | None = None,
     choice: ReportSettings | None = None,
 ) -> str:
-    """Writes report/digests.json of a run as it is now; returns its digest. See `digests`."""
+    """Write report/digests.json for the run's current files; return the digest."""
     found = replace(
         run_digests(folder, code, known), prices=prices, choice=choice or ReportSettings()
     )
@@ -183,52 +183,55 @@ def write(
 
 
 def load(folder: Path) -> Digests | None:
-    """What report/digests.json says, None where there is none; StoreError where it was changed."""
+    """Load report/digests.json; None if missing, StoreError if it was modified."""
     where = folder / REPORT / DIGESTS
     data: dict[str, Any] = read_json(folder / REPORT, DIGESTS, {})
     if not where.exists():
         return None
     if data.get("schema", SCHEMA) != SCHEMA and data.get("check"):
-        raise StoreError(f"{where}: written by another version of mxscale; {BUILD_AGAIN}")
+        problem = "written by another version of mxscale"
+        raise StoreError(error_line(where, problem=problem, fix=BUILD_AGAIN))
     if data.get("check") != checksum(data):
-        raise StoreError(f"{where}: was changed after it was written; {BUILD_AGAIN}")
+        raise StoreError(
+            error_line(where, problem="modified after it was written", fix=BUILD_AGAIN)
+        )
     try:
         return _digests(data)
     except (OverflowError, ValueError) as error:
         raise StoreError(
-            f"{where}: is not as it is written ({brief(error)}); {BUILD_AGAIN}"
+            error_line(where, problem=f"invalid content ({brief(error)})", fix=BUILD_AGAIN)
         ) from error
 
 
 def checksum(data: Mapping[str, Any]) -> str:
-    """What tells a changed file; the format, which decides what is compared, is not in it."""
+    """Checksum digests.json without its format, which decides what is compared."""
     return _sha256({n: one for n, one in data.items() if n not in {"check", "format"}})
 
 
 def _digests(data: Mapping[str, Any]) -> Digests:
-    """What was written; ValueError unless a run can have its names and lie at its place."""
+    """Decode digests.json; ValueError if a name or place in it is impossible for a run."""
     number = data.get("format", 1)
     if type(number) is not int:  # '2', 2.0 or true
-        raise ValueError(f"expected a whole number as its format, got {quoted(number)}")
-    said = msgspec.convert(data, Digests)
-    name, place = said.name, said.choice.place
+        raise ValueError(f"format: expected a whole number, got {quoted(number)}")
+    decoded = msgspec.convert(data, Digests)
+    name, place = decoded.name, decoded.choice.place
     if Path(name).name != name or name == ".." or not name.isprintable():
-        raise ValueError(f"{quoted(name)} is no name of a run")
+        raise ValueError(f"name: expected the name of a run, got {quoted(name)}")
     path = PurePosixPath(place or "")
     below = path.name == name and not path.is_absolute() and ".." not in path.parts
     if place not in {None, "", ELSEWHERE} and not below:
-        raise ValueError(f"{quoted(place)} is no place of {name}")
-    for file in (*said.files, *said.report):
+        raise ValueError(f"place: expected a place of {name}, got {quoted(place)}")
+    for file in (*decoded.files, *decoded.report):
         path = PurePosixPath(file)
         if not file.isprintable() or path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{quoted(file)} is no name of a file of a run")
-    return said
+            raise ValueError(f"files: expected a file of a run, got {quoted(file)}")
+    return decoded
 
 
 def report_format(folder: Path, was: Digests | None) -> int | None:
-    """The format of a run's report: by digests.json, else by its page or its text.
+    """Return the format of a run's report from digests.json, its page or its text.
 
-    1 for a report that has no number; None where there is no report.
+    1 for a report without a number; None if there is no report.
     """
     if was is not None:
         return was.format
@@ -248,9 +251,9 @@ def _sha256(data: object) -> str:
 
 
 def file_digest(path: Path, every: int = 0) -> FileDigest:
-    """Bytes, SHA-256 and marks of a file; StoreError where it cannot be read.
+    """Compute size, SHA-256 and marks of a file; StoreError if it cannot be read.
 
-    `every` is how many lines share a mark; 0: one, or more in a huge file.
+    `every` is the number of lines per mark; 0 picks one, or more for a huge file.
     """
     with store_errors(path, "read"):
         size = path.stat().st_size
@@ -266,7 +269,7 @@ def file_digest(path: Path, every: int = 0) -> FileDigest:
 
 
 def _every(path: Path, size: int) -> int:
-    """How many lines share a mark, by how long the first of them are; 1 in all but huge files."""
+    """Estimate the lines per mark from the first lines' length; 1 in all but huge files."""
     with path.open("rb") as file:
         start = file.read(_PIECE_BYTES)
     if path.suffix == ".gz":
@@ -276,9 +279,9 @@ def _every(path: Path, size: int) -> int:
 
 
 def _lines(path: Path, sha256: "hashlib._Hash | None" = None) -> Iterator[bytes]:
-    """The file's lines, a long one in pieces; of a packed file, up to where it is damaged.
+    """Yield the lines of a file, long ones in pieces; a .gz up to the first damaged byte.
 
-    What is read goes into the SHA-256 by the way.
+    Updates `sha256`, if given, with the bytes read.
     """
     with suppress(gzip.BadGzipFile):
         for chunk in read_chunks(path):
@@ -288,7 +291,7 @@ def _lines(path: Path, sha256: "hashlib._Hash | None" = None) -> Iterator[bytes]
 
 
 def _marked(pieces: Iterable[bytes], every: int) -> tuple[int, str]:
-    """How many lines there are, and the CRC-32 of each `every` of them."""
+    """Return the number of lines, and the CRC-32 of each group of `every` lines."""
     marks, count, crc, whole = [], 0, 0, True
     for piece in pieces:
         count += whole
@@ -304,49 +307,49 @@ def _marked(pieces: Iterable[bytes], every: int) -> tuple[int, str]:
 
 _MOST_NAMED = 3
 _MARK = 8
-# Text in places that a person can go to.
+# Files without lines.
 _BINARY = {".png", ".zip", ".parquet"}
 
 
 def changes(folder: Path, was: Digests, now: Digests) -> Iterator[str]:
-    """What was changed, taken away or added, a line each: 'records.jsonl line 5: was changed'."""
+    """Yield a line per modified, missing or added file: 'records.jsonl line 5: modified'."""
     before, found = {**was.files, **was.report}, {**now.files, **now.report}
     for name in sorted(before | found):
         if name not in found:
-            yield f"{name}: is not there any more"
+            yield f"{name}: missing; it was there when the report was built"
         elif name not in before:
             if not name.startswith(f"{REPORT}/"):
-                yield f"{name}: was not there when the report was built"
+                yield f"{name}: added after the report was built"
         elif (before[name].bytes, before[name].sha256) != (found[name].bytes, found[name].sha256):
             yield from _places(name, before[name], file_digest(folder / name, before[name].every))
 
 
 def _places(name: str, was: FileDigest, now: FileDigest) -> Iterator[str]:
     if Path(name).suffix in _BINARY:
-        yield f"{name}: was changed"
+        yield f"{name}: modified"
         return
     marks = [
         [one.marks[n : n + _MARK] for n in range(0, len(one.marks), _MARK)] for one in (was, now)
     ]
     places = [n for n, (a, b) in enumerate(zip_longest(*marks)) if a != b]
     if not places:
-        yield f"{name}: was packed anew, its lines are the same"
+        yield f"{name}: recompressed; same lines"
     elif was.lines != now.lines:
         yield _of_other_length(name, was, now, places[0])
     else:
         for place in places[:_MOST_NAMED]:
-            yield f"{name} {_changed_lines(place, was)}: was changed"
+            yield f"{name} {_changed_lines(place, was)}: modified"
         if len(places) > _MOST_NAMED:
-            yield f"{name}: {len(places) - _MOST_NAMED} more lines were changed"
+            yield f"{name}: {len(places) - _MOST_NAMED} more lines modified"
 
 
 def _of_other_length(name: str, was: FileDigest, now: FileDigest, place: int) -> str:
-    count = f"it has {now.lines} lines, {was.lines} when the report was built"
+    count = f"{now.lines} lines now, {was.lines} when the report was built"
     if place * was.every >= was.lines:
-        return f"{name}: grew after line {was.lines}; {count}"
+        return f"{name}: lines added after line {was.lines}; {count}"
     if place * was.every >= now.lines:
-        return f"{name}: ends after line {now.lines}; {count}"
-    return f"{name} {_changed_lines(place, was)}: was changed; {count}"
+        return f"{name}: truncated after line {now.lines}; {count}"
+    return f"{name} {_changed_lines(place, was)}: modified; {count}"
 
 
 def _changed_lines(place: int, was: FileDigest) -> str:

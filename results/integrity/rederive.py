@@ -1,4 +1,4 @@
-"""Records computed again from the events of their processes, and compared."""
+"""Rederive records from the events of their processes, and compare them."""
 
 import json
 from collections import Counter
@@ -22,22 +22,22 @@ _SERIES = ("seconds", "ends", "cpu_seconds", "images", "losses", "own_seconds")
 
 
 class SkipReason(StrEnum):
-    """Why a record cannot be derived from events, as it is printed."""
+    """Reasons why a record cannot be rederived from events, as printed."""
 
     NOT_OURS = "not measured by mxscale"
-    LOGS = "without logs"
-    EVENTS = "without events (measured before they were kept, or taken away)"
-    OTHER_TRY = "whose logs are of another try"
+    LOGS = "no logs"
+    EVENTS = "no events (recorded by an older version, or deleted)"
+    OTHER_TRY = "logs are of another attempt"
 
 
 @dataclass(kw_only=True)
 class DerivedRecord:
-    """A record as its events give it.
+    """A record rederived from its events.
 
-    record   with the ranks of its events; as it was read where there are none, or not all
-    ranks    those that its events give
-    wrong    in what the two differ, a line each
-    skip_reason  why there is nothing to derive it from
+    record       the record with the ranks from its events; as stored if ranks are missing
+    ranks        ranks that the events give
+    wrong        differences, one line each
+    skip_reason  why it could not be rederived, or None
     """
 
     record: Record
@@ -47,7 +47,7 @@ class DerivedRecord:
 
 
 def rederive(folder: Path, record: Record, where: str) -> DerivedRecord:
-    """The record from the events that the run folder has; `where` names it."""
+    """Rederive a record from the events in the run folder; `where` names it in messages."""
     logs = run_folder.job_logs(folder, record.identity.key, record.identity.repeat)
     files = worker_log.event_files(logs)
     without = None
@@ -69,93 +69,94 @@ def _from(
 ) -> DerivedRecord:
     again = DerivedRecord(record=record)
     recorded = {rank.process: rank for rank in record.ranks}
-    told = _told(files, again)
-    again.ranks = _ranks(told, hosts, again)
+    logs = _worker_logs(files, again)
+    again.ranks = _ranks(logs, hosts, again)
     for name in recorded:
         if name not in files:
-            again.wrong.append(f"{where}: {name} has no events, other processes have")
+            again.wrong.append(f"{where}: {name} has no events, unlike other processes")
     for name, rank in again.ranks.items():
         again.wrong += [f"{where}, {one}" for one in _differences(recorded.get(name), rank)]
     if set(again.ranks) == set(recorded):
-        accuracy = accuracy_of([told[name].epochs for name in recorded])
+        accuracy = accuracy_of([logs[name].epochs for name in recorded])
         if accuracy != record.accuracy:
             again.wrong.append(
-                f"{where}: validation accuracy {record.accuracy}, its events say {accuracy}"
+                f"{where}: validation accuracy {record.accuracy}, events give {accuracy}"
             )
         ranks = tuple(again.ranks[name] for name in recorded)
         again.record = replace(record, ranks=ranks, accuracy=accuracy)
     return again
 
 
-def _told(files: Mapping[str, Path], again: DerivedRecord) -> dict[str, WorkerLog]:
-    """What each process said; one whose events are damaged is told in `again`."""
-    told = {}
+def _worker_logs(files: Mapping[str, Path], again: DerivedRecord) -> dict[str, WorkerLog]:
+    """Parse the events of each process; add a line to `again.wrong` for damaged files."""
+    logs = {}
     for name, path in files.items():
         try:
-            told[name] = parse_worker_log(worker_log.read_lines(path))
+            logs[name] = parse_worker_log(worker_log.read_lines(path))
         except (OSError, *UNREADABLE) as error:
-            short = "/".join(path.parts[-4:])  # from logs/ on
+            short = "/".join(path.parts[-4:])  # from logs/ onward
             again.wrong.append(f"{short}: cannot be read: {brief(error)}")
-    return told
+    return logs
 
 
 def _ranks(
-    told: Mapping[str, WorkerLog], hosts: Mapping[str, str], again: DerivedRecord
+    logs: Mapping[str, WorkerLog], hosts: Mapping[str, str], again: DerivedRecord
 ) -> dict[str, Rank]:
     ranks = {}
-    for name, one in told.items():
+    for name, one in logs.items():
         if one.rank is None:
             continue
         try:
             ranks[name] = rank_of(one, hosts.get(name, ""), name)
         except UNREADABLE as error:
-            again.wrong.append(f"{name}: its events are not a worker's: {brief(repr(error))}")
+            again.wrong.append(f"{name}: expected events of a worker: {brief(repr(error))}")
     return ranks
 
 
 def _differences(rank: Rank | None, again: Rank) -> Iterator[str]:
-    """In what a recorded rank is not what its events give."""
+    """Yield the differences between a recorded rank and the one its events give."""
     who = f"rank {again.rank} ({again.process} on {again.host})"
     if rank is None:
-        yield f"{who}: is not in the record"
+        yield f"{who}: missing in the record"
         return
     for name in ("rank", "host", "process"):
-        said, found = getattr(rank, name), getattr(again, name)
-        if said != found:
-            yield f"{who}: its {name} is {quoted(said)}, its events say {quoted(found)}"
+        recorded, found = getattr(rank, name), getattr(again, name)
+        if recorded != found:
+            yield f"{who}: {name} {quoted(recorded)}, events give {quoted(found)}"
     for name in _SERIES:
         yield from _first(name, list(getattr(rank, name)), list(getattr(again, name)), who)
     for name in sorted(rank.facts.keys() | again.facts.keys()):
-        said, found = rank.facts.get(name), again.facts.get(name)
-        if not _alike(said, found):
-            yield f"{who}: {name} is {quoted(said)}, its events say {quoted(found)}"
+        recorded, found = rank.facts.get(name), again.facts.get(name)
+        if not _alike(recorded, found):
+            yield f"{who}: {name} {quoted(recorded)}, events give {quoted(found)}"
 
 
-def _first(name: str, said: list[Any], found: list[Any], who: str) -> Iterator[str]:
-    """The first place where two series differ."""
-    what = "probe" if name == "own_seconds" else "window"
-    for number, (one, other) in enumerate(zip(said, found, strict=False), 1):
+def _first(name: str, recorded: list[Any], found: list[Any], who: str) -> Iterator[str]:
+    """Yield the first difference between two series."""
+    item = "probe" if name == "own_seconds" else "window"
+    for number, (one, other) in enumerate(zip(recorded, found, strict=False), 1):
         if not _alike(one, other):
-            yield f"{who}, {what} {number}: {name} {quoted(one)}, its events say {quoted(other)}"
+            yield f"{who}, {item} {number}: {name} {quoted(one)}, events give {quoted(other)}"
             return
-    if len(said) != len(found):
-        yield f"{who}: {len(said)} {what}s have {name}, its events say {len(found)}"
+    if len(recorded) != len(found):
+        yield f"{who}: {len(recorded)} {item}s have {name}, events give {len(found)}"
 
 
 def _alike(one: object, other: object) -> bool:
-    return one == other or json.dumps(one) == json.dumps(other)  # nan is not itself
+    return one == other or json.dumps(one) == json.dumps(other)  # NaN is not equal to itself
 
 
 @dataclass(kw_only=True)
 class VerifyResult:
-    """What came out of a check.
+    """Result of a verification.
 
-    wrong      what is not as it has to be, a line each
-    unchecked  what nothing could be told of, a line each
-    lacking    what of the report was not compared though it has to be, a line each
-    ranks      of how many ranks the windows were derived again, and how many windows
-    rows       of how many rows of the report the cells were
-    digest     of the run's files as they are
+    wrong      errors, one line each
+    unchecked  parts that could not be checked, one line each
+    lacking    parts of the report that should have been compared but were not, one line each
+    ranks      number of ranks rederived from events
+    windows    number of windows rederived from events
+    rows       number of rows of the report that were checked
+    digest     digest of the run's current files
     """
 
     wrong: list[str] = field(default_factory=list)
@@ -168,27 +169,27 @@ class VerifyResult:
 
 
 def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
-    """The run that the raw events give, from records where there are none, and what differs.
+    """Rederive a run from its events (from its records if it has none), with the differences.
 
-    There is no run where no record can be read.
+    The run is None if no record can be read.
     """
-    said: list[RepeatSummary | UnreadableLine] = []
+    repeats: list[RepeatSummary | UnreadableLine] = []
     attempts: dict[tuple[str, int], DerivedRecord] = {}
     result = VerifyResult()
     log = record_log(folder)
     for number, one in record_lines(log):
         where = f"{run_folder.RECORDS} line {number}"
         if isinstance(one, UnreadableLine):
-            said.append(one)
+            repeats.append(one)
             continue
         try:
             again = rederive(folder, one, f"{where} ({one.identity.name}, repeat {_number(one)})")
             attempts[one.identity.key, one.identity.repeat] = again
-            said.append(summarize(again.record))
+            repeats.append(summarize(again.record))
         except UNREADABLE as error:
-            said.append(UnreadableLine(log=log, line=number, reason=str(error)))
-    # The report left them out too; whether they were changed since, the digest tells.
-    unread = [one for one in said if isinstance(one, UnreadableLine)]
+            repeats.append(UnreadableLine(log=log, line=number, reason=str(error)))
+    # The report skips them too; the digest shows whether they were modified since.
+    unread = [one for one in repeats if isinstance(one, UnreadableLine)]
     result.unchecked += [str(one).replace(f"{folder}/", "") for one in unread]
     for again in attempts.values():
         result.wrong += again.wrong
@@ -196,11 +197,11 @@ def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
         result.windows += sum(len(rank.seconds) for rank in again.ranks.values())
     skipped = Counter(one.skip_reason for one in attempts.values() if one.skip_reason)
     result.unchecked += (
-        f"{count} of {len(attempts)} repeats: {why}; their windows are taken as recorded"
+        f"{count} of {len(attempts)} repeats: {why}; windows taken as recorded"
         for why, count in skipped.items()
     )
     try:
-        return build_run(folder, said), result
+        return build_run(folder, repeats), result
     except (StoreError, *UNREADABLE) as error:
         result.wrong.append(str(error))
         return None, result

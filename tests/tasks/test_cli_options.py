@@ -220,7 +220,7 @@ def test_a_packed_run_is_unpacked_by_its_name(
     TASKS["results.rm"].body(Context(), "gc", yes=True)
     TASKS["results.unpack"].body(Context(), "gc")
     assert (tmp_path / "gc" / "records.jsonl").read_text() == "{}\n"
-    with pytest.raises(Exit, match="is there already; unpack it by another name with --run NAME"):
+    with pytest.raises(Exit, match=r"already exists\. Unpack under another name with --run NAME"):
         TASKS["results.unpack"].body(Context(), "gc")
 
 

@@ -105,7 +105,7 @@ def test_a_flipped_digit_is_found_and_its_line_named(run: Path, tmp_path: Path, 
     if name == "report/digests.json":
         assert any(name in one for one in wrong), wrong
     else:
-        assert any(f"{name} line {line}: was changed" in one for one in wrong) or (
+        assert any(f"{name} line {line}: modified" in one for one in wrong) or (
             not digits and any(name in one for one in wrong)
         ), wrong
 
@@ -118,7 +118,7 @@ def test_a_changed_event_is_told_by_rank_and_window(run: Path, tmp_path: Path) -
     wrong = verify_report(changed).wrong
     who = f"rank {line['rank']} (worker-1 on "
     assert any(
-        who in one and "window 1: seconds" in one and "its events say 0.125" in one for one in wrong
+        who in one and "window 1: seconds" in one and "events give 0.125" in one for one in wrong
     ), wrong
 
 
@@ -172,14 +172,17 @@ def test_a_line_of_the_page_that_does_not_follow_is_told(run: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda path: path.unlink(), "is not there any more"),
-        (lambda path: path.write_text(path.read_text() + "{}\n"), "grew after line 4; it has 5"),
-        (lambda path: path.write_text(path.read_text()[:-9]), "line 4: was changed"),
+        (lambda path: path.unlink(), "missing; it was there"),
+        (
+            lambda path: path.write_text(path.read_text() + "{}\n"),
+            "lines added after line 4; 5 lines now",
+        ),
+        (lambda path: path.write_text(path.read_text()[:-9]), "line 4: modified"),
         (
             lambda path: path.write_text("".join(path.read_text().splitlines(True)[:3])),
-            "ends after",
+            "truncated after",
         ),
-        (lambda path: path.with_name("x.log").touch(), "x.log: was not there when"),
+        (lambda path: path.with_name("x.log").touch(), "x.log: added after"),
     ],
 )
 def test_files_that_came_went_grew_or_shrank_are_told(
@@ -204,7 +207,7 @@ def test_packed_logs_and_events_are_read_and_a_damaged_one_is_named(
     lines[3] = lines[3].replace('"seconds": 0', '"seconds": 1')
     path.write_bytes(gzip.compress("".join(lines).encode()))
     name = path.relative_to(tmp_path).as_posix()
-    assert any(f"{name} line 4: was changed" in one for one in verify_report(tmp_path).wrong)
+    assert any(f"{name} line 4: modified" in one for one in verify_report(tmp_path).wrong)
     path.write_bytes(path.read_bytes()[:60])
     wrong = "\n".join(verify_report(tmp_path).wrong)
     assert f"{name}: " in wrong
@@ -218,7 +221,7 @@ def test_a_run_without_events_is_checked_as_far_as_that_goes(run: Path, tmp_path
     result = verify_report(changed)
     assert result.wrong == []
     told = "\n".join(result.unchecked)
-    assert "6 of 6 repeats: without logs; their windows are taken as recorded" in told
+    assert "6 of 6 repeats: no logs; windows taken as recorded" in told
     assert "report/digests.json is not there" in told
 
 
@@ -229,7 +232,7 @@ def test_logs_of_a_try_that_left_no_record_are_not_held_against_another(tmp_path
     replaced(events_of(tmp_path, "worker-0"), '"seconds": 0.', '"seconds": 1.')
     result = verify_report(tmp_path)
     assert result.wrong == []
-    assert any("1 of 1 repeats: whose logs are of another try" in one for one in result.unchecked)
+    assert any("1 of 1 repeats: logs are of another attempt" in one for one in result.unchecked)
 
 
 def test_a_failed_check_ends_with_2_and_says_where(run: Path, tmp_path: Path, capsys: Any) -> None:

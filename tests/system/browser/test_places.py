@@ -42,7 +42,7 @@ def test_long_windows_that_do_not_count_lie_above_the_figure(
     with visit(browser, report / "index.html") as tab:
         tab.locator("#which").select_option("alexnet local x1")
         said = tab.locator("#series-note")
-        assert "1 uncounted window is off scale, at 300 s" in said.inner_text()
+        assert "1 excluded window is off scale, at 300 s" in said.inner_text()
         assert 2.2 < tab.evaluate(end) < 3
         double_click(tab, "series", f"{end} > 300")
         double_click(tab, "series", f"{end} < 3")

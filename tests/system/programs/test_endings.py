@@ -176,12 +176,12 @@ def test_a_part_of_another_user_in_a_shared_folder_is_one_line(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("mode", "owner", "said"),
     [
-        (0o757, 0, "others may write to it (mode 757); 'chmod go-w "),
-        (0o775, 0, "others may write to it (mode 775)"),
+        (0o757, 0, "other users can write to it (mode 757). Run 'chmod go-w "),
+        (0o775, 0, "other users can write to it (mode 775)"),
         pytest.param(
             0o755,
             12345,
-            "belongs to another user (uid 12345); copy the .zip to a folder of your own",
+            "belongs to another user (uid 12345). Copy the .zip to a folder of your own",
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="giving a folder away takes root"),
         ),
     ],
@@ -396,7 +396,7 @@ def test_scratch_folders_of_processes_that_were_killed_go_and_others_stay(
 
 def test_a_full_temporary_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "mkdtemp", lambda **_: full())
-    with pytest.raises(StoreError, match=r"No space left on device\); make room"), scratch():
+    with pytest.raises(StoreError, match=r"No space left on device\). Make room"), scratch():
         pass
 
 

@@ -140,12 +140,12 @@ WRITERS = {
     "report.build": Writer(words="report.build --run TREE/run", prepare=run_of, quick=1),
     REPEATED: Writer(words="report.build --run TREE/x.zip", prepare=zip_of, quick=1),
     "results.pack": Writer(
-        words="results.pack TREE/run --to TREE/x.zip", prepare=run_of, already="is there already"
+        words="results.pack TREE/run --to TREE/x.zip", prepare=run_of, already="already exists"
     ),
     "results.unpack": Writer(
         words="results.unpack TREE/x.zip --run TREE/again",
         prepare=zip_of,
-        already="is there already",
+        already="already exists",
     ),
     "report.baseline": Writer(
         words="report.baseline kept --run TREE/run",
