@@ -1,10 +1,11 @@
-"""The names of the commands a person types: `fab --list`."""
+"""The collection of all tasks: `fab --list`."""
 
 import os
 import signal
+from dataclasses import replace
 from types import ModuleType
 
-# Until a task's door is reached nothing has been started, and fab would make an interrupt exit 1.
+# Nothing has been started before a task begins; fab itself would make an interrupt exit 1.
 signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 from invoke.collection import Collection
@@ -17,13 +18,13 @@ from im2rec_tools.commands import NAMES
 from im2rec_tools.terminal import echo
 from tasks import ab, bandwidth, bench, cli, compare, data, hosts, practice, report, results
 from tasks.cli import command, task
-from tasks.report import UNSTEADY, timestamped_name
+from tasks.report import RUN, UNSTEADY, timestamped_name
 
 cli.install()
 
 
 def _try_out(sweep: str, run: str) -> None:
-    """Measures a sweep to show that it runs: points that are not steady are no failure of it."""
+    """Run a sweep to show that it works; points without a steady state are no failure."""
     try:
         bench.measure_here(load_sweep(sweep), run)
     except Exit as error:
@@ -32,24 +33,30 @@ def _try_out(sweep: str, run: str) -> None:
         echo(error, err=True)
 
 
-@task(help={"run": "name below results/runs, or a path; default: a new one each time"})
+@task({"run": replace(RUN, empty="smoke-DATE-TIME")})
 @command
 def smoke(c, run=""):  # type: ignore[no-untyped-def]
-    """Train a tiny network here with and without servers, in under a minute; for CI."""
+    """Train a tiny network with and without servers (1 min).
+
+    For CI: shows that the installation works.
+    """
     _try_out("smoke", run or timestamped_name("smoke"))
 
 
-@task
+@task()
 @command
 def demo(c):  # type: ignore[no-untyped-def]
-    """Go the whole way on this machine: photographs, shards, training, scaling, report."""
+    """Run the demo: sample data, shards, sweep, report.
+
+    Takes about four minutes on two idle cores.
+    """
     data.run_data_command("sample", root="data/sample")
     data.run_data_command("prepare", dir="data/sample", val_per_class="12", train_shards="2")
     _try_out("demo", "")
 
 
 def _group(name: str, *modules: ModuleType) -> Collection:
-    """The tasks of modules whose functions begin with the group's name: report_show is show."""
+    """Collect a group's tasks by the prefix of their functions: report_show is show."""
     found = [
         (function.removeprefix(f"{name}_"), one)
         for module in modules

@@ -1,4 +1,4 @@
-"""Data commands: declaration, and running as a task or as a program."""
+"""Data commands: their declaration, and how tasks and programs run them."""
 
 import argparse
 import os
@@ -14,6 +14,7 @@ from typing import Any
 
 from im2rec_tools.commands import NAMES
 from im2rec_tools.errors import DataError, quoted
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.progress import Plan, Progress
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
@@ -24,50 +25,73 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Option:
-    """An argument: by its place where it has no default, a flag where the default is False.
+    """Declaration of an argument of a command.
 
-    `parse` takes what messages call it and its text, and raises DataError.
+    An argument without a default is positional; one whose default is False is a flag.
+
+    metavar  placeholder of the value; empty for a flag
+    text     its help
+    parse    takes the argument's name in messages and the text given; raises DataError
+    unit     unit of the default: 'px'
+    empty    meaning of an empty default
+    group    heading above the option in help
     """
 
     name: str
-    help: str
+    metavar: str
+    text: str
     default: str | bool | None = None
     parse: Parse = lambda _, text: text
+    unit: str = ""
+    empty: str = ""
+    group: str = ""
 
     @property
     def key(self) -> str:
-        """The keyword of the plan that takes it."""
+        """The plan's keyword argument for this option."""
         return self.name.replace("-", "_")
 
     @property
-    def help_text(self) -> str:
-        """The help, with the default where there is one."""
-        return f"{self.help} [{self.default}]" if self.default else self.help
+    def help(self) -> OptionHelp:
+        """Its help."""
+        return OptionHelp(self.metavar, self.text, self.unit, self.empty, self.group)
 
     @property
     def flag(self) -> bool:
-        """Whether it stands alone, without a value."""
+        """Whether it takes no value."""
         return self.default is False
 
     def value(self, given: str | bool | None) -> Any:
-        """What it was given, parsed; an empty text is the same as not given."""
+        """Parse the text given; an empty text counts as not given."""
         if isinstance(given, bool) or given is None:
             return given
-        called = self.name.upper() if self.default is None else f"--{self.name}"
+        called = self.metavar if self.default is None else f"--{self.name}"
         return self.parse(called, given)
+
+
+DRY_RUN = OptionHelp("", "Print what would be done and change nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What it is called, what it takes, and what makes its plan of that."""
+    """A data command: name, summary, options, and the function that makes its plan.
+
+    details  further sentences of its help, after the summary
+    """
 
     name: str
     help: str
+    details: str = ""
     options: tuple[Option, ...]
     plan: Callable[..., Plan]
 
+    @property
+    def description(self) -> str:
+        """The summary and the details."""
+        return f"{self.help} {self.details}".rstrip()
+
     def planned(self, given: dict[str, Any]) -> Plan:
-        """The plan for options as they were typed; those that were not have their defaults."""
+        """Make the plan from the options given; the others have their defaults."""
         values = {option.key: given.get(option.key, option.default) for option in self.options}
         return self.plan(
             **{option.key: option.value(values[option.key]) for option in self.options}
@@ -75,7 +99,7 @@ class Command:
 
 
 def run_plan(make: Callable[[], Plan], *, dry_run: bool) -> None:
-    """Does a plan, or says what it would do; what the system refuses is a DataError too."""
+    """Execute a plan, or print it; an OSError becomes a DataError."""
     try:
         _execute(make(), dry_run)
     except BrokenPipeError:
@@ -99,36 +123,48 @@ def _execute(plan: Plan, dry_run: bool) -> None:
 
 
 def load(name: str) -> Command:
-    """The command of this name, with the libraries that it needs."""
+    """Import the command of this name."""
     module = import_module(f"im2rec_tools.commands.{NAMES[name]}")
     command: Command = getattr(module, name.upper().replace("-", "_"))
     return command
 
 
 def run_command(command: Command, argv: Sequence[str]) -> int:
-    """Runs a command as a program; the exit code is 0, 2 for bad input, 128 + n for signal n."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m im2rec_tools {command.name}",
-        description=command.help,
-        allow_abbrev=False,
-    )
-    for option in command.options:
-        if option.default is None:
-            parser.add_argument(option.key, metavar=option.name.upper(), help=option.help)
-        elif option.flag:
-            parser.add_argument(f"--{option.name}", action="store_true", help=option.help)
-        else:
-            parser.add_argument(f"--{option.name}", default=option.default, help=option.help_text)
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, no more")
-    given = vars(parser.parse_args(argv))
+    """Run a command as a program.
+
+    The exit code is 0, 2 for bad input, or 128 + n for signal n.
+    """
+    given = vars(_parser(command).parse_args(argv))
     return run_program(lambda: run_plan(lambda: command.planned(given), dry_run=given["dry_run"]))
 
 
+def _parser(command: Command) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"python -m im2rec_tools {command.name}",
+        description=command.description,
+        allow_abbrev=False,
+    )
+    groups: dict[str, Any] = {"": parser}
+    for option in command.options:
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(option.group)
+        add = groups[option.group].add_argument
+        text = option.help.described(option.default).replace("%", "%%")
+        if option.default is None:
+            add(option.key, metavar=option.metavar, help=text)
+        elif option.flag:
+            add(f"--{option.name}", action="store_true", help=text)
+        else:
+            add(f"--{option.name}", default=option.default, metavar=option.metavar, help=text)
+    parser.add_argument("--dry-run", action="store_true", help=DRY_RUN.text)
+    return parser
+
+
 def run_program(work: Callable[[], None]) -> int:
-    """Does the work of a program; says in a line what a person has to mend."""
+    """Run a program; print an error as one line and return the exit code."""
     install_filter()
     if sys.stdout is None:
-        echo("error: standard output is closed: expected a place to print to", err=True)
+        echo("error: standard output is closed. Redirect it: >/dev/null", err=True)
         return 2
     caught = interruptible()
     try:
@@ -141,13 +177,13 @@ def run_program(work: Callable[[], None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except KeyboardInterrupt:
-        echo("interrupted; what is finished is kept, run it again to go on", err=True)
+        echo("interrupted; finished work is kept. Run the command again to continue", err=True)
         return exit_code(caught)
     return 0
 
 
 def interruptible() -> list[int]:
-    """Has signals that end a program raise KeyboardInterrupt; the list will hold which did."""
+    """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; the list receives the signal."""
     caught: list[int] = []
 
     def interrupt(number: int, _: FrameType | None) -> None:
@@ -163,12 +199,12 @@ def interruptible() -> list[int]:
 
 
 def exit_code(caught: list[int]) -> int:
-    """The exit code of a program that was interrupted: 128 + n for signal n."""
+    """Return the exit code of an interrupted program: 128 + n for signal n."""
     return 128 + (caught[0] if caught else signal.SIGINT)
 
 
 def integer(least: int, most: int = 2**53) -> Parse:
-    """A whole number from least to most."""
+    """Parse a whole number from least to most."""
 
     def parse(called: str, text: str) -> int:
         if not re.fullmatch("[0-9]{1,16}", text) or not least <= int(text) <= most:
@@ -180,7 +216,7 @@ def integer(least: int, most: int = 2**53) -> Parse:
 
 
 def tree_root(called: str, text: str) -> Path:
-    """A folder whose name others are made from: ROOT_val, ROOT_rec."""
+    """Parse a folder from whose name others are derived: ROOT_val, ROOT_rec."""
     _refuse_option(called, text)
     path = Path(os.path.normpath(text))
     if path.name in {"", ".", ".."}:
@@ -189,7 +225,7 @@ def tree_root(called: str, text: str) -> Path:
 
 
 def path(called: str, text: str) -> Path:
-    """A path; an empty one is refused."""
+    """Parse a path; an empty one is an error."""
     _refuse_option(called, text)
     if not text or "\0" in text:
         raise DataError(f"{called}: expected a path, got {quoted(text)}")
@@ -197,28 +233,28 @@ def path(called: str, text: str) -> Path:
 
 
 def _refuse_option(called: str, text: str) -> None:
-    """DataError for what was meant as an option: Invoke takes `--help` for a path."""
+    """Raise DataError for a misplaced option: Invoke takes `--help` for a path."""
     if text.startswith("--"):
         raise DataError(
-            f"{called}: expected a path, got {quoted(text)} ('fab --help data.NAME' helps)"
+            f"{called}: expected a path, got the option {quoted(text)}. See 'fab --help data.NAME'"
         )
 
 
 def path_or_none(called: str, text: str) -> Path | None:
-    """A path, None where the option was not given."""
+    """Parse a path; None if the option is not given."""
     return path(called, text) if text else None
 
 
 def percentage(called: str, text: str) -> float:
-    """A share from 0 to 1, typed in percent."""
+    """Parse a percentage; return it as a fraction from 0 to 1."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%?", text)
     if not match or float(match[1]) > 100:
-        raise DataError(f"{called}: expected percent, 0 to 100, got {quoted(text)}")
+        raise DataError(f"{called}: expected a percentage from 0 to 100, got {quoted(text)}")
     return float(match[1]) / 100
 
 
 def choice(*words: str) -> Parse:
-    """One of these words."""
+    """Parse one of these words."""
 
     def parse(called: str, text: str) -> str:
         if text not in words:

@@ -15,13 +15,14 @@ if not __package__:
     print("run `python -m im2rec_tools.im2rec ...` in this checkout", file=sys.stderr)
     raise SystemExit(2)
 
-from im2rec_tools.cli import percentage, run_plan, run_program
+from im2rec_tools.cli import DRY_RUN, percentage, run_plan, run_program
 from im2rec_tools.commands.pack import count_listed, pack_lists
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images
 from im2rec_tools.formats.recipe import Recipe
 from im2rec_tools.formats.tree import walk
+from im2rec_tools.options import DefaultsFormatter
 from im2rec_tools.packing.packer import PackJob
 from im2rec_tools.progress import Plan, Update
 from im2rec_tools.terminal import echo
@@ -51,31 +52,43 @@ def parser() -> argparse.ArgumentParser:
     """The options of upstream's program as of MXNet 1.9.1, and of the tutorial."""
     parser = argparse.ArgumentParser(
         prog="python -m im2rec_tools.im2rec",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        description="Makes lists of images, or packs listed images into RecordIO shards.",
+        formatter_class=DefaultsFormatter,
+        description="List images, or pack listed images into RecordIO shards.",
     )
-    parser.add_argument("prefix", help="of the .lst and .rec files")
-    parser.add_argument("root", help="folder of the images")
+    parser.add_argument("prefix", metavar="PREFIX", help="Prefix of the .lst and .rec files")
+    parser.add_argument("root", metavar="ROOT", help="Folder of the images")
     add = parser.add_argument_group("lists").add_argument
-    add("--list", action="store_true", help="make lists, do not pack")
-    add("--exts", nargs="+", default=[".jpeg", ".jpg", ".png"], help="endings of image files")
-    add("--chunks", type=int, default=1, help="number of lists")
-    add("--train-ratio", type=float, default=1.0, help="share of train lists")
-    add("--test-ratio", type=float, default=0, help="share of test lists")
-    add("--recursive", action="store_true", help="folders below too, a label each; else label 0")
-    add("--no-shuffle", dest="shuffle", action="store_false", help="keep the order of names")
+    add("--list", action="store_true", help="Make lists and do not pack")
+    add(
+        "--exts",
+        nargs="+",
+        default=[".jpeg", ".jpg", ".png"],
+        metavar="EXT",
+        help="Extensions of image files [.jpeg .jpg .png]",
+    )
+    add("--chunks", type=int, default=1, metavar="N", help="Number of lists")
+    add("--train-ratio", type=float, default=1.0, metavar="FRACTION", help="Share of train lists")
+    add("--test-ratio", type=float, default=0, metavar="FRACTION", help="Share of test lists")
+    text = "List subfolders too, one label each; without it, all images have label 0"
+    add("--recursive", action="store_true", help=text)
+    text = "List the images in order of their names"
+    add("--no-shuffle", dest="shuffle", action="store_false", help=text)
     add = parser.add_argument_group("shards").add_argument
-    add("--pass-through", action="store_true", help="keep the bytes of images")
-    add("--resize", type=int, default=0, help="short edge, 0: as it is")
-    add("--center-crop", action="store_true", help="cut images to squares")
-    add("--quality", type=int, default=95, help="of JPEG, 0 to 100; of PNG the compression, 0 to 9")
-    add("--num-thread", type=int, default=1, help="number of processes")
-    add("--color", type=int, default=1, choices=[-1, 0, 1], help="1 colour, 0 grey, -1 as it is")
-    add("--encoding", default=".jpg", choices=[".jpg", ".png"], help="of images")
-    add("--pack-label", action="store_true", help="also lists of labels")
-    add = parser.add_argument_group("not upstream's").add_argument
-    add("--max-bad", default="0.1", help="more bad images, in percent, are a failure")
-    add("--dry-run", action="store_true", help="say what would be done, no more")
+    add("--pass-through", action="store_true", help="Store the images' bytes unchanged")
+    text = "Resize the short edge to this length; 0 keeps the size [%(default)s px]"
+    add("--resize", type=int, default=0, metavar="PIXELS", help=text)
+    add("--center-crop", action="store_true", help="Crop images to squares")
+    text = "JPEG quality, 0 to 100, or PNG compression level, 0 to 9"
+    add("--quality", type=int, default=95, metavar="N", help=text)
+    add("--num-thread", type=int, default=1, metavar="N", help="Number of processes")
+    text = "1 stores color, 0 grayscale, -1 the image's own"
+    add("--color", type=int, default=1, choices=[-1, 0, 1], help=text)
+    add("--encoding", default=".jpg", choices=[".jpg", ".png"], help="Image format")
+    add("--pack-label", action="store_true", help="Store several labels per image")
+    add = parser.add_argument_group("options that upstream does not have").add_argument
+    text = "Fail if more than this share of the images is bad [%(default)s %%]"
+    add("--max-bad", default="0.1", metavar="PERCENT", help=text)
+    add("--dry-run", action="store_true", help=DRY_RUN.text)
     return parser
 
 

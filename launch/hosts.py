@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import is_whole
+from im2rec_tools.options import OptionHelp
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -41,29 +42,38 @@ class Login:
         return self.host if self.port is None else f"{self.host} port {self.port}"
 
 
-def _option(help: str, default: Any = "") -> Any:
-    return field(default=default, metadata={"help": help})
+# Where hosts are found without an option.
+_FOUND = "$DEEPLEARNING_WORKERS_PATH, else Slurm's hosts, else none"
+
+
+def _option(metavar: str, text: str, empty: str = "") -> Any:
+    known = OptionHelp(metavar, text, empty=empty, group="Hosts")
+    return field(default="" if metavar else False, metadata={"help": known})
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostOptions:
-    """The options of a command that name and reach hosts, as typed.
+    """Options of a command that name and reach hosts, as typed.
 
-    words   the words of the command that differ from its defaults, to be typed again
+    words   words of the command that differ from its defaults, for repeating it
     """
 
-    hostfile: str = _option("a host a line; see hosts.example")
-    hosts: str = _option("in place of a file: 'HOST:DEVICES,HOST:DEVICES'")
-    hosts_format: str = _option("what N is in 'HOST:N': dmlc (SSH port) or mpich (devices)")
-    devices_per_node: str = _option("training devices of each host, in place of what the file says")
-    interface: str = _option("the network that jobs use, by the name of the hosts' interface: ib0")
+    hostfile: str = _option("FILE", "Hosts file, one host per line; see hosts.example", _FOUND)
+    hosts: str = _option("LIST", "Hosts without a file: 'HOST:DEVICES,HOST:DEVICES'")
+    hosts_format: str = _option(
+        "FORMAT", "Meaning of N in 'HOST:N': dmlc (SSH port), mpich (devices)"
+    )
+    devices_per_node: str = _option("N", "Training devices of each host; overrides the hosts file")
+    interface: str = _option(
+        "NAME",
+        "Network interface that jobs use on the hosts, such as ib0",
+        "the interface that SSH uses",
+    )
     tree: str = _option(
-        "the checkout on the hosts; default: ~/mxscale there, or else where this one is"
+        "DIR", "Checkout on the hosts", "~/mxscale if it exists, else this checkout's path"
     )
-    ssh_config: str = _option("in place of ~/.ssh/config")
-    accept_new: bool = _option(
-        "take the keys of hosts that are not in known_hosts yet", default=False
-    )
+    ssh_config: str = _option("FILE", "SSH client configuration", "~/.ssh/config")
+    accept_new: bool = _option("", "Accept the keys of hosts that are not in known_hosts yet")
     words: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""bench.ab: which of two settings is faster, and by how much."""
+"""Task `bench.ab`: compare two settings of one point."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
-from bench.engines.catalog import ENGINES
 from bench.errors import SpecError, parse_int, quoted
 from bench.sweep import Sweep
 from bench.trial import Trial, changed, chosen, shown
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
-from tasks.bench import sweep_for_hosts
+from tasks.bench import ENGINE, sweep_for_hosts
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
-from tasks.report import new_folder
+from tasks.report import RUN, new_folder
 
-if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+if TYPE_CHECKING:  # slow imports wait until a task runs
     from launch.sweep import ClusterSetup
 
 
 @hosts_task(
-    help={
-        "a": "what is set in A: 'FIELD=VALUE env.NAME=VALUE ...'; '': as the sweep says",
-        "b": "what is set in B",
-        "sweep": "name of a shipped sweep, or a file",
-        "point": "the point of it to measure, by words of its name: 'alexnet x1'",
-        "blocks": "how many times A B B A, each a fresh job",
-        "windows": "measured windows of each run; default: as the sweep says",
-        "engine": f"instead of the sweep's: {', '.join(ENGINES)}",
-        "run": "name below results/runs, or a path; default: one for these two settings",
+    {
+        "a": OptionHelp("A", "Settings of A: 'FIELD=VALUE env.NAME=VALUE ...'; '' for the sweep's"),
+        "b": OptionHelp("B", "Settings of B, likewise"),
+        "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a .toml file; required"),
+        "point": OptionHelp("WORDS", "Words of the name of the point to measure: 'alexnet x1'"),
+        "blocks": OptionHelp("N", "Number of blocks A B B A; each of the four is a fresh job"),
+        "windows": OptionHelp("N", "Measured windows per job", empty="the sweep's"),
+        "engine": ENGINE,
+        "run": replace(RUN, empty="a name made from the two settings"),
     }
 )
 def bench_ab(  # type: ignore[no-untyped-def]
@@ -45,11 +45,17 @@ def bench_ab(  # type: ignore[no-untyped-def]
     engine="",
     run="",
 ):
-    """Measure two settings of a point in turn, and say by how much B is faster than A."""
+    """Compare two settings of one point (A/B test).
+
+    Runs both in turn, each time in fresh jobs, and reports how much faster B is than A with a
+    95 % CI and the minimum detectable effect.
+    """
     from launch.setup import job_setup, listed_hosts
 
     if not sweep:
-        raise SpecError("--sweep: expected the name of a sweep, or a file; it says what to measure")
+        raise SpecError(
+            "--sweep: expected the name of a sweep or a file, got none. Give --sweep smoke"
+        )
     hosts = listed_hosts(host_options, only_named=engine == "fake")
     fields = {"windows": parse_int("--windows", windows)} if windows else {}
     what = sweep_for_hosts(hosts, sweep, fields, engine)
@@ -63,18 +69,19 @@ def bench_ab(  # type: ignore[no-untyped-def]
 
 
 def only(what: Sweep, point: str) -> Trial:
-    """The one point that the words choose; SpecError where they choose several."""
+    """Return the one point that these words select; SpecError if they select several."""
     found = chosen(what.trials, point)
     if len(found) > 1:
         names = ", ".join(trial.name for trial in found)
         raise SpecError(
-            f"--point {quoted(point)}: expected words of one point's name; these fit: {names}"
+            f"--point: expected words of one point's name, got {quoted(point)}, which fits "
+            f"{len(found)}: {names}. Add a word"
         )
     return found[0]
 
 
 def compare(what: Sweep, run: str, where: ClusterSetup, blocks: int) -> None:
-    """Measures what is left of a sweep of two trials, A and B, and says what came out."""
+    """Run the remaining jobs of a sweep of two points, A and B, and report the effect."""
     from launch.sweep import identified, sweep
     from plots.screen import show_sweep
     from plots.tables.ab import remarks, write

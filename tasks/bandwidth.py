@@ -1,5 +1,6 @@
-"""bench.bandwidth: what the store moves of what the network could."""
+"""Task `bench.bandwidth`: the kvstore's bandwidth against raw TCP."""
 
+from dataclasses import replace
 from statistics import mean
 
 from invoke.exceptions import Exit
@@ -9,20 +10,21 @@ from bench.kvstores import is_distributed
 from bench.networks import named
 from bench.sweep import Sweep
 from bench.trial import Trial, make
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.bench import measure
 from tasks.cli import NO_HOST_OPTIONS, hosts_task
-from tasks.report import UNSTEADY, new_folder, run_folder, timestamped_name
+from tasks.report import RUN, UNSTEADY, new_folder, run_folder, timestamped_name
 
 
 @hosts_task(
-    help={
-        "network": "whose arrays are pushed and pulled",
-        "kvstore": "a store with servers",
-        "workers": "here: how many; default 1. On hosts: one on each",
-        "windows": "measured windows, at most",
-        "repeats": "fresh jobs",
-        "run": "name below results/runs, or a path",
+    {
+        "network": OptionHelp("NETWORK", "Network whose arrays are pushed and pulled"),
+        "kvstore": OptionHelp("NAME", "A kvstore with servers"),
+        "workers": OptionHelp("N", "Worker processes on this machine; hosts run one each"),
+        "windows": OptionHelp("N", "Maximum number of measured windows"),
+        "repeats": OptionHelp("N", "Fresh jobs"),
+        "run": replace(RUN, empty="bandwidth-DATE-TIME"),
     }
 )
 def bench_bandwidth(  # type: ignore[no-untyped-def]
@@ -35,19 +37,25 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
     repeats="3",
     run="",
 ):
-    """Push and pull a network's arrays, compute nothing: MB/s, and the share of raw TCP."""
+    """Measure the kvstore's bandwidth against raw TCP.
+
+    Workers push and pull a network's arrays and compute nothing. Reports MB/s and the share of
+    what one raw TCP connection moves.
+    """
     from launch.preflight.check import tcp_bandwidth
     from launch.setup import job_setup, listed_hosts
     from results.store import set_environment
 
     hosts = listed_hosts(host_options)
     if not is_distributed(kvstore):
-        raise SpecError(f"--kvstore: expected one with servers (dist_...), got {quoted(kvstore)}")
+        raise SpecError(
+            f"--kvstore: expected a store with servers (dist_...), got {quoted(kvstore)}"
+        )
     count = len(hosts) if hosts else parse_int("--workers", workers)
     trial = _trial(network, kvstore, count, 1 if hosts else count, parse_int("--windows", windows))
     what = Sweep(
         name="bandwidth",
-        description=f"what {kvstore} moves of {trial.label}'s arrays",
+        description=f"bandwidth of {kvstore} with the arrays of {trial.label}",
         repeats=parse_int("--repeats", repeats),
         trials=(trial,),
         text="",
@@ -63,7 +71,7 @@ def bench_bandwidth(  # type: ignore[no-untyped-def]
 
         try:
             measure(what, str(folder), where, finish=measure_raw)
-        except Exit as error:  # a rate is known, but is not steady
+        except Exit as error:  # there is a result, without a steady state
             if error.code != UNSTEADY:
                 raise
             unsteady = error
@@ -98,6 +106,6 @@ def _show(run: str, raw: float, *, alone: bool) -> None:
         share = mb_per_second(row.trial, row.rate) / raw
         where = "within this machine" if alone else "from the first host to the last"
         echo(
-            f"one raw TCP connection {where} moves {raw:.0f} MB/s, before and after: a worker "
-            f"moves {share:.0%} of that each way"
+            f"one raw TCP connection {where} moves {raw:.0f} MB/s (mean of before and after); a "
+            f"worker moves {share:.0%} of that in each direction"
         )

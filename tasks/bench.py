@@ -1,4 +1,4 @@
-"""bench.*: what a sweep needs and what it measures."""
+"""Tasks `bench.*`: plan and run sweeps, benchmark the input pipeline."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from bench.settings.parts import DATA
 from bench.settings.secrets import masked_word
 from bench.sweep import MOST_REPEATS, Sweep, load_sweep, with_fault, within
 from bench.trial import chosen, make
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from tasks.cli import NO_HOST_OPTIONS, command, hosts_task, read_only_command, task
 from tasks.report import (
+    RUN,
     SPEEDUP_BASELINE,
     build_report,
     checked_baseline,
@@ -26,25 +28,52 @@ from tasks.report import (
     timestamped_name,
 )
 
-if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+if TYPE_CHECKING:  # slow imports wait until a task runs
     from launch.hosts import Host
     from launch.job.monitor import Deadlines
     from launch.sweep import ClusterSetup
 
 
-_HELP = {
-    "sweep": "name of a shipped sweep, or a file",
-    "point": "only points whose name has these words: 'resnet-152 x32'",
-    "servers_per_host": "server processes of a host; default: one beside each worker",
-    "server_hosts": "how many of the hosts run servers alone",
-    "precision": "measure a rate to so much of it (half its 95 % interval); 0: all windows",
-    "budget": "seconds that the windows of a run may take in all; 0: any",
-    "x": "NAME=VALUE for every process; NAME: its value here, which is not recorded",
+ENGINE = OptionHelp(
+    "ENGINE",
+    f"Engine: {', '.join(ENGINES)} (fake simulates training)",
+    empty="the sweep's",
+    group="Simulation",
+)
+_RUN_GROUP = "Job"
+_PLAN_OPTIONS = {
+    "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a .toml file"),
+    "point": OptionHelp(
+        "WORDS", "Only points whose names contain these words: 'resnet-152 x32'", empty="all"
+    ),
+    "precision": OptionHelp(
+        "FRACTION",
+        "Stop a point when the 95 % CI half-width is below this fraction of its throughput; 0 "
+        "runs every window",
+        empty="the sweep's, else 0.02",
+    ),
+    "budget": OptionHelp(
+        "SECONDS",
+        "Stop a point when its windows have taken this long in all; 0 sets no limit",
+        empty="the sweep's, else 300 s",
+    ),
+    "servers_per_host": OptionHelp(
+        "N", "Server processes per host", empty="the sweep's, else one per worker", group=_RUN_GROUP
+    ),
+    "server_hosts": OptionHelp(
+        "N", "Number of hosts that run servers only", empty="the sweep's, else 0", group=_RUN_GROUP
+    ),
+    "x": OptionHelp(
+        "NAME[=VALUE]",
+        "Set an environment variable of every process; NAME alone passes its value on this "
+        "machine, which is not recorded",
+        group=_RUN_GROUP,
+    ),
 }
 
 
 def measure_here(what: Sweep, run: str) -> None:
-    """Measures a sweep on this machine, one with a file as `fab bench.sweep NAME` does."""
+    """Run a sweep on this machine, as `fab bench.sweep NAME` does."""
     from launch.setup import local_setup
 
     command = ("fab", "bench.sweep", what.name) if what.text else ()
@@ -59,7 +88,7 @@ def measure(
     baseline: str = "",
     finish: Callable[[], None] | None = None,
 ) -> None:
-    """Runs what is left of a sweep, shuffled unless it is to be in order, and reports it.
+    """Run the remaining points of a sweep, in random order by default, and build the report.
 
     `finish` is called between the last point and the report.
     """
@@ -67,7 +96,7 @@ def measure(
     from plots.screen import show_sweep
     from results.store import Store
 
-    prices_of("")  # a mistake in it is told before hours of measuring
+    prices_of("")  # report a mistake in it before hours of measuring
     wanted = points(what, where)
     store = Store(new_folder(run or what.name))
     try:
@@ -77,7 +106,7 @@ def measure(
     finally:
         store.close()
     if not left:
-        echo("all of it is measured already; with another --run it is measured again")
+        echo("Finished points are not rerun; use a new --run NAME to measure again.")
     if finish is not None:
         finish()
     build_report(store.folder, baseline=baseline)
@@ -85,7 +114,10 @@ def measure(
 
 @hosts_task(
     decorator=read_only_command,
-    help={**_HELP, "port": "the scheduler's"},
+    options={
+        **_PLAN_OPTIONS,
+        "port": OptionHelp("PORT", "Port of the scheduler", group=_RUN_GROUP),
+    },
     iterable=["x"],
 )
 def bench_plan(  # type: ignore[no-untyped-def]
@@ -100,7 +132,10 @@ def bench_plan(  # type: ignore[no-untyped-def]
     precision="",
     budget="",
 ):
-    """Print every process of a sweep: host, role, environment, command."""
+    """Print every process of a sweep without starting any.
+
+    Prints the host, role, environment and command of each process, for every point.
+    """
     from launch.job.plan import describe, plan
     from launch.setup import listed_hosts, planned_hosts
 
@@ -113,28 +148,62 @@ def bench_plan(  # type: ignore[no-untyped-def]
         echo(
             "",
             f"# {trial.name}: {trial.hosts} host(s), {trial.workers} worker(s), batch "
-            f"{trial.device_batch} a device, {trial.worker_batch} a worker, "
-            f"{trial.global_batch} in all",
+            f"{trial.device_batch} per device, {trial.worker_batch} per worker, "
+            f"{trial.global_batch} in total",
         )
         echo(*describe(plan(trial, hosts, parse_int("--port", port, most=65535))))
 
 
 @hosts_task(
-    help={
-        **_HELP,
-        "run": "name below results/runs, or a path; default: the sweep's name",
-        "port": "the scheduler's; default: a free one",
-        "engine": f"instead of the sweep's: {', '.join(ENGINES)}",
-        "fault": f"POINT:ROLE[-INDEX]:KIND[@WINDOW] to rehearse; kinds: {', '.join(KINDS)}",
-        "rendezvous": "seconds until all processes of a job have met",
-        "first_window": "seconds from the rendezvous to the end of the first window",
-        "progress": "seconds between windows (or 10 times the slowest, where that is more)",
-        "repeats": "fresh jobs of each point; default: as the sweep says",
-        "scheduler": "where it runs: first (host) or master",
-        "log_budget": "MiB of what each process prints that are kept, the last of it",
-        "in_order": "measure in the file's order, not in one of chance within each repeat",
-        "speedup_baseline": SPEEDUP_BASELINE,
-        "auto_batch": "the largest batch that fits (--auto-batch=N: up to N), for each network",
+    options={
+        **_PLAN_OPTIONS,
+        "in_order": OptionHelp(
+            "",
+            "Run points in file order instead of randomizing the order within each repeat",
+        ),
+        "repeats": OptionHelp("N", "Fresh jobs per point", empty="the sweep's"),
+        "auto_batch": OptionHelp(
+            "N", "Use the largest batch per device that fits each network, at most N if given"
+        ),
+        "run": replace(RUN, empty="the sweep's name", group="Results"),
+        "speedup_baseline": replace(SPEEDUP_BASELINE, group="Results"),
+        "log_budget": OptionHelp(
+            "MIB",
+            "Keep the last part of each process's output, up to this size",
+            unit="MiB",
+            group="Results",
+        ),
+        "scheduler": OptionHelp(
+            "PLACE",
+            "Machine of the scheduler: first (the first host) or master (this controller)",
+            group=_RUN_GROUP,
+        ),
+        "port": OptionHelp("PORT", "Port of the scheduler", empty="a free port", group=_RUN_GROUP),
+        "rendezvous": OptionHelp(
+            "SECONDS",
+            "Fail if the processes of a job have not all connected after this time",
+            unit="s",
+            group="Deadlines",
+        ),
+        "first_window": OptionHelp(
+            "SECONDS",
+            "Fail if the first window has not ended this long after the rendezvous",
+            unit="s",
+            group="Deadlines",
+        ),
+        "progress": OptionHelp(
+            "SECONDS",
+            "Fail if a rank makes no progress for this long, or for 10 times the slowest window "
+            "if that is longer",
+            unit="s",
+            group="Deadlines",
+        ),
+        "engine": ENGINE,
+        "fault": OptionHelp(
+            "FAULT",
+            "Inject a fault: POINT:ROLE[-INDEX]:KIND[@WINDOW]; kinds: " + ", ".join(KINDS),
+            group="Simulation",
+        ),
     },
     iterable=["fault", "x"],
     optional=["auto_batch"],
@@ -163,7 +232,11 @@ def bench_sweep(  # type: ignore[no-untyped-def]
     speedup_baseline="",
     auto_batch="",
 ):
-    """Measure what is not measured yet of a sweep, here or on the hosts listed, and report it."""
+    """Run a sweep's remaining points and build the report.
+
+    Runs on this machine, or on a cluster if hosts are given. Finished points are not rerun.
+    Exits with 5 if a point has no result, with 6 if a point reached no steady state.
+    """
     from launch.auto_batch import check_fitting, fitting
     from launch.setup import job_setup, listed_hosts
 
@@ -197,14 +270,14 @@ def _deadlines(rendezvous: str, first_window: str, progress: str) -> Deadlines:
 
 
 def _selected(what: Sweep, point: str, repeats: str, faults: list[str] | None) -> Sweep:
-    """The sweep with the points, repeats and faults that options name."""
+    """Return the sweep with the points, repeats and faults that the options select."""
     if point:
         what = replace(what, trials=tuple(chosen(what.trials, point)))
     if repeats:
         what = replace(what, repeats=parse_int("--repeats", repeats, most=MOST_REPEATS))
     if not faults and "--fault" in sys.argv:
-        # fab takes an option that may be repeated, and has no value, for none at all
-        raise SpecError("--fault: expected POINT:ROLE:KIND, got nothing")
+        # Invoke ignores a repeatable option that has no value.
+        raise SpecError("--fault: expected POINT:ROLE:KIND, got none")
     for text in faults or ():
         what = replace(what, trials=with_fault(what.trials, text))
     return what
@@ -217,7 +290,7 @@ def option_fields(
     precision: str,
     budget: str,
 ) -> dict[str, Any]:
-    """What options say for every point of a sweep."""
+    """Return the fields that options set for every point of a sweep."""
     fields: dict[str, Any] = {"env": list(settings)} if settings else {}
     for option, text in (("servers_per_host", servers_per_host), ("server_hosts", server_hosts)):
         if text:
@@ -230,7 +303,7 @@ def option_fields(
             fields[field] = parse_float(option, text)
     if fields.get("precision", 0) >= 1:
         raise SpecError(
-            f"--precision: expected a part of the rate, below 1, got {quoted(precision)}"
+            f"--precision: expected a fraction of the throughput, below 1, got {quoted(precision)}"
         )
     return fields
 
@@ -238,35 +311,48 @@ def option_fields(
 def sweep_for_hosts(
     hosts: Sequence[Host], sweep: str, fields: dict[str, Any], engine: str
 ) -> Sweep:
-    """The sweep as it is, or with the device counts of these hosts."""
+    """Load a sweep; with hosts, with their device counts."""
     if not hosts:
         return load_sweep(sweep, engine=engine or None, fields=fields)
     if not hosts[0].cpus:
         raise SpecError(
-            "how many devices has a host? Add slots=N to the lines of the hosts file, or give "
-            "--devices-per-node N"
+            "hosts: expected a number of devices per host, got none. Add slots=N to each line of "
+            "the hosts file, or use --devices-per-node N"
         )
     workers = len(hosts) - fields.get("server_hosts", 0)
     if workers < 1:
         asked = fields["server_hosts"]
-        raise SpecError(f"--server-hosts {asked}: {len(hosts)} hosts leave none for workers")
+        raise SpecError(
+            f"--server-hosts: expected fewer than the {len(hosts)} hosts, got {asked}, which "
+            f"leaves none for workers"
+        )
     fields["devices_per_host"] = hosts[0].cpus
     return load_sweep(sweep, engine=engine or None, fields=fields, hosts=workers)
 
 
 @task(
-    help={
-        "data": DATA,
-        "nthreads": "decoding threads, a row each: 1,2,4; default: 1, 2, 4 ... all processors",
-        "cold": "read from the disk: the files are dropped from memory before each epoch",
-        "options": "of training, such as '--random-crop=1 --random-mirror=1'",
+    {
+        "data": OptionHelp("DATA", f"Shards: {DATA}"),
+        "batch": OptionHelp("N", "Images per batch"),
+        "nthreads": OptionHelp(
+            "LIST", "Decoding threads, one point each: 1,2,4", empty="1, 2, 4 ... all cores"
+        ),
+        "image_shape": OptionHelp("SHAPE", "Channels, height and width"),
+        "windows": OptionHelp("N", "Measured windows"),
+        "cold": OptionHelp("", "Read from the disk: drop the files from memory before each epoch"),
+        "options": OptionHelp(
+            "OPTIONS", "Further options of training: '--random-crop=1 --random-mirror=1'"
+        ),
     }
 )
 @command
 def bench_io(  # type: ignore[no-untyped-def]
     c, data, batch="32", nthreads="", image_shape="3,224,224", windows="10", cold=False, options=""
 ):
-    """Measure how fast the input pipeline reads, with nothing to feed."""
+    """Benchmark the input pipeline without training.
+
+    Reports images/s for each number of decoding threads.
+    """
     fields = {
         "mode": "test-io",
         "data_train": data,
@@ -280,6 +366,6 @@ def bench_io(  # type: ignore[no-untyped-def]
     counts = [parse_int("--nthreads", part) for part in nthreads.split(",")] if nthreads else None
     counts = list(dict.fromkeys(counts or within(len(os.sched_getaffinity(0)))))
     trials = tuple(make(fields | {"data_nthreads": count}) for count in counts)
-    description = f"reading {data} in {' / '.join(map(str, counts))} threads"
+    description = f"reading {data} with {' / '.join(map(str, counts))} threads"
     what = Sweep(name="io", description=description, repeats=1, trials=trials, text="")
     measure_here(what, timestamped_name("io"))

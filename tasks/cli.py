@@ -1,4 +1,4 @@
-"""The wrapper of every command: place, options, errors to exit codes."""
+"""Wrapper of every task: parsing, help, options of hosts, errors to exit codes."""
 
 import functools
 import inspect
@@ -12,35 +12,50 @@ from pathlib import Path
 from typing import Any
 
 import fabric.main
-import invoke.tasks
 from fabric import Connection
 from fabric.main import Fab
 from invoke.context import Context
 from invoke.exceptions import Exit, ParseError
-from invoke.tasks import Task
+from invoke.terminals import pty_size
 
 from bench.errors import SpecError
 from bench.settings.secrets import masked_text, masked_word
 from im2rec_tools.cli import exit_code, interruptible
 from im2rec_tools.errors import DataError
-from im2rec_tools.terminal import error_lines, install_filter, printable, shorten
+from im2rec_tools.options import OptionHelp
+from im2rec_tools.terminal import echo, error_lines, install_filter, printable, shorten
 from launch.hosts import ROOT, HostOptions
 from launch.remote.errors import LaunchError, PreflightError, StoppedError
 from results.errors import StoreError
+from tasks.help import DeclaredTask, help_lines
 
 _HELP = {"-h", "--help"}
 _DRY = {"-R", "--dry"}
 _QUOTED = re.compile(r"'([^']*)'")
+# Messages of Invoke's parser, and their form here.
+_USAGE_FORMS = (
+    (re.compile("No idea what (.*) is"), r"expected a task, an argument or an option, got \1"),
+    (
+        re.compile("'(.*)' did not receive required positional arguments: (.*)"),
+        r"\1: expected a value for \2, got none",
+    ),
+    (
+        re.compile("Flag '?(.*?)'? needed value and was not given one"),
+        r"\1: expected a value, got none",
+    ),
+)
+# Longer lines are hard to read.
+_MOST_COLUMNS = 100
 Body = Callable[..., None]
 
 
 class Program(Fab):
-    """Fabric's program with the exit codes and the help of this project."""
+    """Fabric's program with this project's help and exit codes."""
 
     def parse_tasks(self) -> None:
-        """Parse the words after fab's own options; `-h` and `-R` count behind a task too.
+        """Parse the words after fab's own options; accept `-h` and `-R` after a task too.
 
-        Invoke would take them for the value of an argument that has none yet.
+        Invoke would use them as the value of an argument.
         """
         install_filter()
         words: list[str] = self.core.unparsed
@@ -49,32 +64,34 @@ class Program(Fab):
             self.core[0].args["dry"].value = True
             words[: len(own)] = own = [word for word in own if word not in _DRY]
         if any(word in _HELP for word in own[1:]) and own[0] not in _HELP:
-            self.core[0].args["help"].value = own[0]  # the task that it stands behind
+            self.core[0].args["help"].value = own[0]  # the task before it
             words.clear()
         with _usage_errors():
             super().parse_tasks()
             for task in self.tasks:
-                for one in task.positional_args:  # an unknown option that Invoke took for a value
+                for one in task.positional_args:  # an unknown option, used as a value
                     if isinstance(one.value, str) and one.value.startswith("-"):
                         raise ParseError(f"No idea what {one.value!r} is!", task)
 
     def parse_cleanup(self) -> None:
-        """Print help or the list of tasks where they are asked for."""
+        """Print help or the list of tasks if requested."""
         with _usage_errors():
             super().parse_cleanup()
+
+    def print_task_help(self, name: str) -> None:
+        """Print the help of a task."""
+        width = min(_MOST_COLUMNS, pty_size()[0])
+        echo(*help_lines(name, self.collection[name], width))
 
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """End with 2 and one line for what fab cannot parse, and quietly where the reader left."""
+    """Exit with 2 and one line for usage errors; exit quietly if the reader is gone."""
     try:
         yield
     except ParseError as error:
         name = error.context.name if error.context else ""
-        why = _QUOTED.sub(lambda found: repr(masked_word(found[1])), str(error).rstrip("!"))
-        where = f"{name}: " if name and name not in why else ""
-        fix = f"'fab --help {name}' lists its options" if name else "'fab --list' lists the tasks"
-        raise Exit(f"error: {printable(f'{where}{why}. {fix}.')}", code=2) from error
+        raise Exit(f"error: {printable(_usage_message(name or '', str(error)))}", code=2) from error
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise Exit(code=141) from None
@@ -82,53 +99,76 @@ def _usage_errors() -> Iterator[None]:
         raise Exit(error.message, code=2 if error.message else error.code) from error
 
 
+def _usage_message(task: str, text: str) -> str:
+    """Return Invoke's message in this project's form, with secrets masked."""
+    text = _QUOTED.sub(lambda found: repr(masked_word(found[1])), text.rstrip("!"))
+    for pattern, form in _USAGE_FORMS:
+        if found := pattern.fullmatch(text):
+            text = found.expand(form)
+            break
+    where = f"{task}: " if task and not text.startswith(f"{task}: ") else ""
+    if task:
+        return f"{where}{text}. Run 'fab --help {task}' for its arguments and options"
+    return f"{text}. Run 'fab --list' for the tasks"
+
+
 def install() -> None:
-    """Have the program that is loading the fabfile behave as `Program`."""
+    """Turn the program that loads the fabfile into `Program`."""
     fabric.main.program.__class__ = Program
 
 
 def check_place(c: Context) -> None:
-    """Raises LaunchError unless this runs once, on the master, in the checkout."""
+    """Raise LaunchError unless this runs once, on the controller, in the checkout."""
     if isinstance(c, Connection):
         raise LaunchError(
-            "-H runs a task once on each host; these tasks run once, on the master, and start "
-            "what they need on the hosts. Leave -H out"
+            "-H: expected none: every task runs once, on this machine, and reaches the hosts "
+            "itself. Use --hostfile FILE"
         )
     if sys.stdout is None:
-        raise LaunchError("standard output is closed: expected a place to print to, or >/dev/null")
+        raise LaunchError("standard output is closed. Redirect it: >/dev/null")
     if Path.cwd() != ROOT:
-        raise LaunchError(f"paths are relative to the checkout: run fab in {ROOT}")
+        raise LaunchError(f"current folder: expected {ROOT}, got {Path.cwd()}. Run: cd {ROOT}")
 
 
-# As Invoke's `task`, without one-letter options made from the first letters of long ones: these
-# change with every option that is added, and one of them took the place of -h.
-task = functools.partial(invoke.tasks.task, auto_shortflags=False)
+def task(
+    options: Mapping[str, OptionHelp] | None = None, **more: Any
+) -> Callable[[Body], DeclaredTask]:
+    """Make a task of a body whose arguments have these declarations.
+
+    Invoke's one-letter options are off: they change with every option that is added, and one of
+    them took the place of -h.
+    """
+
+    def make(body: Body) -> DeclaredTask:
+        return DeclaredTask(body, options=options or {}, **more)
+
+    return make
 
 
 def command(body: Body) -> Body:
-    """Turns what a person has to fix into one line and exit code 2, an interrupt into 130.
+    """Print a user's mistake as one line with exit code 2, an interrupt with 130.
 
     SIGTERM and SIGHUP interrupt as Ctrl-C does; the codes are 143 and 129.
 
-    fab's own --dry is refused before anything happens, unless the task has an option `dry_run`,
+    fab's own --dry is an error before anything happens, unless the task has an option `dry_run`,
     which is then set, or is a `read_only_command`.
     """
     return _run_body(body, _dry_run_options)
 
 
 def read_only_command(body: Body) -> Body:
-    """As `command`, for a task that changes nothing: it runs with --dry as without it."""
+    """Like `command`, for a task that changes nothing: --dry has no effect on it."""
     return _run_body(body, lambda *_: {})
 
 
 def _dry_run_options(c: Context, body: Body) -> dict[str, bool]:
-    """The options by which a task honors fab's --dry; SpecError if it has none."""
+    """Return the options by which a task honors fab's --dry; SpecError if it has none."""
     if not c.config.run.dry:
         return {}
     if "dry_run" in inspect.signature(body).parameters:
         return {"dry_run": True}
     raise SpecError(
-        "--dry (-R): this task has no dry run, and nothing was done. Leave the option out; "
+        "--dry (-R): this task has no dry run; nothing was done. Omit the option. "
         "'fab bench.plan SWEEP' prints what a sweep would start"
     )
 
@@ -152,12 +192,12 @@ def _run_body(body: Body, dry: Callable[[Context, Body], dict[str, bool]]) -> Bo
         except (SpecError, DataError, LaunchError, StoreError) as error:
             raise Exit(f"error: {masked_text(error_lines(error))}", code=2) from error
         except BrokenPipeError:
-            # The reader, such as head, has seen enough; nothing is left to say it to.
+            # The reader, such as head, has exited.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise Exit(code=141) from None
         except KeyboardInterrupt:
             raise Exit(
-                "interrupted; what is finished is kept, run it again to go on",
+                "interrupted; finished work is kept. Run the command again to continue",
                 code=exit_code(caught),
             ) from None
 
@@ -169,16 +209,16 @@ _HOST_OPTIONS = [one for one in fields(HostOptions) if "help" in one.metadata]
 
 
 def hosts_task(
-    help: dict[str, str] | None = None,
+    options: Mapping[str, OptionHelp] | None = None,
     decorator: Callable[[Body], Body] = command,
-    **options: Any,
-) -> Callable[[Body], Task[Any]]:
-    """As `task`, of a body that takes `host_options`; adds their options to the task's own."""
-    texts = {one.name: one.metadata["help"] for one in _HOST_OPTIONS} | (help or {})
+    **more: Any,
+) -> Callable[[Body], DeclaredTask]:
+    """Like `task`, for a body that takes `host_options`; adds their options to the task's own."""
+    declared = dict(options or {}) | {one.name: one.metadata["help"] for one in _HOST_OPTIONS}
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     added = [inspect.Parameter(one.name, kind, default=one.default) for one in _HOST_OPTIONS]
 
-    def make(body: Body) -> Task[Any]:
+    def make(body: Body) -> DeclaredTask:
         listed = inspect.signature(body).parameters.values()
         own = [one.replace(kind=kind) for one in listed if one.name != "host_options"]
         signature = inspect.Signature([*own, *added])
@@ -192,8 +232,7 @@ def hosts_task(
 
         wrapped.__name__, wrapped.__doc__ = body.__name__, body.__doc__
         wrapped.__signature__ = signature  # type: ignore[attr-defined] # Invoke reads it
-        made: Task[Any] = task(help=texts, **options)(wrapped)
-        return made
+        return task(declared, **more)(wrapped)
 
     return make
 
@@ -201,9 +240,9 @@ def hosts_task(
 def command_words(
     values: Mapping[str, Any], parameters: Iterable[inspect.Parameter]
 ) -> Iterator[str]:
-    """The words of a command by the values of its arguments, without those that are defaults.
+    """Return the words of a command for these arguments, without those that are defaults.
 
-    A long option is one word with its value; one of a single letter has its value after it.
+    A long option and its value are one word; a one-letter option and its value are two.
     """
     for one in parameters:
         value = values.get(one.name, one.default)
@@ -219,5 +258,5 @@ def command_words(
 
 
 def short_path(path: Path) -> Path:
-    """A path as people type it in the checkout: relative to it if it lies there."""
+    """Return a path relative to the checkout if it is inside it."""
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path

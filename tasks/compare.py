@@ -1,4 +1,4 @@
-"""report.compare, report.baseline, report.history: runs beside each other."""
+"""Tasks `report.compare`, `report.baseline` and `report.history`: compare runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, parse_float, quoted
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from results.run_folder import RECORDS
 from tasks import report
 from tasks.cli import command, read_only_command, short_path, task
-from tasks.report import open_run, run_folder
+from tasks.report import RUN, open_run, run_folder
 
-if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+if TYPE_CHECKING:  # slow imports wait until a task runs
     from results.comparison.compare import Comparison
     from results.comparison.history import HistoryEntry
     from results.run import Run
@@ -24,18 +25,28 @@ REGRESSED = 4
 
 
 @task(
-    help={
-        "a": "before: a run's name or path, a baseline or a published table; baseline:NAME if both",
-        "b": "after: the same",
-        "across": "compare runs that differ in what matters, and their most alike points",
-        "fail-on": "such as 3%: exit 4 where a point regressed by as much, or lost its number",
-        "csv": "a file to write the comparison to",
-        "markdown": "a file to write the comparison to",
+    {
+        "a": OptionHelp(
+            "A", "Run before: name or path, baseline (or baseline:NAME), or published table"
+        ),
+        "b": OptionHelp("B", "Run after, likewise"),
+        "across": OptionHelp(
+            "", "Compare runs whose conditions differ, each point with its most similar one"
+        ),
+        "fail_on": OptionHelp(
+            "PERCENT",
+            "Exit with 4 if a point is slower by this much or has no result in B, such as 3%",
+        ),
+        "csv": OptionHelp("FILE", "Write the comparison to this CSV file"),
+        "markdown": OptionHelp("FILE", "Write the comparison to this Markdown file"),
     }
 )
 @command
 def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # type: ignore[no-untyped-def]
-    """Compare two runs point by point: improved, regressed or undecided."""
+    """Compare two runs point by point.
+
+    Each point is improved, regressed, not significant or inconclusive, with 95 % CIs.
+    """
     share = percentage("--fail-on", fail_on) if fail_on else None
     from plots.tables import comparison as plot
     from results.comparison.compare import compare, same_settings, same_size
@@ -46,8 +57,8 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
         echo(*plot.differences(found))
         differences = ", ".join(map(str, found.forbidding))
         raise StoreError(
-            f"{found.a.name} and {found.b.name} differ in what matters: {differences}; --across "
-            f"compares them all the same"
+            f"{found.a.name} and {found.b.name}: not comparable: {differences}. Use --across to "
+            f"compare anyway"
         )
     plot.show(found)
     for path, text in ((csv, plot.table), (markdown, plot.markdown)):
@@ -59,7 +70,7 @@ def report_compare(c, a, b, across=False, fail_on="", csv="", markdown=""):  # t
 
 
 def percentage(option: str, text: str) -> float:
-    """The part that a percentage such as '3%' is."""
+    """Parse a percentage such as '3%'; return it as a fraction."""
     if not text.endswith("%"):
         raise SpecError(f"{option}: expected a percentage such as 3%, got {quoted(text)}")
     value = parse_float(option, text.removesuffix("%").strip())
@@ -69,75 +80,87 @@ def percentage(option: str, text: str) -> float:
 
 
 def check_regressions(found: Comparison, share: float, asked: str) -> None:
-    """Ends with exit code 4 where a point is worse by so much; says what it could not see."""
+    """Exit with 4 if a point is slower by this fraction; print how many are inconclusive."""
     from results.comparison.compare import inconclusive_points, regressions
 
     if unseen := inconclusive_points(found, share):
         echo(
-            f"{len(unseen)} of {len(found.changes)} points could have lost {asked} unseen; more "
-            f"repeats see more"
+            f"{len(unseen)} of {len(found.changes)} points are inconclusive: a loss of {asked} "
+            f"would not be significant. Run more repeats"
         )
     if bad := regressions(found, share):
         lost = sum(one.verdict == "lost" for one in bad)
         parts = [f"{len(bad) - lost} regressed by {asked} or more"] if len(bad) > lost else []
-        parts += [f"{lost} lost {'its' if lost == 1 else 'their'} number"] if lost else []
+        parts += [f"{lost} without a result in B"] if lost else []
         names = ", ".join(one.trial.name for one in bad)
         raise Exit(f"{', '.join(parts)}: {names}", code=REGRESSED)
 
 
 @task(
-    help={
-        "name": "of the baseline",
-        "run": "the run to keep: name below results/runs, or a path; default: the newest",
-        "remove": "remove the baseline instead",
+    {
+        "name": OptionHelp("NAME", "Name of the baseline"),
+        "run": RUN,
+        "remove": OptionHelp("", "Remove the baseline"),
     },
 )
 @command
 def report_baseline(c, name, run="", remove=False):  # type: ignore[no-untyped-def]
-    """Keep a run under a name below results/baselines, to compare later ones with."""
+    """Save a run as a baseline, or remove one.
+
+    Baselines are in results/baselines; compare later runs with them.
+    """
     from results.comparison.baselines import remove as remove_baseline
     from results.comparison.baselines import save
     from results.run import load
 
     if not remove:
         folder = save(name, load(run_folder(run)), report.BASELINES)
-        echo(f"{short_path(folder)}; 'git add' keeps it with the code")
+        echo(f"{short_path(folder)}: saved; commit it with 'git add' to keep it with the code")
     elif run:
-        raise SpecError("--remove: expected the name of a baseline, and no --run")
+        raise SpecError("--remove: expected no --run, got one. Omit --run")
     else:
         remove_baseline(name, report.BASELINES)
         echo(f"removed {name}")
 
 
-@task
+@task()
 @read_only_command
 def report_baselines(c):  # type: ignore[no-untyped-def]
-    """List the baselines that are kept, also those that cannot be read."""
+    """List the saved baselines, including unreadable ones."""
     from results.comparison.baselines import describe, names
 
     for name in names(report.BASELINES):
         echo(describe(name, report.BASELINES))
     if not names(report.BASELINES):
-        echo("none is kept yet; 'fab report.baseline NAME --run RUN' keeps one")
+        echo("no baseline yet; save one: fab report.baseline NAME --run RUN")
 
 
 @task(
-    help={
-        "point": "words of one point's name: 'resnet-152 dist_sync x2'",
-        "runs": "runs, baselines and paths, with commas; default: all of results/runs",
-        "chart": "where to draw it, without the ending: PATH.svg and PATH.png",
+    {
+        "point": OptionHelp(
+            "WORDS", "Words of one point's name: 'resnet-152 dist_sync x2'; required"
+        ),
+        "runs": OptionHelp(
+            "LIST", "Runs, baselines and paths, separated by commas", empty="all runs"
+        ),
+        "chart": OptionHelp("PATH", "Draw a chart to PATH.svg and PATH.png"),
     }
 )
 @command
 def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-def]
-    """Show one point over many runs, and where their conditions changed."""
+    """Show one point over many runs.
+
+    Marks the runs whose conditions changed.
+    """
     from plots.tables.history import show
     from results.comparison.history import history
 
     found = readable_runs(runs)
     if not point:
         names = dict.fromkeys(row.trial.name for run in found for row in run.rows)
-        raise SpecError(f"--point: expected words of one point's name, of {', '.join(names)}")
+        raise SpecError(
+            f"--point: expected words of one point's name, got none. Points: {', '.join(names)}"
+        )
     entries = history(found, point)
     show(entries)
     if chart:
@@ -145,7 +168,7 @@ def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-d
 
 
 def write_chart(entries: list[HistoryEntry], path: Path) -> None:
-    """Writes the chart of a point's history to PATH.svg and PATH.png, and prints their names."""
+    """Write the chart of a point's history to PATH.svg and PATH.png; print their names."""
     from plots.figures.scaling import save
     from plots.tables.history import draw
 
@@ -158,7 +181,7 @@ def write_chart(entries: list[HistoryEntry], path: Path) -> None:
 
 
 def readable_runs(names: str) -> list[Run]:
-    """The runs of these names, or all there are; a line for each that cannot be read."""
+    """Load the runs of these names, or all runs; print a line for each unreadable one."""
     from results.run import load
 
     listed = [name.strip() for name in names.split(",") if name.strip()]
@@ -171,6 +194,7 @@ def readable_runs(names: str) -> list[Run]:
             echo(f"skipped: {error}")
     if not found:
         raise StoreError(
-            f"{names or report.RUNS}: no run that can be read; 'fab bench.sweep' makes one"
+            f"{names or report.RUNS}: expected a readable run, found none. Run 'fab bench.sweep "
+            f"smoke'"
         )
     return found

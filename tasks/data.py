@@ -1,35 +1,34 @@
-"""data.*: images to shards; every command of im2rec_tools is a task."""
+"""Tasks `data.*`: one for every command of im2rec_tools."""
 
 import inspect
 from typing import Any
 
 from invoke.context import Context
-from invoke.tasks import Task
 
-from im2rec_tools.cli import Command, load, run_plan
+from im2rec_tools.cli import DRY_RUN, Command, load, run_plan
 from tasks.cli import command, task
+from tasks.help import DeclaredTask
 
 
-def task_of(data_command: Command) -> "Task[Any]":
-    """The task that runs a command: its options are the task's arguments."""
+def task_of(data_command: Command) -> DeclaredTask:
+    """Make the task of a command; its options become the task's arguments."""
 
     @command
     def body(c: Context, dry_run: bool = False, **given: Any) -> None:
         run_plan(lambda: data_command.planned(given), dry_run=dry_run)
 
     body.__name__ = data_command.name.replace("-", "_")
-    body.__doc__ = data_command.help
+    body.__doc__ = "\n\n".join(filter(None, (data_command.help, data_command.details)))
     arguments = [
         _parameter(one.key, inspect.Parameter.empty if one.default is None else one.default)
         for one in data_command.options
     ]
     arguments = [_parameter("c"), *arguments, _parameter("dry_run", False)]
-    body.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # what Invoke reads
+    body.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # Invoke reads it
         sorted(arguments, key=lambda one: one.default is not inspect.Parameter.empty)
     )
-    texts = {option.key: option.help_text for option in data_command.options}
-    made: Task[Any] = task(help={**texts, "dry_run": "say what would be done, no more"})(body)
-    return made
+    declared = {option.key: option.help for option in data_command.options}
+    return task({**declared, "dry_run": DRY_RUN})(body)
 
 
 def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -37,5 +36,5 @@ def _parameter(name: str, default: Any = inspect.Parameter.empty) -> inspect.Par
 
 
 def run_data_command(name: str, **given: Any) -> None:
-    """Runs a command from another task."""
+    """Run a command from another task."""
     run_plan(lambda: load(name).planned(given), dry_run=False)

@@ -1,21 +1,22 @@
-"""hosts.*: what the hosts of a cluster are, and what of ours runs on them."""
+"""Tasks `hosts.*`: check, install and stop hosts, copy data, print logs."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invoke.exceptions import Exit
 
 from bench.errors import brief, parse_int, quoted
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from launch.hosts import Host, HostOptions
 from launch.remote.errors import LaunchError
 from launch.transport.line import Starter
 from results.errors import StoreError
 from tasks.cli import NO_HOST_OPTIONS, hosts_task, read_only_command, short_path, task
-from tasks.report import RUNS, run_folder
+from tasks.report import RUN, RUNS, run_folder
 
 if TYPE_CHECKING:
     from launch.push import PushProgress
@@ -24,7 +25,7 @@ _PROBLEMS = 3
 
 
 def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]":
-    """Shows how far each host's push is, in MB; returns the last of each."""
+    """Show the progress of each host's push in MB; return the last of each host."""
     from im2rec_tools.bars import Bars
 
     last: dict[str, PushProgress] = {}
@@ -38,17 +39,26 @@ def show_progress(updates: "Iterable[PushProgress]") -> "dict[str, PushProgress]
 
 
 @hosts_task(
-    help={
-        "source": "a folder of .rec files, or one with train/ and val/ below it",
-        "into": "folder there, relative to the checkout; default: where it is in this one",
-        "shared": "copy nothing: see that all hosts have the same files",
-        "verify": "read every byte on the hosts, and copy again what differs from the files here",
+    {
+        "source": OptionHelp(
+            "SOURCE", "Folder of .rec files, or one that contains train/ and val/"
+        ),
+        "into": OptionHelp(
+            "DIR", "Folder on the hosts, relative to the checkout", empty="the same as here"
+        ),
+        "shared": OptionHelp("", "Copy nothing; check that all hosts have the same files"),
+        "verify": OptionHelp(
+            "", "Compare every byte on the hosts with the files here, and copy differing files"
+        ),
     },
 )
 def hosts_push_data(  # type: ignore[no-untyped-def]
     c, source, host_options=NO_HOST_OPTIONS, into="", shared=False, verify=False
 ):
-    """Copy each host its own share of a data set's shards; run again, it copies what is missing."""
+    """Copy each host its share of a data set's shards.
+
+    Copies missing files only; safe to rerun.
+    """
     from launch.data_shares import target
     from launch.setup import ready_hosts
 
@@ -69,8 +79,8 @@ def _compare_data(
         echo(line)
     if wrong:
         raise LaunchError(
-            f"{len(wrong)} of {len(hosts)} hosts have other files in {into}; leave --shared out to "
-            f"give each host its share"
+            f"{into}: expected the files of {source} on every host, got others on {len(wrong)} of "
+            f"{len(hosts)}. Omit --shared to copy each host its share"
         )
     read = ", every byte compared" if verify else ""
     echo(f"{len(hosts)} host(s) have the same {len(pieces)} files in {into}{read}")
@@ -88,7 +98,7 @@ def _copy_data(
     for one, host in zip(given, hosts, strict=True):
         moved, size = last[host.name], sum(piece.size for piece in one.pieces)
         for name in moved.other:
-            echo(f"{host.name}: {into}/{name} differed from the file here; copied again")
+            echo(f"{host.name}: {into}/{name} differed from the local file; copied again")
         echo(
             f"{host.name}: {one.share.label}, {size / 1e6:.1f} MB in {into}; copied "
             f"{moved.files} of {len(one.pieces)} files, {moved.total / 1e6:.1f} MB"
@@ -96,19 +106,26 @@ def _copy_data(
 
 
 @task(
-    help={
-        "run": "name below results/runs, or a path; default: the newest that has logs",
-        "point": "of the points whose name has these words, 'alexnet x32', the one that ran last",
-        "repeat": "which repeat of it, from 1; default: the last that ran",
-        "lines": "how many of each log",
-        "process": "only of this one: worker-1",
+    {
+        "run": replace(RUN, empty="the newest run with logs"),
+        "point": OptionHelp(
+            "WORDS",
+            "Words of the point's name, such as 'alexnet x32'; of several the last that ran",
+            empty="the last point that ran",
+        ),
+        "repeat": OptionHelp("N", "Repeat of the point, from 1", empty="the last that ran"),
+        "lines": OptionHelp("N", "Lines per log"),
+        "process": OptionHelp("PROCESS", "Only this process, such as worker-1", empty="all"),
     },
 )
 @read_only_command
 def hosts_logs(  # type: ignore[no-untyped-def]
     c, run="", point="", repeat="", lines="20", process=""
 ):
-    """Print the ends of the logs of a trial's processes, each with its host."""
+    """Print the last log lines of a job's processes.
+
+    Each log has a heading with the host and the process.
+    """
     from launch.job.logs import files_of, lines_of
     from results.run import job_with_logs, newest_with_logs
     from results.worker_log import process_hosts
@@ -132,16 +149,22 @@ def hosts_logs(  # type: ignore[no-untyped-def]
         except OSError as error:
             damaged.append(f"{one}: {brief(error)}")
     if damaged:
-        raise StoreError(f"{short_path(logs)}: some logs cannot be read: {'; '.join(damaged[:3])}")
+        raise StoreError(f"{short_path(logs)}: some logs are unreadable: {'; '.join(damaged[:3])}")
 
 
 @hosts_task(
-    help={
-        "json": "print JSON in place of the table",
-        "bandwidth": "measure latency and bandwidth between every two hosts: two seconds a pair",
-        "gpu": "the hosts have to train on GPUs",
-        "data": "shards that the hosts should have: a path there, relative to the checkout",
-        "verify": "with --data: read every record of them and compare it with what was packed",
+    {
+        "json": OptionHelp("", "Print JSON instead of the table"),
+        "bandwidth": OptionHelp(
+            "", "Measure latency and bandwidth between every pair of hosts (2 s per pair)"
+        ),
+        "gpu": OptionHelp("", "Require that the hosts can train on GPUs"),
+        "data": OptionHelp(
+            "PATH", "Shards that the hosts must have, relative to the checkout on the hosts"
+        ),
+        "verify": OptionHelp(
+            "", "With --data: read every record and compare it with the packed one"
+        ),
     }
 )
 def hosts_check(
@@ -153,7 +176,10 @@ def hosts_check(
     data: str = "",
     verify: bool = False,
 ) -> None:
-    """Look at hosts side by side, or at this machine where none is listed; exit 3: problems."""
+    """Check hosts side by side; exit with 3 on problems.
+
+    Without hosts, checks this machine.
+    """
     from json import dumps
 
     from launch.data_shares import described
@@ -163,7 +189,9 @@ def hosts_check(
     from launch.setup import reached
 
     if verify and not data:
-        raise LaunchError("--verify: expected --data DIR, found none; name the shards to read")
+        raise LaunchError(
+            "--verify: expected --data PATH, got none. Give --data with the shards to read"
+        )
     wanted = Requirements(
         tree=host_options.tree,
         interface=host_options.interface,
@@ -186,10 +214,17 @@ def hosts_check(
 
 
 @hosts_task(
-    help={"wheelhouse": "folder of wheels here, for hosts that reach no package index"},
+    {
+        "wheelhouse": OptionHelp(
+            "DIR", "Folder of wheels on this machine, for hosts without access to a package index"
+        )
+    },
 )
 def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> None:
-    """Put this checkout and its environment on every host; nothing is done where all is there."""
+    """Install code and Python environment on every host.
+
+    Installs this checkout and its requirements. Safe to rerun.
+    """
     from launch.install import install
     from launch.setup import reached
 
@@ -201,7 +236,10 @@ def hosts_install(c: Any, host_options: HostOptions, wheelhouse: str = "") -> No
 
 @hosts_task()
 def hosts_stop(c: Any, host_options: HostOptions) -> None:
-    """End whatever a master of this program runs on the hosts, or on this machine."""
+    """End all mxscale processes on the hosts.
+
+    Without hosts, ends those on this machine.
+    """
     from launch.setup import reached
     from launch.stop import stop
 

@@ -1,19 +1,19 @@
-"""practice.*: a cluster on this machine, to try things on."""
+"""Tasks `practice.*`: a local test cluster of network namespaces."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from invoke.tasks import Task
+from typing import TYPE_CHECKING
 
 from bench.errors import parse_int
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from tasks.cli import command, read_only_command, short_path, task
+from tasks.help import DeclaredTask
 
 if TYPE_CHECKING:
     from launch.practice.network import Link
 
-_DIR = {"dir": "the cluster's folder; default: .practice"}
+_DIR = {"dir": OptionHelp("DIR", "Folder of the cluster", empty=".practice")}
 
 
 def _folder(text: str) -> Path:
@@ -21,16 +21,19 @@ def _folder(text: str) -> Path:
 
 
 @task(
-    help={
-        "hosts": "how many",
-        "slots": "devices that the hostfile gives each",
-        "home": "size of each host's /home, such as 512m",
+    {
+        "hosts": OptionHelp("N", "Number of hosts"),
+        "slots": OptionHelp("N", "Devices per host in the hosts file"),
+        "home": OptionHelp("SIZE", "Size of each host's /home, such as 512m"),
         **_DIR,
     }
 )
 @command
 def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-untyped-def]
-    """Start hosts on this machine; needs root."""
+    """Start a local test cluster; needs root.
+
+    Each host is a network namespace of this machine with an SSH server of its own.
+    """
     from launch.practice.cluster import NOBODY, up
     from launch.practice.start import owner_of_terminal
 
@@ -44,18 +47,22 @@ def practice_up(c, hosts="4", slots="2", home="2g", dir=""):  # type: ignore[no-
     )
     given = f" --dir {dir}" if dir else ""
     first = cluster.nodes[0].name
-    echo(f"{len(cluster.nodes)} hosts; to them this machine is {cluster.address}", "")
+    echo(f"{len(cluster.nodes)} hosts; they reach this machine at {cluster.address}", "")
     echo(f"hostfile    {short_path(cluster.hostfile)}")
     echo(f"ssh config  {short_path(cluster.ssh_config)}", "")
     echo(f"ssh -F {short_path(cluster.ssh_config)} {first} hostname")
     echo(f"fab practice.show{given}")
-    echo(f"fab practice.cut {first}{given}     then mend, or rate 200mbit, or kill {first}")
+    echo(f"fab practice.cut {first}{given}     then practice.mend, .rate 200mbit or .kill")
     echo(f"fab practice.down{given}", "")
-    echo(f"It ends with this terminal (process {owner})." if owner else "It stays until then.")
+    echo(
+        f"The cluster ends with this terminal (process {owner})."
+        if owner
+        else "The cluster runs until then."
+    )
 
 
-def _fault_task(name: str, text: str) -> "Task[Any]":
-    """The task that does to a host what the function of this name of a cluster does."""
+def _fault_task(name: str, text: str) -> DeclaredTask:
+    """Make the task that calls the function of this name of launch.practice.cluster."""
 
     def body(c, host, dir=""):  # type: ignore[no-untyped-def]
         from launch.practice import cluster
@@ -63,38 +70,42 @@ def _fault_task(name: str, text: str) -> "Task[Any]":
         getattr(cluster, name)(cluster.load(_folder(dir)), host)
 
     body.__name__, body.__doc__ = f"practice_{name}", text
-    made: Task[Any] = task(help={"host": "such as node03", **_DIR})(command(body))
-    return made
+    return task({"host": OptionHelp("HOST", "Name of the host, such as node03"), **_DIR})(
+        command(body)
+    )
 
 
-practice_cut = _fault_task("cut", "Take a host's link down; what is sent is lost silently.")
-practice_mend = _fault_task("mend", "Take a host's link up again.")
-practice_kill = _fault_task("kill", "End a host as a loss of power does.")
+practice_cut = _fault_task("cut", "Take a host's network link down; packets are lost.")
+practice_mend = _fault_task("mend", "Bring a host's network link up again.")
+practice_kill = _fault_task("kill", "Kill a host, as a power failure would.")
 
 
-@task(help={"rate": "such as 200mbit or 1gbit; none: no limit", **_DIR})
+@task({"rate": OptionHelp("RATE", "Limit, such as 200mbit or 1gbit; none removes it"), **_DIR})
 @command
 def practice_rate(c, rate, dir=""):  # type: ignore[no-untyped-def]
-    """Limit the links of all hosts, in each direction."""
+    """Limit the bandwidth of all hosts' links.
+
+    The limit holds in each direction.
+    """
     from launch.practice import cluster
 
     cluster.rate(cluster.load(_folder(dir)), rate)
 
 
-@task(help=_DIR)
+@task(_DIR)
 @command
 def practice_down(c, dir=""):  # type: ignore[no-untyped-def]
-    """End the cluster."""
+    """End the local test cluster."""
     from launch.practice.cluster import down
 
     if not down(_folder(dir)):
-        echo("no practice cluster runs here")
+        echo(f"{_folder(dir)}: no local test cluster is running")
 
 
-@task(help=_DIR)
+@task(_DIR)
 @read_only_command
 def practice_show(c, dir=""):  # type: ignore[no-untyped-def]
-    """Print each host's address, link and first process."""
+    """Print each host's address, link state and PID."""
     from launch.practice.cluster import load
     from launch.practice.network import links
 
@@ -102,7 +113,7 @@ def practice_show(c, dir=""):  # type: ignore[no-untyped-def]
     now = links(cluster)
     for node in cluster.nodes:
         echo(f"{node.name}  {node.address:15}  {_state(now.get(node.name)):22}  pid {node.pid}")
-    echo(f"master  {cluster.address}")
+    echo(f"controller  {cluster.address}")
     echo(f"ssh -F {short_path(cluster.ssh_config)} {cluster.nodes[0].name}")
 
 

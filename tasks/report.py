@@ -1,4 +1,4 @@
-"""report.*: what came out, and where the runs are."""
+"""Tasks `report.*`: build, print and verify reports; the folders of runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, quoted
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from launch.hosts import ROOT
 from results.errors import StoreError
 from results.run_folder import RECORDS
 from tasks.cli import command, read_only_command, short_path, task
 
-if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+if TYPE_CHECKING:  # slow imports wait until a task runs
     from plots.failures import Failures
     from results.cost.cost import Costs
     from results.cost.prices import Prices
@@ -29,9 +31,15 @@ if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
 UNSTEADY = 6
 RUNS = ROOT / "results" / "runs"
 PRICES = ROOT / "prices.toml"
-_RUN = "name below results/runs, or a path; default: the newest"
-_PRICES = "file with what an hour of a host costs; default: prices.toml, where there is one"
-SPEEDUP_BASELINE = "'KVSTORE xN': give speed-ups against this point of each network too"
+RUN = OptionHelp("RUN", "Name below results/runs, or a path", empty="the newest run")
+# For a task that needs one.
+RUN_REQUIRED = OptionHelp("RUN", "Name below results/runs, or a path")
+_PRICES = OptionHelp(
+    "FILE", "File with the price of an hour of each host", empty="prices.toml if it exists"
+)
+SPEEDUP_BASELINE = OptionHelp(
+    "POINT", "Also report speed-ups against this point of each network: 'KVSTORE xN'"
+)
 BASELINES = ROOT / "results" / "baselines"
 _MOST_LINES = 200
 # The study that the shipped sweep `seed` repeats.
@@ -39,9 +47,9 @@ PUBLISHED = "tutorial"
 
 
 def run_folder(name: str) -> Path:
-    """The folder of a run to read: below results/runs for a name, itself for a path.
+    """Return the folder of a run: below results/runs for a name, the path itself for a path.
 
-    Of a .zip, what it holds, unpacked for as long as the program runs; of '', the newest.
+    A .zip is unpacked for as long as the program runs; '' is the newest run.
     """
     if name in {".", ".."}:
         raise StoreError(f"--run: expected a name or a path, got {quoted(name)}")
@@ -57,12 +65,12 @@ def run_folder(name: str) -> Path:
         return folder
     runs = sorted(RUNS.glob(f"[!.]*/{RECORDS}"), key=lambda path: path.stat().st_mtime)
     if not runs:
-        raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
+        raise StoreError(f"{RUNS}: expected a run, found none. Run 'fab bench.sweep smoke'")
     return runs[-1].parent
 
 
 def open_run(name: str) -> Run:
-    """The run of a path, or of the name of a run, a baseline or a published table."""
+    """Open a run by its path, or by the name of a run, a baseline or a published table."""
     from results.comparison.baselines import open_run
     from results.run import load
 
@@ -72,30 +80,32 @@ def open_run(name: str) -> Run:
 
 
 def is_packed(name: str) -> bool:
-    """Whether what --run was given is a .zip."""
+    """Whether this --run is a .zip file."""
     return name.endswith(".zip")
 
 
 def archive_of(name: str) -> Path:
-    """The .zip of that name: below results/runs where it is there, else as a path."""
+    """Return the .zip file of this name: below results/runs if it exists there, else the path."""
     below = RUNS / name
     return below if os.sep not in name and below.is_file() else Path(name)
 
 
 def new_folder(name: str) -> Path:
-    """The folder of a run that is measured."""
+    """Return the folder of a run to write; StoreError for a packed run."""
     if is_packed(name):
-        raise StoreError(f"--run {name}: a packed run cannot grow; 'fab results.unpack' it first")
+        raise StoreError(
+            f"--run: expected a folder, got the packed run {name}. Run 'fab results.unpack {name}'"
+        )
     return run_folder(name)
 
 
 def timestamped_name(name: str) -> str:
-    """A run name of its own for each call."""
+    """Return a run name with the date and time (UTC)."""
     return f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def prices_of(file: str) -> Prices | None:
-    """The prices in this file; of the checkout's prices.toml for '', None where there is none."""
+    """Load the prices of a file; '' is the checkout's prices.toml, or None without one."""
     from results.cost.prices import load_prices
 
     path = Path(file) if file else PRICES
@@ -103,14 +113,14 @@ def prices_of(file: str) -> Prices | None:
 
 
 def costs_of(run: Run, prices: Prices | None) -> Costs:
-    """What the points of a run cost by these prices."""
+    """Return the costs of a run's points at these prices."""
     from results.cost.cost import costs
 
     return costs(run.rows, prices, run.environment)
 
 
 def overlay_run(name: str) -> Run:
-    """What --over names: a run, a baseline, a published table or a path."""
+    """Open the run of --over: a run, a baseline, a published table or a path."""
     try:
         return open_run(name)
     except StoreError as error:
@@ -124,10 +134,11 @@ def build_report(
     extra: Sequence[str] = (),
     baseline: str = "",
 ) -> None:
-    """Prints a run's table, writes its report and says where the files are.
+    """Print a run's table, write its report and print the paths of the files.
 
-    `over` names another run to draw behind, `extra` what else of plots.report.EXTRA to write,
-    `baseline` the point 'KVSTORE xN' that speed-ups are against.
+    over      another run to draw behind this one
+    extra     further outputs, of plots.report.EXTRA
+    baseline  the speed-up baseline 'KVSTORE xN'
     """
     from launch.install import own_code
     from plots.failures import Failures
@@ -141,7 +152,7 @@ def build_report(
     costs = costs_of(run, given)
     behind = with_baseline(overlay_run(over), baseline) if over else None
     failures = Failures()
-    with ThreadPoolExecutor(1) as beside:  # to read gigabytes takes as long as to draw
+    with ThreadPoolExecutor(1) as beside:  # reading gigabytes takes as long as drawing
         files = beside.submit(digest.files, folder)
         show(run, costs, failures)
         _print_paths(build(run, costs, behind, failures))
@@ -153,29 +164,29 @@ def build_report(
 
 
 def checked_baseline(text: str) -> str:
-    """What --speedup-baseline was given, as reports write it; SpecError for what is none."""
+    """Return --speedup-baseline as reports write it; SpecError if it is not 'KVSTORE xN'."""
     from results.speedup import parse_baseline
 
     return str(parse_baseline(text)) if text else ""
 
 
 def _exit_by_result(run: Run, failures: Failures) -> None:
-    """Ends the program with its code where the run is not whole or not steady."""
+    """Exit with 5 for an incomplete run, 6 for points without a steady state."""
     if failures.lines:
         lines = "; ".join(dict.fromkeys(failures.lines))
         raise Exit(
             f"error: report of {run.name}: {lines}. This is a bug in mxscale: report it with the "
-            f"archive that 'fab results.pack {run.folder}' makes",
+            f"archive of 'fab results.pack {run.folder}'",
             code=1,
         )
     if run.troubles:
-        raise Exit("some of the run could not be read; the table says what", code=5)
+        raise Exit("some of the run is unreadable; see the lines at the table", code=5)
     if not all(row.rate for row in run.rows):
-        raise Exit("some points have no number; the table says why", code=5)
+        raise Exit("some points have no result; see the table for the reasons", code=5)
     if run.missing:
-        raise Exit("not all is measured yet; the table says what is missing", code=5)
+        raise Exit("some points have not run yet; see the table for them", code=5)
     if any(row.status == "unstable" for row in run.rows):
-        raise Exit("some points did not become steady; the table says which", code=UNSTEADY)
+        raise Exit("some points reached no steady state; see the table for them", code=UNSTEADY)
 
 
 def _print_paths(paths: Sequence[Path]) -> None:
@@ -184,20 +195,25 @@ def _print_paths(paths: Sequence[Path]) -> None:
 
 
 @task(
-    help={
-        "run": _RUN,
+    {
+        "run": RUN,
         "prices": _PRICES,
-        "over": "a run, a baseline, a published table or a path, to draw behind this one",
+        "over": OptionHelp(
+            "RUN", "Draw this run behind: a run, a baseline, a published table or a path"
+        ),
         "speedup_baseline": SPEEDUP_BASELINE,
-        "upstream-csv": "also upstream's two-column CSV, a file a network",
-        "parquet": "also results.parquet; needs what 'make exports' installs",
+        "upstream_csv": OptionHelp("", "Also write upstream's two-column CSV, one per network"),
+        "parquet": OptionHelp("", "Also write results.parquet; install it with 'make exports'"),
     }
 )
 @command
 def report_build(  # type: ignore[no-untyped-def]
     c, run="", prices="", over="", speedup_baseline="", upstream_csv=False, parquet=False
 ):
-    """Write a run's report: table, words, figures and page; print the table and a digest."""
+    """Build a run's report; print its table and digest.
+
+    The report has a table, figures and an HTML page.
+    """
     baseline = checked_baseline(speedup_baseline)
     folder = run_folder(run)
     asked = {"upstream-csv": upstream_csv, "parquet": parquet}
@@ -212,11 +228,13 @@ def report_build(  # type: ignore[no-untyped-def]
 
 
 @task(
-    help={
-        "run": _RUN,
+    {
+        "run": RUN,
         "prices": _PRICES,
         "speedup_baseline": SPEEDUP_BASELINE,
-        "reference": "instead of a run: a published table, by default the tutorial's",
+        "reference": OptionHelp(
+            "NAME", "Print a published table instead of a run; without NAME the tutorial's"
+        ),
     },
     optional=["reference"],
 )
@@ -224,7 +242,7 @@ def report_build(  # type: ignore[no-untyped-def]
 def report_show(  # type: ignore[no-untyped-def]
     c, run="", prices="", speedup_baseline="", reference=""
 ):
-    """Print a run's table, or a published one."""
+    """Print the table of a run or of a published study."""
     baseline = checked_baseline(speedup_baseline)
     if reference:
         if run:
@@ -248,51 +266,62 @@ def report_show(  # type: ignore[no-untyped-def]
 def _digest(text: str) -> str:
     found = text.strip().lower()
     if found and not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", found):
-        raise SpecError(f"--digest: expected sha256: and 64 hex digits, got {text!r:.80}")
+        raise SpecError(f"--digest: expected 'sha256:' and 64 hex digits, got {text!r:.80}")
     return f"sha256:{found.removeprefix('sha256:')}" if found else ""
 
 
 @task(
-    help={
-        "run": "name below results/runs, or a path; default: the newest",
-        "digest": "what 'fab report.build' printed: sha256:...",
-        "prices": "file with prices; default: those that the report was built with",
-        "over": "the run that the report was built over; default: a published table is found",
+    {
+        "run": RUN,
+        "digest": OptionHelp("DIGEST", "Digest that 'fab report.build' printed: sha256:..."),
+        "prices": replace(_PRICES, empty="the prices of the report"),
+        "over": OptionHelp(
+            "RUN", "Run that the report was built over", empty="found if it is a published table"
+        ),
     }
 )
 @read_only_command
 def report_verify(c, run="", digest="", prices="", over=""):  # type: ignore[no-untyped-def]
-    """Check a run against its digest, and every cell of its report against the raw events."""
+    """Verify a run and its report against the raw events.
+
+    Recomputes every cell of the report, and compares the files with the digest if given.
+    """
     from plots.check import verify_report
     from results.store import writing_process
 
     expected, folder = _digest(digest), run_folder(run)
     given = prices_of(prices) if prices else None
     if not folder.is_dir():
-        raise StoreError(f"{folder}: no such run folder; 'fab results.list' shows those there are")
+        raise StoreError(
+            f"{folder}: expected a run folder, found none. 'fab results.list' lists the runs"
+        )
     if process := writing_process(folder):
-        raise StoreError(f"{folder}: a sweep (process {process}) is writing there; wait for it")
+        raise StoreError(
+            f"{folder}: a sweep (process {process}) is writing to it. Wait for it to end"
+        )
     result = verify_report(folder, expected, given, overlay_run(over) if over else None)
     for line in result.wrong[:_MOST_LINES]:
         echo(f"WRONG: {line}")
     if len(result.wrong) > _MOST_LINES:
-        echo(f"WRONG: {len(result.wrong) - _MOST_LINES} more places")
+        echo(f"WRONG: {len(result.wrong) - _MOST_LINES} more differences")
     for line in result.unchecked:
         echo(f"not checked: {line}")
     for line in result.lacking:
         echo(line)
     echo(f"digest: {result.digest}")
     echo(
-        f"derived again: {result.windows} windows of {result.ranks} ranks from their events, "
+        f"recomputed: {result.windows} windows of {result.ranks} ranks from their events, "
         f"{result.rows} rows of results.csv"
     )
     if not expected:
         echo(
-            "without a --digest from elsewhere this finds accidents: somebody could have changed "
-            "all of it and built the report again"
+            "no --digest given: this detects accidents only, because somebody could have changed "
+            "the records and built the report again"
         )
     if result.wrong:
-        raise Exit(f"error: {folder}: is not as it has to be, the lines above say where", code=2)
+        raise Exit(f"error: {folder}: failed verification; see the WRONG lines above", code=2)
     if result.lacking and expected:
-        raise Exit(f"error: {folder}: not all of its report was checked, see above", code=2)
-    echo("all that was checked holds")
+        raise Exit(
+            f"error: {folder}: part of its report was not checked; see the lines above", code=2
+        )
+    echo("verified: everything checked is correct")

@@ -1,50 +1,75 @@
-"""results.*: the runs there are, and what becomes of them."""
+"""Tasks `results.*`: list, import, export, pack and remove runs."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke.exceptions import Exit
 
 from bench.errors import SpecError, parse_int, quoted
+from im2rec_tools.options import OptionHelp
 from im2rec_tools.terminal import echo
 from results.errors import StoreError
 from results.exports.targets import TARGETS, export, load_exporter, target_names, with_points
 from results.run_folder import CATALOG, EXPORTS, REPORT
 from tasks.cli import command, read_only_command, short_path, task
-from tasks.report import RUNS, archive_of, run_folder
+from tasks.report import RUN, RUN_REQUIRED, RUNS, archive_of, run_folder
 
-if TYPE_CHECKING:  # what needs long to load is loaded when a task runs
+if TYPE_CHECKING:  # slow imports wait until a task runs
     from results.record import Record
 
-_RUN = "name below results/runs, or a path to its folder or .zip"
+_RUN_OR_ZIP = OptionHelp("RUN", "Name below results/runs, or a path to a run's folder or .zip")
+_JOB = "Job"
+_LOG = "Log"
 
 
 @task(
+    {
+        "file": OptionHelp(
+            "FILE", "A log, gzipped or not; a quoted pattern for several of one job: 'worker-*.log'"
+        ),
+        "also": OptionHelp("FILE", "Another log of the same job"),
+        "run": OptionHelp(
+            "RUN", "Run to add the point to: name below results/runs, or a path; required"
+        ),
+        "description": OptionHelp("TEXT", "Description of the run for its report"),
+        "network": OptionHelp("NAME", "Network, such as resnet-50", group=_JOB),
+        "devices": OptionHelp("N", "Devices of the job", group=_JOB),
+        "hosts": OptionHelp("N", "Hosts of the job", empty="1", group=_JOB),
+        "devices_per_host": OptionHelp(
+            "N", "Devices of a full host", empty="devices divided by hosts", group=_JOB
+        ),
+        "workers": OptionHelp(
+            "N", "Processes that each print their own speed", empty="as many as found", group=_JOB
+        ),
+        "batch_per_device": OptionHelp("N", "Images per step and device", group=_JOB),
+        "kvstore": OptionHelp(
+            "NAME", "Gradient exchange: dist_sync, horovod, nccl, ...", group=_JOB
+        ),
+        "dtype": OptionHelp("TYPE", "float32, float16 or bfloat16", group=_JOB),
+        "data": OptionHelp("KIND", "real or synthetic images", group=_JOB),
+        "device": OptionHelp("KIND", "gpu, cpu or other", group=_JOB),
+        "format": OptionHelp(
+            "FORMAT",
+            "auto, mxnet, tf-inception, horovod, tf-cnn, horovod-synthetic or mlperf",
+            group=_LOG,
+        ),
+        "speeds_of": OptionHelp(
+            "SCOPE",
+            "Scope of each printed speed: workers, one-worker, one-device or job",
+            empty="by the format",
+            group=_LOG,
+        ),
+        "warmup": OptionHelp(
+            "N", "First speeds of each worker to discard", empty="by the format", group=_LOG
+        ),
+    },
     name="import",
     iterable=["also"],
-    help={
-        "file": "a log, gzipped or not; several of one job by a pattern in quotes: 'worker-*.log'",
-        "also": "another log of the same job; more than once for several",
-        "run": "name below results/runs, or a path, where the point is added",
-        "network": "resnet-50 and the like, or any other name",
-        "devices": "of the whole job",
-        "hosts": "of the whole job; default: 1",
-        "devices_per_host": "of a full host; default: the devices shared among the hosts",
-        "workers": "processes that each print their own speed; default: as many as are found",
-        "batch_per_device": "images a step on one device",
-        "kvstore": "how gradients went: dist_sync, horovod, nccl or any other name",
-        "dtype": "float32, float16 or bfloat16",
-        "data": "real or synthetic images",
-        "device": "gpu, cpu or other",
-        "speeds_of": "workers, one-worker, one-device or job; default: by the format",
-        "warmup": "speeds at the front of each worker that do not count; default: by the format",
-        "format": "auto, mxnet, tf-inception, horovod, tf-cnn, horovod-synthetic or mlperf",
-        "description": "a line about the run, for its report",
-    },
 )
 @command
 def results_import(  # type: ignore[no-untyped-def]
@@ -67,13 +92,18 @@ def results_import(  # type: ignore[no-untyped-def]
     format="auto",
     description="",
 ):
-    """Add a point that another tool measured to a run, from its logs (docs/import.md)."""
+    """Import a point from another tool's logs into a run.
+
+    Give the facts that the logs do not contain.
+    """
     from results.imports.point import LogDescription
     from results.imports.record import import_logs
     from results.imports.writer import add_to_run
 
     if not run:
-        raise SpecError("--run: expected a name for the run that the point is added to")
+        raise SpecError(
+            "--run: expected the name of the run to add the point to, got none. Give --run NAME"
+        )
     asked = LogDescription(
         network=network.strip(),
         devices=_count("--devices", devices),
@@ -95,7 +125,7 @@ def results_import(  # type: ignore[no-untyped-def]
 
 
 def _show_import(record: Record, log_total: float | None, run: str) -> None:
-    """Prints what was added to a run; `log_total` is the throughput that the log itself gives."""
+    """Print the point added to a run; `log_total` is the throughput that the log reports."""
     from bench.notes import texts
     from plots.format import significant
     from results.imports.windows import discarded_notes
@@ -107,23 +137,23 @@ def _show_import(record: Record, log_total: float | None, run: str) -> None:
     echo(f"{significant(rate_of(record), 4)} images/s{total}")
     if count := record.trial.measuring.warmup_windows:
         first = "the first window" if count == 1 else f"the first {count} windows"
-        echo(f"  {first} of each worker {'does' if count == 1 else 'do'} not count (warm-up)")
+        echo(f"  {first} of each worker {'is' if count == 1 else 'are'} discarded (warm-up)")
     for text in (*texts(discarded_notes(record)), *texts(record.notes)):
         echo(f"  {text}")
-    echo(f"'fab report.build --run {run}' reports the run")
+    echo(f"build the report: fab report.build --run {run}")
 
 
 def files(name: str) -> list[Path]:
-    """The files of a name or pattern, in the order of their names; SpecError where none is."""
+    """Return the files of a name or pattern in order of name; SpecError if there is none."""
     path = Path(name).expanduser()
     if path.is_dir():
-        raise SpecError(f"{name}: expected a log, got a folder; '{name}/*.log' names its files")
+        raise SpecError(f"{name}: expected a log, got a folder. Give '{name}/*.log'")
     if path.is_file():
         return [path]
     root, pattern = (Path(path.anchor), str(path.relative_to(path.anchor)))
     found = sorted(one for one in root.glob(pattern) if one.is_file()) if pattern != "." else []
     if not found:
-        raise SpecError(f"{name}: no such file")
+        raise SpecError(f"{name}: expected a file, found none")
     return found
 
 
@@ -132,19 +162,28 @@ def _count(option: str, text: str) -> int:
 
 
 @task(
-    help={
-        "target": f"{', '.join(TARGETS)}; several with commas between, or all",
-        "run": "name below results/runs, or a path; default: the newest",
-        "to": "folder for what is written; default: report/exports of the run",
-        "point": "only the points whose name has these words: 'resnet-152 x256'",
-        "speedup_baseline": "'KVSTORE xN': also speed-up and efficiency against this point",
+    {
+        "target": OptionHelp(
+            "TARGET", f"{', '.join(TARGETS)}; several separated by commas; or all"
+        ),
+        "run": RUN,
+        "to": OptionHelp("DIR", "Folder to write to", empty="report/exports of the run"),
+        "point": OptionHelp(
+            "WORDS", "Only points whose names contain these words: 'resnet-152 x256'", empty="all"
+        ),
+        "speedup_baseline": OptionHelp(
+            "POINT", "Also export speed-up and efficiency against this point: 'KVSTORE xN'"
+        ),
     },
 )
 @command
 def results_export(  # type: ignore[no-untyped-def]
     c, target, run="", to="", point="", speedup_baseline=""
 ):
-    """Write a run for MLPerf's tools, TensorBoard, MLflow, JUnit, Prometheus or as a badge."""
+    """Export a run to MLflow, JUnit, Prometheus and others.
+
+    Also to MLPerf's tools, TensorBoard, and as a badge.
+    """
     from results.run import load, with_baseline
 
     exporters = {name: load_exporter(name) for name in target_names(target)}
@@ -154,17 +193,20 @@ def results_export(  # type: ignore[no-untyped-def]
     folder = Path(to).expanduser() if to else wanted.folder / REPORT / EXPORTS
     written = export(wanted, exporters, folder)
     for name in [name for name, paths in written.items() if not paths]:
-        echo(f"{name}: nothing to write, no training point has a number")
+        echo(f"{name}: nothing written: no training point has a result")
     for path in [path for paths in written.values() for path in paths]:
         echo(short_path(path))
     if not any(written.values()):
-        raise StoreError(f"{wanted.folder}: no training point has a number; nothing was exported")
+        raise StoreError(f"{wanted.folder}: expected a training point with a result, found none")
 
 
-@task(help={"in": "a folder of runs besides results/runs"})
+@task({"in_": OptionHelp("DIR", "Also list the runs of this folder")})
 @read_only_command
 def results_list(c, in_=""):  # type: ignore[no-untyped-def]
-    """List the runs there are, newest first: points, hosts, networks, size."""
+    """List runs, newest first.
+
+    Prints points, hosts, networks and size of each.
+    """
     from plots.tables.runs import show
     from results.integrity.catalog import list_runs
 
@@ -172,15 +214,15 @@ def results_list(c, in_=""):  # type: ignore[no-untyped-def]
     if RUNS.is_dir():
         show(list_runs(RUNS, index, keep=keep), "results/runs")
     elif not in_:
-        raise StoreError(f"{RUNS}: no run yet; 'fab bench.sweep' makes one")
+        raise StoreError(f"{RUNS}: expected a run, found none. Run 'fab bench.sweep smoke'")
     if in_:
         show(list_runs(Path(in_), index, keep=keep), in_)
 
 
-@task(help={"run": _RUN})
+@task({"run": _RUN_OR_ZIP})
 @read_only_command
 def results_show(c, run):  # type: ignore[no-untyped-def]
-    """Say what a run is and holds: points, files, hosts and how they differ, logs, digest."""
+    """Describe a run: points, files, hosts, logs, digest."""
     from plots.figures.caption import hardware
     from plots.tables.runs import describe
     from results.integrity.catalog import run_entry
@@ -191,12 +233,12 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
 
     folder = run_folder(run)
     if not is_run(folder):
-        raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
+        raise StoreError(f"{folder}: expected a run, found none. 'fab results.list' lists the runs")
     environment = read_environment(folder)
     found = point_statuses(folder, record_headers(folder))
     try:
         built = load(folder)
-        digest = built.digest if built else "none yet; 'fab report.build' makes one"
+        digest = built.digest if built else "none yet; run 'fab report.build'"
     except StoreError as error:
         digest = f"unknown: {error}"
     machine = hardware(environment)
@@ -204,10 +246,10 @@ def results_show(c, run):  # type: ignore[no-untyped-def]
 
 
 @task(
-    help={
-        "runs": "names below results/runs, or paths; several with commas between them",
-        "yes": "remove them; without it, print only what would be removed",
-        "dry_run": "print what --yes would remove, and remove nothing",
+    {
+        "runs": OptionHelp("RUNS", "Names below results/runs, or paths, separated by commas"),
+        "yes": OptionHelp("", "Remove them; without it, print what would be removed"),
+        "dry_run": OptionHelp("", "Print what --yes would remove and remove nothing"),
     }
 )
 @command
@@ -226,17 +268,17 @@ def results_rm(c, runs, yes=False, dry_run=False):  # type: ignore[no-untyped-de
             remove(folder)
             echo(f"removed {label}")
         elif process := writing_process(folder):
-            echo(f"would not remove {label}: a sweep (process {process}) is writing there")
+            echo(f"would not remove {label}: a sweep (process {process}) is writing to it")
         else:
             echo(f"would remove {label}")
     if not (yes or dry_run):
-        raise Exit("nothing is removed yet; --yes removes them", code=2)
+        raise Exit("nothing removed. Add --yes to remove them", code=2)
 
 
-@task(help={"run": "name below results/runs, or a path", "to": "default: NAME.zip beside the run"})
+@task({"run": RUN_REQUIRED, "to": OptionHelp("FILE", ".zip file", empty="RUN.zip beside the run")})
 @command
 def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
-    """Pack a run with its logs and report into one .zip, to be moved and reported elsewhere."""
+    """Pack a run with logs and report into one .zip file."""
     from im2rec_tools.files import format_size
     from results.integrity.archive import SUFFIX, pack
 
@@ -249,14 +291,17 @@ def results_pack(c, run, to=""):  # type: ignore[no-untyped-def]
 
 
 @task(
-    help={
-        "archive": "a .zip that results.pack made: its path, or the name of its run",
-        "run": "name or path of the folder it becomes; default: its own name",
+    {
+        "archive": OptionHelp("ARCHIVE", "A .zip file of results.pack, or the name of its run"),
+        "run": replace(RUN, empty="the packed run's name"),
     }
 )
 @command
 def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
-    """Unpack a run without its report, below results/runs unless --run is a path."""
+    """Unpack a run's .zip file without its report.
+
+    Unpacks below results/runs unless --run is a path.
+    """
     from results.integrity.archive import SUFFIX, unpack
 
     named = archive if archive.endswith(SUFFIX) else f"{archive}{SUFFIX}"
@@ -265,15 +310,14 @@ def results_unpack(c, archive, run=""):  # type: ignore[no-untyped-def]
     folder = unpack(packed, into, name, without=REPORT)
     echo(folder)
     echo(
-        f"without {REPORT}/, which anybody may have written: 'fab report.build --run "
-        f"{shlex.quote(folder.name if folder.parent == RUNS else str(folder))}' builds it from "
-        f"the records"
+        f"unpacked without {REPORT}/, which is untrusted. Build it from the records: fab "
+        f"report.build --run {shlex.quote(folder.name if folder.parent == RUNS else str(folder))}"
     )
 
 
 def _run_path(name: str) -> Path:
-    """The folder of a run by its name or path; it need not be there."""
+    """Return the folder of a run by its name or path; it need not exist."""
     name = name.strip()
     if not name or name in {".", ".."} or name.endswith(".zip"):
-        raise SpecError(f"expected the name or path of a run's folder, got {quoted(name)}")
+        raise SpecError(f"run: expected the name or path of a run's folder, got {quoted(name)}")
     return Path(name) if os.sep in name else RUNS / name

@@ -1,9 +1,11 @@
 """Command `list`: a labeled tree to image lists, one per shard, and labels."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from im2rec_tools.cli import Command, Option, integer, path, path_or_none, tree_root
+from im2rec_tools.cli import Command, Option, path, tree_root
+from im2rec_tools.commands.options import CHUNKS, IMAGES_PER_SHARD, LABELS, TREE
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images, Parts, gather, labels_of, write_lists
@@ -52,30 +54,33 @@ def _plan(
     )
 
 
-CHUNKS = Option("chunks", "number of lists, one a shard", default="1", parse=integer(1))
-PER_SHARD = Option(
-    "images-per-shard",
-    "as many lists as hold this many images each at most",
-    default="0",
-    parse=integer(0),
-)
 LIST = Command(
     name="list",
-    help="Lists the images of a tree, shuffled as upstream does, a list a shard.",
+    help="List the images of a labeled tree in .lst files.",
+    details="Writes one list per shard, shuffled as upstream's im2rec.py does, and a labels file.",
     options=(
-        Option("prefix", "lists are PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
-        Option("root", "labelled tree: a folder of images a class", parse=path),
-        CHUNKS,
-        PER_SHARD,
         Option(
-            "labels",
-            "labels file of the training tree, so that a validation tree has the same",
-            default="",
-            parse=path_or_none,
+            "prefix",
+            "PREFIX",
+            "Prefix of the lists: PREFIX.lst, or PREFIX_0.lst ...",
+            parse=tree_root,
         ),
-        Option("background", "label 0 is a class without images", default=False),
-        Option("no-shuffle", "keep the order of names", default=False),
-        Option("exts", "endings of image files", default=",".join(SUFFIXES), parse=suffixes),
+        replace(TREE, parse=path),
+        CHUNKS,
+        IMAGES_PER_SHARD,
+        replace(
+            LABELS,
+            text="Labels file of the training tree, which gives a validation tree the same labels",
+        ),
+        Option("background", "", "Reserve label 0 for a class without images", default=False),
+        Option("no-shuffle", "", "List the images in order of their names", default=False),
+        Option(
+            "exts",
+            "LIST",
+            "Extensions of image files, separated by commas",
+            default=",".join(SUFFIXES),
+            parse=suffixes,
+        ),
     ),
     plan=_plan,
 )

@@ -6,8 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from im2rec_tools.cli import Command, Option, integer, path, path_or_none, percentage, tree_root
-from im2rec_tools.commands.list import CHUNKS, PER_SHARD
+from im2rec_tools.cli import Command, Option, path, path_or_none, tree_root
+from im2rec_tools.commands.options import (
+    CHUNKS,
+    ENCODING,
+    IMAGES_PER_SHARD,
+    MAX_BAD,
+    PROCESSES,
+)
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import format_size, lock, tsv_line, write_text
 from im2rec_tools.formats.lists import Images, Parts, check, find_lists, gather, write_lists
@@ -180,45 +186,39 @@ def _ensure_lists(
         write_lists(prefix, images, known, parts)
 
 
-ENCODING = (
-    Option(
-        "short-edge",
-        "pixels of the short edge; 0: no change",
-        default="256",
-        parse=integer(0, 65_500),
-    ),
-    Option("quality", "of JPEG", default="90", parse=integer(0, 100)),
-    Option("enlarge-small", "enlarge images below the short edge", default=False),
-    Option(
-        "pass-through-small",
-        "JPEGs no larger than the short edge keep their bytes, after a strict check",
-        default=False,
-    ),
-    Option("raw-pixels", "keep decoded pixels: more disk, less CPU", default=False),
-)
-PACKING = (
-    Option("processes", "0: one a core", default="0", parse=integer(0, 4096)),
-    Option(
-        "max-bad", "more bad images, in percent, are a failure", default="0.1", parse=percentage
-    ),
-)
 PACK = Command(
     name="pack",
-    help="Packs listed images into RecordIO shards; without lists, lists them first.",
+    help="Pack images into RecordIO shards.",
+    details="Makes the image lists first if there are none.",
     options=(
-        Option("prefix", "lists: PREFIX.lst, or PREFIX_0.lst ...", parse=tree_root),
-        Option("root", "what the lists' paths begin at; with --from-tar a tar", parse=path),
-        Option("from-tar", "ROOT is a tar of class tars, read as it is", default=False),
+        Option(
+            "prefix",
+            "PREFIX",
+            "Prefix of the lists: PREFIX.lst, or PREFIX_0.lst ...",
+            parse=tree_root,
+        ),
+        Option(
+            "root",
+            "ROOT",
+            "Folder that the paths in the lists are relative to; a tar with --from-tar",
+            parse=path,
+        ),
+        Option(
+            "from-tar", "", "Read ROOT as a tar of class tars without unpacking it", default=False
+        ),
         Option(
             "out",
-            "folder of the shards, the lists' own if not given",
+            "DIR",
+            "Folder of the shards",
             default="",
             parse=path_or_none,
+            empty="folder of the lists",
         ),
         CHUNKS,
-        PER_SHARD,
+        IMAGES_PER_SHARD,
         *ENCODING,
-        *PACKING,
+        PROCESSES,
+        MAX_BAD,
     ),
     plan=_plan,
 )

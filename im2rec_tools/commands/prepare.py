@@ -7,10 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from im2rec_tools.cli import Command, Option, integer, tree_root
-from im2rec_tools.commands.pack import ENCODING, PACKING, pack_lists, recipe_of
+from im2rec_tools.commands.options import (
+    ENCODING,
+    MAX_BAD,
+    MIN_IMAGES,
+    PROCESSES,
+    SEED,
+    SMALL,
+    TRAIN_SHARDS,
+    VAL_SHARDS,
+)
+from im2rec_tools.commands.pack import pack_lists, recipe_of
 from im2rec_tools.commands.shards import verify_all
 from im2rec_tools.commands.trees import (
-    SMALL,
     Small,
     SplitOptions,
     filter_tree,
@@ -228,32 +237,45 @@ def _totals(tree: Path, updates: Iterator[Update | ShardContents]) -> Iterator[U
 
 PREPARE = Command(
     name="prepare",
-    help="From a tree, or a tar of class tars, to shards in DIR_rec that read back.",
+    help="Turn a labeled tree or a tar into verified shards.",
+    details=(
+        "Moves a validation split out of the tree, lists and packs the images into DIR_rec, and "
+        "reads every shard back."
+    ),
     options=(
         Option(
             "dir",
-            "labelled tree: a folder of images a class; or a tar of class tars",
+            "DIR",
+            "Labeled tree (one folder of images per class), or a tar of class tars",
             parse=tree_root,
         ),
-        Option("root", "where a tar is unpacked; its name without .tar if not given", default=""),
         Option(
-            "min-images",
-            "classes with fewer move to DIR_filtered; 0: none",
-            default="0",
-            parse=integer(0),
+            "root",
+            "DIR",
+            "Folder to unpack a tar to",
+            default="",
+            empty="the tar's name without .tar",
         ),
         Option(
             "val-per-class",
-            "images of each class that MOVE to DIR_val; 0: use what is there",
+            "N",
+            "MOVE this many images of each class to DIR_val; 0 uses DIR_val as it is",
             default="50",
             parse=integer(0),
         ),
-        Option("seed", "of the validation images", default="0", parse=integer(0)),
+        replace(SEED, text="Seed of the choice of validation images"),
+        replace(
+            MIN_IMAGES,
+            text="Move classes with fewer images to DIR_filtered; 0 keeps all",
+            default="0",
+            parse=integer(0),
+        ),
         SMALL,
-        Option("train-shards", "number of shards", default="8", parse=integer(1)),
-        Option("val-shards", "number of shards", default="1", parse=integer(1)),
+        TRAIN_SHARDS,
+        VAL_SHARDS,
         *ENCODING,
-        *PACKING,
+        PROCESSES,
+        MAX_BAD,
     ),
     plan=_plan,
 )

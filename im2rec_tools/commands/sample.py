@@ -6,10 +6,12 @@ licence of each.
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from im2rec_tools.cli import Command, Option, choice, integer, percentage, tree_root
+from im2rec_tools.commands.options import SEED
 from im2rec_tools.commands.trees import validation_root
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, create_folder, part_of, remove
@@ -130,23 +132,33 @@ def _plan(root: Path, *, shape: str, images_per_class: int, percent: float, seed
 
 SAMPLE = Command(
     name="sample",
-    help="Makes a small labelled tree of real photographs, or one shaped like a known data set.",
+    help="Create a small labeled tree of sample images.",
+    details="Cuts the images from real photographs; --shape copies the shape of a known data set.",
     options=(
-        Option("root", "the folder to make", parse=tree_root),
-        Option("shape", " ".join(SHAPES), default="photographs", parse=choice(*SHAPES)),
+        Option("root", "ROOT", "Folder to create", parse=tree_root),
+        Option(
+            "shape",
+            "SHAPE",
+            f"Shape of the data set: {', '.join(SHAPES)}",
+            default="photographs",
+            parse=choice(*SHAPES),
+        ),
         Option(
             "images-per-class",
-            "0: as the data set has (photographs: 70)",
+            "N",
+            "Images per class; 0 makes as many as the data set has (photographs: 70)",
             default="0",
             parse=integer(0),
         ),
         Option(
             "percent",
-            "of the data set's own counts; 0: all, of imagenet 1",
+            "PERCENT",
+            "Share of the data set's image counts; 0 makes all (imagenet: 1 %)",
             default="0",
             parse=percentage,
+            unit="%",
         ),
-        Option("seed", "of what is drawn", default="0", parse=integer(0)),
+        replace(SEED, text="Seed of the images"),
     ),
     plan=_plan,
 )

@@ -3,11 +3,12 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 from im2rec_tools.cli import Command, Option, integer, path
+from im2rec_tools.commands.options import PROCESSES, SET, SHARDS
 from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.files import atomic_file, format_size
 from im2rec_tools.formats.lists import even_runs
@@ -92,8 +93,8 @@ def _spread(labels: Counter[tuple[float, ...]], sizes: list[int]) -> Iterator[st
 
 INFO = Command(
     name="info",
-    help="Says what a shard or a folder of shards holds: counts, labels, sizes, recipe.",
-    options=(Option("path", "a .rec, or a folder of them", parse=path),),
+    help="Print counts, labels, sizes and recipe of shards.",
+    options=(SHARDS,),
     plan=_plan_info,
 )
 
@@ -158,11 +159,9 @@ def _plan_verify(path: Path, *, processes: int) -> Plan:
 
 VERIFY = Command(
     name="verify",
-    help="Reads shards back: framing, index, counts, every image decoded, labels, checksums.",
-    options=(
-        Option("path", "a .rec, or a folder of them", parse=path),
-        Option("processes", "0: one a core", default="0", parse=integer(0, 4096)),
-    ),
+    help="Verify shards: index, counts, images and checksums.",
+    details="Reads every record, decodes every image, and compares both with the manifest.",
+    options=(SHARDS, PROCESSES),
     plan=_plan_verify,
 )
 
@@ -219,12 +218,18 @@ def _plan_shard(dir: Path, total: int, index: int, *, set: str) -> Plan:
 
 SHARD = Command(
     name="shard",
-    help="Links worker INDEX's share of DIR's shards into DIR/worker_INDEX_of_TOTAL.",
+    help="Link one worker's share of the shards into a folder.",
+    details="The links are in DIR/worker_INDEX_of_TOTAL.",
     options=(
-        Option("dir", "folder of shards: .rec, or NAME-00000-of-01024", parse=path),
-        Option("total", "number of workers", parse=integer(1)),
-        Option("index", "of the worker, from 0", parse=integer(0)),
-        Option("set", "name of the shards, where there are several: train", default=""),
+        Option("dir", "DIR", "Folder of shards: .rec, or NAME-00000-of-01024", parse=path),
+        Option("total", "TOTAL", "Number of workers", parse=integer(1)),
+        Option("index", "INDEX", "Index of the worker, from 0", parse=integer(0)),
+        replace(
+            SET,
+            text="First part of the shards' names, if the folder has several sets",
+            default="",
+            empty="train, or the only one",
+        ),
     ),
     plan=_plan_shard,
 )
@@ -267,10 +272,11 @@ def _lines(shards: list[Path]) -> Iterator[tuple[bytes, int]]:
 
 JOIN_INDEX = Command(
     name="join-index",
-    help="Writes one index for several shards, for readers that take one (DALI, path_imgidx).",
+    help="Write one index for several shards.",
+    details="For readers that accept one index only (DALI, path_imgidx).",
     options=(
-        Option("path", "a .rec, or a folder of them", parse=path),
-        Option("index", "file to write: all.idx", parse=path),
+        SHARDS,
+        Option("index", "INDEX", "Index file to write, such as all.idx", parse=path),
     ),
     plan=_plan_join,
 )

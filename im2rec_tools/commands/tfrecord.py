@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from im2rec_tools.cli import Command, Option, integer, path, path_or_none
+from im2rec_tools.cli import Command, Option, integer
+from im2rec_tools.commands.options import LABELS, OUT, SET, SHARDS
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import atomic_file, check_space, digest, format_size, lock, write_text
 from im2rec_tools.formats import lists, tfrecord
@@ -24,7 +26,8 @@ from im2rec_tools.progress import Plan, Progress, Update
 _SAY_EVERY = 500
 _OFFSET = Option(
     "label-offset",
-    "added to labels on the way to TFRecord, where 0 is the background",
+    "N",
+    "Difference between TFRecord and RecordIO labels; 1 keeps TFRecord label 0 for the background",
     default="1",
     parse=integer(0, 1),
 )
@@ -118,12 +121,13 @@ def _plan_to(path: Path, out: Path, *, set: str, labels: Path | None, label_offs
 
 TO_TFRECORD = Command(
     name="to-tfrecord",
-    help="Converts RecordIO shards to TFRecords with the fields of ImageNet's.",
+    help="Convert RecordIO shards to ImageNet TFRecords.",
+    details="The TFRecord files have the fields of the usual ImageNet conversion.",
     options=(
-        Option("path", "a .rec, or a folder of them", parse=path),
-        Option("out", "folder of the TFRecord files", parse=path),
-        Option("set", "first part of their names: train, validation", default="train"),
-        Option("labels", "labels file, for class names", default="", parse=path_or_none),
+        SHARDS,
+        OUT,
+        replace(SET, text="First part of the file names: train or validation"),
+        LABELS,
         _OFFSET,
     ),
     plan=_plan_to,
@@ -217,11 +221,12 @@ def _plan_from(path: Path, out: Path, *, set: str, label_offset: int) -> Plan:
 
 FROM_TFRECORD = Command(
     name="from-tfrecord",
-    help="Converts TFRecords with the fields of ImageNet's to RecordIO shards; checks their CRCs.",
+    help="Convert ImageNet TFRecords to RecordIO shards.",
+    details="Checks the CRC of every record.",
     options=(
-        Option("path", "a TFRecord file, or a folder of them", parse=path),
-        Option("out", "folder of the shards", parse=path),
-        Option("set", "first part of the files' names", default="train"),
+        replace(SHARDS, text="A TFRecord file, or a folder of them"),
+        OUT,
+        SET,
         _OFFSET,
     ),
     plan=_plan_from,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from im2rec_tools.cli import Command, Option, choice, integer, path, path_or_none, tree_root
+from im2rec_tools.cli import Command, Option, integer, path, path_or_none
+from im2rec_tools.commands.options import MIN_IMAGES, SEED, SMALL, TREE
 from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.files import lock
 from im2rec_tools.formats.tree import classes, is_image, listable_path, sizes, walk
@@ -162,21 +163,16 @@ def _plan_split(root: Path, *, images: int, seed: int, small: Small, undo: bool)
     )
 
 
-SMALL = Option(
-    "small",
-    "classes with no more images than move: they stay, all their images move, or refuse",
-    default="stay",
-    parse=choice("stay", "move", "refuse"),
-)
 SPLIT = Command(
     name="split",
-    help="Moves random images of each class to ROOT_val, the same for the same seed.",
+    help="Move random images of each class to ROOT_val.",
+    details="The same seed and file names give the same choice.",
     options=(
-        Option("root", "labelled tree: a folder of images a class", parse=tree_root),
-        Option("images", "of each class that move", default="50", parse=integer(1)),
-        Option("seed", "of the choice", default="0", parse=integer(0)),
+        TREE,
+        Option("images", "N", "Images to move per class", default="50", parse=integer(1)),
+        SEED,
         SMALL,
-        Option("undo", "move all images of ROOT_val back", default=False),
+        Option("undo", "", "Move all images of ROOT_val back to ROOT", default=False),
     ),
     plan=_plan_split,
 )
@@ -230,19 +226,16 @@ def filter_tree(root: Path, *, least: int) -> Plan:
 
 FILTER = Command(
     name="filter",
-    help="Moves classes with too few images to ROOT_filtered.",
+    help="Move classes with too few images to ROOT_filtered.",
     options=(
-        Option("root", "labelled tree: a folder of images a class", parse=tree_root),
-        Option(
-            "min-images",
-            "classes with this many images or more stay, as the tutorial's text has it",
-            default="500",
-            parse=integer(1),
-        ),
+        TREE,
+        MIN_IMAGES,
         Option(
             "more-than",
-            "only those with more than --min-images stay, as the tutorial's shell has it",
+            "",
+            "Also move classes with exactly --min-images images, as the tutorial's script does",
             default=False,
+            group=MIN_IMAGES.group,
         ),
     ),
     plan=lambda root, *, min_images, more_than: filter_tree(root, least=min_images + more_than),
@@ -325,20 +318,27 @@ def val_tree(root: Path, synsets: Path, *, expected: int, train: Path | None) ->
 
 VAL_TREE = Command(
     name="val-tree",
-    help="Moves validation images to class folders, by a list of their classes.",
+    help="Move validation images to class folders.",
+    details="The class of each image comes from a file.",
     options=(
-        Option("root", "folder of the images", parse=path),
+        Option("root", "ROOT", "Folder of the validation images", parse=path),
         Option(
             "synsets",
-            "file with a class a line, for the images by their names' order; or 'image class'",
+            "SYNSETS",
+            "File with one class per line, in order of the images' names; or lines 'IMAGE CLASS'",
             parse=path,
         ),
         Option(
-            "classes", "classes to be expected; 0: any number", default="1000", parse=integer(0)
+            "classes",
+            "N",
+            "Fail unless the file names this many classes; 0 accepts any number",
+            default="1000",
+            parse=integer(0),
         ),
         Option(
             "train",
-            "training tree, which must have the same classes",
+            "DIR",
+            "Training tree that must have the same classes",
             default="",
             parse=path_or_none,
         ),

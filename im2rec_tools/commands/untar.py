@@ -3,10 +3,11 @@
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from im2rec_tools.cli import Command, Option, path, path_or_none, percentage
+from im2rec_tools.cli import Command, Option, path, path_or_none
+from im2rec_tools.commands.options import MAX_BAD
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.files import (
     check_space,
@@ -202,22 +203,20 @@ def _plan(tar: Path, root: Path, *, scratch: Path | None, max_bad: float) -> Pla
 
 UNTAR = Command(
     name="untar",
-    help="Unpacks a tar of class tars, such as fall11_whole.tar, to a folder a class.",
+    help="Unpack a tar of class tars to one folder per class.",
+    details="Made for ImageNet's fall11_whole.tar.",
     options=(
-        Option("tar", "tar of class tars", parse=path),
-        Option("root", "folder of the class folders", parse=path),
+        Option("tar", "TAR", "Tar of class tars", parse=path),
+        Option("root", "ROOT", "Folder to create the class folders in", parse=path),
         Option(
             "scratch",
-            "folder where a class is written until it is whole; ROOT if not given",
+            "DIR",
+            "Folder for a class until it is complete",
             default="",
             parse=path_or_none,
+            empty="ROOT",
         ),
-        Option(
-            "max-bad",
-            "more refused files, in percent, are a failure",
-            default="0.1",
-            parse=percentage,
-        ),
+        replace(MAX_BAD, text="Fail if more than this share of the files is refused", group=""),
     ),
     plan=_plan,
 )

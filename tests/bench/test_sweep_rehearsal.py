@@ -107,7 +107,7 @@ def test_faults_and_deadlines_are_given_on_the_command_line(tmp_path: Path) -> N
 def test_a_fault_that_is_not_said_is_exit_code_2(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = fab("bench.sweep", sweep_file(tmp_path, RATES), "--run", f"{tmp_path}/r", *words)
     assert done.returncode == 2
-    assert done.stderr == "error: --fault: expected POINT:ROLE:KIND, got nothing\n"
+    assert done.stderr == "error: --fault: expected POINT:ROLE:KIND, got none\n"
 
 
 def test_an_unknown_engine_is_told_of_the_option() -> None:

@@ -174,7 +174,7 @@ def test_other_lists_that_begin_alike_are_left_alone(tmp_path: Path) -> None:
         (["--chunks", "0"], "--chunks: expected 1 to 1000000, got 0"),
         (["--quality", "101"], "--quality: expected 0 to 100, got 101"),
         (["--train-ratio", "0.9", "--test-ratio", "0.2"], "expected 1 or less together"),
-        (["--max-bad", "many"], "--max-bad: expected percent, 0 to 100, got 'many'"),
+        (["--max-bad", "many"], "--max-bad: expected a percentage from 0 to 100, got 'many'"),
         ([], "expected lists with this prefix, found none; make them: --list"),
     ],
 )

@@ -20,7 +20,7 @@ from tests.support.runs.stores import stored
 def test_a_failed_point_is_exit_code_5_and_the_report_is_written(tmp_path: Path) -> None:
     text = SWEEP + POINT + "[[points]]\nfake_faults = ['worker:exit']\n"
     code, said = refusal(bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
-    assert (code, said) == (5, "some points have no number; the table says why")
+    assert (code, said) == (5, "some points have no result; see the table for the reasons")
     assert "failed" in (tmp_path / "run" / "report" / "results.csv").read_text()
 
 
@@ -32,7 +32,7 @@ def test_a_point_that_does_not_become_steady_is_exit_code_6_and_has_its_number(
     point = POINT + f"fake_seconds = {rising}\nprecision = 0.001\nwindows = 20\n"
     text = SWEEP.replace("precision = 0.0\n", "").replace("windows = 3\n", "") + point
     code, said = refusal(bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run")
-    assert (code, said) == (6, "some points did not become steady; the table says which")
+    assert (code, said) == (6, "some points reached no steady state; see the table for them")
     rows = (tmp_path / "run" / "report" / "results.csv").read_text().splitlines()[1:]
     assert all(",unstable," in row for row in rows)
 
@@ -43,14 +43,14 @@ def test_building_and_showing_end_alike(tmp_path: Path, task: Task[Any]) -> None
     log = stored(tmp_path, whole[0])
     asked = [dataclasses.asdict(one.identity) for one in whole]
     (tmp_path / "asked.json").write_text(json.dumps(asked))
-    missing = (5, "not all is measured yet; the table says what is missing")
+    missing = (5, "some points have not run yet; see the table for them")
     assert refusal(task, run=f"{tmp_path}/") == missing
     log.write_text("".join(emit(one) + "\n" for one in whole)[:-20])
-    unread = (5, "some of the run could not be read; the table says what")
+    unread = (5, "some of the run is unreadable; see the lines at the table")
     assert refusal(task, run=f"{tmp_path}/") == unread
     failed = dataclasses.replace(whole[1], status="hung")
     log.write_text("".join(emit(one) + "\n" for one in (whole[0], failed)))
     assert refusal(task, run=f"{tmp_path}/") == (
         5,
-        "some points have no number; the table says why",
+        "some points have no result; see the table for the reasons",
     )

@@ -60,7 +60,7 @@ def test_a_regression_of_as_much_as_asked_is_exit_code_4() -> None:
 
 def test_a_point_that_lost_its_number_is_exit_code_4() -> None:
     code, said = refusal(commands.report_compare, "fast", "gone", fail_on="50%")
-    assert (code, said) == (4, "1 lost its number: alexnet local x2")
+    assert (code, said) == (4, "1 without a result in B: alexnet local x2")
     commands.report_compare.body(Context(), "gone", "fast", fail_on="3%")
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_percentage_is_exit_code_2(text: str) -> None:
 def test_what_a_gate_could_not_see_is_told(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands.report_compare.body(Context(), "fast", "fast", fail_on="0.1%")
     said = capsys.readouterr().out
-    assert "2 of 2 points could have lost 0.1% unseen; more repeats see more" in said
+    assert "2 of 2 points are inconclusive: a loss of 0.1% would not be significant" in said
 
 
 def test_unlike_runs_are_refused_unless_asked_for(
@@ -93,8 +93,7 @@ def test_unlike_runs_are_refused_unless_asked_for(
     code, said = refusal(commands.report_compare, "fast", "slow")
     assert code == 2
     assert said == (
-        "error: fast and slow differ in what matters: processor (P1 / P2); --across compares them "
-        "all the same"
+        "error: fast and slow: not comparable: processor (P1 / P2). Use --across to compare anyway"
     )
     said = capsys.readouterr().out
     assert said == "differs, and matters: processor (P1 / P2).\nonly B tells: commit.\n"
@@ -126,14 +125,14 @@ def test_a_baseline_is_kept_listed_compared_with_and_removed(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commands.report_baselines.body(Context())
-    assert "none is kept yet" in capsys.readouterr().out
+    assert "no baseline yet" in capsys.readouterr().out
     commands.report_baseline.body(Context(), "main", run="fast")
     commands.report_baselines.body(Context())
     assert "main: run fast, kept " in capsys.readouterr().out
     code, _ = refusal(commands.report_compare, "main", "slow", fail_on="3%")
     assert code == 4
     code, said = refusal(commands.report_baseline, "main", run="fast", remove="yes")
-    assert (code, said) == (2, "error: --remove: expected the name of a baseline, and no --run")
+    assert (code, said) == (2, "error: --remove: expected no --run, got one. Omit --run")
     commands.report_baseline.body(Context(), "main", remove=True)
     assert refusal(commands.report_compare, "main", "slow")[0] == 2
 

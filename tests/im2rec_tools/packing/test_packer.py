@@ -103,7 +103,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert said.splitlines()[-1].startswith(b"interrupted; what is finished is kept")
+    assert said.splitlines()[-1].startswith(b"interrupted; finished work is kept")
     assert until(lambda: left_over() == [], 10)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 

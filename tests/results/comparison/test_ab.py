@@ -155,7 +155,7 @@ def test_a_setting_that_cannot_be_is_one_line(text: str, said: str) -> None:
     ("options", "said"),
     [
         ({}, "--sweep: expected the name of a sweep"),
-        ({"sweep": "smoke"}, "--point '': expected words of one point's name; these fit: "),
+        ({"sweep": "smoke"}, "--point: expected words of one point's name, got '', which fits "),
         ({"sweep": "smoke", "point": "x9"}, "no point's name has the words 'x9'"),
         (
             {"sweep": "smoke", "point": "local", "blocks": "1"},

@@ -290,7 +290,7 @@ def test_the_logs_own_total_and_what_does_not_count_are_printed(
     text = "\n".join(SPEED.format(20 * n, speed) for n, speed in enumerate(speeds, 1))
     bring(log(tmp_path, text), tmp_path / "r", **ASKED)
     told = capsys.readouterr().out
-    assert "the first window of each worker does not count (warm-up)" in told
+    assert "the first window of each worker is discarded (warm-up)" in told
     assert "of 19 windows after warm-up are excluded" in told
     bring(LOGS / "tf-cnn.log", tmp_path / "s")
     assert "images/s; the log's own total: 4024 images/s" in capsys.readouterr().out

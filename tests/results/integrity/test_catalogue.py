@@ -221,7 +221,7 @@ def test_what_a_run_is_and_holds_is_shown(
         "0 of 1",
         "broken",
         "records.jsonl",
-        "none yet; 'fab report.build' makes one",
+        "none yet; run 'fab report.build'",
         "hosts: a, b, c",
         "* mxnet: 1.9.1 (but c: 1.8.0)",
         "  cores: 0, 1\n",

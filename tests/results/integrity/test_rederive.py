@@ -239,7 +239,7 @@ def test_a_failed_check_ends_with_2_and_says_where(run: Path, tmp_path: Path, ca
     changed = copy(run, tmp_path)
     replaced(changed / "environment.json", '"cores": ', '"cores": 1')
     code, line = refusal(fabfile.report.report_verify, run=str(changed))
-    assert (code, "is not as it has to be, the lines above say where" in line) == (2, True), line
+    assert (code, "failed verification; see the WRONG lines above" in line) == (2, True), line
     assert "WRONG: environment.json line " in capsys.readouterr().out
 
 
@@ -247,9 +247,9 @@ def test_a_run_that_is_being_written_is_not_checked(tmp_path: Path) -> None:
     store = Store(tmp_path)
     code, line = refusal(fabfile.report.report_verify, run=str(tmp_path))
     store.close()
-    assert (code, "is writing there; wait for it" in line) == (2, True)
+    assert (code, "is writing to it. Wait for it to end" in line) == (2, True)
 
 
 def test_a_digest_that_is_none_is_refused() -> None:
     code, line = refusal(fabfile.report.report_verify, digest="sha256:12")
-    assert (code, "--digest: expected sha256: and 64 hex digits" in line) == (2, True)
+    assert (code, "--digest: expected 'sha256:' and 64 hex digits" in line) == (2, True)

@@ -134,8 +134,8 @@ def test_a_worker_on_each_host_moves_the_arrays_of_a_network(
     assert done.returncode in (0, 6), done.stderr  # 6 on a busy machine: not steady, but measured
     assert empty_within(practice, 2.0)
     assert re.search(
-        r"one raw TCP connection from the first host to the last moves \d+ MB/s, before and after: "
-        r"a worker moves \d+% of that each way",
+        r"one raw TCP connection from the first host to the last moves \d+ MB/s \(mean of before "
+        r"and after\); a worker moves \d+% of that in each direction",
         done.stdout,
     )
     record = json.loads((tmp_path / "run" / "records.jsonl").read_text())

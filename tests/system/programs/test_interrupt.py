@@ -76,7 +76,7 @@ def test_an_ended_master_leaves_no_process_and_a_store_to_go_on_with(
         said = master.stderr.read()
     assert "Traceback" not in said
     if number == signal.SIGINT:
-        assert "interrupted; what is finished is kept, run it again to go on" in said
+        assert "interrupted; finished work is kept. Run the command again to continue" in said
     assert [record.status for record in read_records(run)] == ["ok", "ok"]
     sweep.write_text(QUICK)
     bench_sweep.body(Context(), str(sweep), [], run=str(run))

@@ -120,7 +120,7 @@ def is_measured(commands: Commands, folder: Path) -> None:
     checked = commands.run(Try(words=("report.verify", "--run", f"{folder}/run"), tree=str(folder)))
     assert checked.code == 0
     assert "not checked" not in checked.printed
-    assert "derived again: 1402 windows of 2 ranks" in checked.printed
+    assert "recomputed: 1402 windows of 2 ranks" in checked.printed
 
 
 def is_up(commands: Commands, folder: Path) -> None:

@@ -183,7 +183,7 @@ def test_a_run_is_measured_again_once_its_secrets_are_given(
     capsys.readouterr()
     bench_sweep.body(Context(), kept, x=given, run=run, point="tiny")
     # another secret is the same point
-    assert "all of it is measured already" in capsys.readouterr().out
+    assert "Finished points are not rerun" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,116 @@
+"""Options that several data commands share."""
+
+from dataclasses import replace
+
+from im2rec_tools.cli import Option, choice, integer, path, path_or_none, percentage, tree_root
+
+_SMALL = "Small classes"
+_SHARDS = "Shards"
+_ENCODING = "Encoding"
+_WORK = "Processing"
+
+TREE = Option("root", "ROOT", "Labeled tree: one folder of images per class", parse=tree_root)
+SHARDS = Option("path", "PATH", "A .rec file, or a folder of them", parse=path)
+OUT = Option("out", "OUT", "Folder to write the files to", parse=path)
+SEED = Option(
+    "seed",
+    "N",
+    "Seed of the random choice; the same seed gives the same result",
+    default="0",
+    parse=integer(0),
+)
+SET = Option("set", "NAME", "First part of the file names, such as train", default="train")
+LABELS = Option(
+    "labels", "FILE", "Labels file with the class names", default="", parse=path_or_none
+)
+MIN_IMAGES = Option(
+    "min-images",
+    "N",
+    "Move classes with fewer images to ROOT_filtered",
+    default="500",
+    parse=integer(1),
+    group=_SMALL,
+)
+SMALL = Option(
+    "small",
+    "ACTION",
+    "Action for classes with no more images than move: stay (keep all for training), move (move "
+    "all to validation), or refuse (fail)",
+    default="stay",
+    parse=choice("stay", "move", "refuse"),
+    group=_SMALL,
+)
+CHUNKS = Option(
+    "chunks", "N", "Number of lists, one per shard", default="1", parse=integer(1), group=_SHARDS
+)
+IMAGES_PER_SHARD = Option(
+    "images-per-shard",
+    "N",
+    "Make as many lists as hold at most this many images each; 0 uses --chunks",
+    default="0",
+    parse=integer(0),
+    group=_SHARDS,
+)
+TRAIN_SHARDS = Option(
+    "train-shards", "N", "Number of training shards", default="8", parse=integer(1), group=_SHARDS
+)
+VAL_SHARDS = replace(
+    TRAIN_SHARDS, name="val-shards", text="Number of validation shards", default="1"
+)
+PROCESSES = Option(
+    "processes",
+    "N",
+    "Number of processes; 0 starts one per core",
+    default="0",
+    parse=integer(0, 4096),
+    group=_WORK,
+)
+MAX_BAD = Option(
+    "max-bad",
+    "PERCENT",
+    "Fail if more than this share of the images is bad",
+    default="0.1",
+    parse=percentage,
+    unit="%",
+    group=_WORK,
+)
+ENCODING = (
+    Option(
+        "short-edge",
+        "PIXELS",
+        "Resize the short edge to this length; 0 keeps the size",
+        default="256",
+        parse=integer(0, 65_500),
+        unit="px",
+        group=_ENCODING,
+    ),
+    Option(
+        "quality",
+        "N",
+        "JPEG quality, 0 to 100",
+        default="90",
+        parse=integer(0, 100),
+        group=_ENCODING,
+    ),
+    Option(
+        "enlarge-small",
+        "",
+        "Enlarge images whose short edge is below --short-edge",
+        default=False,
+        group=_ENCODING,
+    ),
+    Option(
+        "pass-through-small",
+        "",
+        "Copy JPEGs no larger than --short-edge byte for byte, after a strict check",
+        default=False,
+        group=_ENCODING,
+    ),
+    Option(
+        "raw-pixels",
+        "",
+        "Store decoded pixels: more disk space, less CPU time",
+        default=False,
+        group=_ENCODING,
+    ),
+)
