@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from im2rec_tools.cli import Command, Option, path, tree_root
-from im2rec_tools.commands.options import CHUNKS, IMAGES_PER_SHARD, LABELS, TREE
+from im2rec_tools.commands.arguments import CHUNKS, IMAGES_PER_SHARD, LABELS, TREE
 from im2rec_tools.errors import DataError
 from im2rec_tools.formats import lists
 from im2rec_tools.formats.lists import Images, Parts, gather, labels_of, write_lists

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from im2rec_tools.cli import Command, Option, path, path_or_none, tree_root
-from im2rec_tools.commands.options import (
+from im2rec_tools.commands.arguments import (
     CHUNKS,
     ENCODING,
     IMAGES_PER_SHARD,

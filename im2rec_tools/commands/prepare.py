@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from im2rec_tools.cli import Command, Option, integer, tree_root
-from im2rec_tools.commands.options import (
+from im2rec_tools.commands.arguments import (
     ENCODING,
     MAX_BAD,
     MIN_IMAGES,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from im2rec_tools.cli import Command, Option, choice, integer, percentage, tree_root
-from im2rec_tools.commands.options import SEED
+from im2rec_tools.commands.arguments import SEED
 from im2rec_tools.commands.trees import validation_root
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import check_space, create_folder, part_of, remove

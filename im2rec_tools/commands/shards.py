@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from im2rec_tools.cli import Command, Option, integer, path
-from im2rec_tools.commands.options import PROCESSES, SET, SHARDS
+from im2rec_tools.commands.arguments import PROCESSES, SET, SHARDS
 from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.files import atomic_file, format_size
 from im2rec_tools.formats.lists import even_runs

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from im2rec_tools.cli import Command, Option, integer
-from im2rec_tools.commands.options import LABELS, OUT, SET, SHARDS
+from im2rec_tools.commands.arguments import LABELS, OUT, SET, SHARDS
 from im2rec_tools.errors import DataError
 from im2rec_tools.files import atomic_file, check_space, digest, format_size, lock, write_text
 from im2rec_tools.formats import lists, tfrecord

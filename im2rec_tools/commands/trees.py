@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from im2rec_tools.cli import Command, Option, integer, path, path_or_none
-from im2rec_tools.commands.options import MIN_IMAGES, SEED, SMALL, TREE
+from im2rec_tools.commands.arguments import MIN_IMAGES, SEED, SMALL, TREE
 from im2rec_tools.errors import DataError, quoted
 from im2rec_tools.files import lock
 from im2rec_tools.formats.tree import classes, is_image, listable_path, sizes, walk

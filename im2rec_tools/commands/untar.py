@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from im2rec_tools.cli import Command, Option, path, path_or_none
-from im2rec_tools.commands.options import MAX_BAD
+from im2rec_tools.commands.arguments import MAX_BAD
 from im2rec_tools.errors import DamagedTarError, DataError
 from im2rec_tools.files import (
     check_space,
