@@ -1,0 +1,117 @@
+"""Texts that people read have none of the words in tests/support/language/banned.toml."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.paths import ROOT, TESTS
+from tests.support.sources import modules
+
+BANNED = tomllib.loads((TESTS / "support/language/banned.toml").read_text(encoding="utf-8"))
+RULES = [(re.compile(rule["pattern"], re.IGNORECASE), rule["use"]) for rule in BANNED["rules"]]
+EXEMPT = re.compile("|".join(BANNED["exempt"]))
+INLINE_CODE = re.compile(r"``?[^`\n]+``?")
+CODE_BLOCK = re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
+LONGEST_FIRST_LINE = 80
+# Files whose texts are not rewritten yet.
+OLD = frozenset(BANNED["old"])
+
+
+class Finding(NamedTuple):
+    """A banned text: its line, what matched, and the advice of its rule."""
+
+    line: int
+    text: str
+    use: str
+
+
+def texts(source: str) -> Iterator[tuple[int, str]]:
+    """Docstrings and strings of more than a word in Python source, each with its first line."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def findings(texts: Iterator[tuple[int, str]]) -> Iterator[Finding]:
+    for line, text in texts:
+        kept = EXEMPT.sub("", INLINE_CODE.sub("", text))
+        for pattern, use in RULES:
+            for match in pattern.finditer(kept):
+                yield Finding(line + kept.count("\n", 0, match.start()), match[0], use)
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """The text's lines, numbered from 1."""
+    yield from enumerate(text.splitlines(), 1)
+
+
+def without_code(markdown: str) -> str:
+    """Markdown whose code blocks are blank lines; code has the names of programs and files."""
+    return CODE_BLOCK.sub(lambda match: "\n" * match[0].count("\n"), markdown)
+
+
+def plain_files() -> list[Path]:
+    """Files whose whole text people read: sentences of notes, sweeps, the page, and the docs."""
+    return sorted(
+        {
+            ROOT / "bench/notes.toml",
+            ROOT / "hosts.example",
+            *(ROOT / "bench/sweeps").glob("*.toml"),
+            *(ROOT / "plots/page").glob("*.html"),
+            *(ROOT / "plots/page").glob("*.js"),
+            ROOT / "README.md",
+            ROOT / "CONTRIBUTING.md",
+            *(path for path in (ROOT / "docs").rglob("*.md") if "runs" not in path.parts),
+        }
+    )
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def rewritten(paths: list[Path]) -> list[Path]:
+    return [path for path in paths if name(path) not in OLD]
+
+
+@pytest.mark.parametrize("path", rewritten(modules()), ids=name)
+def test_strings_and_docstrings_are_plain(path: Path) -> None:
+    assert list(findings(texts(path.read_text(encoding="utf-8")))) == []
+
+
+@pytest.mark.parametrize("path", rewritten(plain_files()), ids=name)
+def test_notes_sweeps_page_and_docs_are_plain(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert list(findings(lines(without_code(text) if path.suffix == ".md" else text))) == []
+
+
+@pytest.mark.parametrize("path", rewritten(modules()), ids=name)
+def test_the_first_line_of_a_docstring_is_one_short_sentence(path: Path) -> None:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            if len(first) > LONGEST_FIRST_LINE or (first and first[-1] not in ".:?"):
+                found.append(first)
+    assert found == []
+
+
+@pytest.mark.parametrize("rule", BANNED["rules"], ids=lambda rule: rule["use"])
+def test_a_rule_finds_its_example(rule: dict[str, str]) -> None:
+    assert rule["use"] in [found.use for found in findings(lines(rule["example"]))]
+
+
+def test_stored_names_and_code_are_exempt() -> None:
+    text = "Run `fab practice.mend`; practice.mend repairs links; see `what is measured`."
+    assert list(findings(lines(text))) == []
+    assert without_code("a\n```sh\nit says\n```\nb\n").split() == ["a", "b"]
+
+
+def test_the_line_of_a_finding_is_that_of_its_text() -> None:
+    source = '"""First line.\n\nThe log says more.\n"""\nx = f"{1} heard {2}"\n'
+    assert [found.line for found in findings(texts(source))] == [3, 5]
