@@ -231,10 +231,15 @@ class _Figures(dict[str, _Shown]):
         return _Shown("?")
 
 
+def template(kind: NoteKind) -> str:
+    """The format string of a kind's sentence, for the reference."""
+    return _table("sentences")[kind]
+
+
 def sentence(note: Note) -> str:
     """Return the note's text without its scope and without a final full stop; never fails."""
     figures = _Figures({name: _Shown(value) for name, value in note.figures.items()})
-    return _table("sentences")[note.kind].format_map(figures)
+    return template(note.kind).format_map(figures)
 
 
 def texts(notes: Iterable[Note], most: int = _MOST_SCOPES) -> list[str]:

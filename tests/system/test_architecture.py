@@ -1,4 +1,4 @@
-"""The house stays as docs/design.md draws it."""
+"""The modules stay as docs/explanation/architecture.md draws them."""
 
 import ast
 import re
@@ -235,16 +235,23 @@ def exists(name: str) -> bool:
 
 
 def test_texts_name_files_and_programs_that_exist() -> None:
-    texts = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "Makefile", *everything()]
+    texts = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "Makefile", *everything()]
     texts = [path for path in texts if path.name not in {"CHANGELOG.md", Path(__file__).name}]
     lost = {
         path.name: {name for name in named_files(path.read_text()) if not exists(name)}
         for path in texts
     }
     assert {name: found for name, found in lost.items() if found} == {}
-    sample = "see launch/heard.py, `python -m bench.serve` and docs/design.md"
-    assert named_files(sample) == {"launch/heard.py", "bench.serve", "docs/design.md"}
-    assert [exists(name) for name in ("launch/heard.py", "bench.serve", "docs/design.md")] == [
+    sample = "see launch/heard.py, `python -m bench.serve` and docs/explanation/architecture.md"
+    assert named_files(sample) == {
+        "launch/heard.py",
+        "bench.serve",
+        "docs/explanation/architecture.md",
+    }
+    assert [
+        exists(name)
+        for name in ("launch/heard.py", "bench.serve", "docs/explanation/architecture.md")
+    ] == [
         False,
         False,
         True,

@@ -1,4 +1,4 @@
-"""Each row of the table "Upstream's im2rec" in docs/data.md, held by a test of its own."""
+"""Each row of docs/reference/im2rec-differences.md, held by a test of its own."""
 
 import json
 import os
@@ -243,18 +243,8 @@ def pass_through(folder: Path) -> None:
 
 
 def table() -> list[str]:
-    text = (ROOT / "docs" / "data.md").read_text()
-    section = text[text.index("### Upstream's im2rec") :]
-    lines = section[section.index("| --- |" if "| --- |" in section else "|---|") :].splitlines()[
-        1:
-    ]
-    names = []
-    for line in lines:
-        cells = re.match(r"\| (.+?) \|", line)
-        if not cells:
-            break
-        names.append(cells[1])
-    return names
+    text = (ROOT / "docs" / "reference" / "im2rec-differences.md").read_text()
+    return re.findall(r"^\| (.+?) \|", text, re.MULTILINE)[1:]
 
 
 def test_every_row_of_the_table_has_its_test() -> None:

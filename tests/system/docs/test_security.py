@@ -1,4 +1,4 @@
-"""docs/security.md: each promise names a test that exists, and other pages lead to it."""
+"""Each promise of docs/reference/security-promises.md names a test; pages link to the model."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.paths import ROOT
 
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "reference" / "security-promises.md"
 NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE.read_text(encoding="utf-8"))
 
 
