@@ -1,7 +1,7 @@
-"""The parameter stores a job may use.
+"""The kvstores that a job may use.
 
-MXNet takes any name that contains "dist" for a distributed store and any other name it does not
-know for a local one, silently: a typing error then looks like perfect scaling.
+MXNet silently treats any name that contains "dist" as a distributed kvstore and any other unknown
+name as a local one. A typing error would then look like perfect scaling.
 """
 
 import math
@@ -21,24 +21,24 @@ COMPRESSIONS = ("none", "2bit")
 
 
 def checked_kvstore(name: str) -> str:
-    """The name; SpecError with the nearest one there is where there is no such store."""
+    """Return the name; SpecError with the nearest known name for an unknown one."""
     if name not in KVSTORES:
         raise unknown("kvstore", name, KVSTORES)
     return name
 
 
 def is_distributed(name: str) -> bool:
-    """Whether the store has servers in processes of their own."""
+    """Return whether the kvstore has server processes."""
     return name in DISTRIBUTED
 
 
 def is_async(name: str) -> bool:
-    """Whether workers go on without waiting for each other's gradients."""
+    """Return whether workers do not wait for each other's gradients."""
     return "async" in name
 
 
 def check_compression(kind: str, threshold: float, store: str, dtype: str) -> None:
-    """SpecError where gradients cannot be compressed so on their way to this store."""
+    """Raise SpecError if this kvstore and data type do not support the compression."""
     if kind not in COMPRESSIONS:
         raise SpecError(f"gc_type: expected one of {', '.join(COMPRESSIONS)}, got {quoted(kind)}")
     if not math.isfinite(threshold) or threshold <= 0:
@@ -47,17 +47,16 @@ def check_compression(kind: str, threshold: float, store: str, dtype: str) -> No
         return
     if not is_distributed(store):
         raise SpecError(
-            f"gc_type (--gc-type): {kind} is for stores with servers (dist_...), "
+            f"gc_type (--gc-type): expected a kvstore with servers (dist_...) for {kind}, "
             f"got {quoted(store)}"
         )
     if dtype == "float16":
         raise SpecError(
-            f"gc_type (--gc-type): {kind} compresses float32 gradients only, "
-            f"got dtype {quoted(dtype)}"
+            f"gc_type (--gc-type): expected float32 gradients for {kind}, got dtype {quoted(dtype)}"
         )
 
 
 def check_bandwidth(store: str) -> None:
-    """SpecError where servers take nothing without an optimiser, which pushes and pulls lack."""
+    """Raise SpecError for asynchronous kvstores, whose servers need an optimizer."""
     if is_async(store):
-        raise SpecError(f"bandwidth: expected a store that is synchronous, got {quoted(store)}")
+        raise SpecError(f"bandwidth: expected a synchronous kvstore, got {quoted(store)}")

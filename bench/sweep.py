@@ -1,9 +1,10 @@
-"""Sweeps as data: a TOML file of points, each a product of lists, to a tuple of trials.
+"""Sweep files: a TOML file of points, each a product of lists, becomes a tuple of trials.
 
-Top-level fields are shared by all points. In a [[points]] table, `network`, `kvstore`, `mode` and
-`devices` may be lists, `devices` may be a series "1..256" (doubling, the end as a tail), and any
-field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 = 32 }. A table
-[rehearsal.NETWORK] holds the images per second, by devices, that the fake engine plays.
+All points share the top-level fields. In a [[points]] table, `network`, `kvstore`, `mode` and
+`devices` may be lists, `devices` may be a series "1..256" (doubling, ending with the last number),
+and any field may be a table by network: batch_per_device = { alexnet = 512, resnet-152 = 32 }. A
+[rehearsal.NETWORK] table holds the throughput (images/s) by devices that the engine `fake`
+simulates.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from bench.trial import FIELDS, Trial, chosen, make
 
 
 def within(devices: int) -> list[int]:
-    """Device counts on one host: 1, 2, 4 ... and all."""
+    """Return the device counts to measure on one host: 1, 2, 4 ... and all."""
     counts = [1]
     while counts[-1] * 2 < devices:
         counts.append(counts[-1] * 2)
@@ -33,12 +34,11 @@ def within(devices: int) -> list[int]:
 
 
 def spread(data: dict[str, Any], hosts: int, devices: int) -> dict[str, Any]:
-    """What a sweep file says, its device counts replaced by those of a cluster.
+    """Replace the device counts of a sweep file's data by those of a cluster.
 
-    A store within a process goes up to one host's `devices`; a distributed one goes on to all
-    `hosts`, from where the file lets it begin: one device, or two hosts. One worker, the base of
-    all others through that store, is measured in any case. Points that name no device counts stay
-    as they are.
+    A kvstore within one process covers up to one host's `devices`. A distributed kvstore goes on
+    to all `hosts`, starting where the file starts: at one device, or at two hosts. One worker, the
+    speed-up baseline of that kvstore, is always measured. Points without device counts are kept.
     """
     points = data.get("points")
     if not isinstance(points, list):
@@ -71,7 +71,7 @@ def _points(data: dict[str, Any], point: Any, hosts: int, devices: int) -> list[
 
 
 def _first(counts: Any) -> int:
-    """The least of the device counts that a point names."""
+    """Return the smallest device count of a point."""
     if isinstance(counts, str):
         counts = counts.partition("..")[0]
     listed = counts if isinstance(counts, list) else [counts]
@@ -86,7 +86,7 @@ Rates = Mapping[tuple[str, int], float]
 
 
 def rehearsal_rates(tables: Any) -> Rates:
-    """The rates of a sweep's [rehearsal.NETWORK] tables of DEVICES = IMAGES_PER_SECOND."""
+    """Read the [rehearsal.NETWORK] tables of a sweep: DEVICES = IMAGES_PER_SECOND."""
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
         raise SpecError(f"rehearsal: expected [rehearsal.NETWORK] tables, got {quoted(tables)}")
     found = {}
@@ -104,23 +104,23 @@ def rehearsal_rates(tables: Any) -> Rates:
 
 
 def with_rehearsal(trial: Trial, rates: Rates) -> Trial:
-    """The trial with windows that last as its rate says, where the fake engine runs it."""
+    """Return a simulated trial with window times from its rate; others unchanged."""
     rate = rates.get((trial.label, trial.layout.devices))
     if trial.engine != "fake" or trial.fake.seconds or rate is None:
         return trial
     seconds = trial.global_batch * trial.measuring.steps_per_window / rate
     if not 0 < seconds < _MOST_SECONDS:
         raise SpecError(
-            f"rehearsal.{trial.label}.{trial.layout.devices}: {quoted(rate)} images per second "
-            f"make a window of {seconds:g} s; expected less than {_MOST_SECONDS:g} s"
+            f"rehearsal.{trial.label}.{trial.layout.devices}: expected windows of less than "
+            f"{_MOST_SECONDS:g} s, got {seconds:g} s at {quoted(rate)} images/s"
         )
     return trial.replace(fake_seconds=(seconds,))
 
 
 def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
-    """The trials with a fault POINT:ROLE[-INDEX]:KIND[@WINDOW] in those that POINT chooses.
+    """Add the fault POINT:ROLE[-INDEX]:KIND[@WINDOW] to the trials that POINT selects.
 
-    Raises SpecError where it chooses none or one of them cannot have this fault.
+    Raises SpecError if it selects none, or one of them cannot have this fault.
     """
     point, _, fault = text.partition(":")
     if ":" not in fault:
@@ -145,10 +145,10 @@ _NOT_A_FIELD = ("description", "repeats", "points", "rehearsal")
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """What a sweep file says.
+    """A parsed sweep file.
 
-    `text` is the file itself, and `command` what was typed to measure it, word by word: both are
-    kept with its results.
+    `text` is the file's text and `command` the words of the command that measured it; both are
+    stored with the results.
     """
 
     name: str
@@ -160,24 +160,23 @@ class Sweep:
 
 
 def path_of(name: str) -> Path:
-    """The file of a shipped sweep's name, or the path itself."""
-    with contextlib.suppress(OSError, ValueError):  # no name of a file
+    """Return the file of a shipped sweep by name, or the path itself."""
+    with contextlib.suppress(OSError, ValueError):  # not a valid file name
         for path in (SHIPPED / f"{name}.toml", Path(name)):
             if path.is_file():
                 return path
     shipped = sorted(file.stem for file in SHIPPED.glob("*.toml"))
-    raise SpecError(f"{unknown('sweep', name, shipped)}; and there is no file of that name")
+    raise SpecError(f"{unknown('sweep', name, shipped)}, or the path of a sweep file")
 
 
 def load_sweep(
     name: str, *, engine: str | None = None, hosts: int = 0, fields: dict[str, Any] | None = None
 ) -> Sweep:
-    """The sweep of a name or path; raises SpecError naming file, field, expected and found.
+    """Load a sweep by name or path; SpecError with file, field, expected and actual value.
 
-    `engine` and `fields` replace what the file says for all points; fields["env"] is added to what
-    it says, and wins. With `hosts`, of
-    fields["devices_per_host"] devices each, points that name device counts get those of such a
-    cluster (`spread`).
+    `engine` and `fields` override the file for all points; fields["env"] is added to the file's
+    variables and takes precedence. With `hosts` of fields["devices_per_host"] devices each, points
+    with device counts get those of such a cluster (`spread`).
     """
     if engine is not None and engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
@@ -186,9 +185,9 @@ def load_sweep(
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path}: not a TOML file: {brief(error)}") from error
+        raise SpecError(f"{path}: expected TOML, got: {brief(error)}") from error
     except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+        raise SpecError(f"{path}: cannot be read ({error.strerror})") from error
     if engine is not None:
         data["engine"] = engine
     try:
@@ -202,7 +201,7 @@ def load_sweep(
 
 
 def _for_all(data: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-    """What a file says, with these fields in place of those of any point."""
+    """Return a file's data with these fields in place of every point's own."""
     points = data.get("points")
     if not fields or not isinstance(points, list):
         return data
@@ -224,7 +223,7 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
         raise SpecError(f"repeats: expected a whole number, 1 or more, got {quoted(repeats)}")
     points = data.get("points")
     if not isinstance(points, list) or not points or not all(isinstance(p, dict) for p in points):
-        raise SpecError("expected at least one [[points]] table, found none")
+        raise SpecError("points: expected at least one [[points]] table, got none")
     shared = {name: value for name, value in data.items() if name not in _NOT_A_FIELD}
     _check_names(shared)
     rates = rehearsal_rates(data.get("rehearsal", {}))
@@ -238,7 +237,7 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
         except SpecError as error:
             raise SpecError(f"point {number}: {error}") from error
         if len(found) > MOST_POINTS:
-            raise SpecError(f"expected {MOST_POINTS} points or fewer in all, got more")
+            raise SpecError(f"points: expected {MOST_POINTS} or fewer in all, got more")
     return Sweep(
         name=path.stem,
         description=str(data.get("description", "")),
@@ -266,9 +265,9 @@ def _expand(fields: dict[str, Any], env: list[str]) -> Iterator[Trial]:
     names = [name for name in _PRODUCT if name in fields]
     for name, listed in zip(names, axes, strict=True):
         if not listed:
-            raise SpecError(f"{name}: expected at least one, got an empty list")
+            raise SpecError(f"{name}: expected at least one value, got an empty list")
     if math.prod(map(len, axes)) > MOST_POINTS:
-        raise SpecError(f"expected {MOST_POINTS} points or fewer, got {math.prod(map(len, axes))}")
+        raise SpecError(f"points: expected {MOST_POINTS} or fewer, got {math.prod(map(len, axes))}")
     if "devices" in names and "devices_per_host" not in fields:
         fields = fields | {"devices_per_host": max(axes[names.index("devices")])}
     for values in itertools.product(*axes):
@@ -283,7 +282,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields with network names resolved and tables by network looked up."""
+    """Resolve network names and look up tables by network."""
     fields = dict(fields)
     label = ""
     if "network" in fields:
@@ -297,13 +296,13 @@ def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields.items():
         if isinstance(value, dict):
             if label not in value:
-                raise SpecError(f"{name}: has no entry for network {quoted(label)}")
+                raise SpecError(f"{name}: expected an entry for network {quoted(label)}, got none")
             fields[name] = value[label]
     return fields
 
 
 def series(value: Any) -> list[int]:
-    """Device counts: 4, [1, 2, 4] or "1..6", which doubles and ends with the end: 1, 2, 4, 6."""
+    """Parse device counts: 4, [1, 2, 4] or "1..6", which doubles up to the end: 1, 2, 4, 6."""
     counts = value if isinstance(value, list) else [value]
     if isinstance(value, str):
         first, dots, last = value.partition("..")

@@ -1,4 +1,4 @@
-"""Trial: everything that decides one number, and nothing that does not."""
+"""Trial: one point of a sweep, with every setting that affects its result."""
 
 import hashlib
 import json
@@ -40,9 +40,9 @@ from bench.training.options import parse
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One point of a sweep, with every default filled in; `trial.make` checks and fills.
+    """One point of a sweep with all defaults filled in; `make` validates and fills.
 
-    Sweeps, records and tables name its settings without the parts: see `FIELDS` and `fields`.
+    Sweeps, records and tables use the settings' stored names: see `FIELDS` and `fields`.
     """
 
     engine: str = setting("mxnet trains; fake simulates", "mxnet", role=Role.ORIGIN)
@@ -57,7 +57,7 @@ class Trial:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """All settings by stored name, in their order."""
+        """All settings by stored name, in the order of records."""
         return dict(zip(FIELDS, _ALL(self), strict=True))
 
     def value(self, name: str) -> Any:
@@ -65,12 +65,12 @@ class Trial:
         return attrgetter(FIELDS[name].path)(self)
 
     def replace(self, **fields: Any) -> "Trial":
-        """The trial with other values of these settings, unchecked."""
+        """Return the trial with other values of these settings, without validation."""
         return composed(self.fields | fields)
 
     @property
     def label(self) -> str:
-        """The network's name in tables: 'resnet-152'; what reads where nothing is trained."""
+        """The network's name in tables: 'resnet-152', or 'input, 4 threads' without training."""
         if self.mode != "test-io":
             return self.network_name
         threads = f"{self.data.nthreads} thread{'s' if self.data.nthreads > 1 else ''}"
@@ -87,12 +87,12 @@ class Trial:
 
     @property
     def store_name(self) -> str:
-        """The kvstore in tables; 'test-io' if no gradients go anywhere."""
+        """The kvstore in tables; 'test-io' for the input-pipeline benchmark."""
         return "test-io" if self.mode == "test-io" else self.layout.kvstore
 
     @property
     def name(self) -> str:
-        """The point in a few words, for people: 'resnet-152 dist_sync x2'."""
+        """The point's name in texts: 'resnet-152 dist_sync x2'."""
         if self.mode == "test-io":
             return (
                 f"test-io{self.label.removeprefix('input').replace(',', '')} x{self.layout.devices}"
@@ -106,24 +106,24 @@ class Trial:
 
     @property
     def workers(self) -> int:
-        """Worker processes of the job."""
+        """Number of worker processes of the job."""
         return self.layout.devices // self.layout.devices_per_worker
 
     @property
     def hosts(self) -> int:
-        """Hosts the job takes, filled one after another, then those of servers alone."""
+        """Number of hosts of the job: those with workers, then those that only run servers."""
         return self.worker_hosts + (
             self.layout.server_hosts if is_distributed(self.layout.kvstore) else 0
         )
 
     @property
     def worker_hosts(self) -> int:
-        """Hosts with workers."""
+        """Number of hosts with workers."""
         return -(-self.layout.devices // self.layout.devices_per_host)
 
     @property
     def servers(self) -> int:
-        """Server processes where the store is distributed."""
+        """Number of server processes; 0 without a distributed kvstore."""
         if not is_distributed(self.layout.kvstore):
             return 0
         hosts = self.layout.server_hosts or self.worker_hosts
@@ -131,12 +131,12 @@ class Trial:
 
     @property
     def worker_batch(self) -> int:
-        """Images a step of one worker, of the one with most: what upstream calls --batch-size."""
+        """Images per step of the worker with the largest batch; upstream's --batch-size."""
         return self.worker_batches[0]
 
     @property
     def worker_batches(self) -> tuple[int, ...]:
-        """Images a step of each rank; where a fixed batch does not divide, the first have more."""
+        """Images per step by rank; if a fixed batch does not divide, the first ranks get more."""
         if not self.training.global_batch_fixed:
             return (self.training.batch_per_device * self.layout.devices_per_worker,) * self.workers
         each, more = divmod(self.training.global_batch_fixed, self.workers)
@@ -144,33 +144,33 @@ class Trial:
 
     @property
     def device_batch(self) -> int:
-        """Images a step of one device, of the one with most."""
+        """Images per step of the device with the largest batch."""
         return -(-self.worker_batch // self.layout.devices_per_worker)
 
     @property
     def global_batch(self) -> int:
-        """Images a step of the whole job."""
+        """Images per step of the whole job."""
         return sum(self.worker_batches)
 
     @property
     def asynchronous(self) -> bool:
-        """Whether the ranks run on their own clocks."""
+        """Whether the ranks run without waiting for each other."""
         return is_async(self.layout.kvstore)
 
     @property
     def total_windows(self) -> int:
-        """Windows of each worker at most, warm-up included; 0: as many as its epochs hold."""
+        """Maximum windows per worker including warm-up; 0: all of its epochs."""
         windows = self.measuring.windows
         return windows and self.measuring.warmup_windows + windows
 
     @property
     def scripted_windows(self) -> int:
-        """Windows, warm-up included, that each worker of the fake engine says."""
+        """Windows per worker of the simulated engine, including warm-up."""
         return self.measuring.warmup_windows + (self.measuring.windows or 10)
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """The faults that the fake engine plays; SpecError where one cannot be."""
+        """The faults that the simulated engine injects; SpecError for an impossible one."""
         roles = {
             "worker": self.workers,
             "server": self.servers,
@@ -182,7 +182,7 @@ class Trial:
 
     @cached_property
     def key(self) -> str:
-        """Twelve hex digits that change with any field."""
+        """Twelve hex digits that identify the settings."""
         fields = self.fields
         for name, field in FIELDS.items():
             if field.setting.later and fields[name] == field.default:
@@ -192,7 +192,7 @@ class Trial:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def masked(self) -> "Trial":
-        """The trial as it may be shown, with the key of what was measured."""
+        """Return the trial with secrets masked and its original key."""
         env = tuple(map(secrets.masked_word, self.layout.env))
         if env == self.layout.env:
             return self
@@ -207,17 +207,17 @@ _ALL = attrgetter(*(field.path for field in FIELDS.values()))
 
 
 def values_of(names: Iterable[str]) -> Callable[[Trial], tuple[Any, ...]]:
-    """What gives a trial's settings of these stored names, of which there are two or more."""
+    """Return a getter of these settings of a trial, by two or more stored names."""
     return attrgetter(*(FIELDS[name].path for name in names))
 
 
 def with_role(*roles: Role) -> tuple[str, ...]:
-    """The stored names of the settings with one of these roles."""
+    """Return the stored names of the settings with one of these roles."""
     return tuple(name for name, field in FIELDS.items() if field.setting.role in roles)
 
 
 def composed(fields: Mapping[str, Any]) -> Trial:
-    """A Trial of settings by stored name, unchecked; TypeError for an unknown or missing one."""
+    """Build a trial from settings without validation; TypeError for unknown or missing ones."""
     parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
     own: dict[str, Any] = {}
     for name, value in fields.items():
@@ -229,7 +229,7 @@ def composed(fields: Mapping[str, Any]) -> Trial:
 
 
 def make(fields: dict[str, Any]) -> Trial:
-    """A Trial of these fields, the rest filled in; raises SpecError for what cannot be."""
+    """Build a trial from these fields, fill in the rest and validate it; raises SpecError."""
     given = {name: checked(name, FIELDS[name].type, value) for name, value in fields.items()}
     given.setdefault("network", "tiny")
     given["num_layers"] = checked_layers(given["network"], given.get("num_layers"))
@@ -238,14 +238,14 @@ def make(fields: dict[str, Any]) -> Trial:
     distributed = is_distributed(checked_kvstore(given.setdefault("kvstore", "local")))
     gpu = given.setdefault("device", "cpu") == "gpu"
     given.setdefault("devices_per_host", given["devices"])
-    # A worker a host with all its devices is how GPUs are used; a CPU device is one pinned core.
+    # GPUs: one worker per host with all its devices. CPU: a device is one pinned core.
     most = min(given["devices"], given["devices_per_host"])
     given.setdefault("devices_per_worker", 1 if distributed and not gpu else most)
     given.setdefault("steps_per_window", 10 if gpu else 1)
     if given.get("global_batch_fixed"):
         given.setdefault("batch_per_device", 0)
     if "batch_per_device" not in given:
-        raise SpecError("batch_per_device: expected a number of images, it is missing")
+        raise SpecError("batch_per_device: expected a number of images, got none")
     given["env"] = tuple(map(secrets.setting, given.get("env", ())))
     trial = composed(given)
     check(trial)
@@ -253,20 +253,22 @@ def make(fields: dict[str, Any]) -> Trial:
 
 
 def is_called(trial: Trial, words: str) -> bool:
-    """Whether all the words stand in the trial's name."""
+    """Return whether the trial's name contains all the words."""
     return set(words.split()) <= set(trial.name.split())
 
 
 def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
-    """The trials in whose name all the words stand: 'resnet-152 x256'; SpecError where none is."""
+    """Return the trials whose names contain all words: 'resnet-152 x256'; SpecError if none."""
     found = [trial for trial in trials if is_called(trial, words)]
     if not found:
         names = ", ".join(trial.name for trial in trials)
-        raise SpecError(f"no point's name has the words {quoted(words)}; the points: {names}")
+        raise SpecError(
+            f"point: expected words of a point's name, got {quoted(words)}. The points: {names}"
+        )
     return found
 
 
-# What an engine says of a trial's fields; anything else may stand in `options`.
+# Options that an engine derives from a trial's fields; `options` may hold any other.
 OF_FIELDS = frozenset(
     {
         *(field.setting.flag for field in FIELDS.values() if field.setting.flag),
@@ -277,7 +279,7 @@ OF_FIELDS = frozenset(
 
 
 def check(trial: Trial) -> None:
-    """Raises SpecError naming the field that cannot be, what was expected and what it is."""
+    """Validate a trial; SpecError with the field, the expectation and the actual value."""
     for name, field in FIELDS.items():
         if problem := field.setting.problem(trial.value(name)):
             raise SpecError(f"{name}: {problem}")
@@ -294,7 +296,7 @@ def check(trial: Trial) -> None:
     if len(set(names)) < len(names):
         raise SpecError(f"env: expected each name once, got {', '.join(names)}")
     if "DMLC_LOCAL" in names and trial.hosts > 1:
-        raise SpecError(f"env: DMLC_LOCAL joins processes of one host, and there are {trial.hosts}")
+        raise SpecError(f"env: expected one host with DMLC_LOCAL, got {trial.hosts}")
     _check_images(trial)
     _check_layout(trial)
     _check_batch(trial)
@@ -307,8 +309,8 @@ def _check_played(trial: Trial) -> None:
     played = trial.faults or trial.fake.seconds or trial.fake.noise or trial.fake.spread
     if played and trial.engine != "fake":
         raise SpecError(
-            "fake_seconds, fake_faults, fake_noise and fake_spread need engine = 'fake' "
-            "(--engine fake)"
+            f"fake_seconds, fake_faults, fake_noise, fake_spread: expected engine 'fake', got "
+            f"{quoted(trial.engine)}. Add --engine fake"
         )
     if any(seconds <= 0 for seconds in trial.fake.seconds):
         raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake.seconds)}")
@@ -316,11 +318,11 @@ def _check_played(trial: Trial) -> None:
 
 def _check_arithmetic(trial: Trial) -> None:
     if trial.training.dtype == "float16" and trial.layout.device == "cpu":
-        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU; use bfloat16 or device = 'gpu'")
+        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU. Use bfloat16 or device = 'gpu'")
     if trial.training.dtype == "bfloat16" and trial.layout.device == "gpu":
-        raise SpecError("dtype: MXNet 1.9.1 has bfloat16 on CPU only; use float16 on GPUs")
+        raise SpecError("dtype: MXNet 1.9.1 has bfloat16 on CPU only. Use float16 on GPUs")
     if trial.layout.kvstore == "nccl" and trial.layout.device == "cpu":
-        raise SpecError("kvstore: nccl adds up on GPUs; use device, or device = 'gpu'")
+        raise SpecError("kvstore: nccl needs GPUs. Use kvstore = 'device', or device = 'gpu'")
     check_compression(
         trial.training.gc_type,
         trial.training.gc_threshold,
@@ -333,10 +335,10 @@ def _check_variable(text: str) -> None:
     name, equals, _ = text.partition("=")
     value = text.value or "" if isinstance(text, MaskedText) else text
     if not (name.isascii() and name.isidentifier()) or "\0" in value:
-        shown = repr(str(text)) if equals else "a word that is neither"
+        shown = repr(str(text)) if equals else "neither (value hidden)"
         raise SpecError(f"env: expected NAME=VALUE or NAME, got {shown}")
     if name.startswith("DMLC_") and name != "DMLC_LOCAL":
-        raise SpecError(f"env: {name} is set by what starts the job; leave it out")
+        raise SpecError(f"env: the launcher sets {name}. Leave it out")
 
 
 def _check_images(trial: Trial) -> None:
@@ -357,24 +359,24 @@ def _check_layout(trial: Trial) -> None:
     layout = trial.layout
     if layout.devices % layout.devices_per_worker:
         raise SpecError(
-            f"devices: {layout.devices} cannot be shared by workers of {layout.devices_per_worker} "
-            f"devices; expected a multiple"
+            f"devices: expected a multiple of devices_per_worker = {layout.devices_per_worker}, got "
+            f"{layout.devices}"
         )
     if layout.devices_per_worker > layout.devices_per_host:
         raise SpecError(
-            f"devices_per_worker: {layout.devices_per_worker} is more than a host's "
-            f"{layout.devices_per_host} (devices_per_host)"
+            f"devices_per_worker: expected at most devices_per_host = {layout.devices_per_host}, got "
+            f"{layout.devices_per_worker}"
         )
     if trial.worker_hosts > 1 and layout.devices_per_host % layout.devices_per_worker:
         raise SpecError(
-            f"devices_per_worker: {layout.devices_per_worker} does not divide a host's "
-            f"{layout.devices_per_host} devices"
+            f"devices_per_worker: expected a divisor of devices_per_host = "
+            f"{layout.devices_per_host}, got {layout.devices_per_worker}"
         )
     if trial.workers > 1 and not is_distributed(layout.kvstore):
         raise SpecError(
-            f"devices: {layout.devices} need {trial.workers} workers, and kvstore "
-            f"{quoted(layout.kvstore)} has one; use a dist_ store or at most "
-            f"{layout.devices_per_worker}"
+            f"devices: expected at most {layout.devices_per_worker} with kvstore "
+            f"{quoted(layout.kvstore)}, which has one worker, got {layout.devices} "
+            f"({trial.workers} workers). Use a dist_... kvstore"
         )
 
 
@@ -385,18 +387,18 @@ def _check_batch(trial: Trial) -> None:
         raise SpecError(f"batch_per_device: expected 1 or more, got {each}")
     if fixed and each:
         raise SpecError(
-            f"global_batch_fixed: {fixed} and batch_per_device {each} cannot "
-            f"both be; give one of them (--auto-batch finds the latter)"
+            f"global_batch_fixed: expected it or batch_per_device, got both ({fixed}, {each}). Give "
+            f"one of them (--auto-batch finds the latter)"
         )
     if fixed and fixed // trial.workers < layout.devices_per_worker:
         raise SpecError(
-            f"global_batch_fixed: expected an image or more for each of {layout.devices} devices, "
+            f"global_batch_fixed: expected at least one image per device ({layout.devices} devices), "
             f"got {fixed}"
         )
 
 
 def _check_options(trial: Trial) -> None:
-    """Options of workers are checked here as a worker checks them, and are no field's."""
+    """Check the worker options as a worker does; none may duplicate a field."""
     if not trial.mxnet.options:
         return
     for option in trial.mxnet.options:
@@ -404,7 +406,9 @@ def _check_options(trial: Trial) -> None:
         if not name.startswith("--") or not equals:
             raise SpecError(f"options: expected --NAME=VALUE, got {quoted(option)}")
         if name in OF_FIELDS:
-            raise SpecError(f"options: {name} follows from the trial's own fields; set those")
+            raise SpecError(
+                f"options: a field of the trial determines {name}. Set that field instead"
+            )
     try:
         parse(
             [
@@ -421,17 +425,20 @@ def _check_options(trial: Trial) -> None:
 def _check_data(trial: Trial) -> None:
     reads = trial.mode in {"real", "test-io"}
     if not reads and (trial.data.train or trial.data.val):
-        raise SpecError(f"data_train, data_val: {trial.mode} mode reads no data; use mode = 'real'")
+        raise SpecError(
+            f"data_train, data_val: mode {quoted(trial.mode)} reads no data. Use mode = 'real'"
+        )
     if reads and not trial.data.train:
-        raise SpecError(f"data_train: mode {quoted(trial.mode)} expects .rec files, it is missing")
+        raise SpecError(f"data_train: expected .rec files in mode {quoted(trial.mode)}, got none")
     if not reads and trial.measuring.windows == 0:
-        raise SpecError("windows: synthetic data has no epochs to end by; expected 1 or more")
+        raise SpecError("windows: expected 1 or more on synthetic data, which has no epochs, got 0")
     if trial.mode == "bandwidth" and not (
         is_distributed(trial.layout.kvstore) and trial.layout.devices_per_worker == 1
     ):
         raise SpecError(
-            f"mode: bandwidth is of a store with servers (dist_...) and workers of one device, got "
-            f"{quoted(trial.layout.kvstore)} and {trial.layout.devices_per_worker}"
+            f"mode: expected a kvstore with servers (dist_...) and one device per worker for "
+            f"bandwidth, got {quoted(trial.layout.kvstore)} and "
+            f"{trial.layout.devices_per_worker}"
         )
     if trial.mode == "bandwidth":
         check_bandwidth(trial.layout.kvstore)
@@ -439,29 +446,30 @@ def _check_data(trial: Trial) -> None:
         raise SpecError(f"cold: expected mode 'test-io', got {quoted(trial.mode)}")
     if trial.mode == "test-io" and is_distributed(trial.layout.kvstore):
         raise SpecError(
-            f"kvstore: test-io reads in one process, got {quoted(trial.layout.kvstore)}"
+            f"kvstore: expected one process (local) for test-io, got {quoted(trial.layout.kvstore)}"
         )
     if trial.mode == "test-io" and trial.layout.devices != 1:
         raise SpecError(
-            f"devices: test-io is measured on one host's processors, got {trial.layout.devices}"
+            f"devices: expected 1 for test-io, which uses one host's CPUs, got "
+            f"{trial.layout.devices}"
         )
 
 
-# A comma or a space ends a setting where another begins, so that image_shape=3,64,64 is one.
+# A comma or space separates settings only before NAME=, so that image_shape=3,64,64 is one.
 _BETWEEN = re.compile(r"[,\s]+(?=[A-Za-z_][\w.]*=)")
 _DERIVED = ("image_shape", "devices_per_worker", "devices_per_host", "steps_per_window")
 
 
 def changed(trial: Trial, text: str) -> Trial:
-    """The trial with FIELD=VALUE and env.NAME=VALUE of this text; what follows from them follows.
+    """Apply FIELD=VALUE and env.NAME=VALUE to a trial and derive dependent settings again.
 
-    Raises SpecError naming the setting that cannot be.
+    Raises SpecError with the invalid setting.
     """
     fields = _given(trial)
     for one in filter(None, _BETWEEN.split(text.strip())):
         name, equals, value = one.partition("=")
         if not equals:
-            raise SpecError(f"expected FIELD=VALUE or env.NAME=VALUE, got {quoted(one)}")
+            raise SpecError(f"settings: expected FIELD=VALUE or env.NAME=VALUE, got {quoted(one)}")
         if name.startswith("env."):
             name = name.removeprefix("env.")
             others = (one for one in fields["env"] if one.partition("=")[0] != name)
@@ -481,12 +489,12 @@ def changed(trial: Trial, text: str) -> Trial:
 
 
 def shown(text: str) -> str:
-    """The settings as they were typed, secrets masked."""
+    """Return the settings as typed, secrets masked."""
     return " ".join(map(masked_word, _BETWEEN.split(text.strip())))
 
 
 def _given(trial: Trial) -> dict[str, Any]:
-    """Its fields without those that follow from the others: another store has other workers."""
+    """Return the fields without derived ones: another kvstore has other workers."""
     fields = trial.fields
     for name in _DERIVED:
         fewer = {other: value for other, value in fields.items() if other != name}
@@ -496,7 +504,7 @@ def _given(trial: Trial) -> dict[str, Any]:
 
 
 def _value(kind: Any, text: str) -> Any:
-    """The text as a file's value of the field's type would be; `make` refuses what does not fit."""
+    """Convert a typed value as TOML would; `make` rejects values of a wrong type."""
     if get_origin(kind) is tuple:
         return [_value(get_args(kind)[0], part.strip()) for part in text.split(",") if part]
     if kind is str:

@@ -1,4 +1,4 @@
-"""The networks of the published study and their relatives, by upstream's architectures."""
+"""The networks of the published study and related ones, in upstream's architectures."""
 
 from bench.networks.catalog import NETWORKS, Network, describe, named
 

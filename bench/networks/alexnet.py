@@ -1,6 +1,6 @@
-"""AlexNet as the published study ran it: one tower, local response normalisation.
+"""AlexNet as in the published study: one tower, local response normalization.
 
-The Gluon zoo's alexnet is another network (61 M parameters); this one has 50.84 M in 16 arrays.
+The Gluon zoo's alexnet is a different network (61 M parameters); this one has 50.84 M in 16 arrays.
 """
 
 from typing import Any
@@ -11,11 +11,11 @@ nn = mx.gluon.nn
 
 
 class _LocalResponseNorm(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Krizhevsky et al. 2012, section 3.3, with their constants.
+    """Local response normalization (Krizhevsky et al. 2012, section 3.3).
 
-    `composed`: of simple operators, for float32 on CPU: there the gradient of MXNet's own takes a
-    third of a training step (oneDNN's reference code), that of these a tenth. Results are equal
-    but for rounding.
+    `composed`: use simple operators instead of MXNet's LRN, for float32 on CPU. The gradient of
+    LRN takes a third of a training step there (oneDNN's reference code), the composed one a tenth.
+    Results are equal up to rounding.
     """
 
     composed = False

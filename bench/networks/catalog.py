@@ -1,6 +1,6 @@
-"""Which networks there are, with their sizes and image shapes; imports no MXNet.
+"""The networks with their depths and image shapes; imports no MXNet.
 
-A sweep is checked and planned on a master that may not even have MXNet; only a worker builds.
+The controller validates and plans sweeps, possibly without MXNet; only workers build networks.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ class Network:
 
     builder         "module:function", with the arguments of `build`
     image_shape     channels, height, width
-    layers          depths it comes in; empty if there is one only
-    initializer     of its weights if none is asked for, as upstream's common/fit.py chooses
+    layers          available depths; empty if there is only one
+    initializer     default weight initializer, as in upstream's common/fit.py
     """
 
     builder: str
@@ -34,7 +34,7 @@ class Network:
         num_layers: int | None,
         image_shape: tuple[int, ...] | None = None,
     ) -> Any:
-        """An uninitialized Gluon block: (N, C, H, W) images to (N, num_classes) scores."""
+        """Build an uninitialized Gluon block: (N, C, H, W) images to (N, num_classes) scores."""
         module, _, function = self.builder.partition(":")
         builder: Callable[..., Any] = getattr(import_module(module), function)
         return builder(
@@ -64,9 +64,9 @@ NETWORKS = {
 
 
 def named(name: str) -> tuple[str, int | None]:
-    """Family and depth of 'resnet-152', 'resnet' (its default depth) or 'alexnet'.
+    """Return family and depth of 'resnet-152', 'resnet' (its default depth) or 'alexnet'.
 
-    Raises SpecError, with the nearest name there is, for any other.
+    Raises SpecError with the nearest known name for an unknown network.
     """
     family, _, depth = name.rpartition("-")
     if name in NETWORKS:
@@ -79,12 +79,12 @@ def named(name: str) -> tuple[str, int | None]:
 
 
 def checked_layers(family: str, num_layers: int | None, field: str = "num_layers") -> int | None:
-    """The depth, or the family's default; SpecError naming `field` if the family has none such."""
+    """Return the depth or the family's default; SpecError on `field` for an unknown depth."""
     layers = NETWORKS[family].layers
     if num_layers is None:
         return NETWORKS[family].default_layers
     if num_layers not in layers:
-        expected = f"one of {', '.join(map(str, layers))}" if layers else "no number of layers"
+        expected = f"one of {', '.join(map(str, layers))}" if layers else "no depth"
         raise SpecError(
             f"{field} of network {quoted(family)}: expected {expected}, got {num_layers}"
         )
@@ -92,17 +92,17 @@ def checked_layers(family: str, num_layers: int | None, field: str = "num_layers
 
 
 def check_images(family: str, num_layers: int | None, image_shape: tuple[int, ...]) -> None:
-    """SpecError if the network has no graph of this depth for images of this shape."""
+    """Raise SpecError if the network does not exist at this depth for this image shape."""
     if family == "resnet" and num_layers is not None:
         stages(num_layers, image_shape[1])
 
 
 def describe(family: str, num_layers: int | None) -> str:
-    """The label of a network in tables and figures: 'resnet-152', 'alexnet'."""
+    """Return the network's name in tables and figures: 'resnet-152', 'alexnet'."""
     return family if num_layers is None else f"{family}-{num_layers}"
 
 
-# Up to these heights, in pixels.
+# The largest image heights, in pixels, of these ResNet variants.
 CIFAR_HEIGHT, THUMBNAIL_HEIGHT = 28, 32
 
 _UNITS = {
@@ -129,7 +129,7 @@ class Stages:
 
 
 def stages(num_layers: int, height: int) -> Stages:
-    """The stages for images of this height; SpecError if upstream has none of this depth."""
+    """Return the stages for this image height; SpecError if upstream lacks this depth."""
     if height <= CIFAR_HEIGHT:
         return _cifar(num_layers, height)
     wide = num_layers >= 50
@@ -146,8 +146,8 @@ def _cifar(num_layers: int, height: int) -> Stages:
     if rest:
         fit = [str(depth) for depth in _UNITS if (depth - 2) % 6 == 0]
         raise SpecError(
-            f"network 'resnet-{num_layers}': for images of up to {CIFAR_HEIGHT} pixels there are "
-            f"depths {' and '.join(fit)}, and this image_shape has a height of {height}; give "
-            f"another depth or larger images"
+            f"network 'resnet-{num_layers}': expected a depth of {' or '.join(fit)} for images of up "
+            f"to {CIFAR_HEIGHT} pixels, got image_shape with a height of {height}. Use another "
+            f"depth or larger images"
         )
     return Stages(units=(units,) * 3, channels=(16, 16, 32, 64), bottleneck=False)

@@ -1,7 +1,7 @@
-"""Inception-v3 (Szegedy et al. 2015) as upstream has it.
+"""Inception-v3 (Szegedy et al. 2015) in upstream's variant.
 
-The Gluon zoo's has dropout before the classifier, an average in the last block's pooling, and
-scales of normalizations that are trained.
+The Gluon zoo's variant has dropout before the classifier, average pooling in the last block and
+trained normalization scales.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ nn = mx.gluon.nn
 
 
 class _Fork(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """What each of some layers makes of one input."""
+    """Several layers applied to one input."""
 
     def __init__(self, *branches: Any) -> None:
         super().__init__(prefix="")
@@ -21,7 +21,7 @@ class _Fork(mx.gluon.HybridBlock):  # type: ignore[misc]
             self.register_child(branch)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
-        """One output per branch; those of a fork at a branch's end are its own."""
+        """Return one output per branch; a fork at the end of a branch adds several."""
         outputs: list[Any] = []
         for branch in self._children.values():
             made = branch(x)
@@ -30,7 +30,7 @@ class _Fork(mx.gluon.HybridBlock):  # type: ignore[misc]
 
 
 class _Block(_Fork):
-    """Branches whose channels are joined, all at once."""
+    """Branches whose output channels are concatenated once."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803 - Gluon passes F by this name
         """(N, C, H, W) to (N, channels of all branches, H', W')."""

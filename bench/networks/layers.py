@@ -1,4 +1,4 @@
-"""Layers that upstream's networks share and that Gluon has otherwise."""
+"""Layers that upstream's networks share and that differ from Gluon's."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ nn = mx.gluon.nn
 def batch_norm(epsilon: float, *, fix_gamma: bool = False) -> Any:
     """Batch normalization with upstream's epsilon.
 
-    `fix_gamma`: the scale is 1 whatever its array holds. As in upstream's Module the array has a
-    gradient, of zeros, and goes through the store like every other: Gluon's scale=False would
-    exchange fewer arrays than upstream does.
+    `fix_gamma`: the scale is 1, whatever its array contains. As in upstream's Module, the array has
+    a gradient of zeros and goes through the kvstore: Gluon's scale=False would exchange fewer
+    arrays than upstream.
     """
     layer = nn.BatchNorm(epsilon=epsilon)
     layer._kwargs["fix_gamma"] = fix_gamma  # no argument sets this alone
@@ -38,7 +38,7 @@ def convolution(
 
 
 class Classifier(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Features of images, and one full connection that scores them."""
+    """Image features and one fully connected layer that scores them."""
 
     def __init__(self, num_classes: int, prefix: str) -> None:
         super().__init__(prefix=prefix)

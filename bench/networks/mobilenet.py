@@ -1,7 +1,7 @@
-"""MobileNet 1.0 (Howard et al. 2017) as upstream has it: scales of normalizations are fixed.
+"""MobileNet 1.0 (Howard et al. 2017) in upstream's variant, with fixed normalization scales.
 
 Upstream's last pooling is 7 x 7 at any image size, so its images must have 224 pixels. Here it
-covers what is left of the image; at 224 pixels both are the same.
+covers the remaining feature map; at 224 pixels both are the same.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from bench.training.mxnet_shim import mx
 
 nn = mx.gluon.nn
 
-# Of each depthwise convolution and the 1 x 1 behind it: the latter's channels, the former's stride.
+# Per pair: output channels of the 1 x 1 convolution, stride of the depthwise one before it.
 _PAIRS = (
     *((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)),
     *((512, 1),) * 5,

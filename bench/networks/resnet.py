@@ -1,9 +1,9 @@
-"""Residual networks with pre-activation (He et al. 2016, "v2") as upstream has them.
+"""Residual networks with pre-activation (He et al. 2016, "v2") in upstream's variant.
 
-The Gluon zoo's lack the first stage's projection at 18 and 34 layers, begin alike at every image
-size, and do not train the shift of the raw image's normalization. MXNet moves the averages that
-validation normalizes by while gradients are computed: without a gradient before the first
-convolution, those of the image would stay at mean 0 and variance 1.
+The Gluon zoo's variants lack the first stage's projection at 18 and 34 layers, use one stem for all
+image sizes, and do not train the shift of the input normalization. MXNet updates the running
+averages (used in validation) only while it computes gradients: without a gradient before the first
+convolution, those of the input would stay at mean 0 and variance 1.
 """
 
 from typing import Any
@@ -25,9 +25,9 @@ def _activated() -> tuple[Any, Any]:
 
 
 class _Unit(mx.gluon.HybridBlock):  # type: ignore[misc]
-    """Convolutions behind normalizations, added to their input.
+    """A residual unit: normalized convolutions added to their input.
 
-    `projects`: to the input as a 1 x 1 convolution makes it, of other channels or size.
+    `projects`: a 1 x 1 convolution adapts the input's channels or size first.
     """
 
     def __init__(self, channels: int, *, strides: int, bottleneck: bool, projects: bool) -> None:
@@ -68,14 +68,14 @@ def _stage(number: int, made: Stages) -> Any:
 
 
 def _stem(channels: int, height: int) -> list[Any]:
-    """Layers before the first stage; images of few pixels keep their size."""
+    """Return the layers before the first stage; small images keep their size."""
     if height <= THUMBNAIL_HEIGHT:
         return [_convolution(channels, 3)]
     return [_convolution(channels, 7, 2), *_activated(), nn.MaxPool2D(3, 2, 1)]
 
 
 def resnet(*, num_classes: int, num_layers: int, image_shape: tuple[int, int, int]) -> Any:
-    """(N, *image_shape) images to (N, num_classes) scores; SpecError as of `stages`."""
+    """(N, *image_shape) images to (N, num_classes) scores; raises SpecError like `stages`."""
     height = image_shape[1]
     made = stages(num_layers, height)
     net = Classifier(num_classes, prefix="resnetv20_")

@@ -1,6 +1,6 @@
 """A network for tests, smoke runs and the demo's training: a few thousand parameters.
 
-It has no batch normalisation, so every rank of a synchronous job computes the same scores.
+Without batch normalization, every rank of a synchronous job computes the same scores.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""VGG without batch normalization (Simonyan and Zisserman 2014); upstream's and the zoo's agree."""
+"""VGG without batch normalization (Simonyan and Zisserman 2014); same as in the Gluon zoo."""
 
 from typing import Any
 

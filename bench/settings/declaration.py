@@ -1,7 +1,7 @@
-"""Declaration of a setting: a dataclass field of a part of a trial, with all that is known of it.
+"""Declaration of a setting: a dataclass field of a part of a trial, with its properties.
 
 Validation, a worker's options and command lines, the reference, speed-up baselines and comparisons
-are made from it: a new setting is declared once, in its part.
+derive from it, so a new setting is declared once, in its part.
 """
 
 import dataclasses
@@ -12,38 +12,38 @@ from typing import Any, get_args, get_origin
 
 from bench.errors import SpecError, quoted
 
-# Above any number that means something here, and below where floats end.
+# Above any meaningful number, and below the largest float.
 _LARGEST = 1e30
-# Of a whole number; fields that decide how much is made have a smaller one of their own.
+# The largest whole number; fields that size something have a smaller limit of their own.
 MOST = 10**12
 _WORDS = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false"}
 
 
 class Role(Enum):
-    """In which settings a point may differ from its baseline, and two points that are compared."""
+    """Whether a point may differ in a setting from its baseline or from a compared point."""
 
-    IDENTITY = "identity"  # in neither
-    SCALED = "scaled"  # from its baseline: what scaling changes
-    SERVERS = "servers"  # from its baseline, unless both have servers
-    MEASURING = "measuring"  # in both: how long it was measured, and what a rehearsal plays
-    ORIGIN = "origin"  # points of two runs: the engine, where its data lie, its scatter
+    IDENTITY = "identity"  # must be equal in both cases
+    SCALED = "scaled"  # may differ from the baseline: scaling changes it
+    SERVERS = "servers"  # may differ from the baseline, unless both have servers
+    MEASURING = "measuring"  # may differ in both: measuring time, and simulated times
+    ORIGIN = "origin"  # may differ between two runs: engine, data paths, scatter
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is known of a setting besides its type and default.
+    """The properties of a setting besides its type and default.
 
     help      one line, for --help and the reference
     role      see `Role`
-    stored    its name in sweeps, records and tables, if that is not the attribute's
-    choices   its values, if there are few
-    least     no number may be less
-    most      no number may be more
-    below     every number must be less
-    flag      the worker's option, which has the value if its mode is one of `modes`
-    typed     the default of that option, if it is another
-    unless    without the option while the setting of this stored name has its default
-    later     came after others: a trial that has the default keeps the key that it had without
+    stored    the name in sweeps, records and tables, if it differs from the attribute
+    choices   the permitted values, if they are few
+    least     the smallest permitted number
+    most      the largest permitted number
+    below     every number must be less than this
+    flag      the worker's option; passed if the trial's mode is one of `modes`
+    typed     the default of that option, if it differs
+    unless    omit the option while the setting of this stored name has its default
+    later     added later: a trial with the default keeps the key it had before
     """
 
     help: str
@@ -60,7 +60,7 @@ class Setting:
     later: bool = False
 
     def problem(self, value: Any) -> str:
-        """What was expected instead of this value; empty if it may be."""
+        """Return 'expected X, got Y' for an invalid value; '' for a valid one."""
         if self.choices and value not in self.choices:
             return f"expected one of {', '.join(self.choices)}, got {quoted(value)}"
         numbers = value if isinstance(value, tuple) else (value,)
@@ -76,10 +76,10 @@ class Setting:
 
 
 def checked(name: str, kind: Any, value: Any) -> Any:
-    """The value as a field of this type holds it: lists become tuples, floats of whole numbers.
+    """Convert a value to a field's type: lists to tuples, whole numbers to floats if needed.
 
-    `kind` is bool, int, float, str, tuple[one of these, ...] or one of these or None. Raises
-    SpecError naming the field.
+    `kind` is bool, int, float, str, tuple[one of these, ...], or one of these or None. Raises
+    SpecError with the field's name.
     """
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
@@ -87,7 +87,7 @@ def checked(name: str, kind: Any, value: Any) -> Any:
             return tuple(
                 _bounded(name, part if isinstance(part, item) else item(part)) for part in value
             )
-        # An environment may hold secrets, which an error line does not show.
+        # The environment may hold secrets; an error line must not print them.
         got = f"a {type(value).__name__}" if name == "env" else quoted(value)
         raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {got}")
     plain = get_args(kind)[0] if get_args(kind) else kind
@@ -108,21 +108,21 @@ def _is_a(kind: Any, value: Any) -> bool:
 
 
 def _bounded(name: str, value: Any) -> Any:
-    """The value; SpecError for a whole number that nothing has so many of."""
+    """Return the value; SpecError for a whole number above `MOST`."""
     if isinstance(value, int) and abs(value) > MOST:
         raise SpecError(f"{name}: expected a whole number up to {MOST}, got {quoted(value)}")
     return value
 
 
 def setting(help_text: str, default: Any = MISSING, **known: Any) -> Any:
-    """A field of a part; without a default it is required or follows from others."""
+    """Declare a field of a part; without a default it is required or derived from others."""
     known = {"setting": Setting(help=help_text, **known)}
     return dataclasses.field(default=default, metadata=known)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """A setting by its stored name; `path` leads to it from the trial: 'model.network'."""
+    """A setting by its stored name; `path` is its attribute path: 'model.network'."""
 
     name: str
     path: str
@@ -132,17 +132,17 @@ class Field:
 
     @property
     def part(self) -> str:
-        """The part that it belongs to; empty for what belongs to the trial itself."""
+        """The part that holds it; '' for a setting of the trial itself."""
         return self.path.rpartition(".")[0]
 
     @property
     def option(self) -> str:
-        """The name that argparse has for the worker's option; empty if there is none."""
+        """The argparse name of the worker's option; '' if it has none."""
         return self.setting.flag.lstrip("-").replace("-", "_")
 
 
 def fields_of(part: type, name: str = "") -> Iterator[Field]:
-    """The settings of a part, which the trial has under `name`."""
+    """Yield the settings of a part that the trial holds as attribute `name`."""
     for field in dataclasses.fields(part):
         if known := field.metadata.get("setting"):
             yield Field(

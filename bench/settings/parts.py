@@ -1,4 +1,4 @@
-"""The parts of a trial and their fields by stored name; a worker's options for them."""
+"""The parts of a trial, their fields by stored name, and the worker's options for them."""
 
 import argparse
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Devices, processes and their environment, and the store that joins them."""
+    """Devices, processes, their environment and the kvstore."""
 
     kvstore: str = setting(
         "local, device, dist_sync, dist_async, ...",
@@ -116,7 +116,7 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Windows of steps, and when there are enough of them."""
+    """Windows of steps, and the rules for stopping."""
 
     steps_per_window: int = setting(
         "0: 1 on CPU, 10 on GPU", least=1, most=_MOST, flag="--steps-per-window", typed=0
@@ -159,7 +159,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Files of images, how they are read, and how many epochs of them."""
+    """Image files, how they are read, and the number of epochs."""
 
     num_epochs: int = setting(
         "the last epoch, those before --load-epoch too",
@@ -208,7 +208,7 @@ class Data:
     )
 
 
-# The attributes of a trial that are parts, in the order of records.
+# The parts of a trial by attribute, in the order of records.
 PARTS: dict[str, type] = {
     "model": Model,
     "layout": Layout,
@@ -224,7 +224,7 @@ PART_FIELDS: dict[str, Field] = {
 
 
 def add_options(add: Callable[..., Any], *names: str) -> None:
-    """The worker's options for these settings, by `add`, an add_argument of argparse."""
+    """Add the worker's options for these settings; `add` is an argparse add_argument."""
     for name in names:
         known, kind = PART_FIELDS[name].setting, PART_FIELDS[name].type
         default = PART_FIELDS[name].default if known.typed is ... else known.typed
@@ -238,7 +238,7 @@ def add_options(add: Callable[..., Any], *names: str) -> None:
 
 
 def add_other_options(made: argparse.ArgumentParser) -> None:
-    """The options for all settings of which the parser has none."""
+    """Add options for all settings that the parser does not have yet."""
     there = vars(made.parse_args([]))
     others = [name for name, one in PART_FIELDS.items() if one.option and one.option not in there]
     if others:

@@ -1,7 +1,7 @@
-"""Secrets: values of variables that are passed to processes and written nowhere.
+"""Secrets: values of variables that processes receive and that are never written.
 
-A value is secret if its variable's name contains one of `WORDS`, in any case. A variable that is
-listed without a value has the one of this machine, which is not written either.
+A value is secret if its variable's name contains one of `WORDS`, in any case. A variable listed
+without a value takes it from this machine's environment; that value is not written either.
 """
 
 import os
@@ -14,21 +14,21 @@ from bench.errors import SpecError
 
 WORDS = ("TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL")
 MASK = "***"
-# Of a process: the variables, separated by commas, whose values it does not report.
+# The variables, separated by commas, whose values a process must not report.
 NAMES = "MXSCALE_HIDDEN"
 _SETTING = re.compile(r"(-{0,2}[A-Za-z_][A-Za-z0-9_.-]*)=(.+)", re.DOTALL)
-# In a sentence or a command only names of capitals are variables; some are quoted as a whole.
+# In text and commands only names in capitals are variables; some are quoted as a whole.
 _NAME = rf"[A-Z0-9_]*(?:{'|'.join(WORDS)})[A-Z0-9_]*"
 _IN_TEXT = re.compile(
     rf"(?P<quote>[\"'])(?P<whole>{_NAME})=.*?(?P=quote)"
     rf"|\b(?P<name>{_NAME})=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+",
     re.DOTALL,
 )
-# In a comment, what follows such a name of any letters, to its end.
+# In a comment: the rest of the line after such a name, in any case.
 _IN_COMMENT = re.compile(
     rf"(?P<name>[A-Z0-9_.-]*(?:{'|'.join(WORDS)})[A-Z0-9_.-]*)[\"']?\s*[=:].*", re.IGNORECASE
 )
-# Of an address, the user and password before the host.
+# The user and password before the host of a URL.
 _LOGIN = re.compile(r"://[^/\s:@'\"]*:[^/\s@'\"]+@")
 _IN_TOML = re.compile(
     r"#[^\n]*"
@@ -41,28 +41,28 @@ _IN_TOML = re.compile(
 
 
 class MaskedText(str):
-    """'NAME=***' or 'NAME', which is all that is written of a variable.
+    """'NAME=***' or 'NAME', the written form of a secret variable.
 
-    `value` is its value, None if that is not known here.
+    `value` is its value; None if this machine does not have it.
     """
 
     __slots__ = ("value",)
     value: str | None
 
     def __new__(cls, text: str, value: str | None = None) -> "MaskedText":
-        """The text, beside the value that it stands for."""
+        """Create the text and attach the value it stands for."""
         made = super().__new__(cls, text)
         made.value = value
         return made
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a variable of this name is secret."""
+    """Return whether a variable of this name holds a secret."""
     return any(word in name.upper() for word in WORDS)
 
 
 def setting(text: str) -> str:
-    """NAME=VALUE or NAME of an environment as it is kept, its value beside it if that is secret."""
+    """Convert NAME=VALUE or NAME to its stored form; a secret value becomes an attribute."""
     if isinstance(text, MaskedText):
         return text
     name, equals, value = text.partition("=")
@@ -74,17 +74,17 @@ def setting(text: str) -> str:
 
 
 def identified(env: Iterable[str]) -> list[str]:
-    """The settings as a trial's identity has them: a secret and a passed variable by name."""
+    """Return the settings for a trial's identity: secrets and passed variables by name only."""
     return [one.removesuffix(f"={MASK}") if is_secret(_name(one)) else one for one in env]
 
 
 def names(env: Iterable[str]) -> list[str]:
-    """The names of those settings whose values are not written."""
+    """Return the names of the settings whose values are not written."""
     return [_name(one) for one in map(setting, env) if isinstance(one, MaskedText)]
 
 
 def variables(env: Iterable[str]) -> dict[str, str]:
-    """Name and value of each setting; what is not written is a `MaskedText`."""
+    """Return the settings by name; values that are not written are `MaskedText`."""
     found: dict[str, str] = {}
     for one in map(setting, env):
         name, _, value = one.partition("=")
@@ -96,7 +96,7 @@ def variables(env: Iterable[str]) -> dict[str, str]:
 
 
 def revealed(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the values that are written nowhere, for the process itself."""
+    """Return the environment of a process, with the secret values."""
     hidden = [name for name, one in env.items() if isinstance(one, MaskedText)]
     shown = {name: one.value if isinstance(one, MaskedText) else one for name, one in env.items()}
     found = {name: value for name, value in shown.items() if value is not None}
@@ -104,14 +104,14 @@ def revealed(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def assignment(name: str, value: str) -> str:
-    """NAME=VALUE as a shell takes it, on one line."""
+    """Return NAME=VALUE in shell syntax, on one line, secrets masked."""
     if isinstance(value, MaskedText):
         return f"{name}={value!s}"
     return f"{name}={MASK if is_secret(name) else quoted(value)}"
 
 
 def quoted(word: str) -> str:
-    """A word of a command as a shell takes it, on one line also if it has ends of lines."""
+    """Quote a word for a shell, on one line even if the word contains line breaks."""
     if word.isprintable() or any("\ud800" <= c <= "\udfff" for c in word):
         return shlex.quote(word)
     text = word.replace("\\", "\\\\").replace("'", "\\'")
@@ -123,20 +123,20 @@ def _escaped(c: str) -> str:
 
 
 def command_line(words: Iterable[str]) -> str:
-    """The words of a command as a shell takes them, on one line, secrets masked."""
+    """Join words to a shell command on one line, secrets masked."""
     return " ".join(quoted(masked_word(word)) for word in words)
 
 
 def masked_word(word: str) -> str:
-    """A word of a command: of NAME=VALUE and --name=VALUE, the value masked if it is secret."""
+    """Mask the value in a word NAME=VALUE or --name=VALUE if it is secret."""
     found = _SETTING.fullmatch(word)
     return f"{found[1]}={MASK}" if found and is_secret(found[1]) else word
 
 
 def masked(values: object, also: Iterable[str] = ()) -> dict[str, str]:
-    """Variables by name, masked the values that are secret and those of the names in `also`.
+    """Mask secret values, and those of the names in `also`, in variables by name.
 
-    Nothing of what is not variables by name, as a host may say.
+    Returns {} if `values` is no mapping, because hosts are not trusted to send one.
     """
     hidden = set(also)
     if not isinstance(values, Mapping):
@@ -147,7 +147,7 @@ def masked(values: object, also: Iterable[str] = ()) -> dict[str, str]:
 
 
 def masked_text(text: str) -> str:
-    """A sentence, a log's line or a command, in which NAME=VALUE is masked if it is secret."""
+    """Mask secret NAME=VALUE pairs and URL passwords in a message, log line or command."""
     if "://" in text:
         text = _LOGIN.sub(f"://{MASK}@", text)
     if not any(word in text for word in WORDS):
@@ -156,7 +156,7 @@ def masked_text(text: str) -> str:
 
 
 def masked_toml(text: str) -> str:
-    """The text of a sweep as its run keeps it, settings in its strings masked."""
+    """Mask the secrets in a sweep file's strings and comments; the run stores the result."""
 
     if "\\" not in text and not any(word in text.upper() for word in WORDS):
         return text
@@ -172,21 +172,21 @@ def masked_toml(text: str) -> str:
 
 
 def added(env: Sequence[str], more: Sequence[str]) -> list[str]:
-    """The settings of a sweep, in their places, and those of a command line, which win."""
+    """Merge a sweep's settings with those of the command line, which take precedence."""
     given = {_name(one): one for one in more}
     kept = [given.pop(_name(one), one) for one in env]
     return [*kept, *(one for one in more if _name(one) in given)]
 
 
 def check(env: Iterable[str]) -> None:
-    """Raise SpecError for a setting whose value is neither written nor known here."""
+    """Raise SpecError for a variable whose value this machine does not have."""
     for one in map(setting, env):
         if not isinstance(one, MaskedText) or one.value is not None:
             continue
         name = _name(one)
         raise SpecError(
-            f"env: {name}: expected a value, got none, for it is not kept in runs. Set {name} here "
-            f"and give '-x {name}', or give '-x {name}=VALUE'"
+            f"env: {name}: expected a value, got none; runs do not store it. Set {name} in this "
+            f"environment and give '-x {name}', or give '-x {name}=VALUE'"
         )
 
 
