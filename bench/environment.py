@@ -1,4 +1,4 @@
-"""What stands beside every number: the machine and the software it was measured with."""
+"""Facts about the machine and the software of a measurement, for environment.json."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ _END = 1 << 20
 
 
 def software() -> dict[str, str]:
-    """Python's version; of MXNet, where it is loaded, version, library and what that file holds."""
+    """Return Python's version and, if MXNet is loaded, its version, library and digest."""
     found = {"python": platform.python_version(), "python_path": sys.executable}
     mx = sys.modules.get("mxnet")
     if mx is None:
@@ -27,9 +27,9 @@ def software() -> dict[str, str]:
 
 
 def _digest(library: str) -> str:
-    """Of its size, its first MiB, in which linkers leave an identity of the build, and its last.
+    """Hash a library's size, first MiB (which holds the linker's build ID) and last MiB.
 
-    All of it would take half a second, between the last window and the end of the job.
+    Hashing all of it would add half a second between the last window and the end of the job.
     """
     with Path(library).open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -40,19 +40,19 @@ def _digest(library: str) -> str:
 
 
 _PACKAGES = ("mxnet", "numpy", "opencv-python-headless", "simplejpeg", "fabric")
-# What a job reads and gets; of other variables, which may be nobody's business, nothing is kept.
+# The variables that affect a job; others may be private and are not stored.
 VARIABLES = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_", "CUDA_")
-# What changes how fast a worker computes; where servers are is for each process to know.
+# The variables that change a worker's throughput; addresses of servers differ by process.
 _COMPUTING = ("OMP_", "KMP_", "GOMP_", "MXNET_", "DNNL_", "MKL_", "NCCL_")
 
 
 def computing() -> dict[str, str]:
-    """This process's variables that change how it computes."""
+    """Return this process's variables that change its throughput."""
     return _named(_COMPUTING)
 
 
 def describe(root: Path) -> dict[str, Any]:
-    """Facts of this machine, the checkout at `root` and its packages, for environment.json."""
+    """Return facts about this machine, the checkout at `root` and the installed packages."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(root),
@@ -72,7 +72,7 @@ def _named(starts: tuple[str, ...]) -> dict[str, str]:
 
 
 def installed_version(package: str, missing: str = "") -> str:
-    """The version of a package of this Python; `missing` if it has none."""
+    """Return a package's installed version; `missing` if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -86,7 +86,7 @@ def _processor() -> str:
 
 
 def _commit(root: Path) -> str:
-    """Short commit of the checkout, with + where files differ from it; empty outside of git."""
+    """Return the checkout's short commit, with + if files are modified; '' outside git."""
     try:
         head = _git(root, "rev-parse", "--short", "HEAD")
         changed = _git(root, "status", "--porcelain", "--untracked-files=no")

@@ -1,4 +1,4 @@
-"""Decoder: events from the lines that processes wrote, checked as what strangers write is. Pure."""
+"""Decoder of event lines that processes wrote; it validates untrusted input. Pure."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from msgspec import Meta
 from bench.events import KINDS, Event
 from bench.notes import of_json
 
-# Counts of anything real, and times; a record has the same bounds.
+# Limits of counts and times; records have the same.
 _Count = Annotated[int, Meta(ge=0, le=10**15)]
 _Positive = Annotated[int, Meta(ge=1, le=10**15)]
 _Duration = Annotated[float, Meta(ge=1e-9, le=1e9)]
@@ -32,7 +32,7 @@ class _WindowEvent(_Event, total=False):
     cpu_seconds: _Time
     images: Required[_Positive]
     steps: _Positive
-    loss: float  # of a training that diverges, NaN
+    loss: float  # NaN if training diverges
     own_seconds: _Duration
 
 
@@ -83,15 +83,15 @@ _TYPES: dict[str, Any] = {
 }
 assert set(_TYPES) == KINDS
 _DECODERS = {name: msgspec.json.Decoder(one) for name, one in _TYPES.items()}
-# Facts of all kinds, which records keep as they are.
+# Events with additional facts, which records store unchanged.
 _OPEN = frozenset({"ready", "done"})
 _KIND = re.compile(r'\{"event": ?"([a-z]{1,16})"')
 
 
 def decoded(line: str) -> Event | None:
-    """The event on this line; None where the line is torn or somebody else's.
+    """Decode the event on a line; None if the line is torn or no event.
 
-    ValueError for an event whose fields are not of their types and ranges.
+    Raises ValueError for an event with fields of a wrong type or range.
     """
     found = _KIND.match(line)
     kind = found[1] if found else ""
@@ -101,7 +101,7 @@ def decoded(line: str) -> Event | None:
         except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
             raise ValueError(f"{kind}: {str(error)[:200]}") from error
         except msgspec.DecodeError:
-            pass  # torn, or a loss that is NaN
+            pass  # a torn line, or a NaN loss
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):
@@ -117,7 +117,7 @@ def _event(values: dict[str, Any]) -> Event:
 
 
 def _checked(values: dict[str, Any]) -> dict[str, Any]:
-    """The values, if they are those of an event; ValueError if not."""
+    """Return the values of an event; ValueError if they are invalid."""
     kind = values["event"]
     try:
         known: dict[str, Any] = msgspec.convert(values, _TYPES[kind])

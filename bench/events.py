@@ -1,7 +1,7 @@
-"""What a process says while it runs: one line of JSON an event, on a stream of its own.
+"""Events of running processes: one line of JSON per event on a separate stream.
 
-The stream is the file descriptor named by MXSCALE_EVENTS, so that whatever libraries print to
-stdout or stderr cannot damage it. A worker typed by hand has no such variable and says nothing.
+MXSCALE_EVENTS names the stream's file descriptor. Output of libraries to stdout or stderr cannot
+damage it. A worker started by hand has no such variable and sends no events.
 """
 
 import json
@@ -21,16 +21,16 @@ KINDS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One thing a process said; all but the first three kinds are a worker's.
+    """One event of a process; workers send all kinds but the first three.
 
-    kind    reached     the scheduler answers it, or it is the scheduler and listens; rank -1
-            registered  a server or worker has its place in the job; rank -1
-            refused     a server: count, of the commands that it has refused so far; rank -1
-            ready       after rendezvous: num_workers, worker_batch, ... as the job really uses them
+    kind    reached     the scheduler answered, or the scheduler listens; rank -1
+            registered  a server or worker joined the job; rank -1
+            refused     a server: count of commands rejected so far; rank -1
+            ready       after rendezvous: the actual num_workers, worker_batch, ...
             window      index, seconds, cpu_seconds, images, steps, loss
-            validating  total so far; now and then, so that a long validation is no silence
+            validating  total so far; sent regularly during a long validation
             epoch       epoch, correct, total (of this rank's share of the validation set), in_top_k
-            done        weight_hash, peak_memory_bytes, which python and MXNet it ran; notes (JSON)
+            done        weight_hash, peak_memory_bytes, versions of Python and MXNet; notes (JSON)
             failed      message; error, the name of a worker's exception
     """
 
@@ -40,12 +40,12 @@ class Event:
 
 
 def emit(event: Event) -> str:
-    """The event as one line, without its newline; `bench.event_decoder.decoded` is its inverse."""
+    """Encode an event as one line without newline; inverse of `event_decoder.decoded`."""
     return json.dumps({"event": event.kind, "rank": event.rank, **event.values})
 
 
 def say(kind: str, values: Mapping[str, Any] | None = None, rank: int = -1) -> None:
-    """Writes an event to the master in one system call; does nothing where there is no master."""
+    """Send an event to the agent in one system call; do nothing without an event stream."""
     stream = os.environ.get(STREAM_VARIABLE)
     if stream is not None and stream.isdecimal():
         event = Event(kind=kind, rank=rank, values=dict(values or {}))

@@ -6,7 +6,7 @@ name as a local one. A typing error would then look like perfect scaling.
 
 import math
 
-from bench.errors import SpecError, quoted, unknown
+from bench.errors import SpecError, error_line, quoted, unknown
 
 LOCAL = ("local", "device", "nccl")
 DISTRIBUTED = (
@@ -40,23 +40,34 @@ def is_async(name: str) -> bool:
 def check_compression(kind: str, threshold: float, store: str, dtype: str) -> None:
     """Raise SpecError if this kvstore and data type do not support the compression."""
     if kind not in COMPRESSIONS:
-        raise SpecError(f"gc_type: expected one of {', '.join(COMPRESSIONS)}, got {quoted(kind)}")
+        raise SpecError(
+            error_line("gc_type", expected=f"one of {', '.join(COMPRESSIONS)}", got=quoted(kind))
+        )
     if not math.isfinite(threshold) or threshold <= 0:
-        raise SpecError(f"gc_threshold: expected a number above 0, got {threshold}")
+        raise SpecError(error_line("gc_threshold", expected="a number above 0", got=threshold))
     if kind == "none":
         return
     if not is_distributed(store):
         raise SpecError(
-            f"gc_type (--gc-type): expected a kvstore with servers (dist_...) for {kind}, "
-            f"got {quoted(store)}"
+            error_line(
+                "gc_type (--gc-type)",
+                expected=f"a kvstore with servers (dist_...) for {kind}",
+                got=quoted(store),
+            )
         )
     if dtype == "float16":
         raise SpecError(
-            f"gc_type (--gc-type): expected float32 gradients for {kind}, got dtype {quoted(dtype)}"
+            error_line(
+                "gc_type (--gc-type)",
+                expected=f"float32 gradients for {kind}",
+                got=f"dtype {quoted(dtype)}",
+            )
         )
 
 
 def check_bandwidth(store: str) -> None:
     """Raise SpecError for asynchronous kvstores, whose servers need an optimizer."""
     if is_async(store):
-        raise SpecError(f"bandwidth: expected a synchronous kvstore, got {quoted(store)}")
+        raise SpecError(
+            error_line("bandwidth", expected="a synchronous kvstore", got=quoted(store))
+        )

@@ -1,6 +1,6 @@
-"""What the libraries of a worker are: `python -m bench.libraries` prints it as a line of JSON.
+"""The libraries of a worker: `python -m bench.libraries` prints them as a line of JSON.
 
-Hosts are compared by it, so it holds what is the same wherever the same wheels are installed.
+Hosts are compared by this line, so it holds only facts that equal wheels have in common.
 """
 
 import ctypes
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 if not __package__:
-    print("run `python -m bench.libraries ...` in this checkout", file=sys.stderr)
+    print("bench/libraries.py: run `python -m bench.libraries` in the checkout", file=sys.stderr)
     raise SystemExit(2)
 
 from bench.environment import installed_version
 from bench.training.mxnet_shim import mx
 
 _PACKAGES = ("numpy", "simplejpeg")
-# Of OpenCV's build information, what changes how fast images are read.
+# The parts of OpenCV's build information that affect decoding throughput.
 _OPENCV = (
     *("Baseline", "Dispatched code generation", "C++ Compiler", "JPEG", "SIMD Support"),
     *("Parallel framework", "Intel IPP"),
@@ -27,7 +27,7 @@ _OPENCV = (
 
 
 def facts() -> dict[str, Any]:
-    """MXNet with the features it was built with, OpenCV with its build, CUDA's runtime, others."""
+    """Return versions and builds of MXNet, OpenCV, the CUDA runtime and other packages."""
     enabled = sorted(name for name, one in mx.runtime.Features().items() if one.enabled)
     found: dict[str, Any] = {
         "mxnet": mx.__version__,
@@ -42,9 +42,9 @@ def facts() -> dict[str, Any]:
 
 
 def opencv() -> dict[str, str]:
-    """Its version, a digest of all that it says of its build, and the lines that matter of that."""
+    """Return OpenCV's version, a digest of its build information and the relevant lines."""
     try:
-        import cv2  # noqa: PLC0415 - another MXNet's Python may be without it
+        import cv2  # noqa: PLC0415 - another MXNet may lack it
     except ImportError:
         return {}
     text = cv2.getBuildInformation()
@@ -56,7 +56,7 @@ def opencv() -> dict[str, str]:
 
 
 def cuda_runtime() -> str:
-    """The version of the CUDA runtime that MXNet has loaded, as 11.2; empty where it has none."""
+    """Return the version of the CUDA runtime that MXNet loaded, as '11.2'; '' if none."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     loaded = {line.split()[-1] for line in maps.splitlines() if "libcudart" in line}
     number = ctypes.c_int(0)

@@ -1,4 +1,4 @@
-"""The earlier name of bench.training.mxnet_shim, for scripts that import `mx` from here."""
+"""The former name of bench.training.mxnet_shim, for scripts that import `mx` from here."""
 
 from bench.training.mxnet_shim import mx
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engines.catalog import ENGINES
-from bench.errors import SpecError, brief, is_whole, quoted, unknown
+from bench.errors import SpecError, brief, error_line, is_whole, quoted, unknown
 from bench.kvstores import is_distributed
 from bench.networks import describe, named
 from bench.settings import secrets
@@ -88,7 +88,9 @@ Rates = Mapping[tuple[str, int], float]
 def rehearsal_rates(tables: Any) -> Rates:
     """Read the [rehearsal.NETWORK] tables of a sweep: DEVICES = IMAGES_PER_SECOND."""
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
-        raise SpecError(f"rehearsal: expected [rehearsal.NETWORK] tables, got {quoted(tables)}")
+        raise SpecError(
+            error_line("rehearsal", expected="[rehearsal.NETWORK] tables", got=quoted(tables))
+        )
     found = {}
     for network, table in tables.items():
         label = describe(*named(network))
@@ -96,8 +98,11 @@ def rehearsal_rates(tables: Any) -> Rates:
             value = checked(f"rehearsal.{network}.{brief(devices)}", float, rate)
             if not is_whole(devices) or value <= 0:
                 raise SpecError(
-                    f"rehearsal.{network}: expected DEVICES = IMAGES_PER_SECOND, got "
-                    f"{brief(devices)} = {quoted(rate)}"
+                    error_line(
+                        f"rehearsal.{network}",
+                        expected="DEVICES = IMAGES_PER_SECOND",
+                        got=f"{brief(devices)} = {quoted(rate)}",
+                    )
                 )
             found[label, int(devices)] = value
     return found
@@ -111,8 +116,11 @@ def with_rehearsal(trial: Trial, rates: Rates) -> Trial:
     seconds = trial.global_batch * trial.measuring.steps_per_window / rate
     if not 0 < seconds < _MOST_SECONDS:
         raise SpecError(
-            f"rehearsal.{trial.label}.{trial.layout.devices}: expected windows of less than "
-            f"{_MOST_SECONDS:g} s, got {seconds:g} s at {quoted(rate)} images/s"
+            error_line(
+                f"rehearsal.{trial.label}.{trial.layout.devices}",
+                expected=f"windows of less than {_MOST_SECONDS:g} s",
+                got=f"{seconds:g} s at {quoted(rate)} images/s",
+            )
         )
     return trial.replace(fake_seconds=(seconds,))
 
@@ -124,7 +132,7 @@ def with_fault(trials: Sequence[Trial], text: str) -> tuple[Trial, ...]:
     """
     point, _, fault = text.partition(":")
     if ":" not in fault:
-        raise SpecError(f"--fault: expected POINT:ROLE:KIND, got {quoted(text)}")
+        raise SpecError(error_line("--fault", expected="POINT:ROLE:KIND", got=quoted(text)))
     faulty = chosen(trials, point)
     return tuple(_faulty(trial, fault) if trial in faulty else trial for trial in trials)
 
@@ -133,7 +141,7 @@ def _faulty(trial: Trial, fault: str) -> Trial:
     try:
         return make(trial.fields | {"fake_faults": (*trial.fake.faults, fault)})
     except SpecError as error:
-        raise SpecError(f"--fault: {trial.name}: {error}") from error
+        raise SpecError(error_line("--fault", problem=f"{trial.name}: {error}")) from error
 
 
 SHIPPED = Path(__file__).parent / "sweeps"
@@ -185,9 +193,9 @@ def load_sweep(
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path}: expected TOML, got: {brief(error)}") from error
+        raise SpecError(error_line(path, problem=f"not a TOML file: {brief(error)}")) from error
     except OSError as error:
-        raise SpecError(f"{path}: cannot be read ({error.strerror})") from error
+        raise SpecError(error_line(path, problem=f"cannot be read ({error.strerror})")) from error
     if engine is not None:
         data["engine"] = engine
     try:
@@ -220,10 +228,12 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
         or isinstance(repeats, bool)
         or not 1 <= repeats <= MOST_REPEATS
     ):
-        raise SpecError(f"repeats: expected a whole number, 1 or more, got {quoted(repeats)}")
+        raise SpecError(
+            error_line("repeats", expected="a whole number, 1 or more", got=quoted(repeats))
+        )
     points = data.get("points")
     if not isinstance(points, list) or not points or not all(isinstance(p, dict) for p in points):
-        raise SpecError("points: expected at least one [[points]] table, got none")
+        raise SpecError(error_line("points", expected="at least one [[points]] table", got="none"))
     shared = {name: value for name, value in data.items() if name not in _NOT_A_FIELD}
     _check_names(shared)
     rates = rehearsal_rates(data.get("rehearsal", {}))
@@ -237,7 +247,9 @@ def _sweep(path: Path, text: str, data: dict[str, Any], env: list[str]) -> Sweep
         except SpecError as error:
             raise SpecError(f"point {number}: {error}") from error
         if len(found) > MOST_POINTS:
-            raise SpecError(f"points: expected {MOST_POINTS} or fewer in all, got more")
+            raise SpecError(
+                error_line("points", expected=f"{MOST_POINTS} or fewer in all", got="more")
+            )
     return Sweep(
         name=path.stem,
         description=str(data.get("description", "")),
@@ -265,9 +277,11 @@ def _expand(fields: dict[str, Any], env: list[str]) -> Iterator[Trial]:
     names = [name for name in _PRODUCT if name in fields]
     for name, listed in zip(names, axes, strict=True):
         if not listed:
-            raise SpecError(f"{name}: expected at least one value, got an empty list")
+            raise SpecError(error_line(name, expected="at least one value", got="an empty list"))
     if math.prod(map(len, axes)) > MOST_POINTS:
-        raise SpecError(f"points: expected {MOST_POINTS} or fewer, got {math.prod(map(len, axes))}")
+        raise SpecError(
+            error_line("points", expected=f"{MOST_POINTS} or fewer", got=math.prod(map(len, axes)))
+        )
     if "devices" in names and "devices_per_host" not in fields:
         fields = fields | {"devices_per_host": max(axes[names.index("devices")])}
     for values in itertools.product(*axes):
@@ -287,7 +301,7 @@ def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
     label = ""
     if "network" in fields:
         if not isinstance(fields["network"], str):
-            raise SpecError(f"network: expected a name, got {quoted(fields['network'])}")
+            raise SpecError(error_line("network", expected="a name", got=quoted(fields["network"])))
         family, layers = named(fields["network"])
         fields["network"] = family
         given = checked("num_layers", FIELDS["num_layers"].type, fields.get("num_layers"))
@@ -296,7 +310,9 @@ def _of_network(fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields.items():
         if isinstance(value, dict):
             if label not in value:
-                raise SpecError(f"{name}: expected an entry for network {quoted(label)}, got none")
+                raise SpecError(
+                    error_line(name, expected=f"an entry for network {quoted(label)}", got="none")
+                )
             fields[name] = value[label]
     return fields
 
@@ -307,12 +323,14 @@ def series(value: Any) -> list[int]:
     if isinstance(value, str):
         first, dots, last = value.partition("..")
         if not (dots and is_whole(first) and is_whole(last) and 1 <= int(first) <= int(last)):
-            raise SpecError(f"devices: expected a series such as '1..256', got {quoted(value)}")
+            raise SpecError(
+                error_line("devices", expected="a series such as '1..256'", got=quoted(value))
+            )
         counts, count = [], int(first)
         while count < int(last):
             counts.append(count)
             count *= 2
         counts.append(int(last))
     if not counts or not all(isinstance(n, int) and not isinstance(n, bool) for n in counts):
-        raise SpecError(f"devices: expected whole numbers, got {quoted(value)}")
+        raise SpecError(error_line("devices", expected="whole numbers", got=quoted(value)))
     return counts

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 from bench.engines.faults import Fault, fault
 from bench.engines.options import FakeOptions, MxnetOptions
-from bench.errors import SpecError, quoted, unknown
+from bench.errors import SpecError, error_line, quoted, unknown
 from bench.kvstores import (
     check_bandwidth,
     check_compression,
@@ -245,7 +245,7 @@ def make(fields: dict[str, Any]) -> Trial:
     if given.get("global_batch_fixed"):
         given.setdefault("batch_per_device", 0)
     if "batch_per_device" not in given:
-        raise SpecError("batch_per_device: expected a number of images, got none")
+        raise SpecError(error_line("batch_per_device", expected="a number of images", got="none"))
     given["env"] = tuple(map(secrets.setting, given.get("env", ())))
     trial = composed(given)
     check(trial)
@@ -263,7 +263,12 @@ def chosen(trials: Sequence[Trial], words: str) -> list[Trial]:
     if not found:
         names = ", ".join(trial.name for trial in trials)
         raise SpecError(
-            f"point: expected words of a point's name, got {quoted(words)}. The points: {names}"
+            error_line(
+                "point",
+                expected="words of a point's name",
+                got=quoted(words),
+                fix=f"The points: {names}",
+            )
         )
     return found
 
@@ -284,19 +289,21 @@ def check(trial: Trial) -> None:
         if problem := field.setting.problem(trial.value(name)):
             raise SpecError(f"{name}: {problem}")
     if trial.mxnet.costs != "none" and trial.mode != "synthetic":
-        raise SpecError(f"costs: expected mode 'synthetic', got {quoted(trial.mode)}")
+        raise SpecError(error_line("costs", expected="mode 'synthetic'", got=quoted(trial.mode)))
     if trial.servers > MOST_DEVICES:
-        raise SpecError(f"servers: expected {MOST_DEVICES} or fewer, got {trial.servers}")
+        raise SpecError(
+            error_line("servers", expected=f"{MOST_DEVICES} or fewer", got=trial.servers)
+        )
     _check_arithmetic(trial)
     if "\0" in trial.mxnet.python:
-        raise SpecError(f"python: expected a path, got {quoted(trial.mxnet.python)}")
+        raise SpecError(error_line("python", expected="a path", got=quoted(trial.mxnet.python)))
     for text in trial.layout.env:
         _check_variable(text)
     names = [text.partition("=")[0] for text in trial.layout.env]
     if len(set(names)) < len(names):
-        raise SpecError(f"env: expected each name once, got {', '.join(names)}")
+        raise SpecError(error_line("env", expected="each name once", got=", ".join(names)))
     if "DMLC_LOCAL" in names and trial.hosts > 1:
-        raise SpecError(f"env: expected one host with DMLC_LOCAL, got {trial.hosts}")
+        raise SpecError(error_line("env", expected="one host with DMLC_LOCAL", got=trial.hosts))
     _check_images(trial)
     _check_layout(trial)
     _check_batch(trial)
@@ -309,20 +316,30 @@ def _check_played(trial: Trial) -> None:
     played = trial.faults or trial.fake.seconds or trial.fake.noise or trial.fake.spread
     if played and trial.engine != "fake":
         raise SpecError(
-            f"fake_seconds, fake_faults, fake_noise, fake_spread: expected engine 'fake', got "
-            f"{quoted(trial.engine)}. Add --engine fake"
+            error_line(
+                "fake_seconds, fake_faults, fake_noise, fake_spread",
+                expected="engine 'fake'",
+                got=quoted(trial.engine),
+                fix="Add --engine fake",
+            )
         )
     if any(seconds <= 0 for seconds in trial.fake.seconds):
-        raise SpecError(f"fake_seconds: expected seconds above 0, got {list(trial.fake.seconds)}")
+        raise SpecError(
+            error_line("fake_seconds", expected="seconds above 0", got=list(trial.fake.seconds))
+        )
 
 
 def _check_arithmetic(trial: Trial) -> None:
-    if trial.training.dtype == "float16" and trial.layout.device == "cpu":
-        raise SpecError("dtype: MXNet 1.9.1 has no float16 on CPU. Use bfloat16 or device = 'gpu'")
-    if trial.training.dtype == "bfloat16" and trial.layout.device == "gpu":
-        raise SpecError("dtype: MXNet 1.9.1 has bfloat16 on CPU only. Use float16 on GPUs")
-    if trial.layout.kvstore == "nccl" and trial.layout.device == "cpu":
-        raise SpecError("kvstore: nccl needs GPUs. Use kvstore = 'device', or device = 'gpu'")
+    gpu = trial.layout.device == "gpu"
+    if trial.training.dtype == "float16" and not gpu:
+        fix = "Use bfloat16 or device = 'gpu'"
+        raise SpecError(error_line("dtype", problem="MXNet 1.9.1 has no float16 on CPU", fix=fix))
+    if trial.training.dtype == "bfloat16" and gpu:
+        lacks, fix = "MXNet 1.9.1 has bfloat16 on CPU only", "Use float16 on GPUs"
+        raise SpecError(error_line("dtype", problem=lacks, fix=fix))
+    if trial.layout.kvstore == "nccl" and not gpu:
+        fix = "Use kvstore = 'device', or device = 'gpu'"
+        raise SpecError(error_line("kvstore", problem="nccl needs GPUs", fix=fix))
     check_compression(
         trial.training.gc_type,
         trial.training.gc_threshold,
@@ -336,21 +353,27 @@ def _check_variable(text: str) -> None:
     value = text.value or "" if isinstance(text, MaskedText) else text
     if not (name.isascii() and name.isidentifier()) or "\0" in value:
         shown = repr(str(text)) if equals else "neither (value hidden)"
-        raise SpecError(f"env: expected NAME=VALUE or NAME, got {shown}")
+        raise SpecError(error_line("env", expected="NAME=VALUE or NAME", got=shown))
     if name.startswith("DMLC_") and name != "DMLC_LOCAL":
-        raise SpecError(f"env: the launcher sets {name}. Leave it out")
+        raise SpecError(error_line("env", problem=f"the launcher sets {name}", fix="Leave it out"))
 
 
 def _check_images(trial: Trial) -> None:
     if min(trial.data.rgb_std, default=0) <= 0:
-        raise SpecError(f"rgb_std: expected numbers above 0, got {list(trial.data.rgb_std)}")
+        raise SpecError(
+            error_line("rgb_std", expected="numbers above 0", got=list(trial.data.rgb_std))
+        )
     if len(trial.model.image_shape) != 3 or min(trial.model.image_shape) < 1:
         raise SpecError(
-            f"image_shape: expected channels, height, width, got {trial.model.image_shape}"
+            error_line(
+                "image_shape",
+                expected="channels, height, width",
+                got=",".join(map(str, trial.model.image_shape)),
+            )
         )
     for name in ("rgb_mean", "rgb_std"):
         if len(trial.value(name)) != 3:
-            raise SpecError(f"{name}: expected 3 numbers, got {len(trial.value(name))}")
+            raise SpecError(error_line(name, expected="3 numbers", got=len(trial.value(name))))
     if trial.mode != "test-io":
         check_images(trial.model.network, trial.model.num_layers, trial.model.image_shape)
 
@@ -359,24 +382,39 @@ def _check_layout(trial: Trial) -> None:
     layout = trial.layout
     if layout.devices % layout.devices_per_worker:
         raise SpecError(
-            f"devices: expected a multiple of devices_per_worker = {layout.devices_per_worker}, got "
-            f"{layout.devices}"
+            error_line(
+                "devices",
+                expected=f"a multiple of devices_per_worker = {layout.devices_per_worker}",
+                got=layout.devices,
+            )
         )
     if layout.devices_per_worker > layout.devices_per_host:
         raise SpecError(
-            f"devices_per_worker: expected at most devices_per_host = {layout.devices_per_host}, got "
-            f"{layout.devices_per_worker}"
+            error_line(
+                "devices_per_worker",
+                expected=f"at most devices_per_host = {layout.devices_per_host}",
+                got=layout.devices_per_worker,
+            )
         )
     if trial.worker_hosts > 1 and layout.devices_per_host % layout.devices_per_worker:
         raise SpecError(
-            f"devices_per_worker: expected a divisor of devices_per_host = "
-            f"{layout.devices_per_host}, got {layout.devices_per_worker}"
+            error_line(
+                "devices_per_worker",
+                expected=f"a divisor of devices_per_host = {layout.devices_per_host}",
+                got=layout.devices_per_worker,
+            )
         )
     if trial.workers > 1 and not is_distributed(layout.kvstore):
         raise SpecError(
-            f"devices: expected at most {layout.devices_per_worker} with kvstore "
-            f"{quoted(layout.kvstore)}, which has one worker, got {layout.devices} "
-            f"({trial.workers} workers). Use a dist_... kvstore"
+            error_line(
+                "devices",
+                expected=(
+                    f"at most {layout.devices_per_worker} with kvstore {quoted(layout.kvstore)}, "
+                    "which has one worker"
+                ),
+                got=f"{layout.devices} ({trial.workers} workers)",
+                fix="Use a dist_... kvstore",
+            )
         )
 
 
@@ -384,16 +422,23 @@ def _check_batch(trial: Trial) -> None:
     layout, each = trial.layout, trial.training.batch_per_device
     fixed = trial.training.global_batch_fixed
     if not fixed and each < 1:
-        raise SpecError(f"batch_per_device: expected 1 or more, got {each}")
+        raise SpecError(error_line("batch_per_device", expected="1 or more", got=each))
     if fixed and each:
         raise SpecError(
-            f"global_batch_fixed: expected it or batch_per_device, got both ({fixed}, {each}). Give "
-            f"one of them (--auto-batch finds the latter)"
+            error_line(
+                "global_batch_fixed",
+                expected="it or batch_per_device",
+                got=f"both ({fixed}, {each})",
+                fix="Give one of them (--auto-batch finds the latter)",
+            )
         )
     if fixed and fixed // trial.workers < layout.devices_per_worker:
         raise SpecError(
-            f"global_batch_fixed: expected at least one image per device ({layout.devices} devices), "
-            f"got {fixed}"
+            error_line(
+                "global_batch_fixed",
+                expected=f"at least one image per device ({layout.devices} devices)",
+                got=fixed,
+            )
         )
 
 
@@ -404,11 +449,10 @@ def _check_options(trial: Trial) -> None:
     for option in trial.mxnet.options:
         name, equals, _ = option.partition("=")
         if not name.startswith("--") or not equals:
-            raise SpecError(f"options: expected --NAME=VALUE, got {quoted(option)}")
+            raise SpecError(error_line("options", expected="--NAME=VALUE", got=quoted(option)))
         if name in OF_FIELDS:
-            raise SpecError(
-                f"options: a field of the trial determines {name}. Set that field instead"
-            )
+            problem = f"a field of the trial determines {name}"
+            raise SpecError(error_line("options", problem=problem, fix="Set that field instead"))
     try:
         parse(
             [
@@ -426,32 +470,53 @@ def _check_data(trial: Trial) -> None:
     reads = trial.mode in {"real", "test-io"}
     if not reads and (trial.data.train or trial.data.val):
         raise SpecError(
-            f"data_train, data_val: mode {quoted(trial.mode)} reads no data. Use mode = 'real'"
+            error_line(
+                "data_train, data_val",
+                problem=f"mode {quoted(trial.mode)} reads no data",
+                fix="Use mode = 'real'",
+            )
         )
     if reads and not trial.data.train:
-        raise SpecError(f"data_train: expected .rec files in mode {quoted(trial.mode)}, got none")
+        raise SpecError(
+            error_line(
+                "data_train", expected=f".rec files in mode {quoted(trial.mode)}", got="none"
+            )
+        )
     if not reads and trial.measuring.windows == 0:
-        raise SpecError("windows: expected 1 or more on synthetic data, which has no epochs, got 0")
+        raise SpecError(
+            error_line(
+                "windows", expected="1 or more on synthetic data, which has no epochs", got="0"
+            )
+        )
     if trial.mode == "bandwidth" and not (
         is_distributed(trial.layout.kvstore) and trial.layout.devices_per_worker == 1
     ):
         raise SpecError(
-            f"mode: expected a kvstore with servers (dist_...) and one device per worker for "
-            f"bandwidth, got {quoted(trial.layout.kvstore)} and "
-            f"{trial.layout.devices_per_worker}"
+            error_line(
+                "mode",
+                expected="a kvstore with servers (dist_...) and 1 device per worker",
+                got=f"{quoted(trial.layout.kvstore)} and {trial.layout.devices_per_worker}",
+            )
         )
     if trial.mode == "bandwidth":
         check_bandwidth(trial.layout.kvstore)
     if trial.mxnet.cold and trial.mode != "test-io":
-        raise SpecError(f"cold: expected mode 'test-io', got {quoted(trial.mode)}")
+        raise SpecError(error_line("cold", expected="mode 'test-io'", got=quoted(trial.mode)))
     if trial.mode == "test-io" and is_distributed(trial.layout.kvstore):
         raise SpecError(
-            f"kvstore: expected one process (local) for test-io, got {quoted(trial.layout.kvstore)}"
+            error_line(
+                "kvstore",
+                expected="one process (local) for test-io",
+                got=quoted(trial.layout.kvstore),
+            )
         )
     if trial.mode == "test-io" and trial.layout.devices != 1:
         raise SpecError(
-            f"devices: expected 1 for test-io, which uses one host's CPUs, got "
-            f"{trial.layout.devices}"
+            error_line(
+                "devices",
+                expected="1 for test-io, which uses one host's CPUs",
+                got=trial.layout.devices,
+            )
         )
 
 
@@ -469,7 +534,9 @@ def changed(trial: Trial, text: str) -> Trial:
     for one in filter(None, _BETWEEN.split(text.strip())):
         name, equals, value = one.partition("=")
         if not equals:
-            raise SpecError(f"settings: expected FIELD=VALUE or env.NAME=VALUE, got {quoted(one)}")
+            raise SpecError(
+                error_line("settings", expected="FIELD=VALUE or env.NAME=VALUE", got=quoted(one))
+            )
         if name.startswith("env."):
             name = name.removeprefix("env.")
             others = (one for one in fields["env"] if one.partition("=")[0] != name)

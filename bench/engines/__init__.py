@@ -1,1 +1,1 @@
-"""Engines: what runs a trial. `mxnet` trains; `fake` plays window times and faults."""
+"""Engines, which run trials: `mxnet` trains; `fake` simulates window times and faults."""

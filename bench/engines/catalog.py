@@ -1,4 +1,4 @@
-"""The engines by name: `mxnet` trains; `fake` plays window times and faults."""
+"""The engines by name: `mxnet` trains; `fake` simulates window times and faults."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from bench.trial import FIELDS, Trial
 
 
 def _mxnet_command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
-    """Module and options of one process; workers get what a person would type."""
+    """Return module and options of one process; a worker's are those typed by hand."""
     if role != "worker":
         given = [one.partition("=") for one in trial.mxnet.options]
         profiled = any(name == "--profile-server-suffix" and file for name, _, file in given)
@@ -34,7 +34,7 @@ _MODES: dict[str, tuple[str, ...]] = {
     "test-io": ("--test-io", "1"),
     "real": (),
 }
-# Commands of earlier records have these before the other settings of their part.
+# For commands equal to those of older records, these come first in their part.
 _FIRST = (
     *("windows", "warmup_windows", "data_train", "data_nthreads", "rgb_mean", "rgb_std"),
     *("data_val", "num_examples"),
@@ -42,7 +42,7 @@ _FIRST = (
 
 
 def _arguments(trial: Trial, part: str) -> Iterator[str]:
-    """The settings of a part that a worker has options for."""
+    """Yield the worker options of a part's settings."""
     fields = [field for field in FIELDS.values() if field.part == part and field.setting.flag]
     fields.sort(key=lambda one: _FIRST.index(one.name) if one.name in _FIRST else len(_FIRST))
     for field in fields:
@@ -66,7 +66,7 @@ def _batch_and_devices(trial: Trial) -> tuple[str, ...]:
 
 
 def _fake_command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
-    """Module and script of one process of a rehearsal; the script is one JSON argument."""
+    """Return module and script of a simulated process; the script is one JSON argument."""
     script = {
         "steps": trial.measuring.steps_per_window,
         "windows": trial.scripted_windows,
@@ -83,5 +83,5 @@ def _fake_command(trial: Trial, role: str, index: int) -> tuple[str, ...]:
     return ("-m", "bench.engines.fake_process", json.dumps(script))
 
 
-# command(trial, role, index): the arguments after the interpreter that start that process.
+# command(trial, role, index): the interpreter's arguments that start the process.
 ENGINES = {"mxnet": _mxnet_command, "fake": _fake_command}

@@ -1,15 +1,15 @@
-"""One process of a rehearsal: scheduler, server or worker, by DMLC_ROLE.
+"""One process of a simulation: scheduler, server or worker, by DMLC_ROLE.
 
-Standard library only, so that hundreds start in seconds. The processes meet as ps-lite's do: all
-connect to the scheduler at DMLC_PS_ROOT_URI, which deals out ranks when the last has come, and
-keeps everyone until every worker has said that it is done.
+It uses the standard library only, so that hundreds start in seconds. The rendezvous is like
+ps-lite's: all processes connect to the scheduler at DMLC_PS_ROOT_URI, which assigns ranks when the
+last one has connected and keeps all connections open until every worker is done.
 
     python -m bench.engines.fake_process '{"seconds": [1.0], "worker_batches": [8], ...}'
 
-Windows scatter as the script's `noise` says (within, correlation, between), by its `seed`, the
-repeat (MXSCALE_REPEAT) and the rank: a rehearsal can be repeated, and its repeats differ.
-The script's `faults` are kinds of bench/engines/faults.py with the window at which each happens;
-servers and the scheduler commit theirs once all have met.
+The script's `noise` (within, correlation, between) scatters the windows. The random numbers depend
+on its `seed`, the repeat (MXSCALE_REPEAT) and the rank, so a simulation is reproducible and its
+repeats differ. The script's `faults` map kinds of bench/engines/faults.py to the window of each;
+servers and the scheduler inject theirs after the rendezvous.
 """
 
 import json
@@ -29,9 +29,9 @@ from im2rec_tools.terminal import echo
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """Relative standard deviations: of a window within its process, and between processes.
+    """Relative standard deviations of windows within a process and between processes.
 
-    A window keeps the share `correlation` of the deviation of the one before it: AR(1).
+    A window keeps the share `correlation` of the previous window's deviation: AR(1).
     """
 
     within: float = 0.0
@@ -40,7 +40,7 @@ class Noise:
 
 
 def factors(noise: Noise, seed: str, count: int) -> list[float]:
-    """What to multiply each window of one process with; the same for the same seed."""
+    """Return a factor for each window of one process; deterministic for a seed."""
     random = Random(seed)
     process = random.gauss(0.0, noise.between)
     deviation = random.gauss(0.0, noise.within)
@@ -53,12 +53,12 @@ def factors(noise: Noise, seed: str, count: int) -> list[float]:
 
 
 def shared_factors(noise: Noise, seed: str, count: int, ranks: int) -> list[float]:
-    """Of a synchronous job: each window lasts as long as that of its slowest rank."""
+    """Return the factors of a synchronous job: the slowest rank determines each window."""
     each = [factors(noise, f"{seed} {rank}", count) for rank in range(ranks)]
     return [max(one) for one in zip(*each, strict=True)]
 
 
-# What a slow worker's computing is multiplied by, and what a worker computes of a window.
+# Factor on a slow worker's computation; share of a window that is computation; number of probes.
 _SLOW, _OWN_SHARE, _PROBES = 1.2, 0.7, 8
 
 
@@ -68,7 +68,7 @@ def _sleep_for_ever() -> NoReturn:
 
 
 def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -> None:
-    """Deals out a rank to each of `expected` connections, then waits until all have closed."""
+    """Assign a rank to each of `expected` connections, then wait until all have closed."""
     with socket.create_server(address, backlog=expected) as listener:
         say("reached")
         members: list[tuple[Any, str]] = []
@@ -88,9 +88,9 @@ def _schedule(address: tuple[str, int], expected: int, faults: dict[str, int]) -
 
 
 def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
-    """The line to the scheduler and this process's rank, once everyone has come."""
+    """Join the rendezvous; return the connection to the scheduler and this process's rank."""
     stream: Any = None
-    while stream is None:  # however long it takes: the master's deadline decides
+    while stream is None:  # without a limit: the controller's deadline applies
         try:
             stream = socket.create_connection(address).makefile("rw", encoding="utf-8")
         except ConnectionRefusedError:
@@ -102,7 +102,7 @@ def _meet(address: tuple[str, int], role: str) -> tuple[Any, int]:
 
 
 def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
-    """Does what the faults of this window say; hash, alone and mute are seen to where they show."""
+    """Inject the faults of this window, except for hash, alone, mute and slow."""
     now = {kind for kind, at in faults.items() if at == window}
     if "raise" in now:
         raise RuntimeError("scripted fault")
@@ -122,7 +122,7 @@ def _commit_at(window: int, faults: dict[str, int], rank: int) -> None:
 
 
 def window_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[float]:
-    """Of each window: what the script says, the last of it repeated, times its noise."""
+    """Return the seconds of each window: the script's, the last one repeated, times noise."""
     said, count = script["seconds"], script["windows"]
     within, correlation, between = script["noise"]
     noise = Noise(within=within, correlation=correlation, between=between)
@@ -136,7 +136,7 @@ def window_seconds(script: dict[str, Any], rank: int, num_workers: int) -> list[
 
 
 def _own_seconds(script: dict[str, Any], rank: int) -> list[float]:
-    """Of each probe of a rank's own computing: most of a window, with noise of its own."""
+    """Return the seconds of each probe of a rank's own computation, with its own noise."""
     within, correlation, _ = script["noise"]
     noise = Noise(within=within, correlation=correlation)
     seed = f"{script['seed']} {os.environ.get('MXSCALE_REPEAT', '0')} own {rank}"
@@ -146,12 +146,12 @@ def _own_seconds(script: dict[str, Any], rank: int) -> list[float]:
 
 
 def _ended(script: dict[str, Any], seconds: list[float]) -> str:
-    """Why no window is needed any more; ranks that play the same windows agree."""
+    """Return why no more windows are needed, or ''; ranks with the same windows agree."""
     if len(seconds) == script["windows"]:
         return "windows"
     if script["asynchronous"] or not (script["precision"] or script["budget_seconds"]):
         return ""
-    from bench.statistics.stopping_rule import Budget, end_reason  # noqa: PLC0415 - NumPy; most rehearsals need none
+    from bench.statistics.stopping_rule import Budget, end_reason  # noqa: PLC0415 - NumPy; most simulations need none
 
     budget = Budget(
         precision=script["precision"],
@@ -174,7 +174,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
     for index, lasted in enumerate(seconds):
         _commit_at(index, faults, rank)
         clock += lasted
-        if "MXSCALE_REAL_TIME" in os.environ:  # windows that take as long as they say
+        if "MXSCALE_REAL_TIME" in os.environ:  # take the simulated time in real time
             time.sleep(lasted)
         window = {
             "index": index,
@@ -196,7 +196,7 @@ def _work(script: dict[str, Any], rank: int, num_workers: int, faults: dict[str,
 
 
 def main() -> None:
-    """Plays the role that the environment gives this process."""
+    """Simulate the role that the environment assigns to this process."""
     script = json.loads(sys.argv[1])
     faults = script["faults"]
     role = os.environ.get("DMLC_ROLE", "worker")

@@ -1,13 +1,13 @@
-"""Faults that the fake engine plays: ROLE[-INDEX]:KIND[@WINDOW].
+"""Faults that the simulated engine injects: ROLE[-INDEX]:KIND[@WINDOW].
 
-    absent  never comes to the rendezvous        hang   makes no progress any more
-    exit    ends with code 3                     kill   is killed by SIGKILL
+    absent  never joins the rendezvous           hang   stops making progress
+    exit    exits with code 3                    kill   is killed by SIGKILL
     raise   raises an exception                  stop   is stopped by SIGSTOP
 
-and in workers only
+in workers only:
 
-    early   returns before it is done            mute   ends well without a word
-    nan     its loss is not a number             hash   ends with other weights
+    early   exits before it is done              mute   exits with 0 without sending events
+    nan     its loss is not a number             hash   ends with different weights
     alone   is in a job of its own, as with the wrong kind of kvstore
     slow    computes a fifth longer than the others
 """
@@ -15,7 +15,7 @@ and in workers only
 import re
 from dataclasses import dataclass
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
 
 _ANYWHERE = ("absent", "exit", "hang", "kill", "raise", "stop")
 _WORKERS_ONLY = ("alone", "early", "hash", "mute", "nan", "slow")
@@ -26,7 +26,7 @@ _AT_A_WINDOW = ("early", "exit", "hang", "kill", "nan", "raise", "stop")
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault: in all processes of the role where `index` is None; workers at `window`."""
+    """One fault of a role: of all its processes if `index` is None; workers at `window`."""
 
     role: str
     index: int | None
@@ -34,34 +34,30 @@ class Fault:
     window: int
 
     def is_in(self, role: str, index: int) -> bool:
-        """Whether this process has it."""
+        """Return whether this process has the fault."""
         return self.role == role and self.index in {None, index}
 
 
 def fault(text: str, *, roles: dict[str, int], windows: int) -> Fault:
-    """The fault of this text in a job of so many processes a role and windows a worker.
+    """Parse a fault for a job with these processes per role and windows per worker.
 
-    Raises SpecError where there is no such process, kind or window.
+    Raises SpecError if the job has no such process, kind or window.
     """
     match = _FORM.fullmatch(text)
+    where = f"fault {quoted(text)}"
     if match is None or match[3] not in KINDS:
-        raise SpecError(
-            f"fault {quoted(text)}: expected ROLE[-INDEX]:KIND[@WINDOW] with a role of worker, "
-            f"server, scheduler and a kind of {', '.join(KINDS)}"
-        )
+        form = "ROLE[-INDEX]:KIND[@WINDOW]"
+        roles_and_kinds = f"ROLE: worker, server, scheduler. KIND: {', '.join(KINDS)}"
+        raise SpecError(error_line(where, expected=form, fix=roles_and_kinds))
     role, kind = match[1], match[3]
     index, window = (None if part is None else int(part) for part in (match[2], match[4]))
     if not roles.get(role) or (index is not None and index >= roles[role]):
         there = ", ".join(f"{count} {name}(s)" for name, count in roles.items() if count)
-        raise SpecError(f"fault {quoted(text)}: no such process in a job of {there}")
+        raise SpecError(error_line(where, expected=f"a process of the job ({there})"))
     if role != "worker" and (kind in _WORKERS_ONLY or window is not None):
-        raise SpecError(
-            f"fault {quoted(text)}: a {role} can be {', '.join(_ANYWHERE)}, once all have met; the "
-            f"other kinds, and windows, are for workers"
-        )
+        kinds = f"one of {', '.join(_ANYWHERE)}, without a window, for a {role}"
+        raise SpecError(error_line(where, expected=kinds))
     if window is not None and (kind not in _AT_A_WINDOW or window >= windows):
-        raise SpecError(
-            f"fault {quoted(text)}: {', '.join(_AT_A_WINDOW)} can happen at a window, "
-            f"0 to {windows - 1}"
-        )
+        kinds = f"{', '.join(_AT_A_WINDOW)} at a window from 0 to {windows - 1}"
+        raise SpecError(error_line(where, expected=kinds))
     return Fault(role=role, index=index, kind=kind, window=window or 0)

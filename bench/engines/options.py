@@ -1,16 +1,16 @@
-"""Parts of a trial that belong to one engine each."""
+"""The parts of a trial that belong to one engine."""
 
 from dataclasses import dataclass
 
 from bench.settings.declaration import Role, setting
 
-# Of a step on synthetic data, beside training: none, or those in the speed that upstream prints.
+# Extra costs of a step on synthetic data: none, or those in the throughput upstream prints.
 COSTS = ("none", "upstream")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MxnetOptions:
-    """What the MXNet engine alone has."""
+    """Settings of the MXNet engine."""
 
     python: str = setting(
         "interpreter with MXNet for every process, absolute or relative to the checkout; "
@@ -36,7 +36,7 @@ class MxnetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FakeOptions:
-    """The script of the fake engine."""
+    """The script of the simulated engine."""
 
     seconds: tuple[float, ...] = setting(
         "seconds of each window, the last one repeated",

@@ -1,8 +1,7 @@
 """A server or scheduler: `python -m bench.engines.server`, with DMLC_ROLE set.
 
-MXNet serves while it is imported, when it comes to its module of the server, and unpickles whatever
-reaches its port. Here another module takes the place of that one, and reads what workers of its job
-have signed.
+MXNet serves during its import, in its kvstore_server module, and unpickles anything that reaches
+its port. This module replaces that one and reads only commands that workers of its job signed.
 """
 
 import ctypes
@@ -27,12 +26,12 @@ _MODULE = "mxnet.kvstore.kvstore_server"
 
 
 def main(*, profiled: bool = False) -> NoReturn:
-    """Serve one job, then exit; exit 2 if the environment names no role of these.
+    """Serve one job, then exit; exit with 2 unless DMLC_ROLE is server or scheduler.
 
-    `profiled` servers may write the profile that their workers ask for.
+    `profiled` servers may write the profile that their workers request.
     """
     if os.environ.get("DMLC_ROLE") not in _ROLES:
-        echo("DMLC_ROLE: expected server or scheduler; 'fab bench.sweep' sets it", err=True)
+        echo("DMLC_ROLE: expected server or scheduler. Start jobs by 'fab bench.sweep'", err=True)
         sys.exit(2)
     announce_rendezvous()
     sys.meta_path.insert(0, _Server(profiled=profiled))
@@ -42,7 +41,7 @@ def main(*, profiled: bool = False) -> NoReturn:
 
 
 class _Server(MetaPathFinder, Loader):
-    """MXNet's module of the server, which serves the job while it is imported."""
+    """The replacement of MXNet's server module, which serves the job during its import."""
 
     def __init__(self, *, profiled: bool) -> None:
         self._profiled = profiled
@@ -50,7 +49,7 @@ class _Server(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """This, in place of MXNet's."""
+        """Return the spec of this module in place of MXNet's."""
         return ModuleSpec(fullname, self) if fullname == _MODULE else None
 
     def exec_module(self, module: ModuleType) -> NoReturn:
@@ -58,7 +57,7 @@ class _Server(MetaPathFinder, Loader):
         from mxnet.kvstore.base import create  # noqa: PLC0415
 
         if not self._profiled:
-            # MXNet writes profiles where it stands, for any program that asks; here nobody can.
+            # MXNet writes profiles to the working directory for any program; /proc prevents that.
             os.chdir("/proc")
         refusals = Refusals()
         _serve(create("dist"), refusals)
@@ -67,12 +66,12 @@ class _Server(MetaPathFinder, Loader):
 
 
 def _serve(store: Any, refusals: "Refusals") -> None:
-    """Return when the job is over."""
+    """Run the server; return when the job ends."""
     from mxnet.base import _LIB, check_call  # noqa: PLC0415
 
     key = secret()
 
-    # MXNet's C++ obeys all other commands by itself: these alone reach Python.
+    # MXNet's C++ handles all other commands itself; only these reach Python.
     def obey(_head: int, body: bytes | None, _: object) -> None:
         try:
             optimizer = optimizer_of(body or b"", key)
@@ -86,27 +85,27 @@ def _serve(store: Any, refusals: "Refusals") -> None:
 
 
 class Refusals:
-    """Commands that were refused: counted, and reported once a second at most."""
+    """Counter of rejected commands; it reports at most once per second."""
 
     def __init__(self) -> None:
         self.count = self._said = 0
         self._at = -_SAY_SECONDS
 
     def add(self, error: RefusedError) -> None:
-        """Count one more."""
+        """Count a rejected command."""
         self.count += 1
         if time.monotonic() - self._at >= _SAY_SECONDS:
             self._say(f"; the last: {error}")
 
     def close(self) -> None:
-        """Report those that were not reported yet."""
+        """Report the rejected commands that were not reported yet."""
         if self.count > self._said:
             self._say("")
 
     def _say(self, last: str) -> None:
         self._said, self._at = self.count, time.monotonic()
         say("refused", {"count": self.count})
-        echo(f"commands refused: {self.count}{last}", err=True)
+        echo(f"rejected commands: {self.count}{last}", err=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Commands to the servers of a job: signed by its workers, checked before they are unpickled.
 
-MXNet's servers unpickle what any program sends to their port. Servers of ours read a command only
-if it carries the HMAC of the job's secret, and accept only the optimizers listed here in it. The
-launcher draws the secret; it is in the environment of the job's processes and nowhere else.
+MXNet's servers unpickle anything that a program sends to their port. mxscale's servers read a
+command only if it carries the HMAC of the job's secret, and accept only the optimizers listed here.
+The launcher draws the secret; only the environment of the job's processes contains it.
 """
 
 import base64
@@ -19,16 +19,16 @@ _DIGITS = hashlib.sha256().digest_size * 2
 
 
 class RefusedError(Exception):
-    """A command that is not from a worker of this job, or has more than an optimizer."""
+    """A command that no worker of this job signed, or that holds more than an optimizer."""
 
 
 def secret() -> bytes:
-    """This job's secret; empty if nobody launched it: its processes were started by hand."""
+    """Return this job's secret; b'' if its processes were started by hand."""
     return os.environ.get(SECRET_VARIABLE, "").encode()
 
 
 def signed(optimizer: Any, key: bytes) -> str:
-    """The body of a command that gives servers this optimizer; RefusedError if none may read it."""
+    """Return a command that sends servers this optimizer; RefusedError if they reject it."""
     text = base64.b64encode(pickle.dumps(optimizer, 4)).decode("ascii")
     body = _signature(text.encode(), key) + text
     optimizer_of(body.encode(), key)
@@ -36,12 +36,12 @@ def signed(optimizer: Any, key: bytes) -> str:
 
 
 def optimizer_of(body: bytes, key: bytes) -> Any:
-    """The optimizer of a body that `signed` made with this key; RefusedError for any other."""
+    """Read the optimizer from a body that `signed` made with this key; else RefusedError."""
     signature, text = body[:_DIGITS], body[_DIGITS:]
     if not hmac.compare_digest(signature, _signature(text, key).encode()):
-        raise RefusedError("no signature of this job")
-    # The launcher needs no more than a variable's name of this module; servers read commands while
-    # they import MXNet.
+        raise RefusedError("missing or wrong signature")
+    # Imported here: the launcher only needs this module's constants, and servers read commands
+    # during MXNet's import.
     from mxnet.optimizer import Optimizer  # noqa: PLC0415
 
     try:
@@ -62,9 +62,9 @@ def _signature(text: bytes, key: bytes) -> str:
 
 
 def _classes(registered: Mapping[str, type]) -> dict[tuple[str, str], type]:
-    """What a command may hold besides numbers, text, lists, tuples and dicts, by module and name.
+    """Return the classes that a command may hold, besides plain values, by module and name.
 
-    None of these writes a file or starts a program, whatever arguments it is called with.
+    None of them writes a file or starts a program, whatever its arguments are.
     """
     from bench.training.optimizer import (  # noqa: PLC0415
         OPTIMIZERS,
@@ -78,14 +78,14 @@ def _classes(registered: Mapping[str, type]) -> dict[tuple[str, str], type]:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads nothing but the given classes; a dotted name is none of theirs."""
+    """An unpickler that loads only the given classes; dotted names never match."""
 
     def __init__(self, data: bytes, classes: Mapping[tuple[str, str], type]) -> None:
         super().__init__(io.BytesIO(data))
         self._allowed = classes
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        """The class; RefusedError if it is not one of those."""
+        """Return the class; RefusedError unless it is permitted."""
         found = self._allowed.get((module_name, global_name))
         if found is None:
             raise RefusedError(f"{module_name}.{global_name} is not an optimizer"[:120])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from bench.errors import SpecError, is_whole, quoted, unknown
+from bench.errors import SpecError, error_line, is_whole, quoted, unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ def checked_layers(family: str, num_layers: int | None, field: str = "num_layers
     if num_layers not in layers:
         expected = f"one of {', '.join(map(str, layers))}" if layers else "no depth"
         raise SpecError(
-            f"{field} of network {quoted(family)}: expected {expected}, got {num_layers}"
+            error_line(f"{field} of network {quoted(family)}", expected=expected, got=num_layers)
         )
     return num_layers
 
@@ -146,8 +146,11 @@ def _cifar(num_layers: int, height: int) -> Stages:
     if rest:
         fit = [str(depth) for depth in _UNITS if (depth - 2) % 6 == 0]
         raise SpecError(
-            f"network 'resnet-{num_layers}': expected a depth of {' or '.join(fit)} for images of up "
-            f"to {CIFAR_HEIGHT} pixels, got image_shape with a height of {height}. Use another "
-            f"depth or larger images"
+            error_line(
+                f"network 'resnet-{num_layers}'",
+                expected=f"a depth of {' or '.join(fit)} for images of up to {CIFAR_HEIGHT} pixels",
+                got=f"image_shape with a height of {height}",
+                fix="Use another depth or larger images",
+            )
         )
     return Stages(units=(units,) * 3, channels=(16, 16, 32, 64), bottleneck=False)

@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass
 from enum import Enum
 from typing import Any, get_args, get_origin
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
 
 # Above any meaningful number, and below the largest float.
 _LARGEST = 1e30
@@ -89,13 +89,15 @@ def checked(name: str, kind: Any, value: Any) -> Any:
             )
         # The environment may hold secrets; an error line must not print them.
         got = f"a {type(value).__name__}" if name == "env" else quoted(value)
-        raise SpecError(f"{name}: expected a list of {_WORDS[item.__name__]}s, got {got}")
+        raise SpecError(error_line(name, expected=f"a list of {_WORDS[item.__name__]}s", got=got))
     plain = get_args(kind)[0] if get_args(kind) else kind
     if value is None and kind != plain:
         return None
     if not _is_a(plain, value):
         a = "" if plain is bool else "a "
-        raise SpecError(f"{name}: expected {a}{_WORDS[plain.__name__]}, got {quoted(value)}")
+        raise SpecError(
+            error_line(name, expected=f"{a}{_WORDS[plain.__name__]}", got=quoted(value))
+        )
     return _bounded(name, plain(value))
 
 
@@ -110,7 +112,9 @@ def _is_a(kind: Any, value: Any) -> bool:
 def _bounded(name: str, value: Any) -> Any:
     """Return the value; SpecError for a whole number above `MOST`."""
     if isinstance(value, int) and abs(value) > MOST:
-        raise SpecError(f"{name}: expected a whole number up to {MOST}, got {quoted(value)}")
+        raise SpecError(
+            error_line(name, expected=f"a whole number up to {MOST}", got=quoted(value))
+        )
     return value
 
 

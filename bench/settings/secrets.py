@@ -10,7 +10,7 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 
 WORDS = ("TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL")
 MASK = "***"
@@ -185,8 +185,11 @@ def check(env: Iterable[str]) -> None:
             continue
         name = _name(one)
         raise SpecError(
-            f"env: {name}: expected a value, got none; runs do not store it. Set {name} in this "
-            f"environment and give '-x {name}', or give '-x {name}=VALUE'"
+            error_line(
+                "env",
+                problem=f"{name}: expected a value, got none; runs do not store it",
+                fix=f"Set {name} here and give '-x {name}', or give '-x {name}=VALUE'",
+            )
         )
 
 

@@ -283,7 +283,7 @@ def test_a_layout_with_more_processes_speaks_for_those_with_fewer() -> None:
         (TRAINED + "[[points]]\nmode = 'test-io'\ndata_train = 'x'\n", "x1 trains nothing"),
         (TRAINED + "[[points]]\nmode = 'bandwidth'\nkvstore = 'dist_sync'\n", "trains nothing"),
         (TRAINED + "[[points]]\nglobal_batch_fixed = 8\n", "(--auto-batch finds the latter)"),
-        (TRAINED + "[[points]]\noptions = ['--auto-batch=4']\n", "follows from the trial's own"),
+        (TRAINED + "[[points]]\noptions = ['--auto-batch=4']\n", "a field of the trial determines"),
     ],
 )
 def test_a_sweep_for_which_no_batch_can_be_found_is_refused(
@@ -414,7 +414,7 @@ def test_a_batch_is_given_or_found_not_both() -> None:
     assert limited("--auto-batch", "--kv-store=dist_sync").returncode == 2
     with pytest.raises(SpecError, match="--auto-batch: expected 0 or more, got -1"):
         parse(["--benchmark=1", "--windows=1", "--auto-batch=-1"])
-    with pytest.raises(SpecError, match="options: --auto-batch follows from"):
+    with pytest.raises(SpecError, match="options: a field of the trial determines --auto-batch"):
         make({"batch_per_device": 1, "options": ["--auto-batch=3"]})
 
 

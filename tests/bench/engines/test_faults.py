@@ -206,15 +206,15 @@ def test_a_killed_process_found_by_its_role_is_a_process_of_this_test(tmp_path: 
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("worker-1:sing", f"a role of worker, server, scheduler and a kind of {', '.join(KINDS)}"),
+        ("worker-1:sing", f"ROLE: worker, server, scheduler. KIND: {', '.join(KINDS)}"),
         ("boss:kill", "expected ROLE[-INDEX]:KIND[@WINDOW]"),
-        ("worker-2:kill", "no such process in a job of 2 worker(s), 2 server(s), 1 scheduler(s)"),
-        ("scheduler-1:kill", "no such process"),
-        ("server:nan", "a server can be absent, exit, hang, kill, raise, stop"),
-        ("scheduler:kill@1", "a scheduler can be"),
-        ("worker:kill@4", "can happen at a window, 0 to 3"),
+        ("worker-2:kill", "a process of the job (2 worker(s), 2 server(s), 1 scheduler(s))"),
+        ("scheduler-1:kill", "a process of the job"),
+        ("server:nan", "absent, exit, hang, kill, raise, stop, without a window, for a server"),
+        ("scheduler:kill@1", "without a window, for a scheduler"),
+        ("worker:kill@4", "at a window from 0 to 3"),
         (f"worker-{'9' * 5000}:kill", "expected ROLE[-INDEX]:KIND[@WINDOW]"),
-        ("worker:hash@1", "can happen at a window, 0 to 3"),
+        ("worker:hash@1", "at a window from 0 to 3"),
     ],
 )
 def test_a_fault_that_cannot_happen_is_refused(fault: str, said: str) -> None:
@@ -225,7 +225,7 @@ def test_a_fault_that_cannot_happen_is_refused(fault: str, said: str) -> None:
 
 def test_servers_cannot_fail_where_there_are_none() -> None:
     local: dict[str, Any] = {"kvstore": "local", "devices": 1}
-    with pytest.raises(SpecError, match=r"no such process in a job of 1 worker\(s\)$"):
+    with pytest.raises(SpecError, match=r"expected a process of the job \(1 worker\(s\)\)$"):
         trial("server:kill", **local)
 
 

@@ -227,4 +227,4 @@ def test_the_command_that_runs_a_point_again_names_its_secrets() -> None:
     text = rerun_command(study, study.rows[0])
     assert " -x API_KEY -x PASSED -x FILE_TOKEN " in text
     assert S not in text
-    assert "set API_KEY, PASSED, FILE_TOKEN first" in rerun_title(study)
+    assert "first set API_KEY, PASSED, FILE_TOKEN" in rerun_title(study)

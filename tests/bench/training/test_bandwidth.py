@@ -30,11 +30,11 @@ def bandwidth(**fields: Any) -> Trial:
 
 
 def test_a_store_without_servers_has_no_bandwidth() -> None:
-    with pytest.raises(SpecError, match="bandwidth is of a store with servers"):
+    with pytest.raises(SpecError, match="expected a kvstore with servers"):
         bandwidth(kvstore="local", devices=1)
-    with pytest.raises(SpecError, match="synchronous, got 'dist_async'"):
+    with pytest.raises(SpecError, match="synchronous kvstore, got 'dist_async'"):
         bandwidth(kvstore="dist_async")
-    with pytest.raises(SpecError, match="synchronous, got 'dist_async'"):
+    with pytest.raises(SpecError, match="synchronous kvstore, got 'dist_async'"):
         parse(["--benchmark=1", "--windows=1", "--bandwidth=1", "--kv-store=dist_async"])
     with pytest.raises(SpecError, match="reads no data"):
         bandwidth(data_train="x.rec")

@@ -140,7 +140,7 @@ def test_settings_change_fields_and_what_follows_from_them() -> None:
         ("device", "expected FIELD=VALUE or env.NAME=VALUE, got 'device'"),
         ("windows=few", "windows: expected a whole number, got 'few'"),
         ("windows=1.5", "windows: expected a whole number, got 1.5"),
-        ("env.DMLC_ROLE=x", "DMLC_ROLE is set by what starts the job"),
+        ("env.DMLC_ROLE=x", "the launcher sets DMLC_ROLE"),
         ("env=X=1", "unknown setting 'env'"),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_setting_that_cannot_be_is_one_line(text: str, said: str) -> None:
     [
         ({}, "--sweep: expected the name of a sweep"),
         ({"sweep": "smoke"}, "--point: expected words of one point's name, got '', which fits "),
-        ({"sweep": "smoke", "point": "x9"}, "no point's name has the words 'x9'"),
+        ({"sweep": "smoke", "point": "x9"}, "words of a point's name, got 'x9'"),
         (
             {"sweep": "smoke", "point": "local", "blocks": "1"},
             "--blocks: expected a whole number, 2",

@@ -62,7 +62,7 @@ def test_servers_of_many_hosts_are_counted_together(tmp_path: Path) -> None:
 def test_a_product_of_long_lists_is_refused_before_it_is_made(tmp_path: Path) -> None:
     lists = f"devices = {list(range(1, 3000))}\nkvstore = {['local'] * 3000}\n"
     message = refused(tmp_path, f"batch_per_device = 8\n[[points]]\nnetwork = 'tiny'\n{lists}")
-    assert f"expected {MOST_POINTS} points or fewer, got 8997000" in message
+    assert f"points: expected {MOST_POINTS} or fewer, got 8997000" in message
 
 
 @pytest.mark.parametrize("value", ["1e-300", "5e-324"])
