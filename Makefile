@@ -4,7 +4,7 @@
 # make test-pythons   what can differ, on every Python 3.11, 3.12 and 3.13 found here
 # make test-slow      many more interrupts of sweeps, and of every writer, than make test has
 # make fuzz SECONDS=60   changed samples for every parser; failing inputs stay in tests/seeds
-# make exports        adds what fab results.export needs to the environment; see docs/export.md
+# make exports        adds what fab results.export needs to the environment; see docs/how-to/export.md
 # PYTHON=python3.12 make ...   with that interpreter, in an environment of its own
 SHELL := /bin/sh
 # Compiled tests are kept: each of three workers reads all of them.

@@ -1,7 +1,7 @@
 """Time to check a cluster and start a job: `python -m benchmarks.cluster`.
 
 On practice hosts of this machine, as root: it shares its cores, so that what needs computing takes
-longer than on a cluster. docs/cluster.md has figures.
+longer than on a cluster. docs/explanation/benchmarks.md has figures.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What docs/cluster.md says to type does what it says, in a copy of the checkout."""
+"""The commands of docs/tutorials/first-cluster.md run, in a copy of the checkout."""
 
 import re
 import subprocess
@@ -19,7 +19,9 @@ def test_practising_goes_as_it_is_written(able: None, tmp_path: Path) -> None:
     sweep = place / "bench" / "sweeps" / "smoke.toml"
     # The sweep of this page is rehearsed; tests/system/cluster/test_sweep.py trains on hosts.
     sweep.write_text('engine = "fake"\n' + sweep.read_text())
-    section = (ROOT / "docs" / "cluster.md").read_text().partition("## Practice")[2]
+    section = (
+        (ROOT / "docs" / "tutorials" / "first-cluster.md").read_text().partition("## Practice")[2]
+    )
     block = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)[0]
     said = {}
     try:

@@ -1,4 +1,4 @@
-"""Every command of the README does what it says, in a copy of the checkout."""
+"""The commands of the README and of the first pages run, in a copy of the checkout."""
 
 import re
 import subprocess
@@ -14,19 +14,39 @@ from tests.support.sources import copied
 
 
 def commands(page: str) -> list[str]:
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    # What trains for minutes is tried by tests/system/docs/test_convergence.py.
+    text = (ROOT / page).read_text().partition("## Does training converge?")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     return [line for line in lines if line and not line.startswith("#")]
 
 
-COMMANDS = commands("README.md")
+PAGES = (
+    "README.md",
+    "docs/tutorials/first-sweep.md",
+    "docs/how-to/train-on-your-data.md",
+    "docs/how-to/slow-worker.md",
+    "docs/how-to/compare-settings.md",
+)
+COMMANDS = [command for page in PAGES for command in commands(page)]
 # What needs hosts is tried on practice hosts: tests/system/docs/test_cluster.py.
 HERE = [command for command in COMMANDS if not re.search(r"--hostfile hosts\b(?!\.)", command)]
+SMOKE = ".venv/bin/fab smoke"
+
+
+def sweeps(page: str) -> dict[str, str]:
+    """The sweeps that a page has its reader save, by file name."""
+    found = re.findall(
+        r"[Ss]ave this as `([\w-]+\.toml)`:\n\n```toml\n(.*?)```",
+        (ROOT / page).read_text(),
+        re.DOTALL,
+    )
+    return dict(found)
 
 
 def test_continuous_integration_runs_the_make_commands() -> None:
     script = (ROOT / ".ci" / "run").read_text().splitlines()
-    made = [command for command in COMMANDS if command.startswith("make ")]
+    made = [command for command in commands("README.md") if command.startswith("make ")]
     assert made == ["make demo", "make test"]
     assert set(made) <= set(script)
 
@@ -61,7 +81,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def done(checkout: Path) -> Done:
     """How every command ended that needs no other hosts, in the order of the page."""
     found = {}
-    for command in HERE:
+    for name, text in [pair for page in PAGES for pair in sweeps(page).items()]:
+        # smoke trains; of the other sweeps a simulation is enough
+        (checkout / name).write_text('engine = "fake"\n' + text)
+    for command in [SMOKE, *HERE]:
         if command.startswith("make "):
             continue
         found[command] = subprocess.run(
@@ -72,9 +95,6 @@ def done(checkout: Path) -> Done:
             timeout=300,
             check=False,
         )
-        if command.startswith("cp "):  # the sweep that smoke has trained: a rehearsal is enough
-            copy = checkout / command.split()[-1]
-            copy.write_text('engine = "fake"\n' + copy.read_text())
     return found
 
 
@@ -87,14 +107,14 @@ def test_every_other_command_runs_as_it_stands(checkout: Path, done: Done) -> No
         assert ended.returncode in allowed, (
             f"{command}\n{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}"
         )
-        assert ended.stdout or command.startswith(("cp ", ".venv/bin/fab data.")), command
+        assert ended.stdout or command.startswith(("sed ", ".venv/bin/fab data.")), command
     runs = {path.parent.name for path in checkout.glob("results/runs/*/report")}
-    assert {"mine", "rehearsal"} < runs
+    assert {"mine", "first", "second", "shards", "rehearsal"} < runs
 
 
 @pytest.mark.mxnet
 def test_smoke_trains_with_and_without_servers(done: Done) -> None:
-    shown = done[".venv/bin/fab smoke"].stdout
+    shown = done[SMOKE].stdout
     assert sum(shown.count(f" {one} ") for one in ("ok", "unstable")) == 2
 
 
@@ -135,16 +155,21 @@ def test_the_whole_study_is_rehearsed_and_drawn(tmp_path: Path) -> None:
 @pytest.mark.mxnet
 def test_the_fault_of_the_docs_is_seen_and_mended(checkout: Path) -> None:
     codes = []
-    for command in commands("docs/faults.md"):
+    for command in commands("docs/how-to/rehearse-failures.md"):
         done = subprocess.run(command, shell=True, cwd=checkout, capture_output=True, check=False)  # noqa: S602
         codes.append(done.returncode)
     assert codes == [5, 0]
 
 
 def test_the_sweeps_in_the_docs_load(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "reference" / "sweep-file.md").read_text()
-    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 2
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    blocks = [
+        block
+        for page in pages
+        for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+        if "[[points]]" in block
+    ]
+    assert len(blocks) > 3
     for block in blocks:
         (tmp_path / "doc.toml").write_text(block)
         assert load_sweep(str(tmp_path / "doc.toml")).trials

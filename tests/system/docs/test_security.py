@@ -25,7 +25,16 @@ def test_each_row_of_promises_names_a_test() -> None:
     assert len(rows) == len(NAMED) > 10
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/data.md", "docs/cluster.md", "docs/launch.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/tutorials/first-cluster.md",
+        "docs/how-to/run-any-script.md",
+        "docs/how-to/data-on-hosts.md",
+        "docs/reference/sweep-file.md",
+    ],
+)
 def test_pages_lead_to_who_is_trusted(page: str) -> None:
     assert "security.md" in (ROOT / page).read_text(encoding="utf-8")
 
