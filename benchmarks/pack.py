@@ -1,7 +1,8 @@
 """Packing against upstream's im2rec.py: `python -m benchmarks.pack`.
 
 One run over the same images, alternating, medians; whole processes, and with the start-up of each
-taken off, which is the same command over one image. docs/explanation/data-benchmarks.md has figures.
+taken off, which is the same command over one image. docs/explanation/data-benchmarks.md has
+figures.
 """
 
 import argparse
