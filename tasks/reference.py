@@ -27,8 +27,8 @@ as `.venv/bin/fab TASK`; `fab --list` lists them, and `fab --help TASK` prints t
 
 - `TASK --help` is the same as `fab --help TASK`.
 - An argument that a task requires can be given by position, without its option name.
-- `fab --dry TASK` runs the dry run of a task that has one, and is refused by all others that
-  change something.
+- `fab --dry TASK` runs the dry run of a task that has one, and all others that
+  change something reject it.
 - [Exit codes](exit-codes.md) and [environment variables](environment.md) have pages of their own.
 
 These programs are run without `fab`. Each lists its options with `--help`.
@@ -70,7 +70,7 @@ def command_page(tasks: Collection) -> str:
         groups.setdefault(group, []).append(name)
     sections = [_COMMANDS]
     for group, names in groups.items():
-        sections.append(f"\n## {group or 'Tasks of their own'}\n")
+        sections.append(f"\n## {group or 'demo and smoke'}\n")
         sections += [f"\n### {name}\n\n```text\n{_help(name)}\n```\n" for name in names]
     return "".join(sections)
 
