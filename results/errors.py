@@ -1,4 +1,4 @@
-"""The one exception for a run folder that cannot be used."""
+"""The exception for run folders that cannot be read or written."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from bench.errors import error_line
 
 
 class StoreError(Exception):
-    """A run folder cannot be read or written; the text is one line for a person."""
+    """A run folder that cannot be read or written; its text is one line for the user."""
 
 
 @contextmanager

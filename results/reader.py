@@ -1,4 +1,4 @@
-"""Summaries, headers and points of a run's records; large logs in parallel."""
+"""Reader of a run's records: summaries, headers, points; large logs in parallel."""
 
 import gc
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from bench.errors import quoted
+from bench.errors import error_line, quoted
 from bench.networks import describe
 from bench.trial import Trial
 from results.errors import StoreError, store_errors
@@ -46,7 +46,7 @@ _TAIL_BYTES = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class RecordHeader:
-    """What stands before the ranks of a record, and where it comes from."""
+    """The fields before a record's ranks, and its source."""
 
     identity: Identity
     status: str
@@ -58,9 +58,12 @@ class RecordHeader:
 
 @dataclass(frozen=True, kw_only=True)
 class PointStatus:
-    """A point of a run: how many of the repeats that were asked for are good, and what is not.
+    """The status of a point of a run.
 
-    status  ok, missing where some were not measured yet, or that of a repeat which is not ok
+    status   ok; that of a repeat that is not ok; or missing if repeats are not measured yet
+    message  message of the repeat that is not ok
+    good     number of repeats with status ok
+    repeats  number of requested repeats
     """
 
     name: str
@@ -72,28 +75,32 @@ class PointStatus:
 
 
 def asked_identities(folder: Path) -> list[Identity]:
-    """What the last sweep in this folder asked for; empty where it did not leave that."""
+    """Return the identities that the last sweep requested; empty if it left none."""
     try:
         asked: list[Any] = read_json(folder, ASKED, [])
         return [identity_of(one) for one in asked]
     except ValueError as error:
-        raise StoreError(f"{folder / ASKED}: not a list of points: {error}") from error
+        raise StoreError(_not_points(folder, error)) from error
 
 
 def asked_trials(folder: Path) -> list[Trial]:
-    """The trials of what the last sweep asked for; earlier versions did not leave them."""
+    """Return the trials that the last sweep requested; empty for runs of earlier versions."""
     asked: list[Any] = read_json(folder, ASKED, [])
     try:
         found = [one["trial"] for one in asked if isinstance(one, dict) and "trial" in one]
         return [stored_trial(one) for one in found]
     except msgspec.ValidationError as error:
-        raise StoreError(f"{folder / ASKED}: not a list of points: {error}") from error
+        raise StoreError(_not_points(folder, error)) from error
+
+
+def _not_points(folder: Path, error: Exception) -> str:
+    return error_line(folder / ASKED, expected="a list of points", problem=str(error))
 
 
 def point_statuses(
     folder: Path, found: Iterable[RecordHeader | UnreadableLine]
 ) -> list[PointStatus]:
-    """The points that were last asked for, in that order; all there are where none were."""
+    """Return the points that the last sweep requested, in order; all points if it left none."""
     newest = {one.identity: one for one in found if isinstance(one, RecordHeader)}
     groups = grouped((name.key, name) for name in asked_identities(folder) or list(newest))
     return [
@@ -116,7 +123,7 @@ def _point(asked: Sequence[Identity], found: Sequence[RecordHeader]) -> PointSta
 
 
 def record_headers(folder: Path) -> Iterator[RecordHeader | UnreadableLine]:
-    """The front of each record, oldest first, without torn lines, and which lines hold none."""
+    """Yield the header of each record, oldest first, and unreadable lines; skip torn ones."""
     log = folder / RECORDS
     if not is_present(log):
         return
@@ -125,28 +132,36 @@ def record_headers(folder: Path) -> Iterator[RecordHeader | UnreadableLine]:
             try:
                 front = _front(line)
             except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-                yield UnreadableLine(log=log, line=number, reason=str(error))
+                reason = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
+                yield UnreadableLine(log=log, line=number, reason=reason)
                 continue
             if front is not None:
                 yield front
 
 
 def _front(line: bytes) -> RecordHeader | None:
-    """None where the line is torn."""
+    """Decode the header of a record; None if the line is torn."""
     ranks = _RANKS.search(line)
     text = line[: ranks.start()] + b"}" if ranks and line.endswith(b"}\n") else line
     try:
         data = json.loads(text)
     except ValueError:
         return None
+    if not isinstance(data, dict):
+        raise TypeError(f"expected a JSON object, got {quoted(data)}")
     if data["schema"] > SCHEMA:
         raise ValueError(f"schema {data['schema']}, written by a newer version of mxscale")
     trial = data["trial"]
     network, layers = trial["network"], trial["num_layers"]
     if not isinstance(network, str) or not isinstance(layers, int | None):
-        raise TypeError(f"trial: network {quoted(network)}, num_layers {quoted(layers)}")
+        raise TypeError(
+            f"trial: expected a network and its layers, got {quoted(network)}, {quoted(layers)}"
+        )
     if data["status"] not in STATUSES or not isinstance(data["message"], str):
-        raise ValueError(f"status {quoted(data['status'])}, message {quoted(data['message'])}")
+        raise ValueError(
+            f"expected a known status and a text as message, got status {quoted(data['status'])}, "
+            f"message {quoted(data['message'])}"
+        )
     sources = _SOURCE.findall(line[-_TAIL_BYTES:])
     return RecordHeader(
         identity=identity_of(data["identity"]),
@@ -158,15 +173,15 @@ def _front(line: bytes) -> RecordHeader | None:
     )
 
 
-# Below this, processes take longer to start than to read.
+# Smaller logs are read faster by one process.
 LARGE_BYTES = 64 << 20
 PART_BYTES = 16 << 20
 
 
 def read_summaries(folder: Path) -> Iterator[RepeatSummary | UnreadableLine]:
-    """What each record says, oldest first, and which lines hold none that can be used.
+    """Yield the summary of each record, oldest first, and the unreadable lines.
 
-    StoreError where there is no such folder or its log cannot be read.
+    Raises StoreError if the folder is missing or its log cannot be read.
     """
     log = record_log(folder)
     size = log.stat().st_size if log.exists() else 0
@@ -181,7 +196,7 @@ def _part(log: Path, begin: int, end: int) -> list[RepeatSummary | UnreadableLin
     for number, one in parsed_lines(log, parse_rate_record, begin, end):
         try:
             found.append(one if isinstance(one, UnreadableLine) else summarize(one))
-        except UNREADABLE as error:  # its fields are of the right kind, but mean nothing together
+        except UNREADABLE as error:  # valid fields that contradict each other
             found.append(UnreadableLine(log=log, line=number, reason=str(error)))
     return found
 
@@ -197,24 +212,23 @@ def _side_by_side(log: Path, size: int) -> Iterator[RepeatSummary | UnreadableLi
             for begin, part in zip(begins, parts, strict=True):
                 for one in part:
                     if begin and isinstance(one, UnreadableLine):
-                        with log.open("rb") as file:  # its line is counted from the first of all
+                        with log.open("rb") as file:  # count lines from the start of the log
                             lines = file.read(begin).count(b"\n")
                         yield replace(one, line=one.line + lines)
                     else:
                         yield one
     except BrokenProcessPool as error:
-        raise StoreError(
-            f"{log}: a process that read it was killed, as happens where memory runs out"
-        ) from error
+        problem = "a process that read it was killed, probably because memory ran out"
+        raise StoreError(error_line(log, problem=problem)) from error
 
 
 def _uninterrupted() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the master ends them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends the workers
     gc.disable()  # records hold no cycles, and millions of numbers
 
 
 def _begins(log: Path, size: int) -> list[int]:
-    """Where a line begins, about every so many bytes."""
+    """Return offsets of lines, about PART_BYTES apart."""
     found = [0]
     with log.open("rb") as file:
         while found[-1] + PART_BYTES < size:

@@ -1,4 +1,4 @@
-"""Records of repeats: schema, JSON, checks, groups."""
+"""Records of repeats: schema, JSON encoding and decoding, validation."""
 
 import dataclasses
 import json
@@ -18,10 +18,10 @@ from bench.settings.secrets import masked
 from bench.trial import FIELDS, Trial, composed
 from im2rec_tools.errors import quoted
 
-# 1: first. 2: a record says where its figures come from (source). 3: notes are data; the message of
-# a good record is empty.
+# 1: first. 2: records name the source of their figures. 3: notes are data; the message of a good
+# record is empty.
 SCHEMA = 3
-# Counts of anything real are below these.
+# Upper limits of plausible counts.
 _MOST, _MOST_DEVICES = 10**15, 10**7
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 1e9
 _NEWER = "schema {}, written by a newer version of mxscale"
@@ -30,12 +30,12 @@ STATUSES = ("ok", "failed", "timeout", "lost", "hung", "unstable", "skipped")
 
 @dataclass(frozen=True, kw_only=True)
 class RateRank:
-    """What a rate is made from of one worker's raw windows, warm-up included.
+    """One worker's raw windows as throughput is computed from them, warm-up included.
 
-    seconds and cpu_seconds of each window, images that this rank trained in it; of equal length.
+    seconds, cpu_seconds and images (trained by this rank) have one value per window.
 
-    own_seconds: of forward and backward alone, without waiting for anyone, one probe after another;
-    every rank has its probes at the same windows.
+    own_seconds: forward and backward without waiting for other ranks, one value per probe; all
+    ranks are probed at the same windows.
     """
 
     rank: int
@@ -50,7 +50,7 @@ class RateRank:
 
 @dataclass(frozen=True, kw_only=True)
 class Rank(RateRank):
-    """Also each window's end by the host's clock (seconds since 1970), and the loss at its end."""
+    """A RateRank with each window's end (host clock, seconds since 1970) and final loss."""
 
     ends: tuple[float, ...] = ()
     losses: tuple[float, ...] = ()
@@ -58,9 +58,9 @@ class Rank(RateRank):
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What must be the same for a record to stand for a trial that is asked for again.
+    """The identity of a measurement: a record counts for a repeat if their identities are equal.
 
-    `name` is the trial's in words, `key` the hash of its fields.
+    `name` is the readable name of the trial, `key` the hash of its fields.
     """
 
     name: str
@@ -87,18 +87,18 @@ class RepeatStart:
 
 @dataclass(frozen=True, kw_only=True)
 class RateRecord:
-    """A trial that has run, as a rate needs it.
+    """The record of a repeat, without the fields that throughput does not need.
 
-    message    why it is not ok; of a good record of schema 2 or 1, its notes as text
-    commands   its processes' command lines, by process
-    machines   what was counted on each host as measuring began and ended, by host; since joules
-               are counted, `energy` has them by source, or why they are not known
-    source     "" for what mxscale measured; else where the figures come from, in words
-    schema     of the line that it was read from
-    notes      what a reader of its number must know
+    message    why the status is not ok; in good records of schemas 1 and 2, the notes as text
+    commands   command lines by process
+    machines   counters at the start and the end of the measurement, by host; `energy` has joules
+               by source, or the reason why there are none
+    source     origin of imported figures; "" for records measured by mxscale
+    schema     schema number of the line it was read from
+    notes      caveats and remarks on its throughput
     """
 
-    identity: Identity  # first, so that it is known of a line that was cut off
+    identity: Identity  # first, so that torn lines have it
     trial: Trial
     status: str
     message: str
@@ -115,13 +115,13 @@ class RateRecord:
 
 
 def notes_of(record: RateRecord) -> tuple[Note, ...]:
-    """Its notes; of a good record that was made before there were any, its message."""
+    """Return the notes; of a good record older than notes, its message."""
     return record.notes or (text_note(record.message) if record.status == "ok" else ())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record(RateRecord):
-    """A trial that has run, with all that its ranks said of their windows."""
+    """The complete record of a repeat."""
 
     ranks: tuple[Rank, ...]
 
@@ -132,12 +132,12 @@ Value = TypeVar("Value")
 
 
 def emit(record: Record) -> str:
-    """The record as one line of JSON without its newline; `parse` is its inverse."""
+    """Encode a record as one line of JSON without newline; the inverse of `parse`."""
     fields = dataclasses.asdict(record) | {"trial": record.trial.fields}
     return json.dumps({"schema": record.schema, **fields})
 
 
-# A trial as JSON holds it: its settings by stored name, without parts.
+# A trial as stored in JSON: its settings by name, not grouped.
 _StoredTrial = dataclasses.make_dataclass(
     "_StoredTrial",
     [(one.name, one.type, field(default=one.default)) for one in FIELDS.values()],
@@ -147,18 +147,18 @@ _TRIALS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_StoredTrial)
 
 
 def stored_trial(data: object) -> Trial:
-    """The trial of decoded JSON, secrets masked; msgspec.ValidationError if it is none."""
+    """Return the trial of decoded JSON with secrets masked; msgspec.ValidationError if invalid."""
     return composed(vars(msgspec.convert(data, _StoredTrial))).masked()
 
 
 @lru_cache(maxsize=4096)
 def _parse_trial(text: bytes) -> Trial:
-    """As `stored_trial`, of JSON text, which all repeats of a point share."""
+    """Decode a trial from JSON text, cached because all repeats of a point share it."""
     return composed(vars(_TRIALS.decode(text))).masked()
 
 
 def _decoder(kind: type[RateRecord]) -> msgspec.json.Decoder[Any]:
-    """Decodes a record, its trial left as text."""
+    """Return a decoder that leaves the trial of a record as text."""
     fields = [
         (one.name, msgspec.Raw if one.name == "trial" else one.type, _copied(one))
         for one in dataclasses.fields(kind)
@@ -176,15 +176,15 @@ _DECODERS = {kind: _decoder(kind) for kind in (Record, RateRecord)}
 
 
 def parse(line: str | bytes) -> Record | None:
-    """The record on this line, None where the line is torn.
+    """Decode the record on a line; None if the line is torn.
 
-    ValueError where it is of a newer schema or not what a record holds.
+    Raises ValueError if it is invalid or of a newer schema.
     """
     return _checked(_decoded(Record, line))
 
 
 def parse_rate_record(line: str | bytes) -> RateRecord | None:
-    """As `parse`, in about half of the time; a Record where ranks ran on their own clocks."""
+    """Decode a record in about half the time of `parse`; in full for asynchronous trials."""
     record = _checked(_decoded(RateRecord, line))
     return parse(line) if record and record.trial.asynchronous else record
 
@@ -204,19 +204,21 @@ def _decoded(kind: type[Kind], line: str | bytes) -> Kind | None:
 
 
 def _in_trial(error: msgspec.ValidationError) -> str:
-    """The error with the place in the record."""
+    """Return the error with its place in the record."""
     text, at, place = str(error).partition(" - at `$")
     return f"{text} - at `$.trial{place if at else '`'}"
 
 
 def _checked(record: Kind | None) -> Kind | None:
-    """Raises ValueError where the record is none, whatever its fields are."""
+    """Return the record; ValueError if its values are invalid."""
     if record is None:
         return None
     if record.schema > SCHEMA:
         raise ValueError(_NEWER.format(record.schema))
     if record.status not in STATUSES:
-        raise ValueError(f"unknown status {quoted(record.status)}")
+        raise ValueError(
+            f"status: expected one of {', '.join(STATUSES)}, got {quoted(record.status)}"
+        )
     _check_layout(record.trial)
     if record.status == "ok":
         _check(record)
@@ -224,7 +226,7 @@ def _checked(record: Kind | None) -> Kind | None:
 
 
 def identity_of(data: Any) -> Identity:
-    """The identity that JSON holds; ValueError where it is not one."""
+    """Return the identity of decoded JSON; ValueError if invalid."""
     try:
         return msgspec.convert(data, Identity)
     except msgspec.ValidationError as error:
@@ -232,7 +234,7 @@ def identity_of(data: Any) -> Identity:
 
 
 def _with_nan(kind: type[Kind], line: str | bytes) -> Kind | None:
-    """The record on a line that the quick decoder refuses, as it does NaN; None where torn."""
+    """Decode a line that the fast decoder rejects, e.g. for NaN; None if it is torn."""
     text = line if isinstance(line, str) else line.decode("utf-8", "replace")
     try:
         data = json.loads(text, parse_int=_whole)
@@ -256,64 +258,63 @@ def _whole(text: str) -> int | float:
 
 
 def _newer(line: str | bytes) -> str:
-    """Says so where the line is of a newer schema, whatever else is wrong with it."""
+    """Return the error for a line of a newer schema; empty for other lines."""
     found = re.search(rb'"schema": ?(\d+)', line.encode() if isinstance(line, str) else line)
     is_newer = found is not None and int(found[1]) > SCHEMA
     return _NEWER.format(int(found[1])) if found and is_newer else ""
 
 
 def _check_layout(trial: Trial) -> None:
-    """Raises ValueError where its processes cannot be counted; what else it is, it may be."""
+    """Raise ValueError if the number of processes cannot be computed."""
     counts = {name: value for name, value in trial.fields.items() if type(value) is int}
     for name, value in counts.items():
         if not 0 <= value < _MOST:
-            raise ValueError(f"trial: {name}: {value}")
+            raise ValueError(f"trial: {name}: expected 0 to {_MOST - 1}, got {value}")
     if not 1 <= trial.layout.devices_per_worker <= trial.layout.devices <= _MOST_DEVICES:
-        raise ValueError(
-            f"trial: {trial.layout.devices} devices, {trial.layout.devices_per_worker} a worker"
-        )
+        got = f"{trial.layout.devices} with {trial.layout.devices_per_worker} per worker"
+        raise ValueError(f"trial: devices: expected 1 or more per worker, got {got}")
     if min(trial.layout.devices_per_host, trial.measuring.steps_per_window) < 1:
-        raise ValueError("trial: devices_per_host and steps_per_window have to be above 0")
+        raise ValueError("trial: devices_per_host, steps_per_window: expected 1 or more")
 
 
 def _check(record: RateRecord) -> None:
-    """Raises ValueError where a good record has no windows to make a rate from."""
+    """Raise ValueError if a good record lacks valid windows."""
     if not record.ranks:
-        raise ValueError("a good record without ranks")
+        raise ValueError("status ok, but no ranks")
     for rank in record.ranks:
         ends = rank.ends if isinstance(rank, Rank) else rank.seconds
         if not len(rank.seconds) == len(ends) == len(rank.images):
-            raise ValueError(f"rank {rank.rank}: lists of different lengths")
+            raise ValueError(f"rank {rank.rank}: seconds, ends and images differ in length")
         if len(rank.seconds) <= record.trial.measuring.warmup_windows:
             raise ValueError(f"rank {rank.rank}: {len(rank.seconds)} windows, none after warm-up")
         if record.trial.asynchronous and not math.isfinite(sum(ends)):
-            raise ValueError(f"rank {rank.rank}: ends of windows have to be finite")
+            raise ValueError(f"rank {rank.rank}: ends of windows: expected finite numbers")
     if not _are_sound(record.ranks):
         first = next(rank.rank for rank in record.ranks if not _are_sound([rank]))
-        raise ValueError(f"rank {first}: windows have to last 1e-9 to 1e9 s and to have images")
+        raise ValueError(f"rank {first}: windows: expected 1e-9 to 1e9 s and 1 image or more each")
 
 
 def _are_sound(ranks: Sequence[RateRank]) -> bool:
-    """Whether all their windows and probes last as long as any can, and have images."""
+    """Return whether all windows and probes have a plausible duration, and windows images."""
     each = chain.from_iterable((*rank.seconds, *rank.own_seconds) for rank in ranks)
     seconds = np.fromiter(each, float)
     images = {rank.images for rank in ranks}
-    lasts = (seconds >= _LEAST_SECONDS) & (seconds <= _MOST_SECONDS)  # neither does NaN
+    lasts = (seconds >= _LEAST_SECONDS) & (seconds <= _MOST_SECONDS)  # False for NaN
     return bool(lasts.all()) and all(min(one, default=1) > 0 for one in images)
 
 
 def conditions(record: RateRecord) -> dict[str, str]:
-    """What the first rank said of them, by name."""
+    """Return the variables and CPU instructions that the first rank reported, by name."""
     facts = record.ranks[0].facts if record.ranks else {}
     variables = facts.get("variables")
-    told = masked(variables) if isinstance(variables, dict) else {}
+    found = masked(variables) if isinstance(variables, dict) else {}
     if facts.get("instructions"):
-        told["instructions"] = facts["instructions"]
-    return {name: str(value) for name, value in told.items()}
+        found["instructions"] = facts["instructions"]
+    return {name: str(value) for name, value in found.items()}
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """The values of each key, keys in the order in which they come."""
+    """Group values by key, keys in order of first appearance."""
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -321,7 +322,7 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def differing_values(found: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
-    """The values of what was not the same for all, by name."""
+    """Return the values of entries that differ between the mappings, by name."""
     names = sorted({name for one in found for name in one})
     values = {name: list(dict.fromkeys(one.get(name, "unset") for one in found)) for name in names}
     return {name: some for name, some in values.items() if len(some) > 1}

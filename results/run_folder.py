@@ -1,26 +1,26 @@
-"""Names of the files of a run, each spelled here alone; imports nothing heavy."""
+"""File names of a run, each defined only here; imports nothing heavy."""
 
 from contextlib import suppress
 from pathlib import Path
 
-# One line of JSON per record; beside it, what was cut off of a last line.
+# One line of JSON per record; beside it, incomplete last lines.
 RECORDS = "records.jsonl"
 TORN = ".torn"
-# The identities that the last sweep asked for, the sweep as it was written, and the environment of
-# the last sweep that measured something.
+# The identities that the last sweep requested, a copy of its file, and the environment of the last
+# sweep that measured something.
 ASKED = "asked.json"
 SWEEP = "sweep.toml"
 ENVIRONMENT = "environment.json"
-# What `--auto-batch` found.
+# Batch sizes found by `--auto-batch`.
 BATCHES = "batches.json"
-# Of a saved baseline: the run that it is a copy of.
+# In a saved baseline: the run it was copied from.
 ORIGIN = "baseline.json"
 LOCK = ".lock"
-# Beside the runs of a folder: what is known of each.
+# Beside the runs of a folder: the index of runs.
 CATALOG = ".catalogue.json"
 
 # Below LOGS, TRIAL/REPEAT has the files of one job: PROCESS.log, PROCESS.events.jsonl (or .gz),
-# which host each process was on, and which record the logs are of.
+# the host of each process, and the record that the logs belong to.
 LOGS = "logs"
 EVENTS = ".events.jsonl"
 HOSTS = "hosts.json"
@@ -34,12 +34,12 @@ FIGURE = "scaling.svg"
 PICTURES = (FIGURE, "scaling.png", "threads.svg", "threads.png")
 PARQUET = "results.parquet"
 DIGESTS = "digests.json"
-# Of `bench.ab`, which has no page.
+# Written by `bench.ab`, which writes no page.
 AB_TEXT, AB_TABLE = "ab.md", "ab.csv"
 # Folders below the report.
 UPSTREAM, EXPORTS = "upstream", "exports"
 
-# What a digest is over besides the logs, what comparisons need, what else may be in a run.
+# Files covered by a digest besides the logs, files needed by comparisons, other files of a run.
 COVERED = (RECORDS, ASKED, ENVIRONMENT, SWEEP, BATCHES)
 COMPARED = (RECORDS, ENVIRONMENT, ASKED, SWEEP)
 UNCOVERED = (LOCK, ORIGIN, f"{RECORDS}{TORN}", f"{REPORT}/{DIGESTS}")
@@ -48,22 +48,22 @@ MARKS = (RECORDS, ASKED)
 
 
 def job_logs(folder: Path, key: str, repeat: object) -> Path:
-    """The folder with the logs of one repeat of a trial."""
+    """Return the folder with the logs of one repeat of a trial."""
     return folder / LOGS / key / str(repeat)
 
 
 def saved_runs(parent: Path) -> list[Path]:
-    """The folders below `parent` that have records, by name."""
+    """List the folders below `parent` that have records, by name."""
     return sorted(path.parent for path in parent.glob(f"[!.]*/{RECORDS}"))
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is a run's: it holds records, or what was asked for.
+    """Return whether a folder is a run: it holds records or a list of points.
 
-    A folder whose name begins with a dot is part of a run: unpacking it was ended.
+    A folder whose name begins with a dot is a partial run, left by an interrupted unpack.
     """
     if folder.name.startswith("."):
         return False
-    with suppress(OSError):  # one that may not be looked into
+    with suppress(OSError):  # a folder without read permission
         return any((folder / name).is_file() for name in MARKS)
     return False

@@ -1,4 +1,4 @@
-"""The store of a run: an append-only log of records, its lock, its removal."""
+"""Store of a run: its append-only log of records, its lock and its removal."""
 
 import fcntl
 import json
@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
 from im2rec_tools import files
 from im2rec_tools.errors import DataError
 from results import record as records
@@ -31,21 +31,22 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-_CUT = "not whole, as where writing was cut off; the sweep's command measures that point again"
+_TORN = "incomplete, as after an interrupted write. Rerun the sweep to measure this point again"
 _BEGAN = re.compile(rb'"key": ?"(\w+)", ?"repeat": ?(\d{1,9})\b')
-# A record of many ranks is a line of megabytes; this was the quickest size to read lines with.
+# A record of many ranks is a line of megabytes; this buffer size read such lines fastest.
 BUFFER = 1 << 18
 _SUFFIXES = {".json", ".jsonl", ".toml", ".md", ".csv", TORN, ".part"}
-# While one of these is there, it is a run and can be removed; an empty folder can be, too.
+# Removed last: a folder with one of these still counts as a run and can be removed.
 _LAST = (ASKED, RECORDS, LOCK)
-_MEND = "make room or choose another folder with --run PATH. Nothing recorded before is lost"
+_RECOVERY = "Make room, or choose another folder with --run PATH. Existing records are not lost"
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadableLine:
-    """A line of a log that holds no record that this version reads, or not all of one (torn).
+    """A line of a log without a record that this version can read.
 
-    began    key and repeat of the record that a torn line begins with, None where it has none
+    torn     whether the line is incomplete, as after an interrupted write
+    began    key and repeat of the record that a torn line starts with, or None
     """
 
     log: Path
@@ -55,35 +56,35 @@ class UnreadableLine:
     began: tuple[str, int] | None = None
 
     def __str__(self) -> str:
-        """Where and why."""
-        what = "" if self.torn else "not a record this version reads: "
-        return f"{self.log}:{self.line}: {what}{self.reason}"
+        """Place and reason: 'LOG:LINE: reason'."""
+        kind = "" if self.torn else "unreadable record: "
+        return f"{self.log}:{self.line}: {kind}{self.reason}"
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, of which a reader sees the old one or the new; StoreError where not."""
+    """Yield a file to write; readers see the old or the new content. StoreError on failure."""
     try:
         with files.atomic_file(path) as file:
             yield file
     except DataError as error:
         raise StoreError(
-            f"{error}; make room or choose another place. Nothing recorded before is lost"
+            f"{error}. Make room, or choose another folder. Existing records are not lost"
         ) from error
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file whole; see `whole`."""
+    """Write a text file atomically; see `atomic_file`."""
     with atomic_file(path) as file:
         file.write(text.encode(errors="backslashreplace"))
 
 
 def set_environment(folder: Path, **facts: object) -> None:
-    """Puts facts into the environment of a run, all or none of them."""
+    """Add facts to the environment of a run, all or none."""
     try:
         known: dict[str, Any] = read_json(folder, ENVIRONMENT, {})
     except StoreError as error:
-        raise StoreError(f"{error}; move it elsewhere and run the same command again") from error
+        raise StoreError(f"{error}. Move it elsewhere, then rerun the same command") from error
     write_text(folder / ENVIRONMENT, json.dumps(known | facts, indent=1) + "\n")
 
 
@@ -91,7 +92,7 @@ class Store:
     """The run folder of one sweep, held by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Opens or makes the folder for writing; StoreError where that cannot be."""
+        """Open or create the folder for writing; StoreError if that fails."""
         check_name(folder)
         self.folder = folder
         self._log = folder / RECORDS
@@ -110,17 +111,18 @@ class Store:
             raise
 
     def _unwritable(self, error: OSError) -> StoreError:
-        return StoreError(f"{self.folder}: cannot be written ({error.strerror}); {_MEND}")
+        problem = f"cannot be written ({error.strerror})"
+        return StoreError(error_line(self.folder, problem=problem, fix=_RECOVERY))
 
     def append(self, record: Record) -> None:
-        """Adds a record and returns once it is on disk."""
+        """Append a record; return once it is on disk."""
         line = memoryview((records.emit(record) + "\n").encode())
         try:
             is_new = not self._log.exists()
             with self._log.open("ab", buffering=0) as file:
                 size = file.tell()
                 try:
-                    while line:  # a disk that is nearly full takes a part
+                    while line:  # a nearly full disk accepts only a part
                         line = line[file.write(line) :]
                     os.fsync(file.fileno())
                 except OSError:
@@ -133,11 +135,11 @@ class Store:
             raise self._unwritable(error) from error
 
     def write(self, name: str, text: str) -> None:
-        """Replaces the file `name` of the run folder."""
+        """Replace the file `name` of the run folder."""
         write_text(self.folder / name, text)
 
     def done(self) -> set[Identity]:
-        """What has been measured; points that failed run again."""
+        """Return the identities of finished repeats; failed ones are measured again."""
         return set(self.elapsed_seconds())
 
     def elapsed_seconds(self) -> dict[Identity, float]:
@@ -146,12 +148,12 @@ class Store:
         return {record.identity: record.elapsed_seconds for record in good}
 
     def close(self) -> None:
-        """Lets another process have the folder."""
+        """Release the folder for other processes."""
         self._lock.close()
 
 
 def lock(path: Path) -> IO[str]:
-    """The lock file, locked by this process and naming it; StoreError where another has it."""
+    """Lock the file and write this process's id into it; StoreError if another process holds it."""
     lock = open(path, "a+", encoding="utf-8", opener=_unlinked)  # noqa: SIM115 - an opener
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,10 +161,9 @@ def lock(path: Path) -> IO[str]:
         with lock:
             lock.seek(0)
             holder = lock.read().strip()
-        raise StoreError(
-            f"{path.parent}: another sweep (process {holder}) is writing here; wait for it or "
-            f"choose another --run"
-        ) from error
+        problem = f"another sweep (process {holder}) is writing to it"
+        fix = "Wait for it to end, or choose another --run NAME"
+        raise StoreError(error_line(path.parent, problem=problem, fix=fix)) from error
     lock.truncate(0)
     lock.write(str(os.getpid()))
     lock.flush()
@@ -170,7 +171,7 @@ def lock(path: Path) -> IO[str]:
 
 
 def writing_process(folder: Path) -> str:
-    """The process that writes to a run folder now; empty where none does."""
+    """Return the id of the process that is writing to a run folder; empty if there is none."""
     try:
         with (folder / LOCK).open(encoding="utf-8") as lock:
             try:
@@ -183,7 +184,7 @@ def writing_process(folder: Path) -> str:
 
 
 def _set_torn_aside(log: Path) -> None:
-    """Moves a last line that was cut off to NAME.torn, with a warning."""
+    """Move an incomplete last line to NAME.torn, with a warning."""
     if not is_present(log):
         return
     with log.open("rb+") as file:
@@ -192,7 +193,7 @@ def _set_torn_aside(log: Path) -> None:
         line = file.read()
         if not line:
             return
-        if _is_whole(line):  # only its end of line is missing
+        if _is_whole(line):  # only its newline is missing
             file.write(b"\n")
             files.flush(file)
             return
@@ -202,12 +203,12 @@ def _set_torn_aside(log: Path) -> None:
         file.truncate(begin)
         files.flush(file)
     _LOG.warning(
-        "%s: its last line was cut off; moved its %d bytes to %s%s", log, len(line), log.name, TORN
+        "%s: incomplete last line; moved its %d bytes to %s%s", log, len(line), log.name, TORN
     )
 
 
 def _last_line(file: IO[bytes]) -> int:
-    """Where the last line begins; the end of the file where that line is ended."""
+    """Return the offset of an unterminated last line; the end of the file if there is none."""
     at = file.seek(0, os.SEEK_END)
     while at > 0:
         begin = max(0, at - BUFFER)
@@ -220,7 +221,7 @@ def _last_line(file: IO[bytes]) -> int:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Whether a line holds all of a record, even of one that this version does not read."""
+    """Return whether a line is a complete record, even one that this version cannot read."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -228,14 +229,14 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _unlinked(path: str, flags: int) -> int:
-    """Opens a file as `open` does, but not where its name is a link."""
+    """Open a file like `open`, but reject links."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def read_records(folder: Path) -> list[Record]:
-    """The records of a run folder, oldest first, without lines that were torn.
+    """Read the records of a run folder, oldest first, skipping torn lines.
 
-    Raises StoreError where there are none to read or they are of a newer schema.
+    Raises StoreError if the folder or a record cannot be read, e.g. one of a newer schema.
     """
     return list(_good(folder))
 
@@ -249,37 +250,42 @@ def _good(folder: Path) -> Iterator[Record]:
 
 
 def check_name(folder: Path) -> None:
-    """Raises StoreError where a folder's name begins with a dot: it is part of a run, or none."""
+    """Raise StoreError if a folder's name begins with a dot, as partial runs do."""
     if folder.name.startswith("."):
         raise StoreError(
-            f"{folder}: expected a name that does not begin with '.', which parts of runs have. "
-            f"Choose another name; what was left over can be removed with rm -r"
+            error_line(
+                folder,
+                expected="a name that does not begin with '.' (names of partial runs do)",
+                fix=f"Choose another name; remove a leftover with 'rm -r {folder}'",
+            )
         )
 
 
 def record_log(folder: Path) -> Path:
-    """Where the records of a run folder are; StoreError where there is no such folder."""
+    """Return the path of a run folder's records; StoreError if there is no such folder."""
     check_name(folder)
     try:
         there = folder.is_dir()
     except OSError as error:  # such as a name that is too long
-        raise StoreError(f"{folder}: no such run folder ({error.strerror})") from error
+        problem = f"no such run folder ({error.strerror})"
+        raise StoreError(error_line(folder, problem=problem)) from error
     if not there:
-        raise StoreError(f"{folder}: no such run folder; 'fab bench.sweep' makes one")
+        fix = "List the runs with 'fab results.list'"
+        raise StoreError(error_line(folder, problem="no such run folder", fix=fix))
     return folder / RECORDS
 
 
 def is_present(path: Path) -> bool:
-    """Whether a run has this file; StoreError for a named pipe or device, which could hang us."""
+    """Return whether a file exists; StoreError for a pipe or device, which could block."""
     if path.exists() and not path.is_file():
-        raise StoreError(f"{path}: expected a file, got something else. Remove it.")
+        raise StoreError(error_line(path, expected="a file", got="something else", fix="Remove it"))
     return path.exists()
 
 
 def record_lines(log: Path) -> Iterator[tuple[int, Record | UnreadableLine]]:
-    """The records of a log as they are read, with their lines, and what is none.
+    """Yield the records and the unreadable lines of a log, with their line numbers.
 
-    Raises StoreError where it cannot be read.
+    Raises StoreError if the log cannot be read.
     """
     return parsed_lines(log, records.parse)
 
@@ -287,10 +293,10 @@ def record_lines(log: Path) -> Iterator[tuple[int, Record | UnreadableLine]]:
 def parsed_lines(
     log: Path, parse: Callable[[bytes], Kind | None], begin: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, Kind | UnreadableLine]]:
-    """As `each`, with what `parse` makes of a line: None of one that is torn.
+    """Yield what `parse` makes of each line, or an UnreadableLine, with the line numbers.
 
-    Of a part of the log, bytes from `begin` to before `end`; a line has to begin at each, and
-    lines are counted from `begin`.
+    `parse` returns None for a torn line. `begin` and `end` select a range of bytes; each must be
+    the start of a line, and lines are counted from `begin`.
     """
     with store_errors(log, "read"):
         if not is_present(log):
@@ -313,59 +319,68 @@ def parsed_lines(
                 began = (found[1].decode(), int(found[2])) if found else None
                 yield (
                     number,
-                    UnreadableLine(log=log, line=number, reason=_CUT, torn=True, began=began),
+                    UnreadableLine(log=log, line=number, reason=_TORN, torn=True, began=began),
                 )
 
 
 def read_json(folder: Path, name: str, default: Kind) -> Kind:
-    """A JSON file of the run folder, of the kind of `default`, which stands for a missing file."""
+    """Read a JSON file of the type of `default`, which is returned if the file is missing."""
     path = folder / name
     if not is_present(path):
         return default
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: not readable as JSON: {error}") from error
+        raise StoreError(error_line(path, expected="JSON", problem=str(error))) from error
     if not isinstance(data, type(default)):
-        raise StoreError(f"{path}: expected a JSON {type(default).__name__}, got {quoted(data)}")
+        wanted = f"a JSON {type(default).__name__}"
+        raise StoreError(error_line(path, expected=wanted, got=quoted(data)))
     return data
 
 
 def check_removable(folder: Path) -> None:
-    """Raises StoreError unless the folder is a run, and holds nothing else."""
+    """Raise StoreError unless the folder is a run and holds nothing else."""
     if ".." in folder.parts or not folder.name:
-        raise StoreError(f"{folder}: expected the name of a run, or a path to one without '..'")
+        raise StoreError(error_line(folder, expected="the name of a run, or a path without '..'"))
     if folder.is_symlink():
-        raise StoreError(f"{folder}: is a link to {folder.resolve()}; name the run itself")
+        problem = f"is a link to {folder.resolve()}"
+        raise StoreError(error_line(folder, problem=problem, fix="Name the run itself"))
     if not folder.is_dir():
-        raise StoreError(f"{folder}: no such run; 'fab results.list' names those there are")
+        fix = "List the runs with 'fab results.list'"
+        raise StoreError(error_line(folder, problem="no such run", fix=fix))
     check_name(folder)
-    # Where its removal was ended, its lock alone may be left.
+    # An interrupted removal can leave only the lock.
     gone = all(path.name == LOCK for path in folder.iterdir())
     if not is_run(folder) and not gone:
+        problem = "has neither; nothing was removed"
         raise StoreError(
-            f"{folder}: is no run: it has neither {RECORDS} nor {ASKED}; nothing is removed"
+            error_line(folder, expected=f"a run, with {RECORDS} or {ASKED}", problem=problem)
         )
     strangers = sorted(path.name for path in folder.iterdir() if not _is_ours(path))
     if strangers:
         more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
         raise StoreError(
-            f"{folder}: holds {strangers[0]!r}{more}, which no run has; move that elsewhere first"
+            error_line(
+                folder,
+                expected="only files of a run",
+                got=f"{strangers[0]!r}{more}",
+                fix="Move other files elsewhere first",
+            )
         )
 
 
 def _is_ours(path: Path) -> bool:
     if path.is_symlink():
-        return True  # of a link only the link is removed
+        return True  # removal deletes the link, not its target
     if path.is_dir():
         return path.name in {LOGS, REPORT}
     return path.name == LOCK or path.suffix in _SUFFIXES
 
 
 def remove(folder: Path) -> None:
-    """Removes a run; links in it are removed, and not what they lead to.
+    """Remove a run; delete links in it without following them.
 
-    Raises StoreError where it is no run, a sweep is writing there or it cannot be removed.
+    Raises StoreError if it is not a run, a sweep is writing to it or it cannot be removed.
     """
     check_removable(folder)
     with store_errors(folder, "removed"), closing(lock(folder / LOCK)):

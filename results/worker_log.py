@@ -1,4 +1,4 @@
-"""Logs of a job: their files, a worker's events, and the rank they make."""
+"""Logs of a job: files, events of a worker, and the rank built from them."""
 
 import contextlib
 import errno
@@ -22,14 +22,14 @@ from results.run_folder import EVENTS, HOSTS, RECORDED
 Values = dict[str, Any]
 
 
-# What of a window and of an epoch a record is made from, all of it numbers.
+# The numbers of a window and of an epoch that a record needs.
 _WINDOW = ("seconds", "end", "cpu_seconds", "images", "loss", "own_seconds")
 _EPOCH = ("correct", "total")
 
 
 @dataclass(kw_only=True)
 class WorkerLog:
-    """The events of one worker so far; `rank` is None until its rendezvous with the others."""
+    """The events of one worker so far; `rank` is None until the rendezvous is done."""
 
     rank: int | None = None
     facts: Values = field(default_factory=dict)
@@ -38,7 +38,7 @@ class WorkerLog:
     done: Values | None = None
 
     def take(self, event: Event) -> None:
-        """Adds an event, of which a record may keep something."""
+        """Add the parts of an event that a record keeps."""
         if event.kind == "ready":
             self.rank, self.facts = event.rank, event.values
         elif event.kind == "window":
@@ -50,22 +50,22 @@ class WorkerLog:
 
 
 def parse_worker_log(lines: Iterable[str]) -> WorkerLog:
-    """The log of these lines; those that are torn, wrong or of another program are skipped."""
+    """Parse the events in these lines; skip torn, invalid and foreign lines."""
     log = WorkerLog()
     for line in lines:
-        with contextlib.suppress(ValueError):  # a wrong one has failed its job
+        with contextlib.suppress(ValueError):  # an invalid event has failed its job
             if event := decoded(line):
                 log.take(event)
     return log
 
 
 def _only(names: Sequence[str], values: Values) -> Values:
-    """These of the values."""
+    """Return the values of these names."""
     return {name: values[name] for name in names if name in values}
 
 
 def rank_of(one: WorkerLog, host: str, process: str) -> Rank:
-    """The rank of a record that a worker's events make; it has met the others."""
+    """Build the rank of a record from a worker's events; its rendezvous must be done."""
     assert one.rank is not None
     windows = one.windows
     return Rank(
@@ -83,7 +83,7 @@ def rank_of(one: WorkerLog, host: str, process: str) -> Rank:
 
 
 def accuracy_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
-    """Of the last validation, over all ranks' shares; None where a rank has none."""
+    """Return the last validation accuracy over all ranks; None if a rank has none."""
     last = [rank[-1] for rank in epochs if rank]
     if not last or len(last) < len(epochs):
         return None
@@ -91,30 +91,31 @@ def accuracy_of(epochs: Sequence[Sequence[Mapping[str, Any]]]) -> float | None:
     return sum(int(one["correct"]) for one in last) / total if total else None
 
 
-# Of one process, before they are packed; a window is some 200 of them.
+# Limit of one process's log before compression; a window takes about 200 bytes.
 MOST_BYTES = 64 << 20
-# Of a packed file; nobody's logs are as large, and a bomb is a thousandth of it.
+# Limit of a decompressed file: larger than any log, a thousandth of a decompression bomb.
 MOST_UNPACKED = 1 << 30
 _MOST_LINE = 8 << 20
 CHUNK_BYTES = 1 << 20
-# Of hosts.json, with 20,000 processes.
+# Limit of hosts.json: 20,000 processes.
 _MOST_NAMES = 16 << 20
 _PROCESS = re.compile(r"(?:worker|server|scheduler)(?:-[0-9]{1,9})?", re.ASCII)
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file of a run, some at a time, unpacked where it is a .gz.
+    """Yield the bytes of a file in chunks, decompressed if it is a .gz.
 
-    OSError where it unpacks to more than any log of a run, gzip.BadGzipFile where it is damaged.
+    Raises OSError if it decompresses to more than MOST_UNPACKED bytes, gzip.BadGzipFile if it is
+    damaged.
     """
     packed, read = path.suffix == ".gz", 0
-    if path.exists() and not path.is_file():  # a named pipe would hold us for ever
-        raise OSError(errno.EINVAL, "is no regular file")
+    if path.exists() and not path.is_file():  # a named pipe would block forever
+        raise OSError(errno.EINVAL, "not a regular file")
     with gzip.open(path) if packed else path.open("rb", buffering=0) as file:
         while chunk := _chunk(file):
             read += len(chunk)
             if packed and read > MOST_UNPACKED:
-                raise OSError(errno.EFBIG, f"unpacks to more than {MOST_UNPACKED} bytes")
+                raise OSError(errno.EFBIG, f"decompresses to more than {MOST_UNPACKED} bytes")
             yield chunk
 
 
@@ -126,9 +127,9 @@ def _chunk(file: IO[bytes] | gzip.GzipFile | FileIO) -> bytes:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Its lines, unpacked where it is a .gz.
+    """Yield the lines of a file, decompressed if it is a .gz.
 
-    As `chunks`, and OSError for a line that is longer than a process's output or event can be.
+    Raises the errors of `read_chunks`, and OSError for a line longer than any output or event.
     """
     parts, length = list[bytes](), 0
     for piece in chain.from_iterable(map(BytesIO, read_chunks(path))):
@@ -148,26 +149,26 @@ def _text(parts: list[bytes]) -> str:
 
 
 def recorded_start(folder: Path) -> str:
-    """When the record began whose attempt left this folder; empty where that one left none."""
+    """Return the start time of the record that a log folder belongs to; empty if unknown."""
     return _read(folder / RECORDED).get("started", "")
 
 
 def event_files(folder: Path) -> dict[str, Path]:
-    """The events of each process in the folder of an attempt, by the process's name."""
+    """Return the event file of each process in a log folder, by process name."""
     files = [*folder.glob(f"*{EVENTS}"), *folder.glob(f"*{EVENTS}.gz")]
     return {path.name.partition(EVENTS)[0]: path for path in sorted(files)}
 
 
 def process_hosts(folder: Path) -> dict[str, str]:
-    """The host of each process of the job whose logs the folder has, by the process's name.
+    """Return the host of each process of a log folder, by process name.
 
-    Names that are no process's are left out: files are found by them.
+    Skips names that no process can have, because they become file names.
     """
     return {name: host for name, host in _read(folder / HOSTS).items() if _PROCESS.fullmatch(name)}
 
 
 def _read(path: Path) -> dict[str, str]:
-    """A small file of texts by name; empty where it is none."""
+    """Read a small JSON object of strings; empty if it is missing or invalid."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if path.is_file() and path.stat().st_size <= _MOST_NAMES:
             return msgspec.json.decode(path.read_bytes(), type=dict[str, str])

@@ -52,7 +52,7 @@ def test_a_torn_last_line_is_told_and_one_before_others_is_not(tmp_path: Path) -
     run = load(kept(tmp_path, *lines[:3], lines[3][:-20]))
     assert [row.trial.layout.devices for row in run.rows] == [1, 2, 4]
     (trouble,) = run.troubles
-    assert trouble.startswith("records.jsonl:4: not whole, as where writing was cut off; ")
+    assert trouble.startswith("records.jsonl:4: incomplete, as after an interrupted write. ")
     assert load(kept(tmp_path, *lines[:3], lines[3][:-20], lines[3])).troubles == ()
 
 
@@ -64,7 +64,7 @@ def test_a_torn_line_in_the_middle_is_told_unless_its_record_was_made_again(
     torn = lines[1][:cut]
     run = load(kept(tmp_path, lines[0], torn, *lines[2:]))
     assert [row.trial.layout.devices for row in run.rows] == [1, 4, 8]
-    assert [one.split(",")[0] for one in run.troubles] == ["records.jsonl:2: not whole"]
+    assert [one.split(",")[0] for one in run.troubles] == ["records.jsonl:2: incomplete"]
     # Two records on one line, as after an edit, are none.
     run = load(kept(tmp_path, lines[0], torn + lines[2], lines[3]))
     assert [row.trial.layout.devices for row in run.rows] == [1, 8]
@@ -124,8 +124,7 @@ def test_a_large_log_is_read_alike_by_several_processes(
     monkeypatch.setattr(reader, "PART_BYTES", 2500)
     assert list(reader.read_summaries(folder)) == whole
     assert [str(one) for one in whole if isinstance(one, UnreadableLine)] == [
-        f"{folder / 'records.jsonl'}:6: not a record this version reads: "
-        "Object missing required field `identity`"
+        f"{folder / 'records.jsonl'}:6: unreadable record: Object missing required field `identity`"
     ]
 
 

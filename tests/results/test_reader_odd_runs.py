@@ -52,8 +52,8 @@ def test_an_odd_list_of_what_was_asked_is_told_and_every_record_counts(
     asked.write_text(json.dumps([json.loads(asked.read_text())[0] | {field: value}]))
     found = load(tmp_path)
     assert len(found.rows) == 2
-    assert "asked.json: not a list of points" in found.troubles[0]
-    assert "asked.json: not a list of points" in run_entry(tmp_path).problem
+    assert "asked.json: expected a list of points" in found.troubles[0]
+    assert "asked.json: expected a list of points" in run_entry(tmp_path).problem
 
 
 @pytest.mark.parametrize(

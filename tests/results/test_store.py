@@ -82,7 +82,7 @@ def test_a_failed_point_is_not_done(tmp_path: Path) -> None:
 
 def test_two_sweeps_in_one_folder_are_kept_apart(tmp_path: Path) -> None:
     first = Store(tmp_path)
-    with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing here"):
+    with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing to it"):
         Store(tmp_path)
     first.close()
     Store(tmp_path).close()
@@ -97,10 +97,13 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"ranks": ()}, "without ranks"),
-        ({"ranks": (dataclasses.replace(RANK, ends=()),)}, "different lengths"),
-        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, 0.0)),)}, "windows have to last"),
-        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, math.nan)),)}, "have to last"),
+        ({"ranks": ()}, "no ranks"),
+        ({"ranks": (dataclasses.replace(RANK, ends=()),)}, "differ in length"),
+        ({"ranks": (dataclasses.replace(RANK, seconds=(1.0, 0.0)),)}, "windows: expected 1e-9 to"),
+        (
+            {"ranks": (dataclasses.replace(RANK, seconds=(1.0, math.nan)),)},
+            "windows: expected 1e-9 to",
+        ),
         ({"ranks": (dataclasses.replace(RANK, seconds=(1,), ends=(1,), images=(1,)),)}, "none"),
     ],
 )

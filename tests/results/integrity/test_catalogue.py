@@ -87,10 +87,10 @@ def test_points_have_their_repeats_and_the_status_of_the_one_that_is_not_good(
     ("name", "text", "said"),
     [
         ("records.jsonl", '{"schema": 99}\n', "records.jsonl:1: .*newer version"),
-        ("records.jsonl", '{"schema": 1}\n', "records.jsonl:1: not a record"),
-        ("records.jsonl", "[3]\n", "records.jsonl:1: not a record"),
-        ("asked.json", "{", "asked.json: not readable as JSON"),
-        ("asked.json", "[1]", "asked.json: not a list of points"),
+        ("records.jsonl", '{"schema": 1}\n', "records.jsonl:1: unreadable record: field 'trial'"),
+        ("records.jsonl", "[3]\n", "records.jsonl:1: unreadable record: expected a JSON"),
+        ("asked.json", "{", "asked.json: expected JSON; "),
+        ("asked.json", "[1]", "asked.json: expected a list of points; "),
         ("environment.json", "[]", "environment.json: expected a JSON dict"),
     ],
 )
@@ -167,8 +167,8 @@ def test_only_runs_are_removed(tmp_path: Path) -> None:
     (stranger / "thesis").mkdir()
     (tmp_path / "link").symlink_to(run(tmp_path / "a"))
     for name, said in (
-        ("none", "is no run"),
-        ("stranger", "holds 'thesis', which no run has"),
+        ("none", "expected a run, with .*; has neither"),
+        ("stranger", "expected only files of a run, got 'thesis'"),
         ("link", "is a link to"),
         ("a/../a", "without '..'"),
         ("gone", "no such run"),
@@ -181,7 +181,7 @@ def test_only_runs_are_removed(tmp_path: Path) -> None:
 
 def test_a_run_that_a_sweep_writes_is_not_removed(tmp_path: Path) -> None:
     store = Store(run(tmp_path / "a"))
-    with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing here"):
+    with pytest.raises(StoreError, match=r"another sweep \(process \d+\) is writing to it"):
         remove(tmp_path / "a")
     store.close()
     remove(tmp_path / "a")

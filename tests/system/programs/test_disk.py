@@ -46,7 +46,7 @@ def test_a_sweep_goes_on_when_a_full_disk_has_room_and_says_that_it_is_read_only
         disk,
     )
     assert said[0].startswith(f"error: {disk}/run")
-    assert "cannot be written (No space left on device); make room" in said[0]
+    assert "cannot be written (No space left on device). Make room" in said[0]
     assert said[1:3] == ["0", "2"]
     assert said[3].startswith(f"error: {disk}/run: cannot be written (Read-only file system)")
     assert said[4:6] == ["2", "2"]
@@ -89,7 +89,7 @@ def test_a_second_sweep_in_the_same_folder_is_told_who_has_it(tmp_path: Path) ->
     finally:
         held.close()
     assert code == 2
-    assert f"another sweep (process {os.getpid()}) is writing here" in line
+    assert f"another sweep (process {os.getpid()}) is writing to it" in line
 
 
 @pytest.mark.parametrize("name", [".", "..", "x" * 300])

@@ -65,7 +65,7 @@ def test_a_torn_tail_is_moved_aside_by_the_next_writer(
     assert log.read_bytes() == first + emit(record(repeat=1)).encode() + b"\n"
     assert (tmp_path / "records.jsonl.torn").read_bytes() == torn + b"\n"
     (said,) = caplog.messages
-    assert said == f"{log}: its last line was cut off; moved its {size} bytes to records.jsonl.torn"
+    assert said == f"{log}: incomplete last line; moved its {size} bytes to records.jsonl.torn"
 
 
 def test_zeros_at_the_end_of_a_log_are_moved_aside_and_nothing_else_is(tmp_path: Path) -> None:
