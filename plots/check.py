@@ -54,24 +54,24 @@ from results.run_folder import (
 )
 
 _MOST_NAMED = 3
-# As results.csv writes numbers; Python reads more, such as 1_0, which other readers do not.
+# A number as results.csv writes it. Python accepts more, such as 1_0; other readers do not.
 _CELL = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 # Another machine's mathematics may differ in the last digit.
 _RELATIVE_TOLERANCE = 1e-9
-# Digits of a number that was computed and not rounded.
+# A number with more digits than this was computed, not rounded.
 _COMPUTED_DIGITS = 8
-# Relative and absolute, of numbers in a text; of a figure's coordinates, which have six decimals.
+# Relative and absolute, for texts (False) and for an SVG's coordinates with six decimals (True).
 _TOLERANCES = {False: (_RELATIVE_TOLERANCE, 0.0), True: (0.0, 2e-6)}
-# Of 255: what a last digit can change in the color of a pixel.
+# A last digit can change the color of a pixel by this much, of 255.
 _COLOR_TOLERANCE = 2
 _NUMBER = re.compile(r"([0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)")
 _DETAILS = re.compile(r'<script type="text/plain" id="details">([^<]*)</script>')
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MOST_UNPACKED_BYTES = 1 << 28
-# What of a report is made again, cell by cell and line by line.
+# Files compared cell by cell and line by line.
 _DERIVED = (TABLE, TEXT)
 _DRAWN = (PAGE, *PICTURES)
-# What bench.ab writes there, and what report.build writes if it is asked to.
+# Files of bench.ab, and optional files of report.build.
 _OTHERS = frozenset({AB_TEXT, AB_TABLE})
 _EXTRA = {"upstream-csv": f"{UPSTREAM}/", "parquet": PARQUET}
 _EXPORTS = f"{EXPORTS}/"
@@ -80,10 +80,10 @@ _MOST_UNKNOWN = 10
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOrigin:
-    """How a report was built, as far as that is known here.
+    """How a report was built, as far as known.
 
-    behind  the run that was drawn behind it
-    excuse  why pages and figures may rightly be others than those made here; '' if they may not
+    behind  the run that its figure shows behind this one
+    excuse  why pages and figures may differ from those built here; '' if they must not
     """
 
     behind: Run | None = None
@@ -93,19 +93,19 @@ class ReportOrigin:
 def verify_report(
     folder: Path, expected: str = "", prices: Prices | None = None, over: Run | None = None
 ) -> VerifyResult:
-    """What came out of checking a run, against the digest it is expected to have.
+    """Verify a run and its report; `expected` is the digest that the run should have.
 
-    Costs are at these prices, or else at those that its report was built with; `over` is the run
-    that the report was drawn over.
+    Costs use `prices`, else the prices that the report was built with. `over` is the run that the
+    report's figure shows behind this one.
     """
     now = run_digests(folder)
     again, result = rederive_run(folder)
     result.digest = now.digest
     if names := [one if one.isprintable() else ascii(one) for one in unknown_files(folder)]:
         listed = list_names(names, _MOST_UNKNOWN)
-        result.unchecked.append(f"{listed}: of no run, and not in the digest")
+        result.unchecked.append(f"{listed}: not part of a run, and not in the digest")
     if (folder / REPORT / _EXPORTS).is_dir():
-        result.unchecked.append(f"{REPORT}/{_EXPORTS}, which results.export wrote")
+        result.unchecked.append(f"{REPORT}/{_EXPORTS}: written by results.export")
     if (folder / REPORT).exists() and not (folder / REPORT).is_dir():
         result.wrong.append(f"{REPORT}: expected a folder, got a file. {BUILD_AGAIN}")
     was = _recorded_digests(folder, result)
@@ -122,12 +122,12 @@ def verify_report(
 
 
 def _as_built(run: Run, was: Digests | None, result: VerifyResult) -> Run:
-    """The run under the name, at the place and with the baseline that its report was built with."""
+    """Return the run with the name, place and baseline that its report was built with."""
     placed = replace(run, place=run.location)
     if was is None:
         return placed
     if was.name != run.name:
-        result.unchecked.append(f"the name of the run, which its report calls {was.name!r}")
+        result.unchecked.append(f"the name of the run: {was.name!r} in its report")
     if was.prices is not None:
         result.unchecked.append("the prices that the report was built with")
     try:
@@ -140,51 +140,56 @@ def _as_built(run: Run, was: Digests | None, result: VerifyResult) -> Run:
 
 
 def _built(was: Digests | None, over: Run | None) -> ReportOrigin:
-    """What is known here of how the report was built."""
+    """Return how the report was built, as far as known."""
     if was is None:
         return ReportOrigin(behind=over)
     choice, here = was.choice, libraries()
     differing = [
-        f"{name} {version}, here {here.get(name, 'none')}"
+        f"{name} {version}, installed {here.get(name, 'none')}"
         for name, version in choice.libraries.items()
         if here.get(name) != version
     ]
-    excuse = f"drawn by other library versions ({'; '.join(differing)})" if differing else ""
+    excuse = f"drawn by other library versions: {'; '.join(differing)}" if differing else ""
     behind = None
     if over is None and choice.over:
         table = choice.over.removeprefix("reference:")
         if table in table_names():
             over = reference(table)
         else:
-            excuse = f"drawn over {choice.over!r}; name that run by --over"
+            excuse = f"drawn over {choice.over!r}. Name that run: --over RUN"
     if over is not None:
         behind = with_baseline(over, choice.baseline)
     return ReportOrigin(behind=behind, excuse=excuse)
 
 
 def _recorded_digests(folder: Path, result: VerifyResult) -> Digests | None:
-    """What the report said of the files as it was built; without it no place can be named."""
+    """Return the digests that the report recorded; needed to locate changes in files."""
     was = None
     try:
         was = load(folder)
         if was is None:
-            result.unchecked.append(f"{REPORT}/{DIGESTS} is not there, by which places are named")
+            result.unchecked.append(
+                f"{REPORT}/{DIGESTS}: missing; the lines that changed in a file cannot be located"
+            )
     except StoreError as error:
         result.wrong.append(str(error))
     return was
 
 
 def _run_files(folder: Path, now: Digests, was: Digests | None, expected: str) -> Iterator[str]:
-    """What is wrong with the run's files."""
+    """Yield the problems of the run's files."""
     if expected and now.digest != expected:
-        yield f"the digest of its files is {now.digest}, expected {expected}"
+        yield f"{folder.name}: expected the digest {expected}, got {now.digest}"
         if was is not None and was.digest != expected:
             yield (
-                f"{REPORT}/digests.json has the digest {was.digest}, not the one expected either: "
-                f"the report was built again since, or that file was changed with the others"
+                f"{REPORT}/{DIGESTS}: has the digest {was.digest}, which is not the expected one "
+                f"either. The report was rebuilt since, or this file was changed with the others"
             )
     elif expected and was is not None and was.digest != expected:
-        yield f"{REPORT}/{DIGESTS}: is of other files; those there have the digest that was given"
+        yield (
+            f"{REPORT}/{DIGESTS}: belongs to other files; the files of the run have the expected "
+            f"digest"
+        )
     if was is not None:
         yield from changes(folder, was, now)
 
@@ -192,19 +197,19 @@ def _run_files(folder: Path, now: Digests, was: Digests | None, expected: str) -
 def _report_differences(
     again: Run, costs: Costs, folder: Path, built: ReportOrigin, result: VerifyResult
 ) -> Iterator[str]:
-    """What is wrong with the report's files."""
+    """Yield the problems of the report's files."""
     giver = "the events" if result.ranks else "the records"
     table = folder / REPORT / TABLE
     if table.is_file() and lacks_prices(costs, table.read_text(encoding="utf-8", errors="replace")):
         yield (
-            "results.csv: has columns of cost, and at which prices is not known any more; give "
-            "--prices FILE, or build the report again"
+            f"{TABLE}: has cost columns, but their prices are unknown. Give --prices FILE, or "
+            f"rebuild the report with 'fab report.build'"
         )
         return
     for name in _DERIVED:
         path = folder / REPORT / name
         if not path.is_file():
-            result.unchecked.append(f"{REPORT}/{name} is not there")
+            result.unchecked.append(f"{REPORT}/{name}: missing")
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         if name == TABLE:
@@ -218,7 +223,7 @@ def _report_differences(
 def _rebuilt_differences(
     again: Run, costs: Costs, folder: Path, built: ReportOrigin, result: VerifyResult
 ) -> Iterator[str]:
-    """Pages, figures and tables that are not those that the run gives, by making them again."""
+    """Rebuild pages, figures and tables, and yield those that differ."""
     there = _report_files(folder / REPORT)
     with scratch() as place:
         run = replace(again, folder=place / again.name)
@@ -233,59 +238,60 @@ def _rebuilt_differences(
         for name in sorted(made.keys() - {*_DERIVED, DIGESTS}):
             path = there.pop(name, None)
             if path is None:
-                result.unchecked.append(f"{REPORT}/{name} is not there")
+                result.unchecked.append(f"{REPORT}/{name}: missing")
             elif path.is_symlink() or not path.is_file():
-                yield f"{name}: is no file"
-            elif (said := file_difference(path, made[name])) and built.excuse:
+                yield f"{name}: not a regular file"
+            elif (difference := file_difference(path, made[name])) and built.excuse:
                 result.lacking.append(f"{name}: not compared: {built.excuse}")
-            elif said:
-                yield said
+            elif difference:
+                yield difference
     for name in sorted(there.keys() - {*_DERIVED, DIGESTS}):
         if name in _DRAWN or name.startswith(_EXTRA["upstream-csv"]):
-            yield f"{name}: the run gives no such file"
+            yield f"{name}: not part of this run's report"
         elif name in _OTHERS:
             result.unchecked.append(f"{name}: compared with {REPORT}/{DIGESTS} only")
         elif name not in _EXTRA.values():
             shown = name if name.isprintable() else ascii(name)
-            result.lacking.append(f"{REPORT}/{shown}: of no report, not checked")
+            result.lacking.append(f"{REPORT}/{shown}: not part of a report, not checked")
 
 
 def _report_files(report: Path) -> dict[str, Path]:
-    """The files and links of a report by their names in it, without those of other tools."""
+    """Return the report's files and links by relative name, without exports."""
     found = (path for path in report.rglob("*") if path.is_symlink() or not path.is_dir())
     named = {path.relative_to(report).as_posix(): path for path in found}
     return {name: path for name, path in named.items() if not name.startswith(_EXPORTS)}
 
 
 def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
-    """Where the text of results.csv says other than the run; `giver` is what the run is from."""
-    said, found = _rows(text), _rows(table_csv(run.rows, costs, run.commit))
+    """Yield the cells of results.csv that differ from the run; `giver` is the run's source."""
+    stored, found = _rows(text), _rows(table_csv(run.rows, costs, run.commit))
     header = found[0]
-    if not said or said[0] != header:
-        yield f"{TABLE} line 1: is not the line of its columns' names"
+    if not stored or stored[0] != header:
+        yield f"{TABLE} line 1: expected the names of the columns, got something else"
         return
-    if len(said) != len(found):
-        yield f"{TABLE}: {len(said) - 1} rows, {giver} give {len(found) - 1}"
-    for number, (one, other) in enumerate(zip(said[1:], found[1:], strict=False), 1):
+    if len(stored) != len(found):
+        yield f"{TABLE}: expected {len(found) - 1} rows (from {giver}), got {len(stored) - 1}"
+    for number, (one, other) in enumerate(zip(stored[1:], found[1:], strict=False), 1):
         name = run.rows[number - 1].trial.name
         if len(one) != len(header):
-            yield f"{TABLE} row {number} ({name}): {len(one)} cells, expected {len(header)}"
+            yield f"{TABLE} row {number} ({name}): expected {len(header)} cells, got {len(one)}"
             continue
         for column, cell, derived in zip(header, one, other, strict=True):
             if not _same_cell(cell, derived):
                 has, gives = (text[:200] or "nothing" for text in (cell, derived))
-                yield f"{TABLE} row {number} ({name}), {column}: says {has}, {giver} give {gives}"
+                where = f"{TABLE} row {number} ({name}), {column}"
+                yield f"{where}: expected {gives} (from {giver}), got {has}"
 
 
 def lacks_prices(costs: Costs, text: str) -> bool:
-    """Whether the text of results.csv has columns of money, and nothing says at which prices."""
+    """Return whether results.csv has columns in a currency although prices are unknown."""
     header = next(iter(_rows(text)), [])
     per = {name for name in header if name.startswith("images_per_")}
     return bool(per - {"images_per_second", "images_per_joule"}) and not costs.prices
 
 
 def line_differences(run: Run, costs: Costs, text: str) -> Iterator[str]:
-    """Where the text of report.md is not what would be written now."""
+    """Yield the lines of report.md that differ from a rebuilt one."""
     made = document(run, costs, Failures())
     if text == made:
         return
@@ -294,57 +300,57 @@ def line_differences(run: Run, costs: Costs, text: str) -> Iterator[str]:
     for number, one, other in wrong[:_MOST_NAMED]:
         yield f"{TEXT} line {number}: {_difference(one or '', other or '')}"
     if len(wrong) > _MOST_NAMED:
-        yield f"{TEXT}: {len(wrong) - _MOST_NAMED} more lines are not what the run gives"
+        yield f"{TEXT}: {len(wrong) - _MOST_NAMED} more lines differ"
 
 
 def file_difference(path: Path, made: Path) -> str:
-    """Where a page or a figure is not the one that the run gives; '' if it is the same.
+    """Return the first difference of a page or figure from a rebuilt one; '' if they agree.
 
-    It is if only the last digits of computed numbers differ, or how it is compressed.
+    Differences in the last digits of computed numbers and in compression do not count.
     """
-    said, found = path.read_bytes(), made.read_bytes()
-    if said == found:
+    stored, found = path.read_bytes(), made.read_bytes()
+    if stored == found:
         return ""
     if path.suffix == ".parquet":
-        return "" if _same_frames(path, made) else f"{path.name}: other rows than the run gives"
+        return "" if _same_frames(path, made) else f"{path.name}: rows differ from the run's"
     if path.suffix == ".png":
-        return "" if _same_image(said, found) else f"{path.name}: other pixels than the run gives"
+        return "" if _same_image(stored, found) else f"{path.name}: pixels differ from the run's"
     try:
-        return _text_difference(path.name, said.decode(), found.decode())
+        return _text_difference(path.name, stored.decode(), found.decode())
     except UnicodeDecodeError:
-        return f"{path.name}: is no text"
+        return f"{path.name}: expected UTF-8 text, got other bytes"
 
 
 def _same_frames(path: Path, made: Path) -> bool:
-    """Whether two Parquet files hold the same rows."""
+    """Return whether two Parquet files hold the same rows."""
     import pandas as pd  # noqa: PLC0415 - few reports have one
 
     try:
-        said, found = (pd.read_parquet(one, engine="pyarrow").to_csv() for one in (path, made))
-    except (OSError, ValueError):  # what pyarrow raises is one of them
+        stored, found = (pd.read_parquet(one, engine="pyarrow").to_csv() for one in (path, made))
+    except (OSError, ValueError):  # the errors of pyarrow derive from these
         return False
-    return _same_text(said, found)
+    return _same_text(stored, found)
 
 
-def _text_difference(name: str, said: str, found: str) -> str:
-    """The first line in which the texts differ."""
-    lines = zip_longest(said.split("\n"), found.split("\n"))
+def _text_difference(name: str, stored: str, found: str) -> str:
+    """Return the first line in which the texts differ."""
+    lines = zip_longest(stored.split("\n"), found.split("\n"))
     for number, (one, other) in enumerate(lines, 1):
         if one == other:
             continue
         if one is None or other is None:
-            lacks = "one line more" if one is None else "no such line"
-            return f"{name} line {number}: the run gives {lacks}"
+            problem = "missing" if one is None else "expected the end of the file, got more lines"
+            return f"{name} line {number}: {problem}"
         if match := _DETAILS.fullmatch(other):
             if not _same_details(one, match[1]):
-                return f"{name} line {number}: other details of points than the run gives"
+                return f"{name} line {number}: point details differ from the run's"
         elif not _same_to_tolerance(one, other, *_TOLERANCES[name.endswith(".svg")]):
             return f"{name} line {number}: {_difference(one, other)}"
     return ""
 
 
 def _same_text(one: str, other: str) -> bool:
-    """Whether two texts differ in the last digits of long numbers alone."""
+    """Return whether two texts differ in the last digits of long numbers only."""
     return _same_to_tolerance(one, other, *_TOLERANCES[False])
 
 
@@ -363,10 +369,10 @@ def _same_to_tolerance(one: str, other: str, relative: float, absolute: float) -
 
 
 def _same_details(line: str, packed: str) -> bool:
-    """Whether a line of the page holds these details, however they are compressed."""
+    """Return whether a line of the page holds these details, in any compression."""
     match = _DETAILS.fullmatch(line)
-    said, found = (_unpacked(text) for text in (match[1] if match else "", packed))
-    return said is not None and found is not None and _same_text(said, found)
+    stored, found = (_unpacked(text) for text in (match[1] if match else "", packed))
+    return stored is not None and found is not None and _same_text(stored, found)
 
 
 def _unpacked(packed: str) -> str | None:
@@ -378,19 +384,19 @@ def _unpacked(packed: str) -> str | None:
         return None
 
 
-def _same_image(said: bytes, found: bytes) -> bool:
-    """Whether two PNG files hold the same picture, and nothing besides."""
-    if _png_chunks(said) != _png_chunks(found):
+def _same_image(stored: bytes, found: bytes) -> bool:
+    """Return whether two PNG files hold the same picture and nothing else."""
+    if _png_chunks(stored) != _png_chunks(found):
         return False
     try:
-        one, other = (np.asarray(Image.open(io.BytesIO(data)), int) for data in (said, found))
+        one, other = (np.asarray(Image.open(io.BytesIO(data)), int) for data in (stored, found))
     except (OSError, SyntaxError, ValueError, zlib.error):
         return False
     return one.shape == other.shape and int(abs(one - other).max()) <= _COLOR_TOLERANCE
 
 
 def _png_chunks(data: bytes) -> list[bytes]:
-    """The chunks of a PNG file, those of pixels as one that is empty; what follows the last."""
+    """Return a PNG's chunks and any trailing bytes; pixel chunks become one empty entry."""
     found: list[bytes] = [data[: len(_PNG)]]
     at = len(_PNG)
     while at + 12 <= len(data) and found[-1][4:8] != b"IEND":
@@ -415,7 +421,7 @@ def _same_cell(cell: str, other: str) -> bool:
 
 
 def _difference(one: str, other: str) -> str:
-    """The two from a little before where they part."""
+    """Return both lines from just before their first difference."""
     start = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
     begin = max(0, start - 20)
-    return f"says {one[begin:][:60]!r}, the run gives {other[begin:][:60]!r}"
+    return f"expected {other[begin:][:60]!r}, got {one[begin:][:60]!r}"

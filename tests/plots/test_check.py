@@ -41,13 +41,15 @@ def test_it_holds_though_the_file_of_prices_is_gone(run: Path) -> None:
 def test_other_prices_give_other_cells(run: Path) -> None:
     (run.parent / "mine.toml").write_text("[[price]]\nper_hour=3\ncurrency='EUR'")
     wrong = verify_report(run, prices=load_prices(run.parent / "mine.toml")).wrong
-    assert any("results.csv row 1 (alexnet local x1), images_per_EUR: says" in one for one in wrong)
+    assert any(
+        "results.csv row 1 (alexnet local x1), images_per_EUR: expected" in one for one in wrong
+    )
 
 
 def test_without_the_prices_of_its_cells_one_line_says_so(run: Path) -> None:
     (run / "report" / "digests.json").unlink()
     (wrong,) = verify_report(run).wrong
-    assert wrong.startswith("results.csv: has columns of cost, and at which prices is not known")
+    assert wrong.startswith("results.csv: has cost columns, but their prices are unknown")
     assert verify_report(run, prices=load_prices(run.parent / "mine.toml")).wrong == []
 
 
@@ -55,15 +57,15 @@ def test_what_is_of_no_run_is_named_and_fails_nothing(run: Path) -> None:
     for name in (".lock", "report/exports/x/mlflow.json"):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).touch()
-    assert not any("of no run" in one for one in verify_report(run).unchecked)
+    assert not any("not part of a run" in one for one in verify_report(run).unchecked)
     for name in ("evil.json", "dir/z", "a\nb", "logs/.hidden"):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).touch()
     (run / "logs" / "link").symlink_to("/etc/passwd")
     found = verify_report(run)
     assert found.wrong == []
-    told = r"'a\nb', dir/z, evil.json, logs/.hidden, logs/link: of no run, and not in the digest"
-    assert told in found.unchecked
+    names = r"'a\nb', dir/z, evil.json, logs/.hidden, logs/link"
+    assert f"{names}: not part of a run, and not in the digest" in found.unchecked
 
 
 def test_what_is_not_derived_again_is_named(run: Path) -> None:
@@ -71,7 +73,7 @@ def test_what_is_not_derived_again_is_named(run: Path) -> None:
     (run / "report" / "results.csv").unlink()
     found = verify_report(run)
     assert found.rows == 0
-    assert "report/results.csv is not there" in found.unchecked
+    assert "report/results.csv: missing" in found.unchecked
     (others,) = (one for one in found.unchecked if one.endswith("report/digests.json only"))
     assert others.startswith("ab.md: ")
 

@@ -135,13 +135,13 @@ def test_a_forged_page_or_figure_is_told_from_the_one_that_the_run_gives(
 WHOLE: dict[str, tuple[Forgery, str]] = {
     "page": (FORGERIES["a word of the page"], "index.html line "),
     "figure": (FORGERIES["a text that is added to the figure"], "scaling.svg line "),
-    "picture": (FORGERIES["pixels"], "scaling.png: other pixels"),
+    "picture": (FORGERIES["pixels"], "scaling.png: pixels differ"),
     "text": (exchange("report.md", "| alexnet", "| Alexnet"), "report.md line "),
     "table": (exchange("results.csv", ",local,", ",device,"), "results.csv row 1 "),
     "upstream": (exchange("upstream/alexnet.csv", "num_gpus", "gpus"), "alexnet.csv line 1: "),
     "threads": (
         lambda report: shutil.copy(report / "scaling.svg", report / "threads.svg"),
-        "threads.svg: the run gives no such file",
+        "threads.svg: not part of this run's report",
     ),
 }
 
@@ -161,7 +161,7 @@ def test_a_forged_report_fails_though_its_digests_were_written_again(run: Path) 
 def test_a_link_in_place_of_the_page_fails(run: Path) -> None:
     link(run / "report")
     expected = digest.write(run, "code", choice=choice(load(run)))
-    assert "index.html: is no file" in verify_report(run, expected).wrong
+    assert "index.html: not a regular file" in verify_report(run, expected).wrong
 
 
 def test_an_honest_report_holds_however_it_is_compressed(run: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_file_that_is_of_no_report_fails_with_a_digest(
     expected = digest.write(run, "code", choice=choice(load(run)))
     code, line = refusal(fabfile.report.report_verify, run=str(run), digest=expected)
     assert (code, "part of its report was not checked" in line) == (2, True)
-    assert "report/page.html: of no report, not checked" in capsys.readouterr().out
+    assert "report/page.html: not part of a report, not checked" in capsys.readouterr().out
 
 
 def forged(run: Path, **fields: Any) -> str:
@@ -274,7 +274,7 @@ def test_other_library_versions_are_told_and_fail_with_a_digest(run: Path) -> No
     found = verify_report(run, forged(run, choice=other))
     (line,) = found.lacking
     assert line.startswith(
-        "scaling.svg: not compared: drawn by other library versions (matplotlib "
+        "scaling.svg: not compared: drawn by other library versions: matplotlib "
     )
 
 
@@ -289,7 +289,8 @@ def test_a_report_knows_its_baseline_and_the_run_behind_it(run: Path) -> None:
     found = verify_report(run, expected)
     assert found.wrong == []
     assert (
-        "index.html: not compared: drawn over 'elsewhere'; name that run by --over" in found.lacking
+        "index.html: not compared: drawn over 'elsewhere'. Name that run: --over RUN"
+        in found.lacking
     )
     digest.write(run, "code", choice=choice(based, "local x1", ""))
     assert any("results.csv row 1" in one for one in verify_report(run, expected).wrong)

@@ -133,12 +133,12 @@ def test_a_digit_changed_everywhere_but_in_the_events_is_still_found(
     after = built(changed)
     wrong = verify_report(changed, digest.run_digests(run).digest).wrong
     told = "\n".join(wrong)
-    assert f"the digest of its files is {after}, expected" in wrong[0]
-    assert "was built again since, or that file was changed with the others" in wrong[1]
+    assert wrong[0].endswith(f", got {after}")
+    assert "was rebuilt since, or this file was changed with the others" in wrong[1]
     assert "records.jsonl line 1 (" in told
     assert "window 2: seconds" in told
     name = load(changed).rows[0].trial.name
-    assert f"({name}), images_per_second: says" in told
+    assert f"({name}), images_per_second: expected" in told
     assert verify_report(changed).wrong != []
 
 
@@ -154,8 +154,8 @@ def test_a_cell_that_does_not_follow_is_told_with_what_it_should_be(
     digest.write(changed, "code")
     (wrong,) = verify_report(changed, digest.run_digests(run).digest).wrong
     assert wrong == (
-        f"results.csv row 1 (tiny local x1), images_per_second: says 77.5, the events give "
-        f"{rate.images_per_second}"
+        f"results.csv row 1 (tiny local x1), images_per_second: expected "
+        f"{rate.images_per_second} (from the events), got 77.5"
     )
 
 
@@ -222,7 +222,7 @@ def test_a_run_without_events_is_checked_as_far_as_that_goes(run: Path, tmp_path
     assert result.wrong == []
     told = "\n".join(result.unchecked)
     assert "6 of 6 repeats: no logs; windows taken as recorded" in told
-    assert "report/digests.json is not there" in told
+    assert "report/digests.json: missing" in told
 
 
 def test_logs_of_a_try_that_left_no_record_are_not_held_against_another(tmp_path: Path) -> None:
