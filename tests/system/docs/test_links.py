@@ -1,4 +1,4 @@
-"""Links of all pages lead to files and headings that exist."""
+"""Pages are short, and their links lead to files and headings that exist."""
 
 import re
 from pathlib import Path
@@ -41,3 +41,14 @@ def broken(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_pages_and_headings(page: Path) -> None:
     assert broken(page) == []
+
+
+MOST_WORDS = 1000
+GENERATED = {"cli.md", "notes.md", "sweep-file.md"}
+WRITTEN = [path for path in PAGES if path.parent.parent.name == "docs"]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_written_pages_have_at_most_1000_words(page: Path) -> None:
+    words = [one for one in page.read_text(encoding="utf-8").split() if re.search(r"\w", one)]
+    assert len(words) <= MOST_WORDS or page.name in GENERATED
