@@ -72,15 +72,19 @@ fi
 interpreter=${found#* }
 
 # MXSCALE_GPU=1: MXNet for GPUs, with the CUDA libraries that it is linked with.
-# MXSCALE_EXPORTS=1: the libraries of fab results.export. An environment that has either keeps it.
+# MXSCALE_EXPORTS=1: the libraries of fab results.export. MXSCALE_DOCS=1: those of make docs.
+# An environment keeps what it has of these.
 gpu=
 [ -z "${MXSCALE_GPU:-}" ] && [ ! -e "$folder/gpu-stamp" ] || gpu=requirements-gpu.lock
 exports=${MXSCALE_EXPORTS:-$(cat "$folder/exports-stamp" 2>/dev/null)}
 wanted=$(cat requirements.lock $gpu | cksum)
 wanted_exports=${exports:+$(cksum <requirements-exports.lock)}
+docs=${MXSCALE_DOCS:-$(cat "$folder/docs-stamp" 2>/dev/null)}
+wanted_docs=${docs:+$(cksum <requirements-docs.lock)}
 is_current() {
     [ "$(cat "$folder/lock-stamp" 2>/dev/null)" = "$wanted" ] &&
-        [ "$(cat "$folder/exports-stamp" 2>/dev/null)" = "$wanted_exports" ]
+        [ "$(cat "$folder/exports-stamp" 2>/dev/null)" = "$wanted_exports" ] &&
+        [ "$(cat "$folder/docs-stamp" 2>/dev/null)" = "$wanted_docs" ]
 }
 
 works() { "$folder/bin/python" -m pip --version >/dev/null 2>&1; }
@@ -131,5 +135,10 @@ if [ "$(cat "$folder/exports-stamp" 2>/dev/null)" != "$wanted_exports" ]; then
     say "adding requirements-exports.lock to $folder ..."
     install requirements-exports.lock
     printf '%s\n' "$wanted_exports" >"$folder/exports-stamp"
+fi
+if [ "$(cat "$folder/docs-stamp" 2>/dev/null)" != "$wanted_docs" ]; then
+    say "adding requirements-docs.lock to $folder ..."
+    install requirements-docs.lock
+    printf '%s\n' "$wanted_docs" >"$folder/docs-stamp"
 fi
 echo "$folder"

@@ -19,6 +19,7 @@ class Checkout:
         shutil.copy(ROOT / "tools" / "environment.sh", self.root / "tools")
         (self.root / "requirements.lock").write_text("anything==1\n")
         (self.root / "requirements-exports.lock").write_text("other==1\n")
+        (self.root / "requirements-docs.lock").write_text("third==1\n")
         self.calls = root / "calls"
         self.calls.touch()
         self.base = root / "base" / "python3.11"
@@ -131,19 +132,20 @@ def test_an_environment_that_does_not_work_is_made_anew(checkout: Checkout) -> N
     assert "--clear" in checkout.called()[0]
 
 
-def test_what_exports_need_is_added_when_asked_for_and_kept_up_to_date(
-    checkout: Checkout,
+@pytest.mark.parametrize("extra", ["exports", "docs"])
+def test_what_an_extra_needs_is_added_when_asked_for_and_kept_up_to_date(
+    checkout: Checkout, extra: str
 ) -> None:
     def installed() -> int:
-        return sum("requirements-exports.lock" in line for line in checkout.called())
+        return sum(f"requirements-{extra}.lock" in line for line in checkout.called())
 
     checkout.run()
     assert installed() == 0
-    checkout.run(MXSCALE_EXPORTS="1")
+    checkout.run(**{f"MXSCALE_{extra.upper()}": "1"})
     assert installed() == 1
     checkout.run()
     assert installed() == 1
-    (checkout.root / "requirements-exports.lock").write_text("other==2\n")
+    (checkout.root / f"requirements-{extra}.lock").write_text("other==2\n")
     checkout.run()
     assert installed() == 2
     assert len(checkout.called()) == 2  # requirements.lock did not change
