@@ -1,4 +1,4 @@
-"""Runs the trials of a sweep that are not done yet, one after another, into a store."""
+"""Execution of a sweep: run the remaining repeats one after another into a store."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ from launch.job.plan import command_line, emulated, plan
 from launch.job.run import run_job
 from launch.job.validity import accuracy, judge
 from launch.remote.agent import free_port
-from launch.remote.errors import LaunchError, StoppedError
+from launch.remote.errors import LaunchError, StoppedError, error_line
 from launch.transport.line import Starter, start_local
 from results.host_facts import HOST_FACTS, Place, omitted
 from results.progress import JobProgress, sweep_seconds_left
@@ -39,9 +39,9 @@ PlannedRun = tuple[Trial, Identity]
 
 
 def run_order(points: Sequence[PlannedRun], seed: str) -> list[PlannedRun]:
-    """The points in an order of chance within each repeat, so that none is always measured first.
+    """Return the points in randomized order within each repeat.
 
-    A point's place follows from the seed alone: what is left of a sweep keeps its order.
+    The order follows from the seed alone: the remaining points of a sweep keep theirs.
     """
 
     def place(point: PlannedRun) -> tuple[int, str]:
@@ -53,13 +53,13 @@ def run_order(points: Sequence[PlannedRun], seed: str) -> list[PlannedRun]:
 
 
 def data_manifest(trial: Trial) -> str:
-    """Of the trial's data on this machine; SpecError where a shard is missing or damaged."""
+    """Return the manifest of the trial's local data; SpecError if a shard is missing or damaged."""
     named = [data for data in (trial.data.train, trial.data.val) if data]
     return data_hash(line for data in named for line in lines(data))
 
 
 def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Identity:
-    """What must be the same for a record to count for this trial; `data` is their manifest."""
+    """Return the identity that a record of this repeat must have; `data` is its manifest."""
     return Identity(
         name=trial.name,
         key=trial.key,
@@ -70,20 +70,20 @@ def identity(trial: Trial, repeat: int, hosts: Sequence[Host], data: str) -> Ide
     )
 
 
-# A port that is free when it is chosen may be taken before the scheduler listens on it.
+# Another program may take the chosen port before the scheduler listens on it.
 _RETRIES = 3
 _TRANSIENT = omitted(HOST_FACTS, Place.STORE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSetup:
-    """The hosts a sweep runs on, the scheduler's port (None: a free one) and its patience.
+    """The hosts of a sweep, the scheduler's port (None: any free one) and the time limits.
 
-    start       how a program of ours is started on a host
-    scheduler   the host of the scheduler, if not the first
-    facts       what each host was found to be
-    data        the manifest of each trial's data, by its key, where hosts were asked
-    log_budget  bytes that are kept of what each process prints
+    start       starter of mxscale's programs on a host
+    scheduler   host of the scheduler, if not the first
+    facts       facts of each host from its check
+    data        manifest of each trial's data on the hosts, by its key; None: data is local
+    log_budget  bytes of log kept per process
     """
 
     hosts: tuple[Host, ...]
@@ -97,15 +97,15 @@ class ClusterSetup:
 
 
 def points(what: Sweep, where: ClusterSetup) -> list[PlannedRun]:
-    """What the sweep asks for, repeat by repeat, after a check that all of it can be measured here.
+    """Return the repeats of a sweep, after a check that all of them can run on these hosts.
 
-    Raises SpecError or LaunchError where data, hosts, devices or the port are not right.
+    Raises SpecError or LaunchError if data, hosts, devices or the port do not fit.
     """
     return identified([(trial, n) for n in range(what.repeats) for trial in what.trials], where)
 
 
 def identified(runs: Sequence[tuple[Trial, int]], where: ClusterSetup) -> list[PlannedRun]:
-    """These repeats of trials, each with what a record of it depends on; checked as by `points`."""
+    """Return these repeats, each with the identity of its record; checked as by `points`."""
     trials = {trial.key: trial for trial, _ in runs}
     for trial in trials.values():
         secrets.check(trial.layout.env)
@@ -125,11 +125,11 @@ def sweep(
     store: Store,
     order: Sequence[PlannedRun] | None = None,
 ) -> Generator[RepeatStart | Event | JobProgress | Record]:
-    """Runs the points that are not in the store yet, which is made to describe this sweep.
+    """Run the repeats that the store does not have yet; the store then describes this sweep.
 
-    `order` is the order in which they run, or those of them that do; reports keep that of `wanted`.
-    Yields the beginning, the events, a glimpse a second and the record of each point; a record is
-    stored first.
+    `order` is the execution order, or the repeats that run; reports keep the order of `wanted`.
+    Yields the start, the events, one progress per second and the record of each repeat; a record
+    is stored first.
     """
     asked = [
         asdict(name) | ({} if name.repeat else {"trial": trial.fields}) for trial, name in wanted
@@ -173,7 +173,7 @@ def sweep(
 def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
     master = {"description": what.description, **describe(ROOT)}
     hidden = {name for trial in what.trials for name in secrets.names(trial.layout.env)}
-    # Processes on hosts get the variables of these.
+    # Processes on hosts inherit the hosts' variables.
     variables = {} if where.hosts[0].login else master.pop("variables")
     master["variables"] = secrets.masked(variables, hidden)
     hosts = {
@@ -187,11 +187,16 @@ def _environment(what: Sweep, where: ClusterSetup) -> dict[str, Any]:
 
 
 def check_devices(trial: Trial, where: ClusterSetup) -> None:
-    """LaunchError where the hosts have no GPUs for the trial, or too few and none may be shared."""
+    """Raise LaunchError if the hosts have no GPUs for the trial, or too few to be not shared."""
     if trial.layout.device == "gpu" and not all(host.gpus for host in where.hosts):
+        without = [host.name for host in where.hosts if not host.gpus]
         raise LaunchError(
-            f"{trial.name} needs GPUs, and not every host has one; measure with device = 'cpu', or "
-            f"see the processes it would start with 'fab bench.plan'"
+            error_line(
+                trial.name,
+                expected="a GPU on every host",
+                got=f"none on {without[0]}",
+                fix="Set device = 'cpu', or print the processes with 'fab bench.plan'",
+            )
         )
     most = min(trial.layout.devices, trial.layout.devices_per_host)
     for host in where.hosts[: trial.worker_hosts] if trial.layout.device == "gpu" else ():
@@ -199,10 +204,14 @@ def check_devices(trial: Trial, where: ClusterSetup) -> None:
             most > host.gpus and not trial.layout.emulate
         ):
             raise LaunchError(
-                f"{trial.name} puts {most} GPUs on a host, in workers of "
-                f"{trial.layout.devices_per_worker}, and {host.name} has {host.gpus}; with "
-                f"emulate = true workers share GPUs, each with no more than there are "
-                f"(devices_per_worker), and the point is marked"
+                error_line(
+                    trial.name,
+                    expected=f"{most} GPUs on {host.name}, {trial.layout.devices_per_worker} per "
+                    f"worker",
+                    got=host.gpus,
+                    fix="Reduce devices_per_host, or set emulate = true to let workers share GPUs "
+                    "(the report marks the point as oversubscribed)",
+                )
             )
 
 
@@ -243,13 +252,13 @@ def _point(
 def _job(
     point: PlannedRun, where: ClusterSetup, agents: Agents, logs: Path, started: str
 ) -> Generator[Event | JobProgress, None, tuple[JobMonitor, Verdict]]:
-    """Runs a trial's job to its end, on another port where a free one was taken meanwhile."""
+    """Run a trial's job to its end; retry on another port if the chosen one was taken."""
     trial, name = point
     windows = trial.total_windows
     root = where.scheduler or where.hosts[0]
     for _ in range(1 if where.port else 1 + _RETRIES):
         port, why_not = _port(agents, root, where.port)
-        # The times of the fake engine vary with the repeat.
+        # The simulated engine's times vary with the repeat.
         repeat = {"MXSCALE_REPEAT": str(name.repeat)}
         planned = plan(trial, where.hosts, port, where.scheduler)
         processes = [replace(process, env=process.env | repeat) for process in planned]
@@ -259,12 +268,12 @@ def _job(
         verdict = yield from run_job(monitor, agents, logs, where.log_budget, started)
         if not (monitor.scheduler_failed() and _port(agents, root, port)[1]):
             return monitor, verdict
-    taken = f"port {port} on {root.address} was taken before the scheduler listened"
+    taken = f"another program took port {port} on {root.address} before the scheduler did"
     return monitor, Verdict(status=verdict.status, message=f"{taken}: {verdict.message}")
 
 
 def _port(agents: Agents, root: Host, wanted: int | None) -> tuple[int, str]:
-    """A port of the scheduler's host that can be bound; 0 and why there is none."""
+    """Return a free port of the scheduler's host; or 0 and the reason."""
     try:
         return agents.free_port(root, wanted), ""
     except LaunchError as error:

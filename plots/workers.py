@@ -16,7 +16,7 @@ from results.progress import JobProgress, WorkerProgress
 # More rows are too many to read; of more workers, the table has those that need attention.
 MOST_ROWS = 20
 _FEW = 8
-_STALLED_STATES = frozenset({"stalled", "stopped", "ended"})
+_STALLED_STATES = frozenset({"stalled", "suspended", "ended"})
 _QUIET_SECONDS = 10.0
 
 
@@ -105,7 +105,7 @@ def _priority(one: WorkerProgress) -> tuple[bool, int, float, int]:
 
 
 def _window(trial: Trial, one: WorkerProgress) -> str:
-    if one.rank is None and one.state != "stopped":
+    if one.rank is None and one.state != "suspended":
         return one.state
     total = f"/{trial.total_windows}" if trial.total_windows else ""
     warm = "warm-up" if one.windows <= trial.measuring.warmup_windows else ""

@@ -9,7 +9,7 @@ from statistics import fmean
 class WorkerProgress:
     """The progress of one worker of a running job.
 
-    state               starting, waiting (for the others), training, validating, stalled, stopped
+    state               starting, waiting (for the others), training, validating, stalled, suspended
                         (by SIGSTOP), done or ended
     windows             finished windows, warm-up included
     images_per_second   over the most recent windows; None before the first

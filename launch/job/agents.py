@@ -1,4 +1,4 @@
-"""Agents: the open channels of a sweep, kept from one job to the next."""
+"""Agents of a sweep: their channels stay open from one job to the next."""
 
 import queue
 import time
@@ -10,7 +10,7 @@ from bench.settings.secrets import revealed
 from launch.hosts import Host, lease_owner
 from launch.job.plan import Process
 from launch.remote import agent, limits
-from launch.remote.errors import LaunchError, PreflightError
+from launch.remote.errors import LaunchError, PreflightError, error_line
 from launch.transport.client import (
     Inbox,
     Message,
@@ -24,7 +24,7 @@ from launch.transport.protocol import AgentMessages
 
 
 class AgentChannel:
-    """The agent of a host; its messages arrive in the inbox. `close` ends all that it started."""
+    """Channel to a host's agent; messages arrive in the inbox. `close` ends its processes."""
 
     def __init__(self, host: Host, start: Starter, inbox: Inbox) -> None:
         self.host = host
@@ -32,12 +32,12 @@ class AgentChannel:
         self.program = RemoteProgram(host, start, "agent", parse=self._parse, inbox=inbox)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Sends one command; a channel that is gone takes it silently and says 'lost'."""
+        """Send one command; a closed channel ignores it, and its last message is 'lost'."""
         self._messages.asked(message)
         self.program.send(message)
 
     def close(self, seconds: float | None = None) -> None:
-        """Closes the line, upon which the agent ends everything; waits so long for it to go."""
+        """Close the connection, which ends the agent and its processes; wait `seconds`."""
         seconds = limits.AGENT_CLOSE_SECONDS if seconds is None else seconds
         lost = bool(self.program.violation) and self.host.login is not None
         self.program.close(0.0 if lost else seconds)
@@ -52,7 +52,7 @@ Take = Callable[[Message], None]
 
 
 class Agents:
-    """One agent a host, started when a job first needs it and replaced when it is gone."""
+    """One agent per host, started on first use and replaced if lost."""
 
     def __init__(self, start: Starter = start_local) -> None:
         self._start = start
@@ -63,23 +63,23 @@ class Agents:
         self._last_message: dict[str, float] = {}
 
     def begin_job(self, hosts: Iterable[Host]) -> None:
-        """Sees to it that every host has an agent; all start side by side.
+        """Start an agent on every host that has none, in parallel.
 
-        Raises LaunchError where a host cannot be reached; those that can be keep their agents.
+        Raises LaunchError if a host cannot be reached; the others keep their agents.
         """
         self._drop_gone(lambda _: None)
         late = time.monotonic() - limits.AGENT_SILENCE_SECONDS
         for name in [name for name in self.channels if self._last_message.get(name, late) < late]:
-            self.give_up(name)  # it fell silent while no job of it ran, and is connected anew
+            self.give_up(name)  # silent since its last job: connect again
         wanted = {host.name: host for host in hosts}
         missing = [host for name, host in wanted.items() if name not in self.channels]
-        # Over SSH side by side; a process on this machine starts at once.
+        # Over SSH in parallel; a local process starts at once.
         at_once = len(missing) if any(host.login for host in missing) else 1
         made, failed = {}, []
         for place, opened in as_completed(catch_errors(self._opened), missing, at_once):
             if isinstance(opened, LaunchError):
                 failed.append(str(opened))
-            else:  # at once, so that `close` ends it whatever becomes of the others
+            else:  # at once, so that `close` ends it even if others fail
                 made[missing[place].name] = self.channels[missing[place].name] = opened
         self._last_message.update(dict.fromkeys(made, time.monotonic()))
         if failed:
@@ -88,16 +88,19 @@ class Agents:
         self._at_work.update(wanted)
 
     def _await_leases(self, names: set[str]) -> None:
-        """Returns once these hosts are ours; PreflightError where another master has one."""
+        """Wait for the leases of these hosts; PreflightError if another controller holds one."""
         deadline = time.monotonic() + limits.AGENT_ANSWER_SECONDS
         while names and (message := self._receive_until(deadline)) is not None:
             if message.host.name in names and message.say in GONE:
-                why = message.values.get("why", "its agent is gone")
+                why = message.values.get("why", "lost the agent")
                 raise PreflightError(f"{message.host.name}: {why}")
             if message.say == "leased":
                 names.discard(message.host.name)
         if names:
-            raise LaunchError(f"{', '.join(sorted(names))}: no answer from the agent there")
+            seconds = limits.AGENT_ANSWER_SECONDS
+            problem = f"no answer from the agent within {seconds:.0f} s"
+            fix = "Run 'fab hosts.check' with the same hosts"
+            raise LaunchError(error_line(", ".join(sorted(names)), problem=problem, fix=fix))
 
     def _opened(self, host: Host) -> AgentChannel:
         channel = AgentChannel(host, self._start, self.inbox)
@@ -106,11 +109,11 @@ class Agents:
         return channel
 
     def send(self, host: Host, message: dict[str, object]) -> None:
-        """Sends a command to the host's agent."""
+        """Send a command to the host's agent."""
         self.channels[host.name].send(message)
 
     def start(self, process: Process, secret: str) -> None:
-        """Has the agent of its host start a process of the job with this secret."""
+        """Start a process of the job by its host's agent, with the job's secret."""
         message: dict[str, object] = {
             "do": "start",
             "id": process.id,
@@ -124,7 +127,7 @@ class Agents:
         self.send(process.host, message)
 
     def free_port(self, host: Host, wanted: int | None) -> int:
-        """A port that can be bound on a host now: `wanted`, or any; LaunchError where it is not."""
+        """Return a port that the host can bind: `wanted`, or any; LaunchError if there is none."""
         if host.login is None:
             return agent.free_port(host.address, wanted)
         self.begin_job([host])
@@ -135,14 +138,13 @@ class Agents:
                 port: int = message.values.get("port", 0)
                 if port:
                     return port
-                why = message.values.get("why", "its agent is gone")
+                why = message.values.get("why", "lost the agent")
                 raise LaunchError(f"{host.name}: {why}")
-        raise LaunchError(
-            f"{host.name}: its agent said nothing for {limits.AGENT_ANSWER_SECONDS:.0f} s"
-        )
+        seconds = limits.AGENT_ANSWER_SECONDS
+        raise LaunchError(f"{host.name}: no answer from the agent within {seconds:.0f} s")
 
     def receive(self, seconds: float) -> Message | None:
-        """The next message of any agent, or None where none comes for so long."""
+        """Return the next message of any agent, or None after so many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -152,21 +154,21 @@ class Agents:
             message.taken()
             name = message.host.name
             if name in self.channels and self.channels[name].program.flow is message.flow:
-                break  # of a channel that was given up nothing counts any more
+                break  # messages of an abandoned channel do not count
         self._last_message[name] = time.monotonic()
         if message.say in GONE:
             self._gone.add(name)
         return message
 
     def _receive_until(self, deadline: float) -> Message | None:
-        """As `receive`; None from the deadline on, also if some agent never pauses."""
+        """Return the next message, or None after the deadline even if an agent never pauses."""
         left = deadline - time.monotonic()
         return self.receive(left) if left > 0 else None
 
     def end_job(self, take: Take) -> None:
-        """Returns once every process of the job is gone; `take` gets their last messages.
+        """End every process of the job and wait for them; `take` gets their last messages.
 
-        An agent that does not answer is ended itself.
+        An agent that does not answer is ended, too.
         """
         for name in self._at_work - self._gone:
             self.channels[name].send({"do": "stop"})
@@ -184,16 +186,16 @@ class Agents:
         self._drop_gone(take)
 
     def give_up(self, name: str) -> None:
-        """Waits no longer for a host that has fallen silent; its agent ends what is there."""
+        """Abandon a silent host; its agent ends its processes by itself."""
         channel = self.channels.pop(name, None)
         if channel is None:
             return
         self._at_work.discard(name)
-        # One on this machine may only be held, and is woken; none on a cut network could be.
+        # A local agent may only be suspended, and closing wakes it; a remote one cannot be woken.
         channel.close() if channel.host.login is None else channel.close(0.0)
 
     def _drop_gone(self, take: Take) -> None:
-        """Closes the channels of agents that are gone; `take` gets their last messages."""
+        """Close the channels of lost agents; `take` gets their last messages."""
         self._drain(take)
         gone = self._gone & set(self.channels)
         _close([self.channels[name] for name in gone])
@@ -204,14 +206,14 @@ class Agents:
         self._at_work &= set(self.channels)
 
     def _drain(self, take: Take) -> None:
-        """Takes what is there now; an agent that never pauses does not keep this from its end."""
+        """Take the messages that are there now, and no later ones."""
         for _ in range(self.inbox.qsize()):
             message = self.receive(0.0)
             if message is not None:
                 take(message)
 
     def close(self) -> None:
-        """Ends the agents, and with them everything that they started."""
+        """End the agents, and with them their processes."""
         _close(list(self.channels.values()))
         self.channels = {}
 

@@ -1,4 +1,4 @@
-"""Whether others disturbed a measurement, by what its machines counted meanwhile. Pure."""
+"""Interference from other programs during a measurement, by the machine counters. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.notes import Note, NoteKind
 
-# Shares of a machine's processor time. A master and its screen stay below the first.
+# Shares of a machine's processor time. A controller and its display stay below the first.
 _OTHERS_ABOVE, _STOLEN_ABOVE = 0.1, 0.01
 _SWAPPED_ABOVE = 1 << 20
 _CLOCK_BELOW = 0.9
@@ -16,18 +16,18 @@ _LEAST_SECONDS = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class MachineCounters:
-    """What an agent counted on its machine until `at`, a time of the host's clock.
+    """Counters of a machine as its agent read them at `at`, by the host's clock.
 
-    machine       which machine this is: several agents may count on one
-    cores         processors that it has
-    busy          processor seconds in which any program or the kernel ran
-    ours          processor seconds of the agent and of all that it started
-    stolen        processor seconds that a hypervisor gave to others
-    swapped       bytes to and from swap
-    throttled     how often a processor was slowed for heat
-    clock         of the fastest of the job's cores, in GHz, then; 0 where it is not known
-    gpu_programs  pids on its GPUs that are not ours
-    energy        joules by source, rapl and gpu, since a time of the agent's, or why not known
+    machine       id of the machine: several agents may run on one
+    cores         number of processors
+    busy          processor seconds of all programs and the kernel
+    ours          processor seconds of the agent and its child processes
+    stolen        processor seconds that the hypervisor gave to other guests
+    swapped       bytes moved to and from swap
+    throttled     number of thermal throttling events
+    clock         GHz of the fastest of the job's cores at that time; 0 if not available
+    gpu_programs  pids of other programs on its GPUs
+    energy        joules by source (rapl, gpu), or the reason why not available
     """
 
     at: float
@@ -43,12 +43,12 @@ class MachineCounters:
     energy: dict[str, float | str] = field(default_factory=dict)
 
 
-# As measuring began and ended.
+# Counters at the begin and the end of measuring.
 Span = tuple[MachineCounters, MachineCounters]
 
 
 def interference(spans: Mapping[str, Span]) -> list[Note]:
-    """What a reader of the numbers should know, by host; spans are by host too."""
+    """Return the notes on interference; `spans` has the counters of each host."""
     machines: dict[str, dict[str, Span]] = {}
     for host, span in spans.items():
         if span[1].at - span[0].at >= _LEAST_SECONDS:
@@ -62,12 +62,12 @@ def interference(spans: Mapping[str, Span]) -> list[Note]:
 
 
 def span_values(span: Span) -> list[dict[str, Any]]:
-    """A span as records keep it."""
+    """Return a span as JSON for the record."""
     return [asdict(one) | {"gpu_programs": list(one.gpu_programs)} for one in span]
 
 
 def _of_machine(spans: Sequence[Span]) -> Iterator[tuple[NoteKind, dict[str, Any]]]:
-    """Of one machine; each span is of one of the agents on it."""
+    """Yield the notes on one machine; each span is of one of its agents."""
     begin, end = spans[0]
     seconds, cores = end.at - begin.at, end.cores
     ours = sum((last.ours - first.ours) / (last.at - first.at) for first, last in spans)

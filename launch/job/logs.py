@@ -1,8 +1,8 @@
-"""The raw output of a job's processes: a file each, within a budget, compressed in the end.
+"""Logs of a job's processes: one file each within a byte budget, compressed at the end.
 
-NAME.log.1 is what came before NAME.log, where there was more than half the budget holds.
-NAME.events.jsonl has the events of the process, as the controller received them: a record's windows
-can be made from it again.
+NAME.log.1 has the older lines of NAME.log if the output exceeds half the budget.
+NAME.events.jsonl has the process's events as the controller received them; the windows of a record
+can be rebuilt from it.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from im2rec_tools import files
 from launch.job.plan import Process
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 from launch.transport.client import Message
 from results import worker_log
 from results.run_folder import EVENTS, HOSTS, RECORDED
@@ -25,7 +25,7 @@ COMPRESS_ABOVE_BYTES = 64 << 10
 
 
 class _Log:
-    """The log of one process: two files that together hold what it printed last."""
+    """Log of one process: two files that together hold its latest output."""
 
     def __init__(self, path: Path, most: int) -> None:
         self._path, self._most = path, most
@@ -34,7 +34,7 @@ class _Log:
         self._size = self._header = self._older_printed = self._dropped = 0
 
     def write(self, lines: Iterable[str]) -> None:
-        """Adds lines; a line longer than a whole file is cut."""
+        """Append lines; cut those that exceed a whole file."""
         pending = bytearray()
         for line in lines:
             data = line.encode("utf-8", "replace")[: self._most // 2] + b"\n"
@@ -48,18 +48,18 @@ class _Log:
     def _put(self, data: bytes | bytearray) -> None:
         self._size += len(data)
         rest = memoryview(bytes(data))
-        while rest:  # a disk that is nearly full takes a part
+        while rest:  # a nearly full disk accepts a part
             rest = rest[self._file.write(rest) :]
 
     def _turn(self) -> None:
         self._path.replace(self._older)
-        new = self._path.open("wb", buffering=0)  # where that fails the older one stays open
+        new = self._path.open("wb", buffering=0)  # if this fails, the older one stays open
         self._file.close()
         self._dropped += self._older_printed
         self._older_printed = self._size - self._header
         self._file, self._size = new, 0
-        header = f"(mxscale: {self._older.name} has what comes before this, without the first "
-        self._put(f"{header}{self._dropped} bytes, dropped for want of --log-budget)\n".encode())
+        header = f"(mxscale: {self._older.name} has the lines before this; the first "
+        self._put(f"{header}{self._dropped} bytes exceeded --log-budget)\n".encode())
         self._header = self._size
 
     def close(self) -> None:
@@ -67,14 +67,14 @@ class _Log:
 
 
 class Logs:
-    """The logs of one job in a folder of their own; those of an attempt before are removed."""
+    """Logs of one job in a folder of its own; logs of an earlier attempt are removed."""
 
     def __init__(
         self, folder: Path, processes: Sequence[Process], budget: int, started: str = ""
     ) -> None:
-        """Makes the folder; `budget` is in bytes a process. LaunchError where it cannot be made.
+        """Create the folder; `budget` is in bytes per process. LaunchError if that fails.
 
-        `started` names the record of the logs. As long as there is none, they count for none.
+        `started` names the record of the logs. Without it, they belong to no record.
         """
         self._folder, self._most = folder, budget // 2
         self._logs: dict[str, _Log] = {}
@@ -82,7 +82,7 @@ class Logs:
         hosts = {process.id: process.host.name for process in processes}
         with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
-            # Whose they are goes first and comes last: half of them are of nobody.
+            # The owner is removed first and written last: incomplete logs belong to no record.
             for left in [folder / RECORDED, *folder.glob("*.log*"), *folder.glob(f"*{EVENTS}*")]:
                 left.unlink(missing_ok=True)
             (folder / HOSTS).write_text(json.dumps(hosts), encoding="utf-8")
@@ -96,21 +96,24 @@ class Logs:
             yield
         except OSError as error:
             raise LaunchError(
-                f"{self._folder}: cannot be written ({error.strerror}); make room and run the same "
-                f"command again. Nothing recorded before is lost"
+                error_line(
+                    self._folder,
+                    problem=f"cannot be written ({error.strerror}); earlier records are kept",
+                    fix="Free disk space and run the same command again",
+                )
             ) from error
 
     def write(self, name: str, lines: Iterable[str]) -> None:
-        """Adds what a process printed; LaunchError where it cannot be written."""
+        """Append the output of a process; LaunchError if it cannot be written."""
         with self._writing():
             if name not in self._logs:
                 self._logs[name] = _Log(self._folder / f"{name}.log", self._most)
             self._logs[name].write(lines)
 
     def keep(self, name: str, lines: Sequence[str]) -> None:
-        """Adds what a process reported of its work; LaunchError where it cannot be written.
+        """Append the events of a process; LaunchError if they cannot be written.
 
-        Not kept open: a job has twice as many processes as a master may have files.
+        The file is not kept open: a large job would exceed the limit on open files.
         """
         data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
         self._events[name] = self._events.get(name, 0) + len(data)
@@ -119,21 +122,21 @@ class Logs:
                 file.write(data)
 
     def take(self, message: Message) -> None:
-        """Adds the output or the events in an agent's message."""
+        """Append the output or the events of an agent's message."""
         if message.say == "output":
             self.write(message.values["id"], message.values["lines"])
         elif message.say == "event":
             self.keep(message.values["id"], message.values["lines"])
 
     def close(self) -> None:
-        """Closes the files."""
+        """Close the files."""
         for log in self._logs.values():
             with contextlib.suppress(OSError):
                 log.close()
 
 
 def compress(folder: Path) -> None:
-    """Compresses the large logs of a job that is over; one that cannot be is left as it is."""
+    """Compress the large logs of a finished job; skip those that cannot be compressed."""
     for path in [*folder.glob("*.log"), *folder.glob("*.log.1"), *folder.glob(f"*{EVENTS}")]:
         part = files.part_of(path)
         try:
@@ -149,7 +152,7 @@ def compress(folder: Path) -> None:
 
 
 def compress_again(logs: Path) -> None:
-    """Compresses what was being compressed when a sweep was ended, in every folder of a run."""
+    """Finish the compression that an interrupted sweep left, in every folder of a run."""
     for folder in logs.glob("*/*/"):
         names = {path.name for path in folder.iterdir()}
         packed = {f"{name}.gz" for name in names} & names
@@ -162,7 +165,7 @@ def compress_again(logs: Path) -> None:
 
 
 def files_of(folder: Path, name: str) -> list[Path]:
-    """The files of a process's log, the older one first, whether they are compressed or not."""
+    """Return the files of a process's log, oldest first, compressed or not."""
     older, newer = folder / f"{name}.log.1", folder / f"{name}.log"
     packed = [(path, path.with_name(path.name + ".gz")) for path in (older, newer)]
     found = [next((one for one in pair if one.is_file()), None) for pair in packed]
@@ -170,6 +173,6 @@ def files_of(folder: Path, name: str) -> list[Path]:
 
 
 def lines_of(folder: Path, name: str) -> Iterator[str]:
-    """What is kept of a process's log, oldest line first."""
+    """Yield the lines of a process's log, oldest first."""
     for path in files_of(folder, name):
         yield from worker_log.read_lines(path)

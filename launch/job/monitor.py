@@ -1,4 +1,4 @@
-"""What is known of a running job, and when it is over. No clock and no process of its own."""
+"""State of a running job by its messages, and the verdict on it. Pure: no clock, no process."""
 
 import signal
 from collections import deque
@@ -14,10 +14,11 @@ from launch.job.agents import GONE
 from launch.job.interference import MachineCounters, Span
 from launch.job.plan import Process
 from launch.remote import limits
+from launch.remote.errors import error_line
 from launch.transport.client import Message
 from results.worker_log import WorkerLog
 
-# Agents beat once a second: a history of so many beats is longer than the ten seconds it is for.
+# Agents send a heartbeat once a second; the history covers a little more than IDLE_SECONDS.
 BEATS = 12
 IDLE_SECONDS = 10.0
 _IDLE_BELOW, _BUSY_ABOVE = 0.05, 0.5
@@ -25,10 +26,11 @@ _IDLE_BELOW, _BUSY_ABOVE = 0.05, 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Utilization:
-    """What a process had used at one beat of its agent.
+    """CPU time and GPU load of a process at one heartbeat of its agent.
 
-    at is a time of its host's clock, cpu_seconds is since it started, gpus the share of time that
-    each of its GPUs was busy.
+    at            by the host's clock
+    cpu_seconds   since the process started
+    gpus          share of the time that each of its GPUs was busy
     """
 
     at: float
@@ -37,7 +39,7 @@ class Utilization:
 
 
 def cpu_share(uses: Sequence[Utilization], cores: int) -> float | None:
-    """Share of so many cores that was used from the first beat to the last; None for under two."""
+    """Return the share of `cores` in use from the first heartbeat to the last; None below two."""
     if len(uses) < 2 or uses[-1].at <= uses[0].at:
         return None
     used = uses[-1].cpu_seconds - uses[0].cpu_seconds
@@ -45,14 +47,14 @@ def cpu_share(uses: Sequence[Utilization], cores: int) -> float | None:
 
 
 def gpu_shares(uses: Sequence[Utilization]) -> tuple[float, ...]:
-    """The mean of each GPU over the beats that know it; empty where the last one does not."""
+    """Return the mean load of each GPU; empty if the last heartbeat has none."""
     count = len(uses[-1].gpus) if uses else 0
     known = [use.gpus for use in uses if len(use.gpus) == count]
     return tuple(sum(gpus[n] for gpus in known) / len(known) for n in range(count))
 
 
 def device_shares(label: str, uses: Sequence[Utilization], cores: int) -> dict[str, float]:
-    """How busy each device of a worker was, by its name in words; empty before ten seconds."""
+    """Return the load of each device of a worker by its name; empty in the first ten seconds."""
     if not uses or uses[-1].at - uses[0].at < IDLE_SECONDS:
         return {}
     gpus = gpu_shares(uses)
@@ -62,10 +64,9 @@ def device_shares(label: str, uses: Sequence[Utilization], cores: int) -> dict[s
 
 
 def idle(shares: Mapping[str, float]) -> list[str]:
-    """The names of those that do next to nothing while more than half of all work.
+    """Return the names of idle devices while more than half of all devices are busy.
 
-    In a synchronous job all wait for the slowest, so that most are idle while it works: the odd
-    one out is then the one that works.
+    In a synchronous job all wait for the slowest: if most are idle, the busy one is the problem.
     """
     working = sum(share > _BUSY_ABOVE for share in shares.values())
     if 2 * working <= len(shares):
@@ -78,7 +79,7 @@ _TAIL_LINES, TAIL_WIDTH = 3, 200
 
 @dataclass(kw_only=True)
 class ProcessState:
-    """The state of one process by its messages; times are on the controller's monotonic clock."""
+    """State of one process by its messages; times are on the controller's monotonic clock."""
 
     process: Process
     reached: bool = False
@@ -95,18 +96,18 @@ class ProcessState:
 
     @property
     def label(self) -> str:
-        """The process in words: 'worker 1 (rank 0) on node03'."""
+        """The process for messages: 'worker 1 (rank 0) on node03'."""
         rank = "" if self.log.rank is None else f" (rank {self.log.rank})"
-        held = ", which is stopped (SIGSTOP)" if self.stopped else ""
+        held = ", suspended (SIGSTOP)" if self.stopped else ""
         return f"{self.process.role} {self.process.index}{rank} on {self.process.host.name}{held}"
 
     @property
     def broken(self) -> bool:
-        """Whether it has ended, and not well."""
+        """Whether it has exited with an error."""
         return self.exit not in {"", "ok"}
 
     def exit_text(self, code: int | None, number: int | None) -> str:
-        """Its end in words, by exit code or by signal; 'ok' if all is as it should be."""
+        """Describe how it exited, by exit code or signal; 'ok' if as expected."""
         if number is not None:
             return f"was killed by {signal_name(number)}{self._cause(number)}"
         if code != 0:
@@ -114,27 +115,27 @@ class ProcessState:
         if self.process.role != "worker" or self.log.done is not None:
             return "ok"
         if self.log.rank is None:
-            return "ended without having reported"
-        return f"returned early, after {len(self.log.windows)} windows"
+            return "exited before it reported a rank"
+        return f"exited early, after {len(self.log.windows)} windows"
 
     def _cause(self, number: int) -> str:
-        """The likely reason for a signal."""
+        """Return the likely cause of a signal, in brackets."""
         if number == signal.SIGKILL:
             return " (out of memory?)"
-        # MXNet's servers and schedulers abort on bytes that are no message of theirs.
+        # MXNet's servers and schedulers abort on a malformed message.
         if self.process.role != "worker" and number in {signal.SIGABRT, signal.SIGSEGV}:
             return " (a malformed message from another program?)"
         return ""
 
     @property
     def last_words(self) -> str:
-        """Its report of its failure, and the end of its log."""
+        """Its own report of the failure, and the last lines of its log."""
         failure = f": {self.failure}" if self.failure else ""
-        return failure + (f"; its log ends: {' | '.join(self.tail)}" if self.tail else "")
+        return failure + (f"; last log lines: {' | '.join(self.tail)}" if self.tail else "")
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL, SIGSEGV, ... or 'signal 40' for one without a name."""
+    """Return the name of a signal, such as SIGKILL; 'signal 40' if it has none."""
     try:
         return signal.Signals(number).name
     except ValueError:  # a real-time signal
@@ -142,22 +143,23 @@ def signal_name(number: int) -> str:
 
 
 def _line(text: str) -> str:
-    """The text as one line that any encoding can hold."""
+    """Return the text as one line that any encoding can hold."""
     return one_line(text.encode("utf-8", "replace").decode())
 
 
-# What may end a worker before it has measured all windows.
+# Reasons that end a worker before it has measured all windows.
 EARLY = frozenset({"precision", "seconds", "epochs"})
-# Of one process; more would be kept than memory is for.
+# Per process; bounds the memory of the controller.
 _MOST_WINDOWS = 400_000
 _FAILURE_WIDTH = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deadlines:
-    """Seconds a job may take to meet, to its first window, between windows, and to end.
+    """Time limits of a job in seconds: rendezvous, first window, progress, exit.
 
-    Between windows it is the larger of `progress` and `progress_factor` times the slowest so far.
+    Between windows the limit is the larger of `progress` and `progress_factor` times the slowest
+    window so far.
     """
 
     rendezvous: float = limits.RENDEZVOUS_SECONDS
@@ -169,10 +171,11 @@ class Deadlines:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """How a job ended: a status of a record, why it failed in one line, and notes if it did not.
+    """How a job ended: the status of its record, the cause of a failure, notes on a success.
 
-    `silent` hosts have said nothing for so long that they are not waited for; `stopped` is whether
-    a person ended the job, and with it the sweep. `code` is the exit code of a script's job.
+    silent    hosts without a heartbeat; the controller does not wait for them
+    stopped   whether the user stopped the job, and with it the sweep
+    code      exit code of a script's job
     """
 
     status: str
@@ -184,10 +187,10 @@ class Verdict:
 
 
 class JobMonitor:
-    """Takes the agents' messages about one job and gives a verdict as soon as there is one.
+    """Monitor of one job: takes the agents' messages and gives the verdict.
 
-    `windows` is how many each worker will measure, warm-up included, unless it reports that fewer
-    are enough; 0 where epochs decide.
+    `windows` is the number that each worker measures, warm-up included, unless it reports that
+    fewer are enough; 0 if epochs decide.
     """
 
     def __init__(
@@ -202,10 +205,10 @@ class JobMonitor:
         self.resumed = dict(self.agents)
         self.began = now
         self.met = 0.0
-        self.placed = 0.0  # when the first process got its place in the job
+        self.placed = 0.0  # when the first process got its rank
         self.windows = windows
         self.idle: tuple[Note, ...] = ()
-        # In the order of their messages: the first that fails brings others down.
+        # In order of their messages: the first failure causes the others.
         self.failed: list[ProcessState] = []
         self.machines: dict[str, Span] = {}
         self._lost: Verdict | None = None
@@ -222,7 +225,7 @@ class JobMonitor:
         return [one for one in self.states.values() if one.process.role == "worker"]
 
     def take(self, message: Message) -> Iterator[Event]:
-        """Takes a message of an agent; yields the events in it."""
+        """Take a message of an agent; yield its events."""
         host, name, values = message.host.name, message.values.get("id", ""), message.values
         if message.say in GONE | {"refused"}:
             self._lost = _no_agent(message)
@@ -258,38 +261,38 @@ class JobMonitor:
             self.take_utilization(name, Utilization(at=at, cpu_seconds=seconds, gpus=busy))
 
     def take_sign_of_life(self, host: str, now: float) -> None:
-        """Takes any sign of life of a host's agent."""
+        """Take a sign of life of a host's agent."""
         if now - self.agents[host] > limits.AGENT_PAUSE_SECONDS:
             self.resumed[host] = now
         self.agents[host] = now
 
     def take_output(self, name: str, line: str) -> None:
-        """Takes a line that a process printed."""
+        """Take a line that a process printed."""
         if line.strip():
             self.states[name].tail.append(_line(line)[:TAIL_WIDTH])
 
     def take_stopped(self, host: str, names: Collection[str]) -> None:
-        """Takes which processes of a host are stopped."""
+        """Take the names of a host's suspended processes."""
         for one in self.states.values():
             if one.process.host.name == host:
                 one.stopped = one.process.id in names
 
     def take_utilization(self, name: str, use: Utilization) -> None:
-        """Takes what a process has used of its host."""
+        """Take the CPU time and GPU load of a process."""
         if name in self.states:
             self.states[name].uses.append(use)
 
     def take_counters(self, host: str, counted: MachineCounters) -> None:
-        """Takes what a host's machine has counted; kept are the first and last while all measure.
+        """Take a machine's counters; keep the first and last while all workers measure.
 
-        Until each worker has ended a window, and once one is done, others may have time.
+        Before each worker has finished a window, and after one is done, interference is harmless.
         """
         if all(one.log.windows and one.log.done is None for one in self.workers):
             first, _ = self.machines.get(host, (counted, counted))
             self.machines[host] = (first, counted)
 
     def take_event(self, name: str, event: Event, now: float) -> None:
-        """Takes an event of a process."""
+        """Take an event of a process."""
         one = self.states[name]
         one.last_report = now
         one.validating = event.kind == "validating"
@@ -303,34 +306,34 @@ class JobMonitor:
             one.refused = count if isinstance(count, int) and 0 < count < 10**12 else 0
         elif event.kind == "ready" and all(worker.log.rank is not None for worker in self.workers):
             self.met = now
-            for worker in self.workers:  # what was used to start is no sign of work
+            for worker in self.workers:  # CPU time of the start-up does not count
                 worker.uses.clear()
         elif event.kind == "done":
             early = event.values.get("ended") in EARLY
             if len(one.log.windows) < self.windows and not early:
-                one.failure = f"it was done after {len(one.log.windows)} of {self.windows} windows"
+                one.failure = f"done after {len(one.log.windows)} of {self.windows} windows"
         elif event.kind == "failed":
             one.failure = _line(event.values["message"])[:_FAILURE_WIDTH]
         self._bound(one)
         self._note(one)
 
     def _bound(self, one: ProcessState) -> None:
-        """Fails a process that reports more than it can have measured."""
+        """Fail a process that reports more than it can have measured."""
         most = self.windows or _MOST_WINDOWS
         if len(one.log.windows) > most:
-            one.failure = f"it reported more than {most} windows"
+            one.failure = f"reported more than {most} windows"
         elif len(one.log.epochs) > _MOST_WINDOWS:
-            one.failure = f"it reported more than {_MOST_WINDOWS} epochs"
+            one.failure = f"reported more than {_MOST_WINDOWS} epochs"
 
     def take_malformed(self, name: str, why: str, now: float) -> None:
-        """Takes that a process reported what no event is, which fails it."""
+        """Take a malformed event, which fails the process."""
         one = self.states[name]
         one.last_report = now
-        one.failure = one.failure or f"its report is wrong: {why}"
+        one.failure = one.failure or f"malformed event: {why}"
         self._note(one)
 
     def take_exit(self, name: str, code: int | None, number: int | None, now: float) -> None:
-        """Takes the end of a process, by exit code or by signal."""
+        """Take the exit of a process, by exit code or by signal."""
         one = self.states[name]
         one.exit, one.last_report = one.exit_text(code, number), now
         self._note(one)
@@ -340,17 +343,17 @@ class JobMonitor:
             self.failed.append(one)
 
     def scheduler_failed(self) -> bool:
-        """Whether the scheduler ended badly before all had met."""
+        """Return whether the scheduler failed before the rendezvous was done."""
         schedulers = [one for one in self.states.values() if one.process.role == "scheduler"]
         return not self.met and any(one.broken for one in schedulers)
 
     def ended(self, now: float) -> Verdict | None:
-        """How the job has ended by the messages so far, or None."""
+        """Return the verdict by the messages so far, or None."""
         complete = all(one.exit == "ok" and not one.failure for one in self.states.values())
         return self._lost or self._broken(now) or (Verdict(status="ok") if complete else None)
 
     def late(self, now: float) -> Verdict | None:
-        """How the job has ended by messages that are overdue, or None."""
+        """Return the verdict by overdue messages, or None."""
         verdict = self._silent(now) or self._displaced(now, limits.PLACE_SECONDS)
         if verdict:
             return verdict
@@ -361,27 +364,27 @@ class JobMonitor:
     def _broken(self, now: float) -> Verdict | None:
         if self.failed:
             one = self.failed[0]
-            # Its report of its failure goes with the way in which it then ended.
+            # Its own report of the failure and its exit belong into one message.
             if not one.broken and now - one.last_report <= limits.EXIT_SECONDS:
                 return None
             what = one.exit if one.broken else "failed"
-            # With a foreign server weights become garbage, which a worker takes for its own doing.
+            # A foreign server corrupts the weights, which a worker reports as its own failure.
             failed = Verdict(status="failed", message=f"{one.label} {what}{one.last_words}")
             return self._displaced(now, limits.ORDER_SECONDS) or failed
         for one in self.states.values():
             if self._deserted(one, now):
                 waiting = [worker for worker in self.workers if worker.log.done is None]
-                message = f"{one.label} ended before {self._blamed(waiting)} reported to be done"
+                message = f"{one.label} exited before {self._blamed(waiting)} was done"
                 return self._displaced(now, 0.0) or Verdict(status="failed", message=message)
         return None
 
     def _deserted(self, one: ProcessState, now: float) -> bool:
-        """Whether a server or scheduler ended well while workers still need it."""
+        """Whether a server or scheduler exited normally while workers still need it."""
         if one.process.role == "worker" or one.exit != "ok":
             return False
         hosts = {worker.process.host.name for worker in self.workers if worker.log.done is None}
         if any(now - self.agents[host] > limits.AGENT_PAUSE_SECONDS for host in hosts):
-            return False  # their workers may be done: the agent's silence is judged first
+            return False  # their workers may be done: the agent's silence comes first
         since = max((one.last_report, *(self.resumed[host] for host in hosts)))
         return bool(hosts) and now - since > limits.ORDER_SECONDS
 
@@ -390,11 +393,12 @@ class JobMonitor:
         silent = [host for host, last in self.agents.items() if now - last > limit]
         if not silent:
             return None
-        why = (
-            f"its agent has said nothing for {limit:.0f} s; the host or its network is "
-            f"down, or held. An agent that hears nothing either ends its processes by itself"
+        message = error_line(
+            ", ".join(silent),
+            problem=f"no heartbeat from the agent for {limit:.0f} s: host or network down, or "
+            f"suspended; an agent without a controller ends its processes by itself",
+            fix="Run 'fab hosts.check' with the same hosts",
         )
-        message = f"{', '.join(silent)}: {why}"
         return Verdict(status="lost", message=message, silent=tuple(silent))
 
     def _hung(self, now: float) -> Verdict | None:
@@ -412,12 +416,12 @@ class JobMonitor:
         )
 
     def _blamed(self, suspects: Sequence[ProcessState]) -> str:
-        """The processes that keep the job waiting: those that are stopped, if there are any."""
+        """List the processes that the job waits for: the suspended ones, if there are any."""
         stopped = [one for one in self.states.values() if one.stopped and not one.exit]
         return ", ".join(one.label for one in stopped or suspects)
 
     def _displaced(self, now: float, seconds: float) -> Verdict | None:
-        """If some have had their places for so long, and others of the job have none."""
+        """The verdict if some processes have had ranks for `seconds`, and others have none."""
         if not self.placed or now - self.placed <= seconds:
             return None
         joined = [one for one in self.states.values() if one.process.role != "scheduler"]
@@ -430,9 +434,13 @@ class JobMonitor:
         scheduler = f"{env['DMLC_PS_ROOT_URI']}:{env['DMLC_PS_ROOT_PORT']}"
         return Verdict(
             status="failed",
-            message=f"{', '.join(one.label for one in left)}: expected a place in the job from the "
-            f"scheduler at {scheduler}, got none although the job is complete. Another program has "
-            f"joined it, for MXNet has no authentication; use a network and hosts of your own",
+            message=error_line(
+                ", ".join(one.label for one in left),
+                expected=f"a rank from the scheduler at {scheduler}",
+                got="none",
+                problem="another program joined the job and took it (MXNet has no authentication)",
+                fix="Use a network that only this job's hosts can reach",
+            ),
         )
 
     def _meeting(self, now: float) -> Verdict | None:
@@ -440,17 +448,17 @@ class JobMonitor:
             return None
         if displaced := self._displaced(now, 0.0):
             return displaced
-        within = f"not all processes met within {self.deadlines.rendezvous:.0f} s"
+        within = f"rendezvous not complete after {self.deadlines.rendezvous:.0f} s"
         everyone = self.states.values()
         scheduler = [one for one in everyone if one.process.role == "scheduler"]
-        # Without a scheduler that listens nobody can reach it.
+        # If the scheduler does not listen, no process can reach it.
         missing = [one for one in scheduler if one.stopped or not one.reached]
         missing = missing or [one for one in everyone if one.stopped or not one.reached]
         if missing:
             why = f"missing: {', '.join(one.label for one in missing)}"
         else:
             waiting = ", ".join(one.label for one in self.workers if one.log.rank is None)
-            why = f"all reached the scheduler, and {waiting} waited for the others; see the logs"
+            why = f"all reached the scheduler, but {waiting} got no rank; see their logs"
         return Verdict(status="timeout", message=f"{within}; {why}")
 
     def _ending(self, now: float) -> Verdict | None:
@@ -462,8 +470,8 @@ class JobMonitor:
             return displaced
         return Verdict(
             status="hung",
-            message=f"training was done, but did not end within {self.deadlines.ending:.0f} s: "
-            f"{self._blamed(left)}",
+            message=f"training finished, but not all processes exited within "
+            f"{self.deadlines.ending:.0f} s: {self._blamed(left)}",
         )
 
 
@@ -471,9 +479,9 @@ def _no_agent(message: Message) -> Verdict:
     if message.say == "refused":
         why = f"{message.values['id']} could not be started: {message.values['why']}"
         return Verdict(status="failed", message=f"{message.host.name}: {why}")
-    why = message.values.get("why", "its channel closed")
+    why = message.values.get("why", "its connection closed")
     return Verdict(
         status="lost",
-        message=f"{message.host.name}: its agent is gone ({why}); its processes ended with it",
+        message=f"{message.host.name}: lost the agent ({why}); its processes ended with it",
         stopped=bool(message.values.get("stopped")),
     )

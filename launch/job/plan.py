@@ -1,4 +1,4 @@
-"""The plan of a job: every process with its host, role, environment and command. Pure."""
+"""Plan of a job: every process with its host, role, environment and command. Pure."""
 
 import os
 from collections import Counter
@@ -9,15 +9,16 @@ from bench.engines.catalog import ENGINES
 from bench.settings import secrets
 from bench.trial import Trial
 from launch.hosts import Host
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """One process of a job; `env` is what it gets beside its host's own environment.
+    """One process of a job.
 
-    cores and gpus are those of its host that it uses, empty where it is free to use any or none.
-    A bare one does not inherit variables whose names are those of secrets.
+    env           variables in addition to its host's own environment
+    cores, gpus   those of its host that it uses; empty if it may use any, or none
+    bare          whether it does not inherit variables with the names of secrets
     """
 
     host: Host
@@ -31,26 +32,25 @@ class Process:
 
     @property
     def id(self) -> str:
-        """The name of the process and its log: 'worker-0'."""
+        """Name of the process and its log: 'worker-0'."""
         return f"{self.role}-{self.index}"
 
 
 def plan(
     trial: Trial, hosts: Sequence[Host], port: int, scheduler: Host | None = None
 ) -> list[Process]:
-    """The job's processes in the order of their start: scheduler, servers, workers.
+    """Return the job's processes in start order: scheduler, servers, workers.
 
-    Hosts are filled one after another. `port` is the scheduler's, on a host of its own or, where
-    there is none, on the first. Servers stand beside the workers, on the same cores where devices
-    are cores, or on hosts of their own.
+    Hosts are filled one after another. `port` is the scheduler's, on its own host if given, else
+    on the first. Servers share the workers' hosts (and cores, if devices are cores) or have hosts
+    of their own. Raises LaunchError if there are too few hosts.
     """
     if trial.hosts > len(hosts):
         layout = trial.layout
-        alone = f" and {layout.server_hosts} for servers alone" if layout.server_hosts else ""
-        raise LaunchError(
-            f"{trial.name} needs {trial.worker_hosts} hosts of {layout.devices_per_host} "
-            f"devices{alone}, there are {len(hosts)}"
-        )
+        alone = f" and {layout.server_hosts} for servers only" if layout.server_hosts else ""
+        wanted = f"{trial.worker_hosts} hosts with {layout.devices_per_host} devices{alone}"
+        fix = "Add hosts to the hosts file, or reduce devices in the sweep"
+        raise LaunchError(error_line(trial.name, expected=wanted, got=len(hosts), fix=fix))
     first = scheduler or hosts[0]
     root = (first.address, port)
     processes = [_process(trial, first, root, "scheduler", 0)] if trial.servers else []
@@ -63,7 +63,7 @@ def plan(
 def dmlc_variables(
     role: str, host: Host, scheduler: tuple[str, int], workers: int, servers: int
 ) -> dict[str, str]:
-    """The environment from which ps-lite learns its role and the address of the scheduler."""
+    """Return the environment that gives ps-lite its role and the scheduler's address."""
     return {
         "DMLC_ROLE": role,
         "DMLC_PS_ROOT_URI": scheduler[0],
@@ -104,7 +104,7 @@ def _process(trial: Trial, host: Host, root: tuple[str, int], role: str, index: 
 
 
 def _host(trial: Trial, role: str, index: int) -> int:
-    """The place in the list of hosts of a process."""
+    """Return the index of a process's host in the list."""
     if role == "server" and trial.layout.server_hosts:
         return trial.worker_hosts + index % trial.layout.server_hosts
     if role == "server" and trial.layout.servers_per_host:
@@ -113,9 +113,9 @@ def _host(trial: Trial, role: str, index: int) -> int:
 
 
 def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
-    """One core a CPU device; where a host has fewer, devices share them (and are emulated).
+    """Return one core per CPU device; with fewer cores, devices share them (oversubscribed).
 
-    A server has the cores of the worker it stands beside, or all that the host's devices have.
+    A server shares the cores of its worker, or all cores of the host's devices.
     """
     if (
         trial.layout.device == "gpu"
@@ -131,13 +131,13 @@ def _cores(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
 
 
 def _slots(trial: Trial, index: int) -> range:
-    """The devices of a worker, counted on its host."""
+    """Return the indices of a worker's devices on its host."""
     first = index * trial.layout.devices_per_worker % trial.layout.devices_per_host
     return range(first, first + trial.layout.devices_per_worker)
 
 
 def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
-    """The worker's GPUs of its host; where a host has fewer than it plays, workers share them."""
+    """Return the worker's GPUs on its host; workers share them if the host has too few."""
     if trial.layout.device != "gpu" or role != "worker":
         return ()
     count = host.gpus or trial.layout.devices_per_host
@@ -145,7 +145,7 @@ def _gpus(trial: Trial, host: Host, role: str, index: int) -> tuple[int, ...]:
 
 
 def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
-    """Whether a host of the job, or a machine that plays several, runs more devices than it has."""
+    """Return whether a host, or a machine of several hosts, runs more devices than it has."""
     most = min(trial.layout.devices, trial.layout.devices_per_host)
     job = hosts[: trial.worker_hosts]
     if any(most > host.devices(trial.layout.device) for host in job):
@@ -158,7 +158,7 @@ def emulated(trial: Trial, hosts: Sequence[Host]) -> bool:
 
 
 def describe(processes: Sequence[Process]) -> list[str]:
-    """Two lines per process: its host and name, and its command, which a shell there takes."""
+    """Return two lines per process: host and name, then its command as a shell takes it."""
     lines = []
     for process in processes:
         pinned = f" cores {','.join(map(str, process.cores))}" if process.cores else ""
@@ -167,7 +167,7 @@ def describe(processes: Sequence[Process]) -> list[str]:
 
 
 def command_line(process: Process) -> str:
-    """What a person would type on its host to start it: environment, cores, command."""
+    """Return the shell command that starts it on its host: environment, cores, command."""
     env = [secrets.assignment(name, value) for name, value in process.env.items()]
     taskset = ["taskset", "-c", ",".join(map(str, process.cores))] if process.cores else []
     return " ".join([*env, *taskset, secrets.command_line(process.argv)])

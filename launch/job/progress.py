@@ -54,7 +54,7 @@ def _state(one: ProcessState, now: float) -> str:
     if one.exit:
         return "ended"
     if one.stopped:
-        return "stopped"
+        return "suspended"
     if one.log.done is not None:
         return "done"
     if one.log.rank is None:

@@ -1,4 +1,4 @@
-"""Starts the processes of one job on their hosts' agents and follows them to the end."""
+"""Execution of one job: start its processes by their hosts' agents, follow them to the end."""
 
 import secrets
 import signal
@@ -21,7 +21,7 @@ from launch.transport.client import Message
 from results.progress import JobProgress
 
 _TURN_SECONDS = 0.2
-# A verdict depends on each process of the job, so it takes time.
+# A verdict examines every process of the job, which takes time.
 _JUDGE_SECONDS = 0.05
 _PROGRESS_SECONDS = 1.0
 # After these messages of an agent the job may be over.
@@ -29,18 +29,18 @@ _FINAL = GONE | {"refused", "exit"}
 
 
 class Monitor(Protocol):
-    """State of a running job, by the messages of its agents. It has no clock of its own."""
+    """State of a running job by the messages of its agents, without a clock of its own."""
 
     processes: Sequence[Process]
 
     def take(self, message: Message) -> Iterable[Event]:
-        """Takes a message; returns the events in it."""
+        """Take a message; return its events."""
 
     def ended(self, now: float) -> Verdict | None:
-        """How the job has ended, by the messages so far."""
+        """Return the verdict by the messages so far, or None."""
 
     def late(self, now: float) -> Verdict | None:
-        """How the job has ended, by a message that is overdue."""
+        """Return the verdict by overdue messages, or None."""
 
 
 def run_job(
@@ -50,11 +50,11 @@ def run_job(
     log_budget: int = BUDGET_BYTES,
     started: str = "",
 ) -> Generator[Event | JobProgress, None, Verdict]:
-    """Runs the job of a trial; yields its events and, once a second, its progress.
+    """Run the job of a trial; yield its events and, once a second, its progress.
 
-    `log_budget` is the number of bytes kept of each process's output; `started` names the record
-    that the logs belong to. Every process is gone when this generator ends or is closed. Raises
-    LaunchError if the log folder cannot be written.
+    `log_budget` is in bytes per process; `started` names the record that the logs belong to. No
+    process is left when this generator ends or is closed. Raises LaunchError if the log folder
+    cannot be written.
     """
     writer = Logs(logs, monitor.processes, log_budget, started)
     try:
@@ -67,14 +67,14 @@ def run_job(
         writer.close()
 
 
-# As in shells: the code of a process that could not be started, and of one that a signal ended.
+# As in shells: exit codes for a process that did not start, and for one ended by a signal.
 _NOT_STARTED, _BY_SIGNAL = 127, 128
 
 
 class ScriptMonitor:
-    """Takes the agents' messages about the processes of any script, which reports no events.
+    """Monitor of a script's job, which reports no events.
 
-    The first process that fails decides how the job ends.
+    The first process that fails decides the verdict.
     """
 
     def __init__(self, processes: Sequence[Process], now: float) -> None:
@@ -85,12 +85,12 @@ class ScriptMonitor:
         self._failed: Verdict | None = None
 
     def take(self, message: Message) -> tuple[Event, ...]:
-        """Takes a message of an agent; there is no event in it."""
+        """Take a message of an agent; it has no events."""
         name = message.host.name
         self._agents[name] = message.at
         if message.say in GONE:
-            why = message.values.get("why", "its channel closed")
-            text = f"{name}: its agent is gone ({why})"
+            why = message.values.get("why", "its connection closed")
+            text = f"{name}: lost the agent ({why})"
             self._failed = Verdict(status="lost", code=1, message=text)
         elif message.say in {"refused", "exit"}:
             self._failed = self._failed or _failure(self._left.pop(message.values["id"]), message)
@@ -99,22 +99,22 @@ class ScriptMonitor:
         return ()
 
     def ended(self, now: float) -> Verdict | None:
-        """How the job has ended by the messages so far, or None."""
+        """Return the verdict by the messages so far, or None."""
         return self._failed or (None if self._left else Verdict(status="ok"))
 
     def late(self, now: float) -> Verdict | None:
-        """How the job has ended by messages that are overdue, or None."""
+        """Return the verdict by overdue messages, or None."""
         limit = limits.SCRIPT_SILENCE_SECONDS
         silent = tuple(name for name, last in self._agents.items() if now - last > limit)
         if silent:
-            text = f"{', '.join(silent)}: its agent has said nothing for {limit:.0f} s"
+            text = f"{', '.join(silent)}: no heartbeat from the agent for {limit:.0f} s"
             return Verdict(status="lost", code=1, message=text, silent=silent)
         over = self._workers_done and now - self._workers_done > limits.SCRIPT_ENDING_SECONDS
         return Verdict(status="ok") if over else None
 
 
 def _failure(process: Process, message: Message) -> Verdict | None:
-    """How a process of a script failed; None if it ended well."""
+    """Return how a process of a script failed; None if it did not."""
     values, name = message.values, f"{process.host.name}: {process.role} {process.index}"
     if message.say == "refused":
         text = f"{name} could not be started: {values['why']}"
@@ -130,9 +130,9 @@ def _failure(process: Process, message: Message) -> Verdict | None:
 
 
 def run_script(processes: Sequence[Process], agents: Agents, show: Take) -> Verdict:
-    """Runs the processes of any script; `show` gets every message.
+    """Run the processes of a script; `show` gets every message.
 
-    Every process is gone when this returns or raises. Raises LaunchError if a host has no agent.
+    No process is left when this returns or raises. Raises LaunchError if a host has no agent.
     """
     agents.begin_job(process.host for process in processes)
     monitor = ScriptMonitor(processes, time.monotonic())
@@ -152,13 +152,13 @@ def _follow(
     progress: Callable[[float], JobProgress] | None = None,
 ) -> Generator[Event | JobProgress, None, Verdict]:
     def show_last(message: Message) -> None:
-        """Shows the output of a process that is being ended; its events come too late."""
+        """Show the last output of a process that is being ended; its events come too late."""
         if message.say == "output":
             with suppress(LaunchError, BrokenPipeError):
                 show(message)
 
     try:
-        secret = secrets.token_hex(32)  # in no plan: records, reports and logs have plans
+        secret = secrets.token_hex(32)  # not in the plan: records, reports and logs have plans
         for process in monitor.processes:
             agents.start(process, secret)
         verdict = yield from _judge(monitor, agents, show, progress)
@@ -179,8 +179,8 @@ def _judge(
             reported = time.monotonic()
             yield progress(reported)
         message = agents.receive(0.0)
-        # A message is late at a time only if all messages up to that time were taken. If an agent
-        # never pauses, that is the time of the mark.
+        # A message is overdue only if all messages received by then were taken. If an agent never
+        # pauses, `mark` is that time.
         if message is None or message.at > mark:
             verdict = monitor.late(time.monotonic() if message is None else mark)
             if verdict is not None:

@@ -1,4 +1,4 @@
-"""Whether the windows of a job that has ended are a measurement of its trial."""
+"""Validity check: whether a finished job is a valid measurement of its trial."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,9 +9,9 @@ from launch.job.interference import Span, interference
 from launch.job.monitor import EARLY, ProcessState, Verdict
 from results.worker_log import accuracy_of
 
-# On an idle machine a worker on one core computes 98 to 100 % of its window time (measured).
+# On an idle machine a worker on one core gets the CPU for 98 to 100 % of its window time.
 _BUSY_BELOW = 0.95
-# A scheduler's tick, a cron job or a flush of the disk takes its part of less.
+# A timer tick, a cron job or a disk flush changes shorter measurements.
 _BRIEF_SECONDS = 0.5
 _INSPECTING = ("--monitor", "--profile-worker-suffix", "--profile-server-suffix")
 
@@ -22,14 +22,13 @@ def judge(
     idle: Sequence[Note] = (),
     machines: Mapping[str, Span] | None = None,
 ) -> Verdict:
-    """The verdict on a job that ended well: failed where it was not the one asked for.
+    """Return the verdict on a job whose processes succeeded; failed if it was not this trial's.
 
-    The notes of a good one are what a reader of its number should know: who was idle, and what
-    others did on its machines meanwhile, by what those counted.
+    The notes list the caveats of its number: idle devices, interference by the machine counters.
     """
-    for doubt in invalid_reasons(trial, workers):
-        return Verdict(status="failed", message=doubt)
-    # The times of a rehearsal are scripted: nobody can disturb them.
+    for reason in invalid_reasons(trial, workers):
+        return Verdict(status="failed", message=reason)
+    # A simulation's times are scripted: no interference can change them.
     disturbed = interference(machines or {}) if trial.engine != "fake" else []
     own = (
         *data_notes(trial, workers),
@@ -42,7 +41,7 @@ def judge(
 
 
 def data_notes(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
-    """Notes on what the workers read: a busy machine, cold caches."""
+    """Yield notes on the input data: a busy machine, cold caches."""
     if trial.mode == "synthetic":
         yield from _busy(trial, workers[0])
     elif trial.engine != "fake":
@@ -50,7 +49,7 @@ def data_notes(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 
 
 def _inspected(trial: Trial) -> Iterator[Note]:
-    """If looking inside took a part of the windows."""
+    """A note if an inspection option slowed the windows."""
     given = dict(one.partition("=")[::2] for one in trial.mxnet.options)
     names = [name for name in _INSPECTING if given.get(name, "") not in {"", "0"}]
     if names:
@@ -58,7 +57,7 @@ def _inspected(trial: Trial) -> Iterator[Note]:
 
 
 def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
-    """If the windows that count are too short in all for what a machine does beside."""
+    """A note if the counted windows are too short in total to be reliable."""
     if trial.engine == "fake":
         return
     total = min(
@@ -70,7 +69,7 @@ def _brief(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 
 
 def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
-    """If one core's worker, which waits for nobody, did not have its core to itself."""
+    """A note if a worker on one core, which waits for no other, did not always get the CPU."""
     layout = trial.layout
     if trial.servers or layout.devices > 1 or layout.device == "gpu" or trial.engine == "fake":
         return
@@ -81,14 +80,14 @@ def _busy(trial: Trial, worker: ProcessState) -> Iterator[Note]:
 
 
 def _emitted(trial: Trial, workers: Sequence[ProcessState]) -> list[Note]:
-    """The notes of the workers; of how little they compute only if there is a network."""
+    """Return the workers' notes; those on little computing only if a network is involved."""
     notes = [of_json(note) for one in workers for note in (one.log.done or {}).get("notes", ())]
     alone = trial.hosts < 2 and trial.mode != "real"
     return [note for note in notes if not alone or note.kind is not NoteKind.LITTLE_COMPUTING]
 
 
 def _spent(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
-    """If the budget was spent before the rate was known as well as was asked for."""
+    """A note if the budget was spent before the requested precision was reached."""
     unit = (workers[0].log.done or {}).get("ended", "")
     spent = {
         "windows": (trial.measuring.windows, "windows"),
@@ -101,34 +100,34 @@ def _spent(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[Note]:
 
 
 def _overlap(trial: Trial, workers: Sequence[ProcessState]) -> float:
-    """Seconds in which every worker was in windows after warm-up, by the hosts' clocks."""
+    """Return the seconds in which all workers measured at once, by the hosts' clocks."""
     first = [worker.log.windows[trial.measuring.warmup_windows] for worker in workers]
     begin = max(window["end"] - window["seconds"] for window in first)
     return float(min(worker.log.windows[-1]["end"] for worker in workers) - begin)
 
 
 def accuracy(workers: Sequence[ProcessState]) -> float | None:
-    """Of the last validation, over all ranks' shares; None where a rank has none."""
+    """Return the accuracy of the last validation over all ranks; None if a rank has none."""
     return accuracy_of([worker.log.epochs for worker in workers])
 
 
 def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[str]:
-    """Why the windows of a job that ended well are no measurement of this trial."""
+    """Yield the reasons why a finished job is not a valid measurement of this trial."""
     silent = [worker.label for worker in workers if worker.log.rank is None]
     if silent:
-        yield f"never reported: {', '.join(silent)}"
+        yield f"no report from: {', '.join(silent)}"
         return
     for worker in workers:
         if worker.log.facts["num_workers"] != trial.workers:
             found = worker.log.facts["num_workers"]
-            yield f"{worker.label} was in a job of {found} workers, expected {trial.workers}"
+            yield f"{worker.label}: expected a job of {trial.workers} workers, got {found}"
         expected = dict(enumerate(trial.worker_batches)).get(worker.log.rank or 0, 0)
         if worker.log.facts["worker_batch"] != expected:
             found = worker.log.facts["worker_batch"]
-            yield f"{worker.label} trained batches of {found}, expected {expected}"
+            yield f"{worker.label}: expected a batch of {expected}, got {found}"
     if {worker.log.rank for worker in workers} != set(range(trial.workers)):
         ranks = sorted(worker.log.rank or 0 for worker in workers)
-        yield f"ranks 0 to {trial.workers - 1} should have reported; {ranks} did"
+        yield f"expected reports from ranks 0 to {trial.workers - 1}, got {ranks}"
     counts = {len(worker.log.windows) for worker in workers}
     if len(counts) > 1 and not trial.asynchronous:
         yield f"ranks measured different numbers of windows: {sorted(counts)}"
@@ -136,14 +135,14 @@ def invalid_reasons(trial: Trial, workers: Sequence[ProcessState]) -> Iterator[s
     warmup = trial.measuring.warmup_windows
     asked = warmup + (1 if early else max(1, trial.measuring.windows))
     if min(counts) < asked:
-        yield f"{min(counts)} windows, expected {asked} with {warmup} of warm-up"
+        yield f"expected {asked} windows ({warmup} of them warm-up), got {min(counts)}"
     elif trial.asynchronous and _overlap(trial, workers) <= 0:
-        yield "the workers were never all in measured windows at once; ask for more windows"
+        yield "the workers never measured at the same time. Increase windows"
     reached = accuracy(workers)
     if reached is not None and trial.data.stop_accuracy < 1 and reached <= trial.data.stop_accuracy:
         yield (
-            f"validation accuracy {reached:.3f} after {trial.data.num_epochs} epochs, expected "
-            f"above {trial.data.stop_accuracy}"
+            f"expected a validation accuracy above {trial.data.stop_accuracy}, got {reached:.3f} "
+            f"after {trial.data.num_epochs} epochs"
         )
     hashes = {worker.log.rank: (worker.log.done or {}).get("weight_hash") for worker in workers}
     if len(set(hashes.values())) > 1 and not trial.asynchronous:

@@ -1,7 +1,6 @@
-"""The agent: starts, watches and ends processes on one host, at the other end of one channel.
+"""Agent: starts, monitors and ends processes on one host for the controller.
 
-It is sent over the channel and run before anything of ours is installed there. It speaks lines of
-JSON, both ways.
+It is sent over its connection and needs no installation on the host. Both sides send lines of JSON.
 
     to it    {"do": "start", "id", "argv", "env", "bare", "cwd", "cores", "gpus"} | {"do": "beat"}
              | {"do": "stop"} | {"do": "lease", "owner"} | {"do": "port", "address", "wanted"}
@@ -10,12 +9,11 @@ JSON, both ways.
              | "exit" id signal | "stopped" | "leased" | "port" port | "port" why
              | "ending" why stopped | "rejected" why, of a line that is no command
 
-`stopped` lists the ids of processes that are held, by SIGSTOP or a debugger; `cpu` has the CPU
-seconds of each until `at`, a time of the host's monotonic clock, `gpu` how busy each GPU is, by
-index, where some process uses GPUs and that can be known; `machine` what launch/remote/telemetry.py
-counts, while there are processes.
-It ends every process it started, and all their descendants, when it is told to stop, when its
-channel closes and when the master has been silent for five seconds.
+`stopped` lists the ids of processes that SIGSTOP or a debugger has suspended. `cpu` has the CPU
+seconds of each process until `at` (the host's monotonic clock), `gpu` the load of each GPU by index
+if a process uses GPUs, `machine` the counters of launch/remote/telemetry.py while processes run.
+The agent ends every process it started, and all descendants, on "stop", when its connection closes,
+and after five seconds without a message from the controller.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -34,31 +32,34 @@ from pathlib import Path
 from typing import Any
 
 from launch.remote import commands, lease, limits
-from launch.remote.errors import LaunchError, ProtocolError
+from launch.remote.errors import LaunchError, ProtocolError, error_line
 from launch.remote.processes import Child, Lines, adopt_orphans, signal_all, start
 from launch.remote.telemetry import Counters, Gpus
 
 _LOWEST, _EPHEMERAL = 10_000, Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TRIES = 100
-# The last two are for what is no address at all.
+# The last two are raised for invalid addresses.
 _UNUSABLE = (OSError, OverflowError, TypeError, ValueError)
 
 
 def free_port(address: str, wanted: int | None = None) -> int:
-    """A port of this machine that can be bound now: `wanted`, or any.
+    """Return a port that this machine can bind now: `wanted`, or any.
 
-    Raises LaunchError where it is in use, or none was found.
+    Raises LaunchError if it is in use, or none was found.
     """
     if wanted is not None:
         try:
             _bind(address, wanted)
         except _UNUSABLE as error:
             raise LaunchError(
-                f"port {wanted} on {address} cannot be used ({error}); "
-                f"choose another with --port, or leave it out to have a free one found"
+                error_line(
+                    f"--port {wanted}",
+                    problem=f"cannot be used on {address} ({error})",
+                    fix="Choose another port, or leave out --port to use a free one",
+                )
             ) from error
         return wanted
-    # Below those that the kernel deals out to whatever connects to something.
+    # Below the ephemeral ports that the kernel gives to outgoing connections.
     first_ephemeral = int(_EPHEMERAL.read_text(encoding="ascii").split()[0])
     highest = max(_LOWEST + 1000, first_ephemeral - 1)
     for _ in range(_TRIES):
@@ -66,7 +67,7 @@ def free_port(address: str, wanted: int | None = None) -> int:
         with contextlib.suppress(*_UNUSABLE):
             _bind(address, port)
             return port
-    raise LaunchError(f"no port of {_LOWEST} to {highest} on {address} can be bound")
+    raise LaunchError(f"{address}: expected a free port of {_LOWEST} to {highest}, got none")
 
 
 def _bind(address: str, port: int) -> None:
@@ -94,7 +95,7 @@ _COMMANDS: dict[str, dict[str, Any]] = {
 
 
 class Agent:
-    """The state of one agent; `run` is its life."""
+    """State of one agent; `run` serves the controller until the end."""
 
     def __init__(self) -> None:
         self.children: dict[int, Child] = {}
@@ -109,7 +110,7 @@ class Agent:
         self.counters = Counters()
 
     def run(self) -> None:
-        """Serves the master until it stops this agent, closes the channel or falls silent."""
+        """Serve the controller until it stops this agent, closes the connection or is silent."""
         adopt_orphans()
         os.set_blocking(1, False)
         woken, waker = os.pipe()
@@ -125,8 +126,10 @@ class Agent:
         try:
             while not self.over:
                 self._turn()
-        except Exception as error:  # noqa: BLE001 - whatever it is, no process is left
-            self.over = f"it failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        except Exception as error:  # noqa: BLE001 - after any error no process is left
+            self.over = (
+                f"the agent failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            )
         self.say(say="ending", why=self.over, stopped=self.stopped)
         self._end_all()
         deadline = time.monotonic() + limits.FLUSH_SECONDS
@@ -135,7 +138,7 @@ class Agent:
             self._send()
 
     def say(self, **message: Any) -> None:
-        """Queues a message to the master; the loop sends it as the channel takes it."""
+        """Queue a message to the controller; the loop sends it when the connection accepts it."""
         self.unsent += (json.dumps(message) + "\n").encode()
         self._send()
 
@@ -147,12 +150,12 @@ class Agent:
             pass
         except OSError:
             self.unsent.clear()
-            self.over = "the master is gone"
+            self.over = "lost the controller"
 
     def _end_now(self, number: int, _: object) -> None:
         self.stopped = number == signal.SIGUSR1
         by = "'fab hosts.stop'" if self.stopped else signal.Signals(number).name
-        self.over = "it was ended by " + by
+        self.over = "ended by " + by
 
     def _turn(self) -> None:
         for key, _ in self.selector.select(0.02 if self.unsent else 0.25):
@@ -166,7 +169,9 @@ class Agent:
             elif len(self.unsent) < _UNSENT_BYTES:
                 self._pass_on(*key.data)
             else:
-                time.sleep(0.01)  # a process that prints more than the channel takes has to wait
+                time.sleep(
+                    0.01
+                )  # a process that prints faster than the connection sends has to wait
         self._reap()
         self._send()
         now = time.monotonic()
@@ -174,7 +179,7 @@ class Agent:
             self._beat(now)
         limit = limits.CONTROLLER_SILENCE_SECONDS
         if now - self.last_read > limit and not select.select([0], [], [], 0)[0]:
-            self.over = f"it heard nothing from the master for {limit:.0f} s"
+            self.over = f"no message from the controller for {limit:.0f} s"
 
     def _beat(self, now: float) -> None:
         self.beaten = now
@@ -196,14 +201,14 @@ class Agent:
         lines, closed = self.master.read()
         self.last_read = time.monotonic()
         for line in lines:
-            if self.over:  # the host is another master's
+            if self.over:  # another controller uses the host
                 break
             try:
                 self._do(commands.parsed(line, _COMMANDS))
-            except ProtocolError as error:  # the processes go on, unless the master ends them
+            except ProtocolError as error:  # the processes continue unless the controller ends them
                 self.say(say="rejected", why=str(error))
-            self.last_read = time.monotonic()  # to start hundreds of processes takes longer
-        self.over = self.over or ("its channel closed" if closed else "")
+            self.last_read = time.monotonic()  # starting hundreds of processes takes longer
+        self.over = self.over or ("its connection closed" if closed else "")
 
     def _do(self, message: dict[str, Any]) -> None:
         if message["do"] == "start":
@@ -219,7 +224,7 @@ class Agent:
                 self.say(say="port", port=0, why=str(error))
 
     def _stop(self) -> None:
-        """Ends the job; says so once nothing is left of it, no line of output either."""
+        """End the job; report it once all processes are gone and their output is sent."""
         ended = self._end_all()
         for key in list(self.selector.get_map().values()):
             if isinstance(key.data, tuple):
@@ -228,14 +233,14 @@ class Agent:
             self.say(say="stopped")
 
     def _lease(self, owner: dict[str, Any]) -> None:
-        """Keeps the host for this master alone, as long as this process lives."""
+        """Take the lease of the host for this controller, as long as this process lives."""
         try:
             self.lease, other = lease.take(owner)
         except OSError as error:
-            self.over = f"its lease cannot be taken ({error.strerror or error})"
+            self.over = f"the lease of the host cannot be taken ({error.strerror or error})"
             return
         if self.lease is None:
-            self.over = f"another master has this host: {lease.described(other)}"
+            self.over = f"another controller uses this host: {lease.described(other)}"
         else:
             self.selector.register(self.lease, selectors.EVENT_READ, "lease")
             self.say(say="leased")
@@ -245,7 +250,7 @@ class Agent:
             child = start(message)
         except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
             cwd = message["cwd"]
-            why = str(error) if os.path.isdir(cwd) else f"there is no folder {cwd}"  # noqa: PTH112
+            why = str(error) if os.path.isdir(cwd) else f"no such folder: {cwd}"  # noqa: PTH112
             self.say(say="refused", id=message["id"], why=why)
             return
         self.children[child.popen.pid] = child
@@ -265,7 +270,7 @@ class Agent:
             os.close(fd)
 
     def _reap(self) -> bool:
-        """Reports ended children, after what they said last; whether any descendant is left.
+        """Report ended children after their last output; return whether any descendant is left.
 
         Orphans become this process's children: without a child there is no descendant.
         """
@@ -284,7 +289,7 @@ class Agent:
             self.say(say="exit", id=child.name, **child.ended(status))
 
     def _end_all(self) -> bool:
-        """TERM, two seconds, KILL; whether every descendant is gone."""
+        """Send SIGTERM, wait two seconds, send SIGKILL; return whether every descendant is gone."""
         if self._reap():
             signal_all(signal.SIGTERM)
         deadline = time.monotonic() + limits.GRACE_SECONDS
@@ -298,5 +303,5 @@ class Agent:
 
 
 def main() -> None:
-    """Runs an agent on this process's stdin and stdout; stderr stays the host's own."""
+    """Run an agent on this process's stdin and stdout; stderr is not used."""
     Agent().run()

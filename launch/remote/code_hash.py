@@ -1,4 +1,4 @@
-"""The hash over the code that decides a number: the same on every host of a measurement."""
+"""Hash of the code that affects a measurement: equal on all hosts of a job."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# The worker, the processes of both engines, and what starts and watches them on a host.
+# The worker, the processes of both engines, and the agent that starts them.
 PROGRAMS = (
     "bench.train_imagenet",
     "bench.engines.server",
@@ -29,7 +29,7 @@ _STRING = (
 )
 # The end of a line with its comment, and all lines below that hold no code.
 _END = rb"(?:[ \t\f\r]*(?:#[^\n]*)?\n)+"
-# In this order: a string that is a whole line, as docstrings are; another string; ends; brackets.
+# In this order: a string that is a whole line (a docstring); another string; ends; brackets.
 _PIECES = re.compile(
     rb"(?P<line>(?<=[^\\]\n)[ \t]*%b)%b|(?P<string>%b)|(?P<end>%b)|"
     rb"(?P<open>[(\[{])|(?P<close>[)\]}])" % (_STRING, _END, _STRING, _END),
@@ -43,11 +43,11 @@ _BUILDER = re.compile(rb'"((?:\w+\.)+\w+):\w+"')  # import_module() gets it late
 
 
 class Module:
-    """A module of a checkout: its file, relative to the root, its text and its code.
+    """A module of a checkout: its path relative to the root, its text and its code.
 
-    The code is the text without docstrings, comments and empty lines. They are cut by a scan of
-    strings and brackets: `ast` would take 0.2 s for all modules, and its dump is another with
-    another Python.
+    The code is the text without docstrings, comments and empty lines. A scan of strings and
+    brackets removes them: `ast` would take 0.2 s for all modules, and its dump depends on the
+    Python version.
     """
 
     def __init__(self, root: str, path: str) -> None:
@@ -66,7 +66,7 @@ class Module:
         self.code = _PIECES.sub(kept, b"#\n" + self.text + b"\n").strip(b"\n")
 
     def imported(self) -> Iterator[str]:
-        """What it imports, at once or in a function; names that are no modules are among them."""
+        """Yield the names it imports, also in functions; not all of them are modules."""
         code = _FOR_TYPES.sub(b"", self.code)
         for package, *names in _IMPORTS.findall(code):
             prefix = f"{package.decode()}." if package else ""
@@ -76,10 +76,9 @@ class Module:
 
 
 def code_hash(root: Path | str) -> str:
-    """Twelve hex digits over the code that a measured process can run, and the lock.
+    """Return 12 hex digits over all code that a measured process can run, and the lock file.
 
-    Comments, docstrings and empty lines do not count. Raises OSError for a file that cannot be
-    read, whose absence would be another code.
+    Comments, docstrings and empty lines do not count. Raises OSError if a file cannot be read.
     """
     digest = hashlib.sha256()
     modules = closure(root, PROGRAMS).values()
@@ -92,7 +91,7 @@ def code_hash(root: Path | str) -> str:
 
 
 def closure(root: Path | str, programs: tuple[str, ...]) -> dict[str, Module]:
-    """The modules of a checkout that programs import, by name, each after those it imports itself.
+    """Return the modules that programs import, by name, each after its own imports.
 
     Imports in functions and the packages of a module count; those for type checkers do not.
     """
@@ -129,6 +128,6 @@ def _is_file(root: str, path: str) -> bool:
         mode = os.stat(name).st_mode  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         return False
-    if not stat.S_ISREG(mode):  # a pipe would hold us for ever
-        raise OSError(errno.EINVAL, "it is no regular file", name)
+    if not stat.S_ISREG(mode):  # reading a pipe would block
+        raise OSError(errno.EINVAL, "not a regular file", name)
     return True

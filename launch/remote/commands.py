@@ -1,4 +1,4 @@
-"""Commands of the controller, as programs on hosts check them."""
+"""Commands of the controller: programs on hosts parse and check them."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -15,10 +15,10 @@ NOTHING = type(None)
 
 
 def parsed(line: str | bytes, shapes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The command on a line, one of these with its fields; ProtocolError if it is none.
+    """Parse a line as one of these commands with its fields; ProtocolError if it is none.
 
-    A field's shape is a type, [shape] for a list, {str: shape} for an object, (shape, ...) for a
-    row of so many, or a set of alternatives. A field that may be None may be absent.
+    The shape of a field is a type, [shape] for a list, {str: shape} for an object, (shape, ...)
+    for a tuple, or a set of alternatives. A field that may be None may be absent.
     """
     try:
         message = json.loads(line)
@@ -26,10 +26,10 @@ def parsed(line: str | bytes, shapes: dict[str, dict[str, Any]]) -> dict[str, An
         raise ProtocolError(f"expected a command as JSON, got {_shown(line)}") from None
     do = message.get("do") if isinstance(message, dict) else None
     if not isinstance(do, str) or do not in shapes:
-        raise ProtocolError(f"expected a command of {', '.join(shapes)}, got {_shown(line)}")
+        raise ProtocolError(f"expected one of the commands {', '.join(shapes)}, got {_shown(line)}")
     for name, shape in shapes[do].items():
         if not _fits(message.get(name), shape):
-            raise ProtocolError(f"{do}: expected another {name}, got {_shown(message.get(name))}")
+            raise ProtocolError(f"{do}: expected a valid {name}, got {_shown(message.get(name))}")
     found: dict[str, Any] = message
     return found
 

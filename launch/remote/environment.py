@@ -1,11 +1,11 @@
-"""Makes the environment of a checkout on a host, by the checkout's own tools/environment.sh.
+"""Python environment of a checkout on a host, made by its own tools/environment.sh.
 
     to it    {"do": "environment", "tree", "env", "owner", "folder", "lock", "wheels", "pushed"}
     from it  {"say": "done", "code", "lines"} | {"say": "lacking"}
 
-`wheels` is a folder of the checkout, empty if the host is to use an index. Wheels are removed once
-the script has ended; what was made of them is known by `lock`, which is kept in the environment's
-own `folder`. If that is not the same, and the wheels have not been `pushed`, they are lacking.
+`wheels` is a folder of the checkout, empty if the host uses a package index. Wheels are removed
+after the script; the environment's `folder` keeps the `lock` that they were for. If it differs, and
+the wheels have not been `pushed`, the answer is "lacking".
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -38,7 +38,7 @@ _ASKS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Does what one line asks and says how it went; ends everything when the line closes."""
+    """Carry out the request of one line and report it; end all when the connection closes."""
     asked: dict[str, Any] = {}
     try:
         asked = commands.parsed(sys.stdin.readline(), _ASKS)
@@ -54,7 +54,7 @@ def main() -> None:
         if not asked["pushed"] and not _is_made(stamp, asked["lock"]):
             _say({"say": "lacking"}, asked)
             return
-        # pip takes its words for several folders.
+        # pip reads a path with spaces as several folders.
         link = Path(wheels).as_uri() if len(wheels.split()) > 1 else wheels
         env.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=link)
     child = subprocess.Popen(
@@ -75,11 +75,11 @@ def main() -> None:
             stamp.write_text(asked["lock"], encoding="ascii")
     lines = [line for line in printed.decode("utf-8", "replace").splitlines() if line.strip()]
     _say({"code": child.returncode, "lines": lines[-5:]}, asked)
-    os._exit(0)  # the thread waits for the line still
+    os._exit(0)  # the thread still waits for the connection
 
 
 def _is_made(stamp: Path, lock: str) -> bool:
-    """Whether an environment that is there was made of wheels for this lock."""
+    """Whether the existing environment was made of wheels for this lock."""
     made = stamp.with_name("lock-stamp").is_file() and stamp.is_file()
     return made and stamp.read_text(encoding="ascii", errors="replace") == lock
 

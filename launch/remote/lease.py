@@ -1,10 +1,9 @@
-"""The lease of a host: which controller's agent it works for. One at a time for each user.
+"""Lease of a host: the controller that uses it. One at a time for each user.
 
-A lease is an abstract Unix socket: no file that another user could leave behind or replace, and
-gone with its process. Its name ends at random, so that nobody can take it first; all of them are
-listed in /proc/net/unix. Whose each is the kernel says (SO_PEERCRED). What a lease of this user
-answers is believed; a lease of another user is named by user and process, not read, and keeps
-nobody out.
+A lease is an abstract Unix socket: no file that another user could leave or replace, and gone with
+its process. Its name has a random end, so that nobody can take it first; /proc/net/unix lists all
+of them. The kernel gives the owner of each (SO_PEERCRED). The answer of this user's lease is
+trusted; another user's lease is reported by user and process, not read, and excludes nobody.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -21,7 +20,7 @@ import time
 from launch.remote import limits
 from launch.remote.errors import LaunchError
 
-# What a probe does not need is not loaded: to start one is most of the time that it takes.
+# Imports are few: starting a probe takes most of its time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -38,18 +37,18 @@ def _prefix() -> bytes:
 
 
 class Lease:
-    """A lease that this process holds for `owner`, until `close` or its own end."""
+    """Lease that this process holds for `owner` until `close` or its end."""
 
     def __init__(self, listener: socket.socket, owner: dict[str, Any]) -> None:
         self._listener = listener
         self._text = json.dumps(owner).encode()
 
     def fileno(self) -> int:
-        """Readable when somebody asks whose lease it is."""
+        """Return the descriptor, readable when a program asks for the owner."""
         return self._listener.fileno()
 
     def answer(self) -> None:
-        """Says whose lease it is to those of this user who ask; never waits for them."""
+        """Send the owner to programs of this user that ask; never wait for them."""
         for _ in range(_BACKLOG):
             try:
                 connection, _ = self._listener.accept()
@@ -61,15 +60,15 @@ class Lease:
                     if _peer(connection)[1] == os.geteuid():
                         connection.sendall(self._text)
                 except OSError:
-                    pass  # they do not ask any more, or do not listen
+                    pass  # the program is gone, or does not read
 
     def close(self) -> None:
-        """Gives the host back."""
+        """Release the host."""
         self._listener.close()
 
 
 def take(owner: dict[str, Any]) -> tuple[Lease | None, dict[str, Any]]:
-    """The lease; or None and what is known of the one who has it. OSError if it cannot be held."""
+    """Take the lease; return it, or None and its holder. OSError if it cannot be held."""
     found: dict[str, Any] = {}
     for _ in range(_TRIES):
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -78,7 +77,7 @@ def take(owner: dict[str, Any]) -> tuple[Lease | None, dict[str, Any]]:
             listener.bind(b"\0" + own)
             listener.listen(_BACKLOG)
             listener.setblocking(False)
-            # Both of two that come at once see each other here, never neither: both try again.
+            # Two that take it at once both see each other here: both try again.
             found = _holder(own)
         except BaseException:
             listener.close()
@@ -86,22 +85,22 @@ def take(owner: dict[str, Any]) -> tuple[Lease | None, dict[str, Any]]:
         if not found:
             return Lease(listener, owner), {}
         listener.close()
-        if len(found) > 1:  # it has answered, so that it holds the lease
+        if len(found) > 1:  # it answered, so it holds the lease
             break
         time.sleep(limits.LEASE_RETRY_SECONDS * (1 + os.urandom(1)[0]) / 256)  # not both at once
     return None, found
 
 
 def hold(owner: dict[str, Any] | None) -> None:
-    """Has the lease for `owner`, if anybody, as long as this process lives.
+    """Hold the lease for `owner` (None: do nothing) as long as this process lives.
 
-    Raises LaunchError if another has it.
+    Raises LaunchError if another controller holds it.
     """
     if owner is None:
         return
     lease, other = take(owner)
     if lease is None:
-        raise LaunchError(f"another master has this host: {described(other)}")
+        raise LaunchError(f"another controller uses this host: {described(other)}")
 
     def answer_all() -> None:
         while True:
@@ -112,12 +111,12 @@ def hold(owner: dict[str, Any] | None) -> None:
 
 
 def holder() -> dict[str, Any]:
-    """What the one of this user who has the lease says, with its `pid`; empty if nobody has it."""
+    """Return this user's holder of the lease with its `pid`; empty if there is none."""
     return _holder(b"")
 
 
 def others() -> list[dict[str, Any]]:
-    """The other users who hold leases: `user` and `pid`, which is 0 if it is not visible here."""
+    """Return other users' leases: `user` and `pid` (0 if not visible here)."""
     found = []
     for name in sorted(sockets()):
         _, pid, uid = _asked(name, read=False)
@@ -127,7 +126,7 @@ def others() -> list[dict[str, Any]]:
 
 
 def _holder(own: bytes) -> dict[str, Any]:
-    """What another lease of this user than `own` says, with its `pid`; empty if there is none."""
+    """Return the holder of this user's lease other than `own`; empty if there is none."""
     found: dict[str, Any] = {}
     for name in sorted(sockets()):
         if name != own:
@@ -140,7 +139,7 @@ def _holder(own: bytes) -> dict[str, Any]:
 
 
 def sockets() -> dict[bytes, set[bytes]]:
-    """The names of this host's leases, also of what only calls itself so, and their sockets."""
+    """Return the names of this host's leases, genuine or not, with their sockets."""
     prefix = b"@" + _prefix()
     found: dict[bytes, set[bytes]] = {}
     try:
@@ -155,16 +154,16 @@ def sockets() -> dict[bytes, set[bytes]]:
 
 
 def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]:
-    """What a lease says, if it is this user's and is to be read; its process and its user.
+    """Return a lease's owner (if this user's, and `read`), its process and its user.
 
-    No user if nobody has it any more, or it cannot be asked.
+    The user is None if nobody holds it any more, or it does not answer.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.settimeout(limits.LEASE_ANSWER_SECONDS)
         try:
             asking.connect(b"\0" + name)
             pid, uid = _peer(asking)
-        except BlockingIOError:  # so many ask that nobody else can: another user may see to that
+        except BlockingIOError:  # too many connections: another user may cause that
             pid = _own_process(name)
             return {}, pid, os.geteuid() if pid else None
         except OSError:
@@ -173,7 +172,7 @@ def _asked(name: bytes, *, read: bool) -> tuple[dict[str, Any], int, int | None]
 
 
 def _own_process(name: bytes) -> int:
-    """The process of this user that has the socket of this name open; 0 if none has."""
+    """Return this user's process that has the socket of this name open; 0 if none has."""
     wanted = {f"socket:[{number.decode()}]" for number in sockets().get(name, ())}
     for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         folder = f"/proc/{pid}/fd"
@@ -189,14 +188,14 @@ def _own_process(name: bytes) -> int:
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:
-    """Process and user at the other end, by the kernel."""
+    """Return process and user of the other end, from the kernel."""
     text = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(text)
     return pid, uid
 
 
 def read_answer(asking: socket.socket) -> dict[str, Any]:
-    """The owner that a holder sends; nothing if it is held, or no program of ours."""
+    """Return the owner that a holder sends; empty if it does not answer, or not as a lease."""
     text, deadline = b"", time.monotonic() + limits.LEASE_ANSWER_SECONDS
     try:
         while len(text) < _MOST_BYTES and time.monotonic() < deadline:
@@ -228,18 +227,18 @@ def _user(uid: int | None) -> str:
 
 
 def described(owner: dict[str, Any]) -> str:
-    """Whose lease it is, in words."""
+    """Return the holder of a lease for a message."""
     if "user" not in owner:
         return (
-            f"a program of this user there (process {owner.get('pid') or 'unknown'} of that host), "
-            f"which does not answer"
+            f"process {owner.get('pid') or 'unknown'} of this user on the host, which does not "
+            f"answer"
         )
     return (
-        f"{owner['user']} on {owner.get('master', 'some machine')} (process "
-        f"{owner.get('process', 'unknown')}) since {owner.get('since', 'some time')}"
+        f"{owner['user']} on {owner.get('master', 'an unknown machine')} (process "
+        f"{owner.get('process', 'unknown')}) since {owner.get('since', 'an unknown time')}"
     )
 
 
 def listed(found: list[dict[str, Any]]) -> str:
-    """Other users who hold leases, in words; empty if there are none."""
-    return ", ".join(f"{one['user']}, process {one['pid'] or 'unknown'} there" for one in found)
+    """Return other users' leases for a message; empty if there are none."""
+    return ", ".join(f"{one['user']}, process {one['pid'] or 'unknown'}" for one in found)

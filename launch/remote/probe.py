@@ -1,4 +1,4 @@
-"""The probe: examines one host, and which others it can reach, for the master that asks.
+"""Probe: collects the facts of one host and tests its connections, for the controller.
 
 One JSON line each:
 
@@ -10,7 +10,7 @@ One JSON line each:
              | "listening" port
              | "reached" failed | "measured" mb_s, ms | "failed" why | "broken" why
 
-Each answer has the number `n` of its question. `broken` is for what no answer was thought of for.
+Each answer has the number `n` of its request. `broken` reports an unexpected error.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -56,7 +56,7 @@ def _where(_: dict[str, Any]) -> dict[str, Any]:
 
 
 def _contents(asked: dict[str, Any]) -> dict[str, Any]:
-    """What the data of a job are on this host, by its own checkout."""
+    """Return the job's data on this host, as its own checkout reads them."""
     try:
         return {"say": "contents", "contents": facts.contents(**asked)}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -64,7 +64,7 @@ def _contents(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listen(asked: dict[str, Any]) -> dict[str, Any]:
-    """Takes connections on a random port, as the servers and workers of a job do."""
+    """Accept connections on a random port, as the servers and workers of a job do."""
     try:
         server = socket.create_server((asked["address"], 0), backlog=1024)
     except OSError as error:
@@ -74,7 +74,7 @@ def _listen(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _serve(server: socket.socket) -> None:
-    """Gives a thread to those that have something to say; most close at once."""
+    """Start a thread for each connection that sends; most close at once."""
     waiting: dict[int, socket.socket] = {}
     poll = select.poll()
     poll.register(server, select.POLLIN)
@@ -100,7 +100,7 @@ def _answer(connection: socket.socket) -> None:
 
 
 def _reach(asked: dict[str, Any]) -> dict[str, Any]:
-    """Why some of the targets cannot be connected to; all are tried at once."""
+    """Connect to all targets at once; return the reasons of failures."""
     targets: dict[str, list[Any]] = asked["targets"]
     failed, trying = {}, {}
     poll = select.poll()
@@ -130,7 +130,7 @@ def _reach(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(asked: dict[str, Any]) -> dict[str, Any]:
-    """Median round trip of a byte in milliseconds; bytes a second, 10^6, in one TCP connection."""
+    """Measure the median round trip in ms and the TCP bandwidth in 10^6 bytes per second."""
     address, port = asked["target"]
     try:
         with socket.create_connection((address, port), limits.REACH_SECONDS) as line:
@@ -159,7 +159,7 @@ def _trip(line: socket.socket) -> float:
     return time.perf_counter() - began
 
 
-# Each request: what answers it, and its fields besides its number.
+# Each request: its handler, and its fields besides its number.
 _REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str, Any]]] = {
     "facts": (_facts, {"trees": [str], "python": str, "folder": str}),
     "where": (_where, {}),
@@ -175,14 +175,14 @@ def _reply(asked: dict[str, Any]) -> None:
     number, do = asked.pop("n"), asked.pop("do")
     try:
         text = json.dumps({**_REQUESTS[do][0](asked), "n": number})
-    except Exception as error:  # noqa: BLE001 - whatever it is, the master gets it at once
+    except Exception as error:  # noqa: BLE001 - the controller gets any error at once
         text = json.dumps({"say": "broken", "n": number, "why": _cause(do, error)})
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def _cause(do: str, error: Exception) -> str:
-    """What an exception says, and where in our code it was raised."""
+    """Return the text of an exception and its line in mxscale's code."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{do!r} failed: {os.fsdecode(error.filename)}: {error.strerror or error}"
     at = error.__traceback__
@@ -193,13 +193,13 @@ def _cause(do: str, error: Exception) -> str:
 
 
 def main() -> None:
-    """Answers the master until it closes the line, and then ends at once with all it started."""
+    """Answer the controller until the connection closes; then end with all child processes."""
     for line in sys.stdin.buffer:
         try:
             asked = commands.parsed(line, _SHAPES)
         except ProtocolError:
-            continue  # its sender waits for no answer that has a number
+            continue  # without a number its sender waits for no answer
         threading.Thread(target=_reply, args=(asked,), daemon=True).start()
-    if os.getpgid(0) == os.getpid():  # programs that it asks, such as Pythons, are in its group
+    if os.getpgid(0) == os.getpid():  # its child processes are in its group
         os.killpg(0, signal.SIGKILL)
     os._exit(0)

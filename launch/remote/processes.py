@@ -1,4 +1,4 @@
-"""Processes of one host, as its agent sees them: started, read from, measured and ended."""
+"""Processes of one host for its agent: start, read, measure and end them."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -13,19 +13,19 @@ from typing import Any
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PIECES, _PIECE_BYTES, _LINE_BYTES = 2, 65536, 1 << 20
 _EVENTS_FD_VARIABLE = "MXSCALE_EVENTS"
-# ps-lite reads these from the environment: one left over there would join another job.
+# ps-lite reads these from the environment: a leftover would join another job.
 _FOREIGN = ("DMLC_", "PS_")
-# Parts of names of variables that servers and schedulers have no use for.
+# Parts of names of variables that servers and schedulers do not need.
 _SECRETS = ("TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL")
 
-# Its own time and that of its children that have ended, user and system: /proc/PID/stat, proc(5).
+# User and system time of a process and its ended children: /proc/PID/stat, proc(5).
 _CPU, _TICKS = slice(11, 15), os.sysconf("SC_CLK_TCK")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Lines:
-    """Whole lines out of a file descriptor that is read piece by piece."""
+    """Complete lines from a file descriptor that is read piece by piece."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -33,9 +33,9 @@ class Lines:
         os.set_blocking(fd, False)
 
     def read(self) -> tuple[list[str], bool]:
-        """The lines that are complete now, and whether the other end has closed.
+        """Return the lines that are complete now, and whether the other end has closed.
 
-        Takes as much as a pipe holds and not all that a process which never pauses has to say.
+        Reads at most what a pipe holds, even if a process never pauses.
         """
         closed = False
         for _ in range(_PIECES):
@@ -55,7 +55,7 @@ class Lines:
 
 
 class Child:
-    """A process that was started, with its streams: 'output' and 'event'."""
+    """A started process with its streams: 'output' and 'event'."""
 
     def __init__(
         self, wanted: dict[str, Any], popen: subprocess.Popen[bytes], output: int, events: int
@@ -66,14 +66,14 @@ class Child:
         self.streams = {"output": Lines(output), "event": Lines(events)}
 
     def state(self) -> tuple[bool, float]:
-        """Whether it is held, by SIGSTOP or a debugger, and the CPU seconds it has used."""
+        """Return whether SIGSTOP or a debugger has suspended it, and its CPU seconds."""
         fields = _stat(self.popen.pid)
         if len(fields) <= _CPU.stop:
             return False, 0.0
         return fields[0] in (b"T", b"t"), sum(map(int, fields[_CPU])) / _TICKS
 
     def ended(self, status: int) -> dict[str, int]:
-        """How it ended, by what waitpid gave: the signal or the exit code."""
+        """Return its signal or its exit code, by the status of waitpid."""
         if os.WIFSIGNALED(status):
             self.popen.returncode = -os.WTERMSIG(status)
             return {"signal": os.WTERMSIG(status)}
@@ -123,7 +123,7 @@ def _environment(wanted: dict[str, Any], events_fd: int) -> dict[str, str]:
 
 
 def _prepare(cores: list[int], agent_pid: int) -> Callable[[], None]:
-    """What a child does before it becomes the program: die with the agent, keep to its cores."""
+    """Return the set-up of a child: end with the agent, run on its cores only."""
 
     def prepare() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -136,12 +136,12 @@ def _prepare(cores: list[int], agent_pid: int) -> Callable[[], None]:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of every descendant whose own has ended."""
+    """Make this process the parent of every orphaned descendant."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields of /proc/PID/stat from the state letter on; none of one that is gone."""
+    """Return the fields of /proc/PID/stat from the state on; none if the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -149,7 +149,7 @@ def _stat(pid: int) -> list[bytes]:
 
 
 def descendants(of: int) -> list[int]:
-    """Pids of all processes below one that are not zombies."""
+    """Return the pids of all descendants that are not zombies."""
     below: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -165,8 +165,8 @@ def descendants(of: int) -> list[int]:
 
 
 def signal_all(number: int) -> None:
-    """Sends a signal to every descendant; a stopped one is woken so that it can end."""
-    for pid in descendants(os.getpid()):  # orphans were adopted by it
+    """Send a signal to every descendant; wake suspended ones so that they can end."""
+    for pid in descendants(os.getpid()):  # it has adopted orphans
         try:
             os.kill(pid, number)
             os.kill(pid, signal.SIGCONT)

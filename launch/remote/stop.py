@@ -1,7 +1,7 @@
-"""Ends what a controller started on a host, found by the lease that its agent holds.
+"""End of a controller's processes on a host, found by the lease that its agent holds.
 
-Only a lease of this user counts, and only the process that the kernel says holds it is signalled,
-with what that process started.
+Only a lease of this user counts. Only its process, as the kernel gives it, and the descendants of
+that process are signaled.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -19,24 +19,24 @@ from launch.remote.processes import descendants
 
 
 def main() -> None:
-    """Ends the agent that has this host and all below it, when asked to; says whose it was."""
+    """End the agent that uses this host and its descendants on request; report its owner."""
     for line in sys.stdin.buffer:
         try:
             asked = commands.parsed(line, {"end": {"n": int}})
         except ProtocolError:
-            continue  # its sender waits for no answer that has a number
+            continue  # without a number its sender waits for no answer
         answer = {"say": "ended", **end(lease.holder()), "others": lease.others()}
         print(json.dumps({**answer, "n": asked["n"]}), flush=True)
 
 
 def end(holder: dict[str, Any]) -> dict[str, Any]:
-    """Ends the holder of a lease and its processes; reports whose it was, and if any is left."""
+    """End the holder of a lease and its processes; return its owner, and whether one is left."""
     if not holder:
         return {"owner": "", "left": False}
     pid = int(holder["pid"])
     if pid > 1 and pid != os.getpid():
         below = [pid, *descendants(pid)]
-        _signal([pid], signal.SIGUSR1)  # by which an agent knows who ends it
+        _signal([pid], signal.SIGUSR1)  # the signal that stands for hosts.stop
         if not _over(pid, limits.END_BY_SIGNAL_SECONDS):
             _signal([*below, *descendants(pid)], signal.SIGKILL)
             _over(pid, limits.END_BY_KILL_SECONDS)
@@ -47,13 +47,13 @@ def _signal(pids: list[int], number: int) -> None:
     for pid in pids:
         try:
             os.kill(pid, number)
-            os.kill(pid, signal.SIGCONT)  # one that is held cannot end
+            os.kill(pid, signal.SIGCONT)  # a suspended process cannot end
         except (ProcessLookupError, PermissionError):
             continue
 
 
 def _over(pid: int, seconds: float) -> bool:
-    """Whether the lease is no longer that process's within so many seconds."""
+    """Wait until the process has lost the lease; return False after `seconds`."""
     deadline = time.monotonic() + seconds
     while lease.holder().get("pid") == pid:
         if time.monotonic() > deadline:

@@ -306,7 +306,7 @@ class RemoteProgram:
             why = self._line.last_words()
         except ProtocolError as error:
             self.violation = str(error)
-            why = f"it broke the protocol: {error}"
+            why = f"broke the protocol: {error}"
         self._put("lost", {"why": why} if why else {})
 
     def _put(self, say: str, values: dict[str, Any], size: int = 0) -> None:

@@ -173,8 +173,8 @@ def test_an_ended_launcher_leaves_nothing(tmp_path: Path, number: int, code: int
 @pytest.mark.parametrize(
     ("number", "why"),
     [
-        (signal.SIGKILL, "is gone (its channel closed)"),
-        (signal.SIGSTOP, "has said nothing for 2 s"),
+        (signal.SIGKILL, "lost the agent (its connection closed)"),
+        (signal.SIGSTOP, "no heartbeat from the agent for 2 s"),
     ],
 )
 def test_an_agent_that_is_killed_or_held_ends_the_job(

@@ -71,7 +71,7 @@ def test_gpus_have_a_column_where_they_are_known() -> None:
 def test_of_many_ranks_the_slowest_the_stuck_and_a_sum_are_shown(width: int) -> None:
     many = [worker(n, windows=3, images_per_second=100.0 + n) for n in range(256)]
     many[200] = worker(200, windows=1, state="stalled")
-    many[201] = worker(201, windows=2, state="stopped")
+    many[201] = worker(201, windows=2, state="suspended")
     lines = text_of(trial(), glimpse(*many, quiet_seconds=12.4), width).splitlines()
     assert lines[0] == "tiny dist_sync x2: 57639 images/s, no progress for 12 s"
     assert [line.split()[0] for line in lines[2:-1]] == ["0", "1", "2", "3", "4", "5", "200", "201"]

@@ -124,7 +124,7 @@ def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> 
             fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/run", port=port
         )
     assert code == 2
-    assert f"port {port} on 127.0.0.1 cannot be used" in line
+    assert f"--port {port}: cannot be used on 127.0.0.1" in line
     for wrong in ("http", "-1", "99999"):
         code, line = refusal(
             fabfile.bench.bench_sweep, sweep_file(tmp_path), [], run=f"{tmp_path}/run", port=wrong
@@ -222,7 +222,7 @@ def test_what_needs_a_gpu_is_refused_where_there_is_none(tmp_path: Path) -> None
         fabfile.bench.bench_sweep, sweep_file(tmp_path, text), [], run=f"{tmp_path}/run"
     )
     assert code == 2
-    assert "needs GPUs, and not every host has one" in line
+    assert "expected a GPU on every host, got none on" in line
 
 
 @pytest.mark.program

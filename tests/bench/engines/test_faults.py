@@ -43,7 +43,7 @@ FAULTS = {
     "worker-1:kill@2": "worker 1 (rank {rank}) on {host} was killed by SIGKILL (out of",
     "worker-1:exit@1": "worker 1 (rank {rank}) on {host} exited with code 3: scripted exit",
     "worker-1:raise@2": "worker 1 (rank {rank}) on {host} exited with code 1: scripted fault",
-    "worker-1:early@2": "worker 1 (rank {rank}) on {host} returned early, after 2 windows",
+    "worker-1:early@2": "worker 1 (rank {rank}) on {host} exited early, after 2 windows",
     "worker-1:nan@1": "exited with code 1: the loss is nan after window 1",
     "server-1:kill": "server 1 on {host} was killed by SIGKILL",
     "server-1:exit": "server 1 on {host} exited with code 3: scripted exit",
@@ -51,8 +51,8 @@ FAULTS = {
     "scheduler:kill": "scheduler 0 on {host} was killed by SIGKILL",
     "scheduler:exit": "scheduler 0 on {host} exited with code 3: scripted exit",
     "worker-1:hash": "ranks 0 and 1 ended with different weights",
-    "worker-1:alone": "worker 1 (rank 0) on {host} was in a job of 1 workers, expected 2",
-    "worker-1:mute": "worker 1 on {host} ended without having reported",
+    "worker-1:alone": "worker 1 (rank 0) on {host}: expected a job of 2 workers, got 1",
+    "worker-1:mute": "worker 1 on {host} exited before it reported a rank",
 }
 
 
@@ -89,7 +89,7 @@ def test_the_message_ends_with_the_last_lines_of_the_log(faulty: dict[str, Recor
     record = faulty["worker-1:raise@2"]
     rank = next(one.rank for one in record.ranks if one.process == "worker-1")
     assert record.message.endswith(
-        f"; its log ends: rank {rank} window 0 | rank {rank} window 1 | "
+        f"; last log lines: rank {rank} window 0 | rank {rank} window 1 | "
         f"RuntimeError: scripted fault"
     )
 
@@ -129,7 +129,7 @@ def test_who_never_comes_is_waited_for_so_long_and_named(
 ) -> None:
     (record,) = measured(tmp_path, trial(fault))
     assert record.status == "timeout"
-    said = "not all processes met within 2 s; " + missing.format(host=HERE)
+    said = "rendezvous not complete after 2 s; " + missing.format(host=HERE)
     assert record.message == said
     assert left_over() == []
 
@@ -158,8 +158,8 @@ def test_a_server_that_never_ends_is_named(tmp_path: Path) -> None:
     (record,) = measured(tmp_path, trial("server-1:stop"))
     assert record.status == "hung"
     assert record.message == (
-        f"training was done, but did not end within 3 s: server 1 on {HERE}, which is stopped "
-        f"(SIGSTOP)"
+        f"training finished, but not all processes exited within 3 s: server 1 on {HERE}, "
+        f"suspended (SIGSTOP)"
     )
 
 
@@ -190,7 +190,7 @@ def test_a_port_that_is_taken_meanwhile_is_replaced_up_to_three_times(
     assert len(chosen) == min(taken + 1, 4)
     assert record.status == status
     if status == "failed":
-        said = f"port {chosen[-1]} on 127.0.0.1 was taken before the scheduler listened: "
+        said = f"another program took port {chosen[-1]} on 127.0.0.1 before the scheduler did: "
         assert record.message.startswith(said)
         assert "Address already in use" in record.message
 

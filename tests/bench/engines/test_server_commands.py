@@ -175,8 +175,8 @@ def test_a_foreign_worker_ends_the_point_in_one_line(
     assert record.status == "failed"
     assert record.elapsed_seconds < Deadlines().rendezvous
     assert record.message.startswith("worker 0 on ")
-    assert "expected a place in the job from the scheduler at 127.0.0.1:" in record.message
-    assert "Another program has joined it" in record.message
+    assert "expected a rank from the scheduler at 127.0.0.1:" in record.message
+    assert "another program joined the job" in record.message
     assert "\n" not in record.message
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.program
 
 @pytest.mark.parametrize(
     ("number", "why"),
-    [(signal.SIGTERM, "it was ended by SIGTERM"), (signal.SIGKILL, "its channel closed")],
+    [(signal.SIGTERM, "ended by SIGTERM"), (signal.SIGKILL, "its connection closed")],
 )
 def test_an_agent_that_is_ended_is_lost_with_its_processes(
     tmp_path: Path, number: int, why: str
@@ -29,7 +29,7 @@ def test_an_agent_that_is_ended_is_lost_with_its_processes(
         lost, _ = disturbed(updates, lambda: os.kill(agents()[0], number))
         after = [update for update in updates if getattr(update, "status", "")]
     assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
-    assert lost.message == (f"{HERE}: its agent is gone ({why}); its processes ended with it")
+    assert lost.message == (f"{HERE}: lost the agent ({why}); its processes ended with it")
     assert left_over() == []
 
 
@@ -44,7 +44,7 @@ def test_an_agent_that_is_held_is_lost_and_killed(
         lost, _ = disturbed(updates, lambda: os.kill(agents()[0], signal.SIGSTOP))
         after = [update for update in updates if getattr(update, "status", "")]
     assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
-    assert lost.message.startswith(f"{HERE}: its agent has said nothing for 2 s; ")
+    assert lost.message.startswith(f"{HERE}: no heartbeat from the agent for 2 s: ")
     assert left_over() == []
 
 
@@ -75,7 +75,7 @@ def test_a_master_that_was_held_finds_the_job_lost(
         lost, _ = disturbed(updates, hold_beats)
         after = [update for update in updates if isinstance(update, Record)]
     assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
-    assert "it heard nothing from the master for 5 s" in lost.message
+    assert "no message from the controller for 5 s" in lost.message
 
 
 def test_an_agent_that_dies_between_two_jobs_is_replaced(tmp_path: Path) -> None:

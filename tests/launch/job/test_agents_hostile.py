@@ -98,7 +98,7 @@ def test_a_host_that_breaks_the_protocol_is_lost_and_the_next_point_runs(
     start = start_with(once(*lies(tmp_path)[name]), "host02")
     lost, good = measured(tmp_path / "run", start, BOTH, ALONE)
     assert (lost.status, good.status) == ("lost", "ok")
-    assert lost.message.startswith("host02: its agent is gone (it broke the protocol: ")
+    assert lost.message.startswith("host02: lost the agent (broke the protocol: ")
     assert len(lost.message) < 400
     assert victim.read_text() == "precious"
     assert {path.name for path in tmp_path.iterdir()} == {"run", "victim.log"}
@@ -115,13 +115,13 @@ READY = {"event": "ready", "rank": 1, "num_workers": 2, "worker_batch": 4}
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        ([WINDOW | {"seconds": -1}], "its report is wrong: window: "),
-        ([WINDOW | {"seconds": 1e300}], "its report is wrong: window: "),
-        ([WINDOW | {"images": 10**30}], "its report is wrong: window: "),
-        ([{"event": "window", "rank": 1}], "its report is wrong: window: "),
-        ([READY | {"worker_batch": "4"}], "its report is wrong: ready: "),
-        ([{"event": "epoch", "rank": 1, "correct": 1}], "its report is wrong: epoch: "),
-        ([WINDOW] * 5000, "it reported more than 4 windows"),
+        ([WINDOW | {"seconds": -1}], "malformed event: window: "),
+        ([WINDOW | {"seconds": 1e300}], "malformed event: window: "),
+        ([WINDOW | {"images": 10**30}], "malformed event: window: "),
+        ([{"event": "window", "rank": 1}], "malformed event: window: "),
+        ([READY | {"worker_batch": "4"}], "malformed event: ready: "),
+        ([{"event": "epoch", "rank": 1, "correct": 1}], "malformed event: epoch: "),
+        ([WINDOW] * 5000, "reported more than 4 windows"),
     ],
 )
 def test_absurd_figures_of_a_worker_fail_its_point_and_the_next_one_runs(
@@ -214,7 +214,7 @@ def test_launch_ends_with_the_reason_when_a_host_speaks_for_another() -> None:
     with closing(Agents(start_with(react, "host02"))) as agents:
         ending = run_script([process(0), process(1)], agents, lambda _: None)
     assert ending.code == 1
-    assert ending.message.startswith("host02: its agent is gone (it broke the protocol: exit: ")
+    assert ending.message.startswith("host02: lost the agent (broke the protocol: exit: ")
     assert left_over() == []
 
 
@@ -278,7 +278,7 @@ def test_an_agent_that_fails_ends_what_it_started() -> None:
         said = [json.loads(text) for text in agent.stdout if text.startswith(b"{")]
         assert agent.wait(20) == 0
     assert said[-1]["say"] == "ending"
-    assert said[-1]["why"].startswith("it failed: TypeError: ")
+    assert said[-1]["why"].startswith("the agent failed: TypeError: ")
 
 
 def test_messages_of_a_channel_that_was_given_up_count_for_nothing() -> None:

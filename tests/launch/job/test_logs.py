@@ -55,7 +55,7 @@ def test_a_log_keeps_the_last_of_what_was_printed_and_says_what_is_gone(tmp_path
     kept = [line for line in lines_of(tmp_path, "worker-0") if line.startswith("line")]
     assert kept == [f"line {n}" for n in range(1000 - len(kept), 1000)]
     gone = sum(len(f"line {n}\n") for n in range(1000 - len(kept)))
-    assert header.startswith("(mxscale: worker-0.log.1 has what comes before this, without the ")
+    assert header.startswith("(mxscale: worker-0.log.1 has the lines before this; the first ")
     assert int(header.partition("the first ")[2].split()[0]) == gone
 
 

@@ -43,7 +43,7 @@ def test_a_host_whose_agent_falls_silent_is_lost() -> None:
     assert monitor.late(6.0) is None
     verdict = monitor.late(20.0)
     assert (verdict.status, verdict.silent) == ("lost", ("host02",))
-    assert verdict.message.startswith("host02: its agent has said nothing for 6 s; ")
+    assert verdict.message.startswith("host02: no heartbeat from the agent for 6 s: ")
 
 
 def test_the_job_waits_120_s_for_the_rendezvous_and_names_who_is_missing() -> None:
@@ -53,7 +53,7 @@ def test_the_job_waits_120_s_for_the_rendezvous_and_names_who_is_missing() -> No
     assert at(monitor, 120.0) is None
     assert at(monitor, 120.1) == Verdict(
         status="timeout",
-        message="not all processes met within 120 s; missing: worker 1 on host02",
+        message="rendezvous not complete after 120 s; missing: worker 1 on host02",
     )
 
 
@@ -62,11 +62,11 @@ def test_one_that_was_stopped_after_it_had_reached_the_scheduler_is_missing() ->
     for name in monitor.states:
         say(monitor, name, "reached", 1.0)
     monitor.take_stopped("host02", ["server-1"])
-    assert "missing: server 1 on host02, which is stopped (SIGSTOP)" in at(monitor, 121.0).message
+    assert "missing: server 1 on host02, suspended (SIGSTOP)" in at(monitor, 121.0).message
     monitor.take_stopped("host02", [])
     assert at(monitor, 121.0).message.endswith(
-        "all reached the scheduler, and worker 0 on host01, worker 1 on host02 waited for the "
-        "others; see the logs"
+        "all reached the scheduler, but worker 0 on host01, worker 1 on host02 got no rank; "
+        "see their logs"
     )
 
 
@@ -102,7 +102,7 @@ def test_a_stopped_server_is_named_and_not_the_workers_that_wait_for_it() -> Non
     monitor.take_stopped("host02", [])
     say(monitor, "worker-0", "window", 20.0, seconds=1.0)
     assert at(monitor, 100.0).message == (
-        "no progress for 60 s after window 0: server 0 on host01, which is stopped (SIGSTOP)"
+        "no progress for 60 s after window 0: server 0 on host01, suspended (SIGSTOP)"
     )
 
 
@@ -123,7 +123,7 @@ def test_a_job_whose_scheduler_has_ended_names_the_workers_that_are_not_done() -
     for now in range(2, 8):
         assert at(monitor, float(now)) is None
     assert at(monitor, 8.0).message == (
-        "scheduler 0 on host01 ended before worker 1 (rank 1) on host02 reported to be done"
+        "scheduler 0 on host01 exited before worker 1 (rank 1) on host02 was done"
     )
 
 
@@ -190,7 +190,7 @@ def test_a_worker_that_is_done_too_soon_fails_the_job() -> None:
     say(monitor, "worker-1", "done", 11.0)
     assert at(monitor, 11.5) == Verdict(
         status="failed",
-        message="worker 1 (rank 1) on host02 failed: it was done after 1 of 3 windows",
+        message="worker 1 (rank 1) on host02 failed: done after 1 of 3 windows",
     )
 
 
@@ -209,7 +209,9 @@ def test_the_message_has_the_last_three_lines_of_the_log() -> None:
         monitor.take_output("server-0", line)
     monitor.take_exit("server-0", 3, None, 11.0)
     said = at(monitor, 11.0).message
-    assert said == f"server 0 on host01 exited with code 3; its log ends: two | three | {'x' * 200}"
+    assert (
+        said == f"server 0 on host01 exited with code 3; last log lines: two | three | {'x' * 200}"
+    )
 
 
 def test_who_fails_first_is_named_and_not_who_that_brings_down() -> None:
@@ -220,7 +222,7 @@ def test_who_fails_first_is_named_and_not_who_that_brings_down() -> None:
     monitor.take_exit("worker-1", 0, None, 2.2)
     verdict = at(monitor, 2.6)
     assert verdict is not None
-    assert verdict.message == "worker 1 (rank 1) on host02 failed: it was done after 0 of 8 windows"
+    assert verdict.message == "worker 1 (rank 1) on host02 failed: done after 0 of 8 windows"
 
 
 def placed(monitor: JobMonitor, now: float, *names: str) -> JobMonitor:
@@ -237,8 +239,8 @@ def test_a_worker_without_a_place_in_a_complete_job_ends_it_and_the_cause_is_nam
     verdict = at(monitor, 25.1)
     assert verdict is not None
     assert verdict.status == "failed"
-    assert verdict.message.startswith("worker 1 on host02: expected a place in the job from the ")
-    assert "Another program has joined it" in verdict.message
+    assert verdict.message.startswith("worker 1 on host02: expected a rank from the ")
+    assert "another program joined the job" in verdict.message
 
 
 def test_a_place_given_late_or_not_told_is_a_place() -> None:
@@ -253,7 +255,7 @@ def test_the_cause_is_named_at_the_deadline_of_the_rendezvous_too() -> None:
     assert at(monitor, 120.0) is None
     verdict = at(monitor, 120.1)
     assert verdict is not None
-    assert "Another program has joined it" in verdict.message
+    assert "another program joined the job" in verdict.message
 
 
 def test_a_stopped_process_is_named_before_a_foreign_one_is_suspected() -> None:
@@ -262,7 +264,7 @@ def test_a_stopped_process_is_named_before_a_foreign_one_is_suspected() -> None:
     assert at(monitor, 100.0) is None
     verdict = at(monitor, 120.1)
     assert verdict is not None
-    assert verdict.message.endswith("missing: worker 1 on host02, which is stopped (SIGSTOP)")
+    assert verdict.message.endswith("missing: worker 1 on host02, suspended (SIGSTOP)")
 
 
 def test_a_server_without_a_place_is_named_when_a_foreign_one_has_served_the_job() -> None:
@@ -275,7 +277,7 @@ def test_a_server_without_a_place_is_named_when_a_foreign_one_has_served_the_job
     verdict = at(monitor, 22.1)
     assert verdict is not None
     assert verdict.status == "failed"
-    assert verdict.message.startswith("server 0 on host01: expected a place in the job ")
+    assert verdict.message.startswith("server 0 on host01: expected a rank ")
 
 
 def test_refused_commands_of_all_servers_are_one_note() -> None:
@@ -309,4 +311,4 @@ def test_a_foreign_server_is_named_and_not_the_worker_that_fails_by_it() -> None
     monitor.take_exit("worker-0", 1, None, 10.1)
     verdict = at(monitor, 10.1)
     assert verdict is not None
-    assert verdict.message.startswith("server 0 on host01: expected a place in the job ")
+    assert verdict.message.startswith("server 0 on host01: expected a rank ")

@@ -45,9 +45,9 @@ def test_a_fixed_global_batch_is_judged_rank_by_rank(tmp_path: Path) -> None:
             )
         )
     doubts = list(invalid_reasons(record.trial, workers))
-    assert [doubt.partition(" trained ")[2] for doubt in doubts] == [
-        "batches of 4, expected 5",
-        "batches of 5, expected 4",
+    assert [doubt.partition(": ")[2] for doubt in doubts] == [
+        "expected a batch of 5, got 4",
+        "expected a batch of 4, got 5",
     ]
 
 
@@ -140,7 +140,7 @@ def test_asynchronous_workers_that_never_overlap_are_no_measurement() -> None:
             )
         )
     assert list(invalid_reasons(asynchronous, workers)) == [
-        "the workers were never all in measured windows at once; ask for more windows"
+        "the workers never measured at the same time. Increase windows"
     ]
 
 

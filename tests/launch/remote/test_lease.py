@@ -307,7 +307,7 @@ def remote() -> Host:
 def test_the_second_agent_of_a_host_is_refused_with_the_first_ones_controller() -> None:
     with closing(Agents(start_local)) as first, closing(Agents(start_local)) as second:
         first.begin_job([remote()])
-        with pytest.raises(PreflightError, match="node01: another master has this host: "):
+        with pytest.raises(PreflightError, match="node01: another controller uses this host: "):
             second.begin_job([remote()])
 
 
@@ -315,5 +315,5 @@ def test_a_program_that_finds_the_host_taken_is_a_launch_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lease, "take", lambda _: (None, {**WHO, "pid": 1}))
-    with pytest.raises(LaunchError, match="another master has this host: ann on m1"):
+    with pytest.raises(LaunchError, match="another controller uses this host: ann on m1"):
         lease.hold(WHO)

@@ -106,5 +106,5 @@ def test_a_second_master_is_told_who_has_the_hosts_and_can_end_it(
         assert empty_within(practice, 2.0)
         said, _ = master.communicate(timeout=20)
     assert master.returncode == 130
-    assert "its agent is gone (it was ended by 'fab hosts.stop')" in said
+    assert "lost the agent (ended by 'fab hosts.stop')" in said
     assert said.splitlines()[-1] == "ended by 'fab hosts.stop'; finished points are kept"

@@ -48,7 +48,7 @@ def test_an_agent_that_is_killed_is_told_within_a_second(practice: Cluster, tmp_
 
     lost, seconds, after = fault(practice, tmp_path, over_hosts("worker:hang@1"), kill)
     assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
-    assert "node03: its agent is gone" in lost.message
+    assert "node03: lost the agent" in lost.message
     assert seconds < 1.5  # of which finding the agent by ps takes a part
     assert empty_within(practice, 3.0)
 
@@ -61,7 +61,7 @@ def test_an_ssh_server_that_is_killed_is_told_within_a_second(
 
     lost, seconds, after = fault(practice, tmp_path, over_hosts("worker:hang@1"), kill)
     assert (lost.status, [record.status for record in after]) == ("lost", ["ok"])
-    assert "node02: its agent is gone" in lost.message
+    assert "node02: lost the agent" in lost.message
     assert seconds < 1.5
     assert empty_within(practice, 8.0)
 
@@ -72,7 +72,7 @@ def test_a_link_that_is_cut_is_told_within_eight_seconds(practice: Cluster, tmp_
         lost, seconds = disturbed(updates, lambda: cut(practice, "node03"))
     try:
         assert lost.status == "lost"
-        assert "node03: its agent has said nothing for 6 s" in lost.message
+        assert "node03: no heartbeat from the agent for 6 s" in lost.message
         assert seconds < 8.5
         assert empty_within(practice, 10.0)  # the cut host too
     finally:
@@ -83,7 +83,7 @@ def test_a_worker_that_is_held_is_told_as_such(practice: Cluster, tmp_path: Path
     with running_on(practice, tmp_path, over_hosts("worker-2:stop@1")) as updates:
         records = [update for update in updates if isinstance(update, Record)]
     assert records[0].status == "hung"
-    held = r"worker 2 \(rank \d\) on node03, which is stopped \(SIGSTOP\)"
+    held = r"worker 2 \(rank \d\) on node03, suspended \(SIGSTOP\)"
     assert re.search(held, records[0].message)
     assert empty_within(practice, 3.0)
 

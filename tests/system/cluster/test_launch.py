@@ -107,7 +107,7 @@ def test_a_host_that_is_cut_off_is_lost_and_ends_its_own(practice: Cluster) -> N
         try:
             assert launcher.wait(11) == 1
             said = launcher.stderr.read()
-            assert said == "error: node03: its agent has said nothing for 7 s\n"
+            assert said == "error: node03: no heartbeat from the agent for 7 s\n"
             assert until(lambda: sleepers(practice) == 0, 10)
         finally:
             mend(practice, "node03")
@@ -133,7 +133,7 @@ def test_a_folder_that_is_not_on_a_host_is_named(practice: Cluster, tmp_path: Pa
     code, _, said = launched(practice, "-n", "1", "true", folder=tmp_path)
     assert code == 127
     assert said == (
-        f"error: node01: scheduler 0 could not be started: there is no folder {tmp_path}\n"
+        f"error: node01: scheduler 0 could not be started: no such folder: {tmp_path}\n"
     )
 
 

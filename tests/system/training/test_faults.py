@@ -81,10 +81,10 @@ def ended(folder: Path, host: Host, **fields: Any) -> tuple[Record, float]:
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        ("raise ValueError('no such luck')", "exited with code 1: no such luck; its log ends: "),
+        ("raise ValueError('no such luck')", "exited with code 1: no such luck; last log lines: "),
         *slow(
-            ("sys.exit(3)", "exited with code 3: sys.exit(3); its log ends: about to fail"),
-            ("os._exit(0)", "returned early, after 2 windows; its log ends: about to fail"),
+            ("sys.exit(3)", "exited with code 3: sys.exit(3); last log lines: about to fail"),
+            ("os._exit(0)", "exited early, after 2 windows; last log lines: about to fail"),
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_real_worker_that_trains_less_than_the_others_fails_the_point(tmp_path
     program = PYTHON.format(python=sys.executable, change=change)
     record, seconds = ended(tmp_path, machine(tmp_path, program), windows=8, budget_seconds=0.0)
     assert record.status == "failed"
-    assert "failed: it was done after 3 of 9 windows" in record.message
+    assert "failed: done after 3 of 9 windows" in record.message
     assert seconds < 1.0
     assert left_over() == []
 
@@ -131,7 +131,7 @@ def test_a_stopped_process_of_a_real_job_is_named(tmp_path: Path, role: str) -> 
         record, _ = disturbed(updates, lambda: os.kill(pid_of(role, 1), signal.SIGSTOP))
     assert record.status == "hung"
     assert f": {role} 1 " in record.message
-    assert record.message.endswith(f"on {HERE}, which is stopped (SIGSTOP)")
+    assert record.message.endswith(f"on {HERE}, suspended (SIGSTOP)")
     assert f"{role} 0" not in record.message
     assert left_over() == []
 
@@ -143,7 +143,7 @@ def test_a_real_server_that_never_comes_is_named(tmp_path: Path) -> None:
     host = machine(tmp_path, f"#!/bin/sh\n{sleeping}")
     (record,) = measured(tmp_path / "run", trial, deadlines=patience, hosts=(host,))
     assert record.status == "timeout"
-    assert record.message == f"not all processes met within 12 s; missing: server 0 on {HERE}"
+    assert record.message == f"rendezvous not complete after 12 s; missing: server 0 on {HERE}"
     assert left_over() == []
 
 

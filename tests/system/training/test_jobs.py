@@ -32,7 +32,7 @@ def test_fewer_windows_than_asked_for_are_no_measurement(tmp_path: Path, photogr
     exact, most = make({**base, "precision": 0.0}), make(base)
     first, second = measured(tmp_path, exact, most, deadlines=Deadlines())
     assert first.status == "failed"
-    assert "failed: it was done after 3 of 21 windows; its log ends: rank 0" in first.message
+    assert "failed: done after 3 of 21 windows; last log lines: rank 0" in first.message
     # Where windows are the most that is measured, the end of training is one of its limits.
     assert second.status == "ok"
     assert "the budget of 1 epochs was spent before the relative precision reached ±2 %" in texts(
