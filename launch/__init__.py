@@ -1,1 +1,1 @@
-"""Where it runs: hosts, the plan of a job's processes, the agent that starts and watches them."""
+"""Hosts, jobs on them, and the connections to them."""

@@ -1,4 +1,4 @@
-"""Puts this checkout and its environment on hosts."""
+"""Installation of this checkout and its Python environment on hosts."""
 
 import hashlib
 import os
@@ -17,20 +17,20 @@ from launch.preflight.findings import no_code, taken
 from launch.push import Pushing, contents, in_tree, push
 from launch.remote import limits
 from launch.remote.code_hash import code_hash
-from launch.remote.errors import LaunchError
+from launch.remote.errors import LaunchError, error_line
 from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
 
 @cache
 def own_code() -> str:
-    """The hash of this checkout's code."""
+    """Return the hash of this checkout's code."""
     return code_hash(ROOT)
 
 
 @cache
 def own_versions() -> dict[str, str]:
-    """The Python of this process and its MXNet."""
+    """Return the versions of this process's Python and its MXNet."""
     try:
         mxnet = version("mxnet")
     except PackageNotFoundError:
@@ -38,7 +38,7 @@ def own_versions() -> dict[str, str]:
     return {"python": f"{sys.version_info.major}.{sys.version_info.minor}", "mxnet": mxnet}
 
 
-# An environment's size: with MXNet for CPUs, and for GPUs with the CUDA libraries.
+# Size of an environment: with MXNet for CPUs, and for GPUs with the CUDA libraries.
 _CPU_BYTES, _GPU_BYTES = 3 << 29, 8 << 30
 _WHEELS = ".wheels"
 _MOST_NAMED = 6
@@ -52,11 +52,11 @@ def install(
     tree: str = "",
     wheelhouse: Path | None = None,
 ) -> int:
-    """Installs side by side, does nothing where all is up to date; how many hosts failed.
+    """Install on all hosts in parallel; skip those up to date; return the number of failures.
 
-    `tree` is the folder on each host, ~/mxscale if empty; `wheelhouse` a folder here of wheels for
-    hosts without a package index. All hosts are connected first, so that one that cannot be reached
-    is reported and delays no other.
+    `tree` is the folder on each host, ~/mxscale if empty; `wheelhouse` a local folder of wheels for
+    hosts without a package index. All hosts are connected first, so that an unreachable one is
+    reported and delays no other.
     """
     wheels = _wheels(wheelhouse)
     names = code_files(ROOT)
@@ -85,9 +85,9 @@ def install(
 
 
 def code_files(root: Path) -> list[str]:
-    """What a checkout is made of: files that git tracks, or without git all but what was made.
+    """Return the files of a checkout: those that git tracks, or without git all source files.
 
-    LaunchError for a link that leads out of the checkout, whose content would be sent.
+    LaunchError for a link that leads out of the checkout, because its content would be sent.
     """
     names = _listed(root, "-c")
     if names is None:
@@ -98,23 +98,27 @@ def code_files(root: Path) -> list[str]:
     for name in names:
         if not (root / name).resolve().is_relative_to(inside):
             raise LaunchError(
-                f"{root / name}: expected a link within the checkout, and it leads out of it; "
-                f"remove it, or replace it by the file"
+                error_line(
+                    root / name,
+                    expected="a link within the checkout",
+                    problem="the link leads out of it",
+                    fix="Remove the link, or replace it by the file",
+                )
             )
     return [name for name in sorted(set(names)) if (root / name).is_file()]
 
 
 def untracked(root: Path) -> str:
-    """A line that names files of a checkout that are not sent; '' if there are none."""
+    """Return a line with the files of a checkout that are not sent; '' if there are none."""
     names = sorted(_listed(root, "-o") or [])
     if not names:
         return ""
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"left out, for git does not track them: {', '.join(names[:_MOST_NAMED])}{more}"
+    return f"skipped files that git does not track: {', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _listed(root: Path, which: str) -> list[str] | None:
-    """Files that git tracks (-c), or neither tracks nor ignores (-o); None without git."""
+    """List files that git tracks (-c), or neither tracks nor ignores (-o); None without git."""
     listed = subprocess.run(
         ["git", "-C", str(root), "ls-files", "-z", which, "--exclude-standard"],
         capture_output=True,
@@ -131,8 +135,8 @@ def _wheels(folder: Path | None) -> list[Path]:
     found = sorted(folder.glob("*.whl"))
     if not found:
         raise LaunchError(
-            f"--wheelhouse {folder}: expected wheels, found none; fill it on a machine with a "
-            f"package index, a Python like the hosts' and the same processor: python -m pip "
+            f"--wheelhouse {folder}: expected wheels, found none. Fill it on a machine with a "
+            f"package index and the hosts' Python version and processor: python -m pip "
             f"download --no-deps --only-binary :all: -d {folder} -r requirements.lock"
         )
     return found
@@ -141,10 +145,10 @@ def _wheels(folder: Path | None) -> list[Path]:
 def _installed(
     start: Starter, names: list[str], wheels: list[Path], found: tuple[Host, dict[str, Any]]
 ) -> str:
-    """What was done on a host with these facts, in words; `names` are files of code."""
+    """Install on a host with these facts and return a report; `names` are files of code."""
     host, facts = found
     moved = _pushed(push([in_tree(ROOT, name) for name in names], host, start, "", exact=True))
-    code = "the code was up to date" if not moved else f"{moved} files of code brought"
+    code = "code is up to date" if not moved else f"copied {moved} files of code"
     done = _environment(host, start, on_gpu=_wants_gpu(facts), wheels=bool(wheels))
     if wheels and (done["say"] == "lacking" or done["code"]):
         _pushed(push([contents(path, path.name) for path in wheels], host, start, _WHEELS))
@@ -153,7 +157,7 @@ def _installed(
 
 
 def _pushed(moves: Pushing) -> int:
-    """How many files were copied."""
+    """Return how many files were copied."""
     copied = 0
     for move in moves:
         if move.step == "copying":
@@ -170,22 +174,24 @@ def _facts(start: Starter, host: Host) -> dict[str, Any]:
     needed = _GPU_BYTES if facts["gpus"] else _CPU_BYTES
     if facts["disk_problem"]:
         raise LaunchError(
-            f"cannot write to {facts['disk']} ({facts['disk_problem']}); name another place with "
-            f"--tree (in quotes: --tree '~/NAME', or your shell puts your own home there)"
+            f"{facts['disk']} cannot be written ({facts['disk_problem']}). Choose another folder "
+            f"with --tree '~/NAME' (quoted, so that your shell does not expand it)"
         )
     if not facts["mxnet"] and facts["free_bytes"] < needed:
         raise LaunchError(
-            f"needs {needed / 1e9:.2f} GB at {facts['disk']} and has "
-            f"{facts['free_bytes'] / 1e9:.2f} GB free; make room there, or name another place "
-            f"with --tree"
+            f"expected {needed / 1e9:.2f} GB of free disk space at {facts['disk']}, got "
+            f"{facts['free_bytes'] / 1e9:.2f} GB. Free disk space, or choose another folder with "
+            f"--tree"
         )
     if facts["architecture"] != "x86_64":
-        raise LaunchError(f"is {facts['architecture']}; MXNet 1.9.1's wheels are for x86_64")
+        raise LaunchError(
+            f"expected an x86_64 processor (for MXNet 1.9.1's wheels), got {facts['architecture']}"
+        )
     return facts
 
 
 def _wants_gpu(facts: dict[str, Any]) -> bool:
-    """Whether the host gets MXNet for GPUs; LaunchError for a GPU that it has no code for."""
+    """Return whether the host needs MXNet for GPUs; LaunchError for an unsupported GPU."""
     for gpu in facts["gpus"]:
         if why := no_code(gpu):
             raise LaunchError(why)
@@ -195,7 +201,7 @@ def _wants_gpu(facts: dict[str, Any]) -> bool:
 def _environment(
     host: Host, start: Starter, *, on_gpu: bool, wheels: bool, pushed: bool = False
 ) -> dict[str, Any]:
-    """What the host says of its environment; that wheels are lacking, if they are not `pushed`."""
+    """Make the environment; return the host's answer: done, or that it lacks the wheels."""
     env = {"MXSCALE_GPU": "1"} if on_gpu else {}
     folder = this_machine().python.split("/")[0]
     if folder.startswith(".venv-"):
@@ -216,11 +222,11 @@ def _environment(
 
 
 def _made(done: dict[str, Any], *, wheels: bool) -> str:
-    """The last line of what made an environment; LaunchError if it could not be made."""
+    """Return the last line of the environment's script; LaunchError if it failed."""
     last = done["lines"][-1] if done["lines"] else ""
     if done["code"]:
         lines = [line.strip() for line in done["lines"][:-1]]
         errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
-        hint = "" if wheels else "; a host that reaches no package index needs --wheelhouse"
-        raise LaunchError(f"its environment could not be made: {' | '.join([*errors, last])}{hint}")
-    return last or "the environment was up to date"
+        hint = "" if wheels else ". A host without a package index needs --wheelhouse DIR"
+        raise LaunchError(f"the environment script failed: {' | '.join([*errors, last])}{hint}")
+    return last or "environment is up to date"

@@ -1,4 +1,4 @@
-"""Setup of a sweep: the hosts that options and the environment name, reached and found fit."""
+"""Setup of a sweep: the hosts that options and the environment name, connected and checked."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from launch.transport.ssh import Ssh
 
 
 def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Host, ...]:
-    """The hosts that a person or the environment listed; none if neither did.
+    """Return the hosts that options or the environment list; none if neither does.
 
     With `only_named` those of the environment do not count. Prints notes on the list.
     """
@@ -35,8 +35,8 @@ def listed_hosts(options: HostOptions, *, only_named: bool = False) -> tuple[Hos
     if listed and not named:
         names = ", ".join(one.target for one in listed[:3])
         echo(
-            f"note: {len(listed)} host(s) from what the environment says: {names}"
-            f"{' ...' if len(listed) > 3 else ''}; --hostfile or --hosts name others",
+            f"note: using {len(listed)} host(s) from the environment: {names}"
+            f"{' ...' if len(listed) > 3 else ''}; --hostfile or --hosts override it",
             err=True,
         )
     devices = options.devices_per_node
@@ -82,7 +82,7 @@ def ready_hosts(options: HostOptions) -> Iterator[tuple[tuple[Host, ...], Starte
 
 
 def _check_reports(found: list[HostReport]) -> None:
-    """Raises PreflightError with every problem of hosts that were examined."""
+    """Raise PreflightError with all problems of checked hosts."""
     problems = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
     if problems:
         bad = sum(bool(one.problems) for one in found)
@@ -93,10 +93,10 @@ def _check_reports(found: list[HostReport]) -> None:
 def job_setup(
     hosts: tuple[Host, ...], options: HostOptions, what: Sweep, scheduler: str = "first"
 ) -> Iterator[ClusterSetup]:
-    """The hosts of a sweep, each found fit for it; PreflightError if one is not.
+    """Check the hosts of a sweep and yield its setup; PreflightError if one is not fit.
 
-    Without `hosts` it is this machine, or this machine as all the hosts that a simulation needs.
-    `scheduler` is where that runs: 'first' host or 'master'. Connections are closed at the end.
+    Without `hosts` it is this machine, or this machine as all hosts of a simulation. `scheduler`
+    is 'first' (the first host) or 'master' (the controller). Connections close at the end.
     """
     if not hosts:
         yield local_setup(what)
@@ -125,7 +125,7 @@ def job_setup(
 
 
 def local_setup(what: Sweep) -> ClusterSetup:
-    """This machine alone, or as all the hosts that a simulation needs."""
+    """Return the setup of this machine alone, or as all hosts of a simulation."""
     fake = all(trial.engine == "fake" for trial in what.trials)
     most = max(what.trials, key=lambda trial: trial.hosts)
     hosts = rehearse(most.hosts, most.layout.devices_per_host) if fake else (this_machine(),)
@@ -133,36 +133,36 @@ def local_setup(what: Sweep) -> ClusterSetup:
     facts: dict[str, Any] = {}
     if not fake:
         host = hosts[0]
-        with suppress(LaunchError):  # a machine that does not answer has no facts
+        with suppress(LaunchError):  # without an answer there are no facts
             facts = {host.name: interpreter_facts(host.python, start_local, host)}
     return ClusterSetup(hosts=hosts, facts=facts)
 
 
 def planned_hosts(hosts: tuple[Host, ...], what: Sweep) -> tuple[tuple[Host, ...], list[str]]:
-    """The hosts to print a plan for, though none is reached, and a note on their addresses.
+    """Return the hosts of a printed plan, without a connection, and a note on their addresses.
 
-    They are those listed, by the addresses that they were listed with, or their names; if none
-    is listed, this machine, or hosts that do not exist.
+    They are the listed hosts with their listed addresses or names; if none is listed, this
+    machine, or example hosts.
     """
     most = max(what.trials, key=lambda trial: trial.hosts)
     devices = most.layout.devices_per_host
     if not hosts and (most.hosts > 1 or most.layout.device == "gpu"):
-        note = f"# no --hostfile: {most.hosts} made-up hosts of {devices} devices"
+        note = f"# no --hostfile: {most.hosts} example hosts with {devices} devices each"
         return pretend(most.hosts, devices), [note]
     named = tuple(
         replace(one, address=one.login.host, tree="~/mxscale") for one in hosts if one.login
     )
-    note = "# hosts by the names they were listed with; a sweep finds their numeric addresses"
+    note = "# listed names in place of addresses; a sweep looks up the numeric addresses"
     return (named, [note]) if named else ((this_machine(),), [])
 
 
 def _controller(found: list[HostReport]) -> Host:
-    """This machine by the address that the hosts see it at."""
+    """Return this machine with the address by which the hosts see it."""
     addresses = {"".join(one.facts["master"]) for one in found}
     machine = this_machine()
     if len(addresses) != 1 or not is_ipv4(*addresses):
         raise LaunchError(
-            f"--scheduler master: hosts see this machine as {', '.join(sorted(addresses))}; "
-            f"expected one IPv4 address; leave the scheduler on the first host"
+            f"--scheduler master: expected one IPv4 address by which hosts see this machine, got "
+            f"{', '.join(sorted(addresses))}. Leave out --scheduler to use the first host"
         )
-    return replace(machine, name=f"{machine.name} (master)", address=addresses.pop())
+    return replace(machine, name=f"{machine.name} (controller)", address=addresses.pop())

@@ -1,4 +1,4 @@
-"""Ends what any master started on hosts."""
+"""End of all processes that controllers started on hosts."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -13,7 +13,7 @@ from launch.transport.line import Starter
 
 
 def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> int:
-    """Ends on every host, side by side, what is found by its lease; how many hosts could not be."""
+    """End the leases' processes on all hosts in parallel; return the number of failed hosts."""
     found = map_hosts(catch_errors(partial(_stop, start)), hosts, len(hosts))
     for host, line in zip(hosts, found, strict=True):
         say(f"{host.name}: {str(line).removeprefix(f'{host.name}: ')}")
@@ -21,14 +21,14 @@ def stop(hosts: Sequence[Host], start: Starter, say: Callable[[str], None]) -> i
 
 
 def _stop(start: Starter, host: Host) -> str:
-    """What was ended, in words; LaunchError if something still runs."""
+    """End the processes of one host and return a report; LaunchError if one still runs."""
     with closing(RemoteProgram(host, start, "stop")) as program:
         answer = program.request({"do": "end"}, limits.END_SECONDS, "ended")
     owner, others = answer["owner"], listed(answer.get("others", []))
-    also = f"; other users hold leases too, and end theirs: {others}" if others else ""
+    also = f"; other users' leases are left alone: {others}" if others else ""
     if not owner:
-        return f"nothing of this program runs there{also}"
+        return f"no mxscale process runs on this host{also}"
     if answer.get("left"):
         seconds = limits.END_SECONDS
-        raise LaunchError(f"not ended within {seconds:.0f} s: what {owner} runs there{also}")
-    return f"ended what {owner} ran there{also}"
+        raise LaunchError(f"processes of {owner} did not end within {seconds:.0f} s{also}")
+    return f"ended the processes of {owner}{also}"

@@ -1,1 +1,1 @@
-"""A job on hosts: its processes, the agents that start them, and what becomes of them."""
+"""Jobs: processes, the agents that start them, monitoring and verdicts."""

@@ -1,1 +1,1 @@
-"""What is known of hosts before a job starts: whether they are fit and alike."""
+"""Host checks before a job: whether hosts are fit and alike."""

@@ -1,4 +1,4 @@
-"""The address that the other hosts of a job reach a host by."""
+"""Addresses by which the hosts of a job reach each other."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,22 +11,22 @@ from launch.remote.errors import LaunchError
 from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
-# Of the machine alone: containers and virtual machines on it.
+# Interfaces within one machine: for containers and virtual machines.
 _INNER = ("lo", "docker", "br-", "virbr", "veth", "cni", "flannel")
 
 
 def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") -> str:
-    """Of a host's own addresses by network interface, the one that a job binds there.
+    """Return the address that a job binds on a host; `addresses` are by network interface.
 
-    That of `interface`, where one is chosen; else the one it was `reached` by; else its only one.
-    Raises LaunchError where there is no such.
+    It is that of `interface` if given, else the one SSH `reached` it by, else its only one.
+    Raises LaunchError if there is none of them.
     """
     listed = ", ".join(f"{name} {address}" for name, address in addresses.items()) or "none"
     if interface:
         if interface not in addresses:
             raise LaunchError(
-                f"--interface {interface}: it has none of this name with an IPv4 address; its "
-                f"addresses: {listed}"
+                f"--interface {interface}: expected an interface of this host with an IPv4 "
+                f"address, got none of this name. Its addresses: {listed}"
             )
         return addresses[interface]
     if reached in addresses.values() and not reached.startswith("127."):
@@ -35,30 +35,30 @@ def address_of(addresses: Mapping[str, str], reached: str, interface: str = "") 
     if len(outer) == 1:
         return outer[0]
     raise LaunchError(
-        f"it was reached as {reached or 'something unknown'}, which no other host can use; choose "
-        f"one of its addresses with --interface NAME: {listed}"
+        f"SSH reached this host as {reached or 'an unknown address'}, which other hosts cannot "
+        f"use. Choose one of its addresses with --interface NAME: {listed}"
     )
 
 
 def sharing(addresses: Mapping[str, str]) -> dict[str, str]:
-    """Of hosts with the address of another, by name: what is wrong."""
+    """Return the problem of each host that has the address of another, by name."""
     return {
-        name: f"has the address {addresses[name]}, as {others}: list a machine once, or choose "
-        f"with --interface a network on which they differ"
+        name: f"has the address {addresses[name]}, as {others}. List each machine once, or choose "
+        f"a network on which they differ with --interface NAME"
         for name, others in _alike(addresses).items()
     }
 
 
 def same_machine(machines: Mapping[str, str]) -> dict[str, str]:
-    """Of hosts that are the same machine as another, by name: what is wrong."""
+    """Return the problem of each host that is the same machine as another, by name."""
     return {
-        name: f"is the same machine as {others}: list it once"
+        name: f"is the same machine as {others}. List it once"
         for name, others in _alike(machines).items()
     }
 
 
 def _alike(values: Mapping[str, str]) -> dict[str, str]:
-    """The names with the value of another, each with those others."""
+    """Return the names that share a value, each with the others that have it."""
     names = defaultdict(list)
     for name, one in values.items():
         names[one].append(name)
@@ -71,9 +71,9 @@ def _alike(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def located(start: Starter, hosts: Sequence[Host], interface: str = "") -> tuple[Host, ...]:
-    """The hosts with their addresses, which all are asked for side by side.
+    """Return the hosts with their addresses; all hosts are asked in parallel.
 
-    Raises LaunchError where hosts cannot be reached, have no such address, or share one.
+    Raises LaunchError if hosts cannot be reached, have no such address, or share one.
     """
 
     def locate(host: Host) -> Host:

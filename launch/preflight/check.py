@@ -1,4 +1,4 @@
-"""Looks at every host side by side: what it has, and why a job could not run there."""
+"""Check of all hosts in parallel: their facts, and the problems that exclude jobs."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ from launch.transport.line import Starter
 
 
 def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
-    """10^6 bytes a second from the first host to the last, which may be the same one.
+    """Measure 10^6 bytes per second from the first host to the last, which may be the same.
 
-    Raises LaunchError where one cannot listen or the other cannot connect.
+    Raises LaunchError if one cannot listen or the other cannot connect.
     """
     sender, receiver = hosts[0], hosts[-1]
     with (
@@ -33,16 +33,20 @@ def tcp_bandwidth(hosts: Sequence[Host], start: Starter) -> float:
         listen = {"do": "listen", "address": receiver.address}
         answer = listening.request(listen, limits.BANDWIDTH_SECONDS, "listening", "failed")
         if "port" not in answer:
-            raise LaunchError(f"{receiver.name}: cannot listen: {answer.get('why', '')}")
+            raise LaunchError(
+                f"{receiver.name}: cannot listen on {receiver.address} ({answer.get('why', '')})"
+            )
         measure = {"do": "measure", "target": [receiver.address, answer["port"]]}
         answer = sending.request(measure, limits.BANDWIDTH_SECONDS, "measured", "failed")
     if "mb_s" not in answer:
-        raise LaunchError(f"{sender.name}: cannot reach {receiver.name}: {answer.get('why', '')}")
+        raise LaunchError(
+            f"{sender.name}: cannot connect to {receiver.name} ({answer.get('why', '')})"
+        )
     return float(answer["mb_s"])
 
 
 def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> None:
-    """LaunchError where the Python that a trial names cannot run it on one of its hosts."""
+    """Raise LaunchError if the Python that a trial names cannot run it on one of its hosts."""
     named = [one for one in trials if one.mxnet.python and one.engine == "mxnet"]
     kinds = {
         (one.mxnet.python, one.layout.device, one.hosts, one.servers > 0): one for one in named
@@ -52,11 +56,11 @@ def check_interpreters(trials: Sequence[Trial], hosts: Sequence[Host], start: St
         found = map_hosts(partial(interpreter_facts, trial.mxnet.python, start), job)
         for host, facts in zip(job, found, strict=True):
             if why := _why_not(trial, facts, found[0]):
-                raise LaunchError(f"python={trial.mxnet.python}: on {host.name} {why}")
+                raise LaunchError(f"{host.name}: python={trial.mxnet.python} {why}")
 
 
 def interpreter_facts(python: str, start: Starter, host: Host) -> dict[str, Any]:
-    """What a host has, and that Python on it; LaunchError where it does not answer."""
+    """Return the facts of a host and of a Python on it; LaunchError if it does not answer."""
     with closing(RemoteProgram(host, start, "probe")) as probe:
         return _request_facts(probe, [host.tree], python)
 
@@ -70,13 +74,13 @@ def _request_facts(probe: RemoteProgram, trees: Sequence[str], python: str) -> d
 
 def _why_not(trial: Trial, facts: dict[str, Any], first: dict[str, Any]) -> str:
     if facts["python_problem"]:
-        return f"it cannot be used: {facts['python_problem']}"
+        return f"cannot be used: {facts['python_problem']}"
     if trial.servers and not facts["dist_kvstore"]:
-        return f"its MXNet {facts['mxnet']} was built without DIST_KVSTORE"
+        return f"has MXNet {facts['mxnet']}, which was built without DIST_KVSTORE"
     if trial.layout.device == "gpu" and not facts["cuda"]:
-        return f"its MXNet {facts['mxnet']} has no CUDA"
+        return f"has MXNet {facts['mxnet']}, which was built without CUDA"
     if facts["mxnet"] != first["mxnet"]:
-        return f"it has MXNet {facts['mxnet']}, on the first host {first['mxnet']}"
+        return f"has MXNet {facts['mxnet']}; expected {first['mxnet']}, as on the first host"
     return ""
 
 
@@ -89,11 +93,11 @@ def examine(
     wanted: Requirements,
     report: Report = lambda _: None,
 ) -> list[HostReport]:
-    """Every host as it is found, in the order given; what is wrong with one stands in it.
+    """Check every host; return their reports, with facts and problems, in the order given.
 
-    `report` gets each host as soon as it is connected, with neither facts nor problems, and again
-    when it has answered or failed, before hosts are compared and connected with each other. An
-    interrupt ends at once, without a farewell to the probes.
+    `report` gets each host when it is connected, without facts or problems, and again when it has
+    answered or failed, before hosts are compared and connected with each other. An interrupt ends
+    the check at once.
     """
     probes = [_Probe(host, start, wanted, report) for host in hosts]
     count = len(probes)
@@ -105,7 +109,7 @@ def examine(
         map_hosts(_Probe.listen, found, count)
         targets = {one.host.name: [one.host.address, one.port] for one in found if one.port}
         map_hosts(lambda one: one.reach(targets), found, count)
-        if wanted.bandwidth:  # one pair after another: they would share a switch
+        if wanted.bandwidth:  # one pair after another: they may share a switch
             for one in found:
                 one.measure(targets)
     except BaseException:
@@ -119,9 +123,9 @@ def examine(
 
 
 def _add_shared(probes: "Sequence[_Probe]") -> None:
-    """Adds the problems of hosts that are one machine, or have one address."""
+    """Add the problems of hosts that are the same machine, or share an address."""
     addresses = {one.host.name: one.host.address for one in probes if one.host.address}
-    # No two hosts have these alike, containers of one machine neither.
+    # Different on any two hosts, and on any two containers of one machine.
     machines = {
         one.host.name: f"{one.facts['hostname']} {one.facts['machine']}"
         for one in probes
@@ -134,7 +138,7 @@ def _add_shared(probes: "Sequence[_Probe]") -> None:
 
 
 class _Probe:
-    """The probe of one host, and what it found; a host that fails is not asked again."""
+    """Probe of one host and its results; a host that fails is not asked again."""
 
     def __init__(self, host: Host, start: Starter, wanted: Requirements, report: Report) -> None:
         self.host, self.port = host, 0
@@ -154,7 +158,7 @@ class _Probe:
         )
 
     def find(self) -> None:
-        """Connects, and asks what the host has."""
+        """Connect, and collect the facts of the host."""
         trees = [self._wanted.tree] if self._wanted.tree else ["~/mxscale", str(ROOT)]
         python = this_machine().python
         try:
@@ -165,7 +169,7 @@ class _Probe:
         except LaunchError as error:
             self._fail(error)
             return
-        # Seconds that its clock is ahead at least: it stamped the answer while that was awaited.
+        # Bounds of the clock difference: the host stamped its answer while this waited for it.
         ahead, since_began = facts["time"] - time.time(), facts["time"] - began
         facts["clock_skew"] = ahead if ahead > 0 else min(0.0, since_began)
         self.facts = facts
@@ -193,15 +197,15 @@ class _Probe:
             return ""
 
     def listen(self) -> None:
-        """Has the host take connections at a random port, as the processes of a job do."""
+        """Let the host listen on a random port, as the processes of a job do."""
         if self.facts and self.host.address:
             answer = self._ask({"do": "listen", "address": self.host.address}, "listening")
             self.port = answer.get("port", 0)
             if "why" in answer:
-                self.problems.append(f"cannot listen on {self.host.address}: {answer['why']}")
+                self.problems.append(f"cannot listen on {self.host.address} ({answer['why']})")
 
     def reach(self, targets: dict[str, list[Any]]) -> None:
-        """Has the host connect to every other."""
+        """Let the host connect to every other."""
         others = {name: where for name, where in targets.items() if name != self.host.name}
         if self.facts and others:
             failed = self._ask({"do": "reach", "targets": others}, "reached").get("failed", {})
@@ -210,7 +214,7 @@ class _Probe:
             ]
 
     def measure(self, targets: dict[str, list[Any]]) -> None:
-        """Has the host measure latency and bandwidth to every other, one after another."""
+        """Let the host measure latency and bandwidth to every other, one after another."""
         for name, where in targets.items():
             if name == self.host.name or not self.facts:
                 continue
@@ -219,12 +223,12 @@ class _Probe:
                 self._reach[name] = {"ms": answer["ms"], "mb_s": answer["mb_s"]}
 
     def close(self) -> None:
-        """Ends the probe."""
+        """End the probe."""
         if self._program is not None:
             self._program.close()
 
     def abandon(self) -> None:
-        """Ends the probe without waiting for it."""
+        """End the probe without waiting for it."""
         if self._program is not None:
             self._program.abandon()
 
@@ -244,5 +248,5 @@ class _Probe:
 def _unreached(name: str, where: list[Any], why: str) -> str:
     return (
         f"cannot connect to {name} ({where[0]} port {where[1]}: {why}); MXNet needs every port "
-        f"open between hosts: mend the firewall, or choose another network with --interface"
+        f"open between hosts. Open the firewall, or choose another network with --interface NAME"
     )

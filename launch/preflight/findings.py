@@ -1,4 +1,4 @@
-"""What is wrong with a host that was examined, and in what it differs from the others. Pure."""
+"""Problems of a checked host, and its differences from the other hosts. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ _FREE_BYTES = 1 << 30
 _USED_MIB, _BUSY = 500, 0.5
 # The lowest and highest compute capability that MXNet 1.9.1's wheels hold code for.
 _LOWEST_CODE, _NO_CODE = 5.0, 9.0
-_INSTALL = "'fab hosts.install' with the same hosts puts it there"
-# In these a job's hosts have to be alike, or are slowed by the one that is not; by column.
+_INSTALL = "Run 'fab hosts.install' with the same hosts"
+# Facts in which the hosts of a job must or should be alike, by column.
 _ALIKE = {
     fact.name.removesuffix("_mib"): fact
     for fact in sorted(HOST_FACTS, key=lambda fact: fact.order)
@@ -30,13 +30,14 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class Requirements:
-    """What the hosts are examined for.
+    """Requirements that hosts are checked against.
 
-    tree       the checkout there; empty: ~/mxscale, or else where this one is
-    interface  the network interface whose address is used
-    code       the hash of the master's code, empty where it does not matter
-    mxnet      whether MXNet is needed; device: 'cpu' or 'gpu'
-    bandwidth  whether to measure between all pairs
+    tree       checkout on the hosts; empty: ~/mxscale, or else the path of this one
+    interface  network interface whose address is used
+    code       hash of the controller's code; empty if it does not matter
+    mxnet      whether MXNet is needed
+    device     'cpu' or 'gpu'
+    bandwidth  whether to measure latency and bandwidth between all pairs
     """
 
     tree: str = ""
@@ -49,10 +50,10 @@ class Requirements:
 
 @dataclass(frozen=True, kw_only=True)
 class HostReport:
-    """A host as it was found, with its own address, its facts, and what keeps it from a job.
+    """Result of a host's check: its address, its facts and the problems that exclude it.
 
-    reach   milliseconds (ms) and 10^6 bytes a second (mb_s) to other hosts, where asked for
-    differs names of what it has unlike most others
+    reach    latency (ms) and bandwidth (mb_s, 10^6 bytes per second) to other hosts, if measured
+    differs  names of the facts in which it differs from most hosts
     """
 
     host: Host
@@ -64,13 +65,13 @@ class HostReport:
 
 
 def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
-    """Why no job can run on a host that was examined, each with what to do."""
+    """Return the problems that keep jobs from a checked host, each with its fix."""
     found = [*_of_code(facts, wanted), *_of_disk(facts)]
     if wanted.mxnet and not found:
         found += _of_mxnet(facts, wanted)
     if abs(facts["clock_skew"]) > _SKEW_SECONDS:
         found.append(
-            f"its clock is {facts['clock_skew']:+.1f} s off this machine's; set up NTP (chrony)"
+            f"clock is {facts['clock_skew']:+.1f} s off the controller's. Set up NTP (chrony)"
         )
     if facts["holder"]:
         found.append(taken(facts["holder"]))
@@ -78,81 +79,84 @@ def problems(facts: dict[str, Any], wanted: Requirements) -> list[str]:
 
 
 def taken(holder: dict[str, Any]) -> str:
-    """That another master has a host, with what to do."""
+    """Return the problem of a host that another controller uses, with its fix."""
     return (
-        f"another master has it: {described(holder)}; wait for it, or end it with "
+        f"another controller uses this host: {described(holder)}. Wait for it, or end it with "
         f"'fab hosts.stop' and the same hosts"
     )
 
 
 def notes(facts: dict[str, Any]) -> list[str]:
-    """What should be known of a host before its numbers are believed."""
+    """Return the caveats of a host that can distort its numbers."""
     found = []
     for gpu in facts["gpus"]:
         name = f"GPU {gpu['index']} ({gpu['name']}, {gpu['memory']} MiB)"
         if gpu["mig"] == "Enabled":
-            found.append(f"{name} is cut into parts (MIG); a part is no GPU of its own here")
-        # A driver does not say what is in use of one that is cut into parts.
+            found.append(f"{name} is partitioned (MIG); mxscale does not use a partition as a GPU")
+        # The driver does not report the memory in use of a partitioned GPU.
         if is_whole(gpu["used"]) and int(gpu["used"]) > _USED_MIB:
             found.append(f"{name} has {gpu['used']} MiB in use")
     if facts["gpu_processes"]:
         pids = ", ".join(map(str, facts["gpu_processes"]))
-        found.append(f"others compute on its GPUs (processes {pids})")
+        found.append(f"other programs use its GPUs (processes {pids})")
     if facts["load"] > _BUSY * len(facts["cores"]):
-        found.append(f"is busy: load {facts['load']:.1f} on {len(facts['cores'])} cores")
+        found.append(f"busy host: load {facts['load']:.1f} on {len(facts['cores'])} cores")
     if facts["others"]:
-        found.append(f"other users measure there too, which disturbs: {listed(facts['others'])}")
+        found.append(f"interference: other users measure on this host: {listed(facts['others'])}")
     if facts["shell"] != facts["login_shell"]:
         found.append(
-            f"python3 is {facts['shell']} for programs and {facts['login_shell']} when you log in"
+            f"python3 is {facts['shell']} for programs, but {facts['login_shell']} in a login shell"
         )
     return found
 
 
 def _of_code(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     if not facts["tree"]:
-        return [f"has no checkout at {wanted.tree or '~/mxscale'}; {_INSTALL}"]
+        return [f"no checkout at {wanted.tree or '~/mxscale'}. {_INSTALL}"]
     if facts.get("code_problem"):
         return [
-            f"its checkout cannot be read ({facts['code_problem']}); make it readable for "
+            f"the checkout cannot be read ({facts['code_problem']}). Make it readable for user "
             f"{facts['user']}"
         ]
     if wanted.code and facts["code"] != wanted.code:
         return [
-            f"{facts['tree']} has other code ({facts['code']}) than this machine "
-            f"({wanted.code}); {_INSTALL}"
+            f"expected code {wanted.code}, as on the controller, got {facts['code']} in "
+            f"{facts['tree']}. {_INSTALL}"
         ]
     if facts["python_problem"] and wanted.mxnet:
         names = " and ".join(facts.get("python_variables", []))
-        fix = f"take {names} out of the start-up file ({STARTUP})" if names else _INSTALL
-        return [f"the Python of {facts['tree']} cannot be used ({facts['python_problem']}); {fix}"]
+        fix = f"Remove {names} from the start-up file ({STARTUP})" if names else _INSTALL
+        return [f"the Python of {facts['tree']} cannot be used ({facts['python_problem']}). {fix}"]
     return []
 
 
 def _of_disk(facts: dict[str, Any]) -> list[str]:
     if facts["disk_problem"]:
-        return [f"cannot write to {facts['disk']} ({facts['disk_problem']}); make room there"]
+        return [
+            f"{facts['disk']} cannot be written ({facts['disk_problem']}). Free disk space there"
+        ]
     if facts["free_bytes"] < _FREE_BYTES:
-        return [f"has {facts['free_bytes'] / 1e9:.1f} GB free at {facts['disk']}, needs 1 GB"]
+        free = f"{facts['free_bytes'] / 1e9:.1f} GB"
+        return [f"expected 1 GB of free disk space at {facts['disk']}, got {free}"]
     return []
 
 
 def _of_mxnet(facts: dict[str, Any], wanted: Requirements) -> list[str]:
     if not facts["dist_kvstore"]:
-        return [f"its MXNet {facts['mxnet']} was built without DIST_KVSTORE; {_INSTALL}"]
+        return [f"MXNet {facts['mxnet']} was built without DIST_KVSTORE. {_INSTALL}"]
     if wanted.device != "gpu":
         return []
     if facts["gpu_problem"]:
         return [facts["gpu_problem"]]
     if not facts["gpus"]:
-        return ["has no GPU that its driver shows; measure with device = 'cpu'"]
+        return ["expected a GPU, but the driver lists none. Set device = 'cpu'"]
     if found := [why for gpu in facts["gpus"] if (why := no_code(gpu))]:
         return found[:1]
-    return [] if facts["cuda"] else [f"its MXNet has no CUDA; {_INSTALL}"]
+    return [] if facts["cuda"] else [f"MXNet was built without CUDA. {_INSTALL}"]
 
 
 def no_code(gpu: dict[str, str]) -> str:
-    """Why MXNet 1.9.1 cannot compute on a GPU; empty where it can."""
+    """Return the reason why MXNet 1.9.1 cannot compute on a GPU; empty if it can."""
     try:
         capability = float(gpu["compute_cap"])
     except ValueError:
@@ -161,13 +165,13 @@ def no_code(gpu: dict[str, str]) -> str:
         return ""
     return (
         f"GPU {gpu['index']} ({gpu['name']}) has compute capability {gpu['compute_cap']}; MXNet "
-        f"1.9.1's wheels hold code for 5.0 to 8.9 (Maxwell to Ada) and nothing to compile other "
-        f"code from: measure on CPU here, use hosts with such GPUs, or build MXNet from source"
+        f"1.9.1's wheels support 5.0 to 8.9 (Maxwell to Ada). Set device = 'cpu', use hosts with "
+        f"such GPUs, or build MXNet from source"
     )
 
 
 def value(examined: HostReport, name: str) -> str:
-    """What is compared between hosts and shown, in short."""
+    """Return a fact as text, for the table and for comparison between hosts."""
     facts = examined.facts
     if not facts:
         return ""
@@ -186,11 +190,11 @@ def value(examined: HostReport, name: str) -> str:
 def compare_hosts(
     found: Sequence[HostReport], own: Mapping[str, str] = NOTHING
 ) -> list[HostReport]:
-    """The hosts with what each has unlike the controller, or else unlike most of the others.
+    """Add the facts in which hosts differ from the controller, or else from most hosts.
 
-    `own` has the controller's values, an empty one if it does not matter. Its code always counts,
-    its versions if a host has them too: hosts that are alike may differ from it. In code and
-    versions hosts may not differ.
+    `own` has the controller's values, empty if one does not matter. Its code always counts, its
+    versions only if a host has them too: equal hosts may differ from it. Different code or
+    versions are a problem, other differences a note.
     """
     for name in (name for name in _ALIKE if own.get(name, True)):
         counts = Counter(value(one, name) for one in found if value(one, name))
@@ -200,7 +204,7 @@ def compare_hosts(
             (most, first), (_, second), *_ = counts.most_common()
             if first > second:
                 found = [_compared(one, name, most, "most") for one in found]
-            else:  # each has what others have not
+            else:  # no value is the most frequent
                 rest = [" or ".join(sorted(set(counts) - {value(one, name)})) for one in found]
                 pairs = zip(found, rest, strict=True)
                 found = [_compared(one, name, others, "others") for one, others in pairs]

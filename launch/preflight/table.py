@@ -1,4 +1,4 @@
-"""Hosts that were examined, as a table: one row per host, for columns would not fit."""
+"""Table of checked hosts: one row per host."""
 
 import threading
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _QUIET_SECONDS = 2.0
 
 
 class Progress:
-    """Prints hosts on stderr as they answer or fail, if that takes longer than two seconds."""
+    """Progress of a check on stderr, if it takes longer than two seconds."""
 
     def __init__(self, hosts: int) -> None:
         self._hosts, self._done = hosts, 0
@@ -42,7 +42,7 @@ class Progress:
         self._timer.start()
 
     def report(self, one: HostReport) -> None:
-        """Takes the next host that is connected, or done with."""
+        """Take the next host that is connected or finished."""
         with self._lock:
             self._done += bool(one.problems or one.facts)
             state = "; ".join(one.problems) or ("answered" if one.facts else "connected")
@@ -51,7 +51,7 @@ class Progress:
                 self._print()
 
     def close(self) -> None:
-        """Prints nothing from now on."""
+        """Stop printing."""
         self._timer.cancel()
         with self._lock:
             self._late = False
@@ -67,13 +67,13 @@ class Progress:
 
 
 def reported(hosts: Sequence[Host], start: Starter, wanted: Requirements) -> list[HostReport]:
-    """The hosts as `examine` finds them, printed as they are found."""
+    """Check the hosts as `examine` does, and print each as it finishes."""
     with closing(Progress(len(hosts))) as progress:
         return examine(hosts, start, wanted, progress.report)
 
 
 def show(found: Sequence[HostReport], console: Screen | None = None) -> None:
-    """Prints the table, then what is wrong and what should be known, a line each."""
+    """Print the table, then one line per problem and note."""
     console = console or Screen(highlight=False)
     table = Table(box=None, pad_edge=False)
     for name, side in _COLUMNS.items():
@@ -86,7 +86,7 @@ def show(found: Sequence[HostReport], console: Screen | None = None) -> None:
 
 
 def host_row(one: HostReport) -> list[str]:
-    """The cells of a host."""
+    """Return the cells of a host."""
     if not one.facts:
         return [one.host.name, *["-"] * (len(_COLUMNS) - 1)]
     facts = one.facts
@@ -109,7 +109,7 @@ def host_row(one: HostReport) -> list[str]:
 
 
 def lines(found: Sequence[HostReport]) -> list[str]:
-    """A line a problem, a note, a pair that was measured; the last one sums up."""
+    """Return one line per problem, note and measured pair, then a summary."""
     listed = [f"{one.host.name}: {problem}" for one in found for problem in one.problems]
     listed += [f"{one.host.name}: note: {note}" for one in found for note in one.notes]
     listed += [

@@ -1,4 +1,4 @@
-"""What a host has: its machine, the checkout there, and the Python and MXNet of that checkout."""
+"""Facts of a host: its machine, the checkout on it, and that checkout's Python and MXNet."""
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
 
@@ -29,7 +29,7 @@ _PROBE_BYTES = 1 << 20
 
 
 def _boot_id() -> str:
-    """The same for containers and namespaces of one machine; empty if the kernel does not say."""
+    """Return an id that containers and namespaces of a machine share; empty if not available."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
             return file.read().strip()
@@ -38,7 +38,7 @@ def _boot_id() -> str:
 
 
 def machine_facts(folder: str) -> dict[str, Any]:
-    """Of this machine, with the disk of a folder that is there or could be made."""
+    """Return facts of this machine; the disk is that of an existing or planned folder."""
     memory, system = _kernel_table("/proc/meminfo"), os.uname()  # in KiB
     return {
         "hostname": socket.gethostname(),
@@ -60,7 +60,7 @@ def machine_facts(folder: str) -> dict[str, Any]:
 
 
 def user() -> str:
-    """The user's name, or number if it has none."""
+    """Return the user's name, or number if it has none."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -68,30 +68,30 @@ def user() -> str:
 
 
 def variables(starts: list[str]) -> dict[str, str]:
-    """The variables of this process whose names start so; of no others."""
+    """Return only the environment variables whose names start with one of these."""
     found = sorted(os.environ.items())
     return {name: value for name, value in found if name.startswith(tuple(starts))}
 
 
 def _kernel_table(path: str) -> dict[str, str]:
-    """A file of lines 'name: value' under /proc; of lines with one name the first counts."""
+    """Read lines 'name: value' of a file under /proc; the first line of a name counts."""
     with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
         pairs = [line.partition(":")[::2] for line in file]
     return {name.strip(): value.strip() for name, value in reversed(pairs)}
 
 
 def reached() -> list[str]:
-    """The address by which SSH reached this machine, if it did."""
+    """Return the address by which SSH reached this machine, if it did."""
     return os.environ.get("SSH_CONNECTION", "").split()[2:3]
 
 
 def master() -> list[str]:
-    """The address that SSH came from, if it did."""
+    """Return the address from which SSH came, if it did."""
     return os.environ.get("SSH_CONNECTION", "").split()[:1]
 
 
 def addresses() -> dict[str, str]:
-    """The IPv4 address of each network interface that has one."""
+    """Return the IPv4 address of each network interface that has one."""
     found = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -106,7 +106,7 @@ def addresses() -> dict[str, str]:
 
 
 def _disk(folder: str) -> dict[str, Any]:
-    """Free bytes where the folder is or would be, and whether a file can be written there."""
+    """Return the free bytes of the folder's disk, and whether a file can be written there."""
     place = os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100,PTH111
     while not os.path.isdir(place):  # noqa: PTH112
         place = os.path.dirname(place)  # noqa: PTH120
@@ -116,7 +116,7 @@ def _disk(folder: str) -> dict[str, Any]:
         descriptor = _nameless(place)
         try:
             os.write(descriptor, bytes(_PROBE_BYTES))
-            os.fsync(descriptor)  # without it a full disk takes what is written
+            os.fsync(descriptor)  # without it a full disk accepts the data
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -126,7 +126,7 @@ def _disk(folder: str) -> dict[str, Any]:
 
 
 def _nameless(folder: str) -> int:
-    """A new file that is gone when it is closed."""
+    """Open a new file that disappears when it is closed."""
     try:
         return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600)
     except OSError as error:
@@ -139,7 +139,7 @@ def _nameless(folder: str) -> int:
 
 
 def gpus() -> dict[str, Any]:
-    """What nvidia-smi says of each GPU and of the processes on them."""
+    """Return nvidia-smi's facts of each GPU and the processes on them."""
     if not os.path.isdir("/proc/driver/nvidia/gpus"):  # noqa: PTH112
         return {"gpus": [], "gpu_problem": "", "gpu_processes": []}
     try:
@@ -156,7 +156,7 @@ def gpus() -> dict[str, Any]:
 
 
 def _cuda_driver() -> str:
-    """The CUDA that the driver can run, as 12.4; empty where it does not say."""
+    """Return the CUDA version that the driver supports, as 12.4; empty if not available."""
     import ctypes  # noqa: PLC0415 - few hosts need it
 
     number = ctypes.c_int(0)
@@ -181,7 +181,7 @@ def _nvidia_smi(query: str) -> list[list[str]]:
 
 
 _WHICH = "command -v python3 && python3 -V"
-# Without importlib.util and json, which take as long as the Python itself.
+# Without importlib.util and json, whose import takes as long as the start of Python.
 _FIND = (
     "import sys, _frozen_importlib_external as f; "
     "s = [f.PathFinder.find_spec(n) for n in ('mxnet', 'cv2')]; "
@@ -191,9 +191,9 @@ _ERROR = re.compile(r"\w*(Error|Exception)\b")
 
 
 def checkout_facts(trees: list[str], python: str) -> dict[str, Any]:
-    """Of the first of these trees whose environment is whole, or that is there; of the shells.
+    """Return facts of the first tree with a complete environment, or that exists; of the shells.
 
-    An environment is whole once tools/environment.sh has left its stamp there.
+    An environment is complete once tools/environment.sh has written its stamp.
     """
     found = [tree for tree in map(os.path.expanduser, trees) if os.path.isdir(tree)]  # noqa: PTH112
     ready = [tree for tree in found if os.access(os.path.join(tree, python), os.X_OK)]  # noqa: PTH118
@@ -218,15 +218,15 @@ def checkout_facts(trees: list[str], python: str) -> dict[str, Any]:
 
 
 def _broken(why: str) -> dict[str, Any]:
-    """Why a Python cannot be used, with the variables there that change what every Python is."""
+    """Return why a Python cannot be used, with the variables that affect every Python."""
     names = [name for name in ("PYTHONHOME", "PYTHONPATH") if os.environ.get(name)]
     listed = " and ".join(f"{name}={os.environ[name]}" for name in names)
-    may = f"; {listed} there, which a start-up file such as ~/.bashrc may set" if names else ""
+    may = f"; {listed} is set, perhaps by a start-up file such as ~/.bashrc" if names else ""
     return {"python_problem": why + may, "python_variables": names}
 
 
 def _code(tree: str) -> dict[str, str]:
-    """The hash of the code of a checkout, or why it has none."""
+    """Return the hash of a checkout's code, or why it has none."""
     try:
         return {"code": code_hash(tree) if tree else "", "code_problem": ""}
     except OSError as error:
@@ -235,7 +235,7 @@ def _code(tree: str) -> dict[str, str]:
 
 
 def _shell() -> str:
-    """Path and version of the python3 that programs get; it may be the one that runs this."""
+    """Return path and version of the python3 on PATH, which may run this program."""
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = os.path.join(folder, "python3")  # noqa: PTH118
         if os.access(path, os.X_OK) and os.path.isfile(path):  # noqa: PTH113
@@ -246,7 +246,7 @@ def _shell() -> str:
 
 
 def _printed(command: list[str]) -> str:
-    """Path and version, or why not."""
+    """Return the path and version that a command prints, or the reason of its failure."""
     try:
         done = subprocess.run(
             command,
@@ -264,7 +264,7 @@ def _printed(command: list[str]) -> str:
 
 
 def _commit(tree: str) -> str:
-    """Short commit of a checkout, with + where files differ from it; empty outside of git."""
+    """Return the short commit of a checkout, with + if files differ; empty without git."""
     if not tree or not os.path.exists(os.path.join(tree, ".git")):  # noqa: PTH110,PTH118
         return ""
     git = ["git", "-C", tree, "describe", "--always", "--dirty=+", "--exclude=*"]
@@ -277,10 +277,10 @@ def _of_python(tree: str, python: str) -> dict[str, Any]:
     try:
         version, origin, opencv = _answer(tree, path)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        return _broken(f"it does not answer as a Python does ({last_line(error)})")
+        return _broken(f"not a working Python ({last_line(error)})")
     if not origin:
         return {"python": version, "python_problem": "it has no mxnet"}
-    # CUDA's, as wheels bring them; nothing else on the host is to find these.
+    # CUDA's libraries from wheels, for processes that load MXNet only.
     packages = os.path.dirname(os.path.dirname(origin))  # noqa: PTH120
     nvidia = os.path.join(packages, "nvidia")  # noqa: PTH118
     names = os.listdir(nvidia) if os.path.isdir(nvidia) else []  # noqa: PTH112,PTH208
@@ -291,10 +291,10 @@ def _of_python(tree: str, python: str) -> dict[str, Any]:
 
 
 def _answer(tree: str, path: str) -> list[str]:
-    """A Python's version and the files of its MXNet and OpenCV.
+    """Return a Python's version and the files of its MXNet and OpenCV.
 
-    Kept as long as the Python, the folders that it searches and the variables that change it are
-    the same: to start one takes longer than all else that a probe does.
+    Cached until the Python, its search folders or the variables that affect it change, because
+    starting a Python takes longer than the rest of a probe.
     """
     variables = sorted(one for one in os.environ.items() if one[0].startswith(("PYTHON", "LD_")))
     cache = _cache("python", [tree, path, variables])
@@ -312,7 +312,7 @@ def _answer(tree: str, path: str) -> list[str]:
 
 
 def _statuses(files: Iterable[str]) -> dict[str, list[int]]:
-    """What changes if a file does, or what a folder holds; empty for one that is not there."""
+    """Return values that change with a file or a folder's contents; empty if it is missing."""
     found: dict[str, list[int]] = {}
     for file in files:
         try:
@@ -324,12 +324,12 @@ def _statuses(files: Iterable[str]) -> dict[str, list[int]]:
 
 
 def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -> dict[str, Any]:
-    """What is learned by importing them, from a cache keyed by their files and PYTHONPATH."""
+    """Return the facts that need an import, cached by the files and PYTHONPATH."""
     folder = os.path.dirname(origins[0])  # noqa: PTH120
     files = [os.path.join(folder, "libmxnet.so"), *filter(None, origins[1:])]  # noqa: PTH118
     statuses = [os.stat(file) for file in files]  # noqa: PTH116
     sizes = [f"{one.st_size} {one.st_mtime_ns}" for one in statuses]
-    # A module put into a folder of PYTHONPATH may replace an import.
+    # A module in a folder of PYTHONPATH may replace an import.
     searched = filter(os.path.isdir, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     times = [[folder, os.stat(folder).st_mtime_ns] for folder in searched]  # noqa: PTH116
     cache = _cache("libraries", [files, sizes, times])
@@ -343,7 +343,7 @@ def _libraries(tree: str, path: str, origins: list[str], libraries: list[str]) -
 
 
 def _cache(kind: str, key: list[Any]) -> str:
-    """The file of what is kept of a host from one probe to the next."""
+    """Return the cache file for facts that a host keeps between probes."""
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
     return os.path.expanduser(f"~/.cache/mxscale/{kind}-{name}.json")  # noqa: PTH111
 
@@ -363,13 +363,13 @@ def _keep(cache: str, found: dict[str, Any]) -> None:
         with open(cache, "w", encoding="utf-8") as file:  # noqa: PTH123
             json.dump(found, file)
     except OSError:
-        pass  # a home that cannot be written costs time, no more
+        pass  # without a cache the next probe is only slower
 
 
 def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) -> str:
-    """The last line that it printed."""
+    """Run a command and return the last line that it printed."""
     found = {"LD_LIBRARY_PATH": os.pathsep.join(libraries)} if libraries else {}
-    paths = [tree, *filter(None, [os.environ.get("PYTHONPATH")])]  # as a worker has it
+    paths = [tree, *filter(None, [os.environ.get("PYTHONPATH")])]  # as for a worker
     found.update(PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1")
     done = subprocess.run(
         command,
@@ -384,12 +384,12 @@ def _run(command: list[str], tree: str, seconds: float, libraries: list[str]) ->
     )
     lines = done.stdout.strip().splitlines()
     if not lines:
-        raise ValueError("it printed nothing")
+        raise ValueError("no output")
     return lines[-1]
 
 
 def contents(tree: str, python: str, data: list[str], verify: bool) -> Any:
-    """Shards and share of each of these data, by bench.data.partition; `verify` reads all."""
+    """Return shards and share of each data set, by bench.data.partition; `verify` reads all."""
     path = os.path.join(tree, python)  # noqa: PTH118
     words = ["--verify"] * verify
     seconds = limits.VERIFY_SECONDS if verify else limits.CONTENTS_SECONDS
@@ -397,9 +397,9 @@ def contents(tree: str, python: str, data: list[str], verify: bool) -> Any:
 
 
 def last_line(error: Exception) -> str:
-    """What a program that failed printed last, or the error itself."""
+    """Return the last line that a failed program printed, or the error itself."""
     printed = getattr(error, "stderr", None)
     lines = printed.strip().splitlines() if isinstance(printed, str) else []
-    # A Python that cannot begin prints its threads below the error.
+    # A Python that cannot start prints its threads below the error.
     errors = [line for line in lines if _ERROR.match(line)] or lines
     return errors[-1][:1000] if errors else str(error)[:300]

@@ -1,1 +1,1 @@
-"""How a program on a host is reached: pipes here, SSH elsewhere."""
+"""Connections to programs on hosts: pipes on this machine, SSH to others."""

@@ -1,4 +1,4 @@
-"""Host keys: a host's own is checked against those a person has, never taken in silence."""
+"""Host keys: check of a host's key against known_hosts; no key is accepted silently."""
 
 import binascii
 import contextlib
@@ -24,7 +24,7 @@ _TAKES_NEW = {"accept-new", "no", "off"}
 
 
 class UnknownKeyError(SSHException):
-    """The host's key stands in no file of known hosts."""
+    """The host's key is in no file of known hosts."""
 
 
 class _UnknownKeyPolicy(MissingHostKeyPolicy):
@@ -32,12 +32,12 @@ class _UnknownKeyPolicy(MissingHostKeyPolicy):
         self._file, self._accept = file, accept
 
     def missing_host_key(self, client: SSHClient, hostname: str, key: Any) -> None:
-        """Appends a key that is accepted to the file of known hosts; else UnknownKeyError."""
+        """Append an accepted key to the file of known hosts; else raise UnknownKeyError."""
         if not self._accept:
             raise UnknownKeyError(
-                f"its key ({key.get_name()} {key.fingerprint}) is not in {self._file}; compare it "
+                f"host key ({key.get_name()} {key.fingerprint}) is not in {self._file}. Compare it "
                 f"with the host's own (ssh-keygen -lf /etc/ssh/ssh_host_..._key.pub there), then "
-                f"log in once with ssh, or give --accept-new"
+                f"log in once with ssh, or use --accept-new"
             )
         line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
         try:
@@ -51,17 +51,17 @@ class _UnknownKeyPolicy(MissingHostKeyPolicy):
 
 
 class KnownHosts:
-    """The files of known hosts, each read once, however many hosts are in them."""
+    """Files of known hosts, each read once for all hosts."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read: dict[Path, KeyFile] = {}
 
     def check_keys(self, connection: Connection, *, accept_new: bool) -> None:
-        """Makes the connection refuse a key that differs from what is known, or is not known.
+        """Make the connection refuse a different or unknown host key.
 
-        Fabric knows no files of known hosts and takes any key. A new one is taken where the person
-        says so, or their ssh configuration does (StrictHostKeyChecking).
+        Fabric reads no files of known hosts and accepts any key. A new key is accepted only with
+        `accept_new`, or by StrictHostKeyChecking in the SSH configuration.
         """
         config = connection.ssh_config
         files = files_of(connection)
@@ -77,7 +77,7 @@ class KnownHosts:
 
 
 class KeyFile:
-    """The keys of a file, by the names they stand under; hashed names are tried one by one."""
+    """Keys of a file by host name; hashed names are tried one by one."""
 
     def __init__(self, file: Path) -> None:
         self._named: dict[str, list[HostKeyEntry]] = {}
@@ -90,21 +90,21 @@ class KeyFile:
                     self._named.setdefault(name, []).append(entry)
 
     def of(self, name: str) -> Iterator[HostKeyEntry]:
-        """What stands in the file of a host."""
+        """Yield the entries of a host in the file."""
         yield from self._named.get(name, [])
         for hashed, entry in self._hashed:
-            with contextlib.suppress(ValueError, AssertionError):  # no hash of anything
+            with contextlib.suppress(ValueError, AssertionError):  # not a hash
                 if HostKeys.hash_host(name, hashed) == hashed:
                     yield entry
 
 
 def known_as(connection: Connection) -> str:
-    """How a host's key is listed: by its name, with the port if that is not 22."""
+    """Return a host's name in known_hosts, with the port if that is not 22."""
     return connection.host if connection.port == 22 else f"[{connection.host}]:{connection.port}"
 
 
 def files_of(connection: Connection) -> list[Path]:
-    """The person's own files of known hosts, for this host; new keys go to the first."""
+    """Return the user's files of known hosts for this host; new keys go to the first."""
     return _files(connection.ssh_config.get("userknownhostsfile", _USER))
 
 
@@ -114,13 +114,13 @@ def _files(names: list[str]) -> list[Path]:
 
 
 def read_entries(file: Path) -> Iterator[HostKeyEntry]:
-    """The usable entries of a file of known hosts; none if there is no file."""
+    """Yield the usable entries of a file of known hosts; none if there is no file."""
     if not file.is_file():
         return
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise LaunchError(f"{file}: cannot be read as known hosts: {error.strerror}") from error
+        raise LaunchError(f"{file}: known hosts cannot be read ({error.strerror})") from error
     for line in lines:
         entry = _entry(line)
         if entry is not None:
@@ -128,7 +128,7 @@ def read_entries(file: Path) -> Iterator[HostKeyEntry]:
 
 
 def _entry(line: str) -> HostKeyEntry | None:
-    """The entry on a line; None where it has none that can be used, which ssh passes over too."""
+    """Parse the entry of a line; None if it is not usable; ssh skips such lines, too."""
     words = line.split()[:3]
     if len(words) < 3 or words[0].startswith(("#", "@")) or not _is_whole(words[2]):
         return None
@@ -139,7 +139,7 @@ def _entry(line: str) -> HostKeyEntry | None:
 
 
 def _is_whole(key: str) -> bool:
-    """Whether the fields of a key are as long as they say; paramiko pads them with zeros."""
+    """Whether the fields of a key have their stated lengths; paramiko pads short ones."""
     try:
         blob = binascii.a2b_base64(key)
     except ValueError:

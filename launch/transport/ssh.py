@@ -1,4 +1,4 @@
-"""SSH: programs of ours on other hosts, over Fabric, as a person's SSH is set up."""
+"""SSH: start of mxscale's programs on other hosts, by Fabric and the user's SSH configuration."""
 
 import contextlib
 import logging
@@ -38,21 +38,21 @@ from launch.transport.ssh_errors import explain
 _NOISE_BYTES = 1 << 20
 # Twice paramiko's window, which it does not enforce.
 _MOST_UNREAD = 4 << 20
-# Run by the login shell, whatever it is. The first mark comes once its start-up files are done.
+# Run by any login shell. The first mark comes after its start-up files.
 _REMOTE = (
     "printf '\\n%s\\n' '{mark}' || { echo 'its standard output is closed' >&2; exit 1; }; "
-    # To print its version a Python does not have to begin, which would take ten times as long.
+    # -V does not start the interpreter, which would take ten times as long.
     'for p in python3 python /usr/local/bin/python3; do p=$(command -v "$p") && '
     'v=$("$p" -V 2>/dev/null) && v=${v#Python 3.} && [ "${v%%[!0-9]*}" -ge 8 ] 2>/dev/null && '
     f'exec "$p" {" ".join(FLAGS)} -c "{LOADER}"; done; '
-    'echo "there is no Python 3.8 or newer on its PATH; install one, or correct the PATH that a '
-    'start-up file sets ({startup}): $PATH" >&2; exit 127'
+    'echo "no Python 3.8 or newer on the PATH of the login shell. Install one, or correct the PATH '
+    'that a start-up file sets ({startup}): $PATH" >&2; exit 127'
 ).replace("{startup}", STARTUP)
-_STARTUP = f"a start-up file of its login shell ({STARTUP})"
+_STARTUP = f"a start-up file of the login shell ({STARTUP})"
 
 
 def _session(connection: Connection) -> Channel:
-    """As Fabric's create_session, which waits for a silent host for an hour."""
+    """Open a session; Fabric's create_session waits for a silent host for an hour."""
     transport = connection.client.get_transport()
     if transport is None:
         raise EOFError("the connection is closed")
@@ -63,7 +63,7 @@ def _session(connection: Connection) -> Channel:
 
 
 def limit_unread(pipe: BufferedPipe, flooded: Callable[[], None]) -> None:
-    """Closes a stream that holds more than a server may send before any of it is read."""
+    """Close a stream that holds more than a server may send before it is read."""
     feed = pipe.feed
 
     def bounded(data: bytes) -> None:
@@ -77,7 +77,7 @@ def limit_unread(pipe: BufferedPipe, flooded: Callable[[], None]) -> None:
 
 
 class SshLine:
-    """A program on another host, over a channel of its connection."""
+    """Connection to a program on another host, over an SSH channel."""
 
     def __init__(self, connection: Connection, program: str) -> None:
         self._connection = connection
@@ -93,7 +93,7 @@ class SshLine:
         self.write(sources(program, self._program))
 
     def begin(self, seconds: float) -> str:
-        """Waits until the program has begun; why it does not, if it does not within the seconds."""
+        """Wait until the program has started; return the reason if it has not within `seconds`."""
         deadline = time.monotonic() + seconds
         marks = [b"\n" + self._shell + b"\n", b"\n" + self._program + b"\n"]
         ended = False
@@ -113,20 +113,20 @@ class SshLine:
         return _not_begun(self, len(marks), seconds, ended=ended) if marks else ""
 
     def exit_code(self) -> int:
-        """Of a shell or program that has ended; -1 if that is not known."""
+        """Return the exit code of an ended shell or program; -1 if not available."""
         self._channel.status_event.wait(limits.LINE_END_SECONDS)
         return int(self._channel.exit_status)
 
     def write(self, data: bytes) -> None:
-        """Sends bytes."""
+        """Send bytes."""
         with self._lock, contextlib.suppress(OSError, EOFError, SSHException):
             self._channel.sendall(data)
 
     def lines(self, most: int) -> Iterator[bytes]:
-        """What the program says."""
+        """Yield the lines that the program sends."""
         yield from split(self._pieces(), most)
         if self._flooded:
-            raise ProtocolError("it sent more than SSH's window lets it")
+            raise ProtocolError("expected no more data than SSH's window, got more")
 
     def _pieces(self) -> Iterator[bytes]:
         yield self._received
@@ -139,13 +139,13 @@ class SshLine:
         self._flooded = True
 
     def printed(self) -> str:
-        """The last line of what came in place of the program."""
+        """Return the last line printed instead of the program's mark."""
         lines = self._received.decode("utf-8", "replace").strip().splitlines()
         return str(clean(lines[-1]))[:100] if lines else ""
 
     def close(self, seconds: float) -> None:
-        """Ends the program's stdin and waits so long for it to go; 0: ends the connection."""
-        if not seconds:  # nobody is there
+        """Close the program's stdin and wait `seconds` for its end; 0: close the connection."""
+        if not seconds:  # the host does not answer
             self._connection.client.close()
             return
         with contextlib.suppress(OSError, EOFError, SSHException):
@@ -154,7 +154,7 @@ class SshLine:
             self._channel.close()
 
     def last_words(self) -> str:
-        """The last line it wrote to stderr."""
+        """Return the last line it wrote to stderr."""
         with contextlib.suppress(OSError):
             if self._channel.recv_stderr_ready():
                 text = self._channel.recv_stderr(65536).decode("utf-8", "replace").strip()
@@ -163,52 +163,52 @@ class SshLine:
 
 
 def _not_begun(line: SshLine, marks: int, seconds: float, *, ended: bool) -> str:
-    """Why a program did not begin, by how many of its two marks are missing."""
+    """Return why a program did not start, by the number of missing marks."""
     if not ended:
         if marks == 1:
             return (
-                f"its Python did not start within {seconds:.0f} s; is the host overloaded, or a "
-                f"file system of it stuck?"
+                f"Python did not start within {seconds:.0f} s. Check whether the host is "
+                f"overloaded, or one of its file systems hangs"
             )
         return (
-            f"its login shell ran nothing within {seconds:.0f} s; the likely cause is {_STARTUP} "
-            f"that waits: let it return at once if the shell is not interactive"
+            f"the login shell ran no command within {seconds:.0f} s; the likely cause is "
+            f"{_STARTUP} that waits. Let it return at once if the shell is not interactive"
         )
     code, printed = line.exit_code(), line.last_words() or line.printed()
     end = f"ended with exit code {code}" if code >= 0 else "was killed, or its connection closed,"
     if marks == 1 and (code or printed):
-        return printed or f"its Python {end} before it began"
+        return printed or f"Python {end} before it started the program"
     if marks == 1:
-        return f"its Python read no program; the likely cause is {_STARTUP} that reads its input"
+        return f"Python received no program; the likely cause is {_STARTUP} that reads its input"
     return (
-        f"its login shell {end} before it ran anything"
+        f"the login shell {end} before it ran a command"
         f"{f' (it printed {printed!r})' if printed else ''}; the likely cause is {_STARTUP} that "
-        f"exits or closes its output: let it return at once if the shell is not interactive"
+        f"exits or closes its output. Let it return at once if the shell is not interactive"
     )
 
 
-# sshd's MaxStartups drops connections at random from the tenth that has not logged in.
+# sshd's MaxStartups drops connections at random from the tenth without a login.
 _TRIES = 5
 _BANNER = "SSH protocol banner"
-# At once through a gateway, which waits as long as we do for a host that does not answer; and by
-# ProxyCommand, each of which may log in to one gateway.
+# Parallel connections through a gateway, which waits as long as this process for a silent host; and
+# by ProxyCommand, each of which may log in to one gateway.
 _THROUGH, _PROXIES = 256, 8
 
 
 class _Connection(Connection):  # type: ignore[misc] # Fabric has no types
-    """Fabric's, which would otherwise keep this attribute in the configuration that all share."""
+    """Fabric's connection; it would keep this attribute in the shared configuration otherwise."""
 
     inline_ssh_env = True
 
 
 class Ssh:
-    """Connections to hosts, each opened once, and to the gateways that several go through.
+    """Connections to hosts and gateways, each opened once.
 
-    `config` is a file in place of ssh's own configuration; `accept_new` keys are taken unseen.
+    `config` is a file in place of ssh's own configuration; `accept_new` accepts unknown host keys.
     """
 
     def __init__(self, config: str = "", *, accept_new: bool = False) -> None:
-        # What paramiko prints of errors is reported in sentences.
+        # mxscale reports paramiko's errors itself.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
         self._ssh_config = ssh_config.read(config)
         self._configs: dict[tuple[str, int | None], Config] = {}
@@ -221,14 +221,14 @@ class Ssh:
         self._closings = 0
 
     def connection(self, login: Login, through: tuple[str, ...] = ()) -> Connection:
-        """The open connection to a host; LaunchError in a sentence where there is none.
+        """Return the open connection to a host; LaunchError if it cannot be opened.
 
-        `through` are the hosts that this one is a gateway of.
+        `through` are the hosts for which this one is a gateway.
         """
         if login.host in through:
             raise LaunchError(
-                f"ProxyJump leads in a circle: {' through '.join([*through, login.host])}; "
-                f"write 'ProxyJump none' for {login.host}"
+                f"ProxyJump forms a cycle: {' through '.join([*through, login.host])}. Set "
+                f"'ProxyJump none' for {login.host} in your SSH configuration"
             )
         closings = self._closings
         with self._gate(str(login)):
@@ -250,7 +250,7 @@ class Ssh:
             return made
 
     def start(self, host: Host, program: str) -> Line:
-        """Starts a program of ours on a host; LaunchError where it cannot be reached."""
+        """Start one of mxscale's programs on a host; LaunchError if it cannot be reached."""
         if host.login is None:
             return start_local(host, program)
         connection = self.connection(host.login)
@@ -265,7 +265,7 @@ class Ssh:
         return line
 
     def _forget(self, login: Login) -> None:
-        """Closes a connection that is of no use, so that the next one is made anew."""
+        """Close a broken connection, so that the next use opens a new one."""
         with self._gate(str(login)):
             connection = self._open.pop(str(login), None)
         if connection is not None:
@@ -273,7 +273,7 @@ class Ssh:
             self._limits.give()
 
     def close(self) -> None:
-        """Closes every connection, those to gateways last; one that is being made closes itself."""
+        """Close every connection, gateways last; one that is being opened closes itself."""
         self._closings += 1
         for connection in reversed(list(self._open.values())):
             with contextlib.suppress(Exception):
@@ -285,7 +285,7 @@ class Ssh:
             return self._gates.setdefault(name, threading.Lock())
 
     def _config(self, user: str, port: int | None) -> Config:
-        """Fabric's configuration for what is given beside a host's name."""
+        """Return Fabric's configuration for a user and a port."""
         with self._lock:
             if (user, port) not in self._configs:
                 given = self._ssh_config.given(user, port)
@@ -293,7 +293,7 @@ class Ssh:
             return self._configs[user, port]
 
     def _made(self, login: Login, through: tuple[str, ...]) -> Connection:
-        """A connection that is not open yet, through its gateway's, which is."""
+        """Return an unopened connection, through its opened gateway if it has one."""
         # As ssh, which goes to the last of several gateways by -J, through those before it.
         config = self._config(login.user, login.port)
         jump = login.jump or config.base_ssh_config.lookup(login.host).get("proxyjump", "")
@@ -304,7 +304,7 @@ class Ssh:
             try:
                 gateway = self.connection(asked, (*through, login.host))
             except LaunchError as error:
-                raise LaunchError(f"{login.target}: its gateway: {error}") from error
+                raise LaunchError(f"{login.target}: gateway {error}") from error
         made = _Connection(
             login.host,
             user=login.user or None,
@@ -322,7 +322,7 @@ class Ssh:
 
     def _connect(self, made: Connection) -> None:
         gateway = made.gateway
-        made.gateway = None  # the socket has come through it
+        made.gateway = None  # the socket already goes through it
         for attempt in range(_TRIES):
             began = time.monotonic()
             try:
@@ -341,7 +341,7 @@ class Ssh:
                 return
 
     def _socket(self, made: Connection, gateway: Connection | str | None) -> Any:
-        """What a connection is made over: a socket, a gateway's channel, a ProxyCommand."""
+        """Return the transport of a connection: a socket, a gateway's channel or a ProxyCommand."""
         if not gateway:
             return dial(made.host, made.port)
         if isinstance(gateway, str):
@@ -349,9 +349,9 @@ class Ssh:
                 made.gateway = gateway
                 try:
                     return made.open_gateway()
-                except (OSError, ValueError) as error:  # without its words, which may be secret
+                except (OSError, ValueError) as error:  # without the command, which may be secret
                     why = getattr(error, "strerror", None) or "its quotes do not match"
-                    raise LaunchError(f"its ProxyCommand cannot be started ({why})") from None
+                    raise LaunchError(f"the ProxyCommand cannot be started ({why})") from None
                 finally:
                     made.gateway = None
         with self._limits.through(str(gateway.original_host), _THROUGH):
@@ -359,7 +359,7 @@ class Ssh:
 
 
 def _limit_silence(made: Connection) -> None:
-    """Has a connection end when its other end is silent."""
+    """Make a connection end when its other end is silent."""
     transport = made.client.get_transport()
     assert transport is not None
     transport.channel_timeout = limits.CONNECT_SECONDS

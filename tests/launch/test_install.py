@@ -49,24 +49,24 @@ def installed(tmp_path: Path, **how: Path) -> tuple[int, list[str]]:
 def test_code_is_copied_once_and_data_stay(checkout: Path, tmp_path: Path) -> None:
     failed, said = installed(tmp_path)
     assert (failed, len(said)) == (0, 1)
-    assert "2 files of code brought; made with an index" in said[0]
+    assert "copied 2 files of code; made with an index" in said[0]
     there = {path.name for path in (tmp_path / "there").rglob("*") if path.is_file()}
     assert {"a b.py", "environment.sh", "made"} <= there
     assert "x.rec" not in there
     (checkout / "a b.py").unlink()
     (checkout / "c.py").write_text("print(1)\n")
     _, said = installed(tmp_path)
-    assert "1 files of code brought" in said[0]
+    assert "copied 1 files of code" in said[0]
     assert not (tmp_path / "there" / "a b.py").exists()
     _, said = installed(tmp_path)
-    assert "the code was up to date" in said[0]
+    assert "code is up to date" in said[0]
 
 
 @pytest.mark.program
 def test_wheels_are_pushed_where_hosts_have_no_index(checkout: Path, tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    with pytest.raises(LaunchError, match=r"expected wheels, found none; fill it .* pip download"):
+    with pytest.raises(LaunchError, match=r"expected wheels, found none\. Fill .* pip download"):
         installed(tmp_path, wheelhouse=wheels)
     (wheels / "x-1-py3-none-any.whl").write_bytes(b"x")
     _, said = installed(tmp_path, wheelhouse=wheels)
@@ -159,8 +159,8 @@ def test_a_host_whose_environment_cannot_be_made_is_told(checkout: Path, tmp_pat
     (checkout / "tools" / "environment.sh").write_text(script)
     failed, said = installed(tmp_path)
     assert failed == 1
-    why = "its environment could not be made: ERROR: no such wheel | pip failed; a host that"
-    assert f"{why} reaches no package index needs --wheelhouse" in said[0]
+    why = "the environment script failed: ERROR: no such wheel | pip failed. A host without"
+    assert f"{why} a package index needs --wheelhouse" in said[0]
 
 
 def test_a_tree_whose_environment_is_half_made_hides_no_whole_one(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_hosts_without_an_index_train_with_pushed_wheels(roomy: Cluster, tmp_pat
     (tmp_path / "hosts").write_text("node01 slots=1\nnode02 slots=1\n")
     config = ["--ssh-config", str(roomy.ssh_config)]
     command = [str(ROOT / ".venv" / "bin" / "fab"), "hosts.install", *words, *config]
-    for expected in ("files of code brought", "the code was up to date"):
+    for expected in ("files of code", "code is up to date"):
         done = subprocess.run(
             [*command, "--wheelhouse", str(wheels)],
             cwd=ROOT,
@@ -229,7 +229,7 @@ def test_only_what_git_tracks_is_sent_and_the_rest_is_named(tracked: Path, tmp_p
     (tracked / "hosts").write_text("node01")
     failed, said = installed(tmp_path)
     assert failed == 0, said
-    assert said[0] == "left out, for git does not track them: .env, hosts"
+    assert said[0] == "skipped files that git does not track: .env, hosts"
     there = {path.name for path in (tmp_path / "there").rglob("*") if path.is_file()}
     assert {"a b.py", "environment.sh"} <= there
     assert not {".env", "hosts"} & there

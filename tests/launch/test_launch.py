@@ -194,7 +194,7 @@ def test_an_agent_that_is_killed_or_held_ends_the_job(
     thread.join()
     assert (code, capsys.readouterr().err) == (
         1,
-        f"error: {os.uname().nodename}: its agent {why}\n",
+        f"error: {os.uname().nodename}: {why}\n",
     )
     # A dying process's files, the channel too, are closed before its children are sent KILL.
     assert until(lambda: left_over() == [], 5)

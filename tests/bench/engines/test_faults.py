@@ -141,7 +141,7 @@ def test_a_rank_that_stops_making_progress_is_named(tmp_path: Path, kind: str) -
     assert record.status == "hung"
     rank = next(one.rank for one in record.ranks if one.process == "worker-1")
     assert f"no progress for 2 s after window 2: worker 1 (rank {rank}) on" in record.message
-    assert ("stopped (SIGSTOP)" in record.message) == (kind == "stop")
+    assert ("suspended (SIGSTOP)" in record.message) == (kind == "stop")
     assert "worker 0" not in record.message
     assert left_over() == []
 

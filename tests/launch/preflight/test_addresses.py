@@ -26,10 +26,18 @@ def test_a_host_with_one_network_needs_no_choice(reached: str) -> None:
 @pytest.mark.parametrize(
     ("reached", "interface", "why"),
     [
-        ("::1", "", "it was reached as ::1, which no other host can use; choose"),
-        ("127.0.0.1", "", "it was reached as 127.0.0.1, which no other host can use; choose"),
+        ("::1", "", "SSH reached this host as ::1, which other hosts cannot use. Choose"),
+        (
+            "127.0.0.1",
+            "",
+            "SSH reached this host as 127.0.0.1, which other hosts cannot use. Choose",
+        ),
         ("", "", "it was reached as something unknown"),
-        ("192.0.2.7", "eth", "--interface eth: it has none of this name with an IPv4 address"),
+        (
+            "192.0.2.7",
+            "eth",
+            "--interface eth: expected an interface of this host with an IPv4 address",
+        ),
     ],
 )
 def test_where_none_fits_a_person_chooses(reached: str, interface: str, why: str) -> None:
@@ -61,6 +69,6 @@ def test_hosts_that_share_an_address_are_refused() -> None:
 def test_hosts_that_are_one_machine_are_told_with_the_others() -> None:
     found = same_machine({"a": "m1", "b": "m2", "c": "m1"})
     assert found == {
-        "a": "is the same machine as c: list it once",
-        "c": "is the same machine as a: list it once",
+        "a": "is the same machine as c. List it once",
+        "c": "is the same machine as a. List it once",
     }

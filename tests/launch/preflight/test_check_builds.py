@@ -73,10 +73,10 @@ def test_a_field_of_later_changes_no_key_of_before() -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/nowhere/python", "it cannot be used: there is none"),
-        ("/bin/true", "it does not answer as a Python does (it printed nothing)"),
-        ("/bin/echo", "it does not answer as a Python does"),
-        ("/usr/bin/python3", "it cannot be used: it has no mxnet"),
+        ("/nowhere/python", "cannot be used: there is none"),
+        ("/bin/true", "not a working Python (no output)"),
+        ("/bin/echo", "not a working Python"),
+        ("/usr/bin/python3", "cannot be used: it has no mxnet"),
     ],
 )
 def test_what_is_no_python_with_mxnet_is_one_line(
@@ -88,7 +88,7 @@ def test_what_is_no_python_with_mxnet_is_one_line(
     words = {"sweep": sweep_file(tmp_path, SWEEP), "run": str(tmp_path / "run")}
     code, line = refusal(fabfile.ab.bench_ab, "", f"python={path}", **words)
     assert code == 2
-    assert line.startswith(f"error: python={path}: on ")
+    assert f": python={path} " in line
     assert said in line
 
 

@@ -199,7 +199,7 @@ def test_another_user_is_named_by_the_kernel_whatever_it_says() -> None:
         assert lease.holder() == {}
         assert lease.others() == [{"user": f"nobody (uid {NOBODY})", "pid": pid}]
         words = lease.listed(lease.others())
-        assert words == f"nobody (uid {NOBODY}), process {pid} there"
+        assert words == f"nobody (uid {NOBODY}), process {pid}"
 
 
 @two_users
@@ -226,7 +226,7 @@ def test_another_user_reads_no_lease_of_ours() -> None:
 def test_an_answer_that_is_none_is_no_more_than_a_process(said: bytes) -> None:
     with holding(likely(), uid=os.getuid(), text=said) as pid:
         assert lease.holder() == {"pid": pid}
-        assert f"process {pid} of that host" in lease.described(lease.holder())
+        assert f"process {pid} of this user" in lease.described(lease.holder())
 
 
 @two_users

@@ -45,9 +45,9 @@ def test_a_bad_pythonhome_of_a_start_up_file_is_no_missing_python(practice: Clus
         found, _ = first_of(practice)
         asked = looked_at(practice, Requirements(), listed(practice)[:1])[practice.nodes[0].name]
     assert found.problems == ()  # our own programs do not use it
-    assert "; take PYTHONHOME out of the start-up file (~/.bashrc for" in asked.problems[0]
+    assert ". Remove PYTHONHOME from the start-up file (~/.bashrc for" in asked.problems[0]
     assert "hosts.install" not in asked.problems[0]
-    assert "PYTHONHOME=/nowhere there, which a start-up file" in found.facts["python_problem"]
+    assert "PYTHONHOME=/nowhere is set, perhaps by a start-up file" in found.facts["python_problem"]
     assert "encodings" in found.facts["python_problem"]
 
 
@@ -76,14 +76,17 @@ def test_a_module_in_the_home_does_not_replace_ours(practice: Cluster) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sleep 600", "its login shell ran nothing within 3 s; the likely cause is a start-up"),
-        ("exit 7", "its login shell ended with exit code 7 before it ran anything; the likely"),
-        ("echo 'no guests'; exit 1", "exit code 1 before it ran anything (it printed 'no guests')"),
-        ("exec cat", "its login shell ran nothing within 3 s; the likely cause is a start-up"),
-        ("kill -9 $$", "its login shell was killed, or its connection closed, before it ran any"),
-        ("exec 1>&-", "before it ran anything (it printed 'its standard output is closed'); the"),
+        ("sleep 600", "the login shell ran no command within 3 s; the likely cause is a start-up"),
+        ("exit 7", "the login shell ended with exit code 7 before it ran a command; the likely"),
+        (
+            "echo 'no guests'; exit 1",
+            "exit code 1 before it ran a command (it printed 'no guests')",
+        ),
+        ("exec cat", "the login shell ran no command within 3 s; the likely cause is a start-up"),
+        ("kill -9 $$", "the login shell was killed, or its connection closed, before it ran a"),
+        ("exec 1>&-", "before it ran a command (it printed 'its standard output is closed'); the"),
         ("PATH=/nonexistent", "correct the PATH that a start-up file sets (~/.bashrc for bash, ~"),
-        ("read one_line", "its Python read no program; the likely cause is a start-up file"),
+        ("read one_line", "Python received no program; the likely cause is a start-up file"),
     ],
 )
 def test_a_start_up_file_that_blocks_exits_or_reads_is_named(
@@ -118,7 +121,7 @@ def test_escape_sequences_of_a_login_shell_do_not_reach_the_terminal(practice: C
         found, _ = first_of(practice)
         inside(practice, practice.nodes[0].name, ["rm", "/home/bench/.bash_profile"])
     assert found.facts["login_shell"].isprintable()
-    assert not [note for note in found.notes if "when you log in" in note]
+    assert not [note for note in found.notes if "in a login shell" in note]
 
 
 def test_a_file_of_the_checkout_that_cannot_be_read_is_named_at_once(
@@ -142,7 +145,8 @@ def test_a_file_of_the_checkout_that_cannot_be_read_is_named_at_once(
             inside(practice, node, ["sh", "-c", "chmod -R u+rwX ~/tree; rm -rf ~/tree"])
         path = f"/home/bench/tree/{what}{place}"
         assert found.problems == (
-            f"its checkout cannot be read ({path}: Permission denied); make it readable for bench",
+            f"the checkout cannot be read ({path}: Permission denied). Make it readable for user "
+            f"bench",
         )
         assert seconds < NOW
 

@@ -92,17 +92,17 @@ def test_a_second_master_is_told_who_has_the_hosts_and_can_end_it(
             fabfile.bench.bench_sweep.body(Context(), path, run=str(tmp_path / "second"), **hosts)
         assert refused.value.code == 3
         said = f"{capsys.readouterr().err}{refused.value}"
-        assert f"another master has it: root on {os.uname().nodename} (process" in said
+        assert f"another controller uses this host: root on {os.uname().nodename} (process" in said
         assert "'fab hosts.stop'" in said
         assert not (tmp_path / "second" / "records.jsonl").exists()
         with pytest.raises(Exit) as refused:
             fabfile.hosts.hosts_install.body(Context(), **hosts)
         installing = capsys.readouterr().out
         assert refused.value.code == 3
-        assert installing.count("another master has it: root on ") == 4
+        assert installing.count("another controller uses this host: root on ") == 4
         fabfile.hosts.hosts_stop.body(Context(), **hosts)
         # the others may follow by themselves
-        assert ": ended what root on " in capsys.readouterr().out
+        assert ": ended the processes of root on " in capsys.readouterr().out
         assert empty_within(practice, 2.0)
         said, _ = master.communicate(timeout=20)
     assert master.returncode == 130

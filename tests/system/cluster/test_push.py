@@ -161,6 +161,6 @@ def test_a_push_has_its_hosts_and_can_be_ended(
             list(pushing)
     finally:
         rate(practice, "none")
-    assert said[1] == "node02: nothing of this program runs there"
-    assert said[0].startswith("node01: ended what root on ")
+    assert said[1] == "node02: no mxscale process runs on this host"
+    assert said[0].startswith("node01: ended the processes of root on ")
     assert output(practice, "node01", "ls held") == ""

@@ -36,7 +36,7 @@ def test_a_gateway_that_is_refused_is_named(practice: Cluster, tmp_path: Path) -
     path.write_text(path.read_text().replace("ProxyJump node01", "ProxyJump nobody@node01"))
     found = looked_at(practice, hosts=listed(practice)[1:2], config=path)
     assert "node01: " in found["node02"].problems[0]
-    assert "does not let nobody in" in found["node02"].problems[0]
+    assert "rejected the login of nobody" in found["node02"].problems[0]
 
 
 def test_new_keys_are_taken_only_when_a_person_says_so(practice: Cluster, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_gateways_in_a_circle_are_told(practice: Cluster, tmp_path: Path) -> Non
     config = tmp_path / "config"
     config.write_text(practice.ssh_config.read_text() + "\nHost *\n    ProxyJump node02\n")
     found = looked_at(practice, hosts=listed(practice)[1:2], config=config)
-    assert "ProxyJump leads in a circle: node02 through node02" in found["node02"].problems[0]
+    assert "ProxyJump forms a cycle: node02 through node02" in found["node02"].problems[0]
 
 
 def test_a_silent_host_behind_a_gateway_is_told_in_time(practice: Cluster, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_an_ssh_server_that_is_held_is_told(practice: Cluster) -> None:
         seconds = time.monotonic() - began
     finally:
         inside(practice, "node03", ["sh", "-c", "pkill -CONT -o sshd"], user="root")
-    assert "takes connections but says nothing" in found["node03"].problems[0]
+    assert "accepts connections but sends nothing" in found["node03"].problems[0]
     assert seconds < 13
 
 

@@ -106,7 +106,7 @@ def test_servers_may_have_hosts_of_their_own_and_the_scheduler_the_master(
     placed = roles(last, tmp_path)
     assert placed["worker"] == {"node01", "node02", "node03"}
     assert placed["server"] == {"node04"}
-    assert "(master)" in placed["scheduler"].pop()
+    assert "(controller)" in placed["scheduler"].pop()
 
 
 def test_a_port_that_is_taken_on_the_first_host_is_said_before_anything_starts(
