@@ -1,4 +1,4 @@
-"""bench.sweep --auto-batch: the largest batch a device that fits, for each network of a sweep."""
+"""--auto-batch of bench.sweep: the largest batch per device that fits, for each network."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from results.errors import StoreError
 from results.run_folder import BATCHES
 from results.store import write_text
 
-# Points that are alike in these have one batch, so that they can be compared.
+# Points with equal values of these have the same batch, so that they can be compared.
 _ALIKE = (
     *("mode", "network", "num_layers", "image_shape", "num_classes", "dtype", "device"),
     *("options", "env", "python", "costs"),
@@ -30,7 +30,7 @@ _ALIKE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a point's devices are shared by processes of one machine."""
+    """Layout of a point's processes and devices on one machine."""
 
     devices: int
     store: str
@@ -38,35 +38,39 @@ class Layout:
     servers: int
 
     def holds(self, other: "Layout") -> bool:
-        """Whether a batch that fits this one fits the other."""
+        """Return whether a batch that fits this layout fits the other."""
         alike = self.devices == other.devices and self.store == other.store
         return alike and self.workers >= other.workers and self.servers >= other.servers
 
 
 def check_fitting(what: Sweep, hosts: Sequence[Host]) -> None:
-    """SpecError where no largest batch can be found for all points of a sweep."""
+    """Raise SpecError if --auto-batch cannot work for all points of a sweep."""
     if hosts:
         raise SpecError(
-            "--auto-batch tries on this machine, not on hosts; run 'python -m bench.auto_batch' on "
-            "one of them (--workers N where N workers share it) and set what it finds as "
-            "batch_per_device"
+            "--auto-batch: expected no hosts, because it runs on this machine only. Run 'python -m "
+            "bench.auto_batch' on a host (with --workers N if N workers share it), and set its "
+            "result as batch_per_device"
         )
     for trial in what.trials:
         if trial.engine == "fake":
-            raise SpecError("--auto-batch: the fake engine takes no memory; leave it out")
+            raise SpecError(
+                "--auto-batch: the simulated engine needs no memory. Leave out --auto-batch"
+            )
         if trial.mode not in {"synthetic", "real"}:
-            raise SpecError(f"--auto-batch: {trial.name} trains nothing; leave that point out")
+            raise SpecError(f"--auto-batch: {trial.name} does not train. Remove this point")
         if trial.layout.emulate and trial.layout.device == "gpu":
-            raise SpecError(f"--auto-batch: workers of {trial.name} may share GPUs (emulate)")
+            raise SpecError(
+                f"--auto-batch: workers of {trial.name} may share GPUs. Set emulate = false"
+            )
 
 
 def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
-    """The sweep with the largest batch for all points of a network, up to `most`; says each.
+    """Return the sweep with the largest batch for all points of a network, up to `most`.
 
-    What was found for a run is kept in its folder, so that it goes on with the same.
+    The results are printed, and kept in the run's folder, so that a resumed run uses the same.
     """
     limit = MOST_BATCH if most is True else parse_int("--auto-batch", str(most), most=MOST_BATCH)
-    points(what, where)  # whatever is wrong with them is reported before long tries
+    points(what, where)  # report mistakes before the long search
     groups: dict[tuple[Any, ...], list[Trial]] = {}
     for trial in what.trials:
         groups.setdefault(tuple(trial.value(name) for name in _ALIKE), []).append(trial)
@@ -79,8 +83,8 @@ def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
         if not known:
             kept[key] = _found(alike, where, limit, name)
             _keep(folder, kept)
-        before = ", as found before for this run" if known else ""
-        echo(f"{name}: {kept[key]} images a device{before}")
+        before = " (found earlier in this run)" if known else ""
+        echo(f"{name}: {kept[key]} images per device{before}")
         trials += [trial.replace(batch_per_device=kept[key]) for trial in alike]
     order = {trial.replace(batch_per_device=0): n for n, trial in enumerate(what.trials)}
     trials.sort(key=lambda trial: order[trial.replace(batch_per_device=0)])
@@ -88,7 +92,7 @@ def fitting(what: Sweep, where: ClusterSetup, folder: Path, most: Any) -> Sweep:
 
 
 def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -> int:
-    """The largest batch that fits every one of these trials; the fullest is tried first."""
+    """Find the largest batch that fits all of these trials; the fullest layout comes first."""
     layouts = {_layout(trial): trial for trial in trials}
     done: list[Layout] = []
     batch = 0
@@ -99,14 +103,14 @@ def _found(trials: Sequence[Trial], where: ClusterSetup, most: int, name: str) -
         batch = narrowed(tried, batch) if batch else find(tried, most)
         done.append(layout)
     for trial in (trial for trial in trials if trial.mode == "real"):
-        # Each worker's share of the data has images for no more.
+        # A worker's share of the data has no more images.
         devices = trial.workers * trial.layout.devices_per_worker
         batch = min(batch, max(1, whole_data(trial.data.train).total // devices))
     return batch
 
 
 def _layout(trial: Trial) -> Layout:
-    # A GPU's memory is its own, whoever else is on the machine.
+    # Other processes on the machine do not share a GPU's memory.
     shared = trial.layout.device == "cpu"
     kind = "device" if "device" in trial.layout.kvstore else "local"
     return Layout(
@@ -144,12 +148,12 @@ def _kept(folder: Path) -> dict[str, int]:
         found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return {str(key): int(batch) for key, batch in found.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path}: cannot be read; remove it, and it is found anew") from error
+        raise StoreError(f"{path}: cannot be read. Remove it to search again") from error
 
 
 def _keep(folder: Path, kept: dict[str, int]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{folder}: cannot be made ({error.strerror})") from error
+        raise StoreError(f"{folder}: cannot be created ({error.strerror})") from error
     write_text(folder / BATCHES, json.dumps(kept, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""A data set's shards to hosts: who gets which, and whether they have arrived."""
+"""Distribution of a data set's shards to hosts, and the check of what each has."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +20,15 @@ from launch.remote.errors import LaunchError, PreflightError
 from launch.transport.client import RemoteProgram, catch_errors, map_hosts
 from launch.transport.line import Starter
 
-_PUSH = "'fab hosts.push-data' brings them"
-_AGAIN = "'fab hosts.push-data --verify' reads all and copies again what differs"
+_PUSH = "Copy the shards with 'fab hosts.push-data'"
+_AGAIN = "Copy damaged shards again with 'fab hosts.push-data --verify'"
 
 
 def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) -> dict[str, str]:
-    """The manifest of each trial's data, by its key, as the trial's hosts have them.
+    """Return the manifest of each trial's data on its hosts, by the trial's key.
 
-    Raises PreflightError where a host lacks data, has other data than the others, or holds the
-    share of another.
+    Raises PreflightError if a host lacks data, has other data than the others, or has the share
+    of another.
     """
     wanted = sorted({data for one in trials for data in (one.data.train, one.data.val) if data})
     if not wanted:
@@ -50,7 +50,7 @@ def manifests(trials: Sequence[Trial], hosts: Sequence[Host], start: Starter) ->
 def _held(
     hosts: Sequence[Host], start: Starter, wanted: Sequence[str], *, verify: bool = False
 ) -> dict[str, list[dict[str, Any]]]:
-    """What each host, by name, holds of these data; PreflightError where one lacks some."""
+    """Return each host's contents of these data sets; PreflightError if one lacks some."""
     act = catch_errors(partial(_contents, start, wanted, verify))
     found = dict(zip([host.name for host in hosts], map_hosts(act, hosts, len(hosts)), strict=True))
     if wrong := [str(one) for one in found.values() if isinstance(one, LaunchError)]:
@@ -62,9 +62,9 @@ def _held(
 def described(
     data: str, hosts: Sequence[Host], start: Starter, *, verify: bool = False
 ) -> list[str]:
-    """A line for each host: what it holds of the data. Raises PreflightError as `manifests`.
+    """Return one line per host on its data. Raises PreflightError as `manifests` does.
 
-    With `verify` each host reads its shards whole, and one that is damaged is named.
+    With `verify` each host reads its shards completely, and damaged ones are reported.
     """
     held = _held(hosts, start, [data], verify=verify)
     _together(data, {name: one[0] for name, one in held.items()})
@@ -73,7 +73,7 @@ def described(
         share = f"share {one['share'][0] + 1} of {one['share'][1]}, " if one["share"] else ""
         lines.append(
             f"{name}: {data}: {share}{len(one['lines'])} shards, manifest "
-            f"{data_hash(one['lines'])}{', every record read and whole' if verify else ''}"
+            f"{data_hash(one['lines'])}{', every record verified' if verify else ''}"
         )
     return lines
 
@@ -86,34 +86,33 @@ def _contents(
     with closing(RemoteProgram(host, start, "probe")) as program:
         answer = program.request(message | {"verify": verify}, seconds, "contents", "failed")
     if "why" in answer:
-        raise LaunchError(f"{host.name}: {answer['why']}; {_AGAIN if verify else _PUSH}")
+        raise LaunchError(f"{host.name}: {answer['why']}. {_AGAIN if verify else _PUSH}")
     found: list[dict[str, Any]] = answer["contents"]
     if len(found) != len(wanted):
-        raise LaunchError(
-            f"{host.name}: expected {len(wanted)} data sets, it described {len(found)}"
-        )
+        raise LaunchError(f"{host.name}: expected {len(wanted)} data sets, got {len(found)}")
     return found
 
 
 def _together(data: str, held: dict[str, dict[str, Any]]) -> list[str]:
-    """The lines of the data that these hosts hold together."""
+    """Return the manifest lines of the data that these hosts hold together."""
     first, *others = held
     shares: dict[tuple[int, int], str] = {}
     for name, one in held.items():
         share = tuple(one["share"] or ())
         if share in shares:
             raise PreflightError(
-                f"{shares[share]} and {name} hold the same share of {data}; push the data again "
-                f"with 'fab hosts.push-data' and these hosts"
+                f"{name}: {data}: has the same share as {shares[share]}. Push the data again to "
+                f"all hosts with 'fab hosts.push-data'"
             )
         if share:
             shares[share] = name
     for name in others:
         if not shares and held[name]["lines"] != held[first]["lines"]:
-            raise PreflightError(f"{name}: {data} has other shards than on {first}; {_PUSH}")
+            raise PreflightError(f"{name}: {data}: has other shards than {first}. {_PUSH}")
     if len({of for _, of in shares}) > 1 or 0 < len(shares) < len(held):
         raise PreflightError(
-            f"{data}: hosts hold shares of different pushes; {_PUSH}, to all of them at once"
+            f"{data}: hosts have shares of different pushes. Push to all hosts at once with "
+            f"'fab hosts.push-data'"
         )
     return sorted({line for one in held.values() for line in one["lines"]})
 
@@ -123,9 +122,9 @@ _BESIDE = (".rec", ".idx", ".json", ".lst", ".bad.tsv")
 
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
-    """What one host gets: its share of the training shards, all of the others.
+    """Files for one host: its share of the training shards, and all other shards.
 
-    `others` are the shards that other hosts get, which must not lie beside its own.
+    `others` are the training shards of the other hosts, which must not be in its folder.
     """
 
     share: HostPartition
@@ -134,16 +133,18 @@ class Parcel:
 
 
 def target(source: Path, into: str) -> str:
-    """The folder on the hosts: `into`, or where the source lies in the checkout here."""
+    """Return the folder on the hosts: `into`, or the source's path in the local checkout."""
     if into:
         return into
     if source.absolute().is_relative_to(ROOT):
         return str(source.absolute().relative_to(ROOT))
-    raise LaunchError(f"{source}: does not lie in the checkout; say where it goes with --into DIR")
+    raise LaunchError(
+        f"{source}: expected a folder in the checkout. Name the folder on the hosts with --into DIR"
+    )
 
 
 def _folders(source: Path) -> tuple[Path, tuple[Path, ...]]:
-    """The folder whose shards are shared out, and those whose shards all hosts get."""
+    """Return the folder whose shards are distributed, and those that all hosts get."""
     if not any(source.glob("*.rec")) and any((source / "train").glob("*.rec")):
         val = source / "val"
         return source / "train", (val,) if any(val.glob("*.rec")) else ()
@@ -151,28 +152,28 @@ def _folders(source: Path) -> tuple[Path, tuple[Path, ...]]:
 
 
 def _files(recs: Sequence[Path], source: Path) -> list[Piece]:
-    """Shards and what lies beside them."""
+    """Return shards with the files beside them."""
     found = [rec.with_suffix(end) for rec in recs for end in _BESIDE]
     return [contents(path, str(path.relative_to(source))) for path in found if path.exists()]
 
 
 def everything(source: Path) -> list[Piece]:
-    """All shards of a data set, with what lies beside them."""
+    """Return all shards of a data set with the files beside them."""
     train, whole = _folders(source)
     return [piece for folder in (train, *whole) for piece in _files(record_files(folder), source)]
 
 
 def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
-    """What each of so many hosts gets; files that say which share it is are written to `folder`.
+    """Return the files for each host; the labels of the shares are written to `folder`.
 
-    Raises LaunchError where there are fewer shards than hosts.
+    Raises LaunchError if there are fewer shards than hosts.
     """
     train, whole = _folders(source)
     shards = record_files(train)
     if len(shards) < hosts:
         raise LaunchError(
-            f"{train}: {len(shards)} shard(s) cannot feed {hosts} hosts; pack with --train-shards "
-            f"{hosts} or more, or give --shared where the hosts see one file system"
+            f"{train}: expected at least one shard per host ({hosts}), got {len(shards)}. Pack "
+            f"with --train-shards {hosts} or more, or use --shared if the hosts share a file system"
         )
     cut = [[shards[at] for at in run] for run in even_runs(len(shards), hosts)]
     images = tuple({rec.name: count_images((rec,)) for rec in mine} for mine in cut)
@@ -182,12 +183,12 @@ def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
     for index, mine in enumerate(cut):
         share, file = HostPartition(index=index, images=images), folder / f"{index}.json"
         file.write_text(text(share), encoding="utf-8")
-        os.utime(file, ns=(newest, newest))  # of the same shards, it is the same file
+        os.utime(file, ns=(newest, newest))  # the same shards give the same file
         label = contents(file, str((train / FILE).relative_to(source)))
         found.append(
             Parcel(
                 share=share,
-                # The label first: where shards are missing, it says that they are.
+                # The label first: it shows which shards are missing.
                 pieces=(label, *_files(mine, source), *all_get),
                 others=tuple(str(rec.relative_to(source)) for rec in shards if rec not in mine),
             )
@@ -196,7 +197,7 @@ def parcels(source: Path, hosts: int, folder: Path) -> list[Parcel]:
 
 
 def _each(hosts: Sequence[Host], ask: Callable[[int], list[str]]) -> Iterator[tuple[Host, str]]:
-    """The hosts that find something, side by side, with the first of what they find."""
+    """Ask all hosts in parallel; yield those with a finding, and the first finding."""
     for host, found in zip(hosts, map_hosts(ask, range(len(hosts))), strict=True):
         if found:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -211,15 +212,15 @@ def hand_out(
     *,
     verify: bool = False,
 ) -> Iterator[PushProgress]:
-    """Pushes each host its parcel, after a check that no shard of another lies there.
+    """Push each host its parcel, after a check that it has no shard of another host.
 
-    With `verify` what lies there is read and compared, whatever earlier pushes noted. Raises
-    LaunchError, naming the host.
+    With `verify` existing files are read and compared. Raises LaunchError, which names the host.
     """
     for host, name in _each(hosts, lambda at: strangers(given[at].others, hosts[at], start, into)):
         raise LaunchError(
-            f"{host.name}: {into}/{name} is not of its share and no push put it there. If the host "
-            f"sees this machine's files, give --shared; else choose another folder with --into"
+            f"{host.name}: {into}/{name} is not of its share, and no push wrote it. If the host "
+            f"shares this machine's file system, use --shared; else choose another folder with "
+            f"--into DIR"
         )
     yield from side_by_side(
         [
@@ -229,8 +230,8 @@ def hand_out(
     )
     for host, why in _each(hosts, lambda at: differences(given[at].pieces, hosts[at], start, into)):
         raise LaunchError(
-            f"{host.name}: {into}/{why} after all hosts were served; if they see one file system, "
-            f"remove the folder and give --shared"
+            f"{host.name}: {into}/{why} after the push to all hosts. If the hosts share a file "
+            f"system, remove the folder and use --shared"
         )
 
 
@@ -242,6 +243,6 @@ def not_seen(
     *,
     verify: bool = False,
 ) -> list[str]:
-    """A line for each host whose folder does not have these files; with `verify` all are read."""
+    """Return one line per host whose folder lacks these files; with `verify` all are read."""
     found = _each(hosts, lambda at: differences(pieces, hosts[at], start, into, whole=verify))
     return [f"{host.name}: {into}/{why}" for host, why in found]

@@ -1,4 +1,4 @@
-"""Lists of hosts, in the formats that launchers, schedulers and clouds write."""
+"""Host lists in the formats of launchers, schedulers and clouds."""
 
 import ipaddress
 import math
@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.errors import is_whole, quoted
 from launch.remote.errors import LaunchError
 
-# More hosts, devices or bytes than these are a mistake.
+# Upper limits of hosts, devices and bytes; more are a mistake.
 MOST = 10_000
 LARGEST_FILE = 1 << 20
 
@@ -20,7 +20,7 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def nodelist(text: str, where: str = "$SLURM_JOB_NODELIST") -> tuple[str, ...]:
-    """The names in 'tux[1-3,07],login': zeros are kept, several brackets multiply.
+    """Expand the names in 'tux[1-3,07],login': zeros are kept, several brackets multiply.
 
     Raises LaunchError.
     """
@@ -29,45 +29,45 @@ def nodelist(text: str, where: str = "$SLURM_JOB_NODELIST") -> tuple[str, ...]:
         parts = re.split(r"\[([^\[\]]*)\]", group)
         choices = [_numbers(part, where) if at % 2 else [part] for at, part in enumerate(parts)]
         if len(names) + math.prod(map(len, choices)) > MOST:
-            raise LaunchError(f"{where}: expected {MOST} hosts at most, got {quoted(group)}")
+            raise LaunchError(f"{where}: expected at most {MOST} hosts, got {quoted(group)}")
         names += map("".join, product(*choices))
     for name in names:
         if not _NODE_NAME.fullmatch(name):
             raise LaunchError(
-                f"{where}: expected names as 'tux[1-3,07],login', got {quoted(name)} in it"
+                f"{where}: expected names as in 'tux[1-3,07],login', got {quoted(name)}"
             )
     return tuple(names)
 
 
 def _numbers(text: str, where: str) -> list[str]:
-    """The numbers of '1-3,07', each as wide as the first of its range."""
+    """Expand '1-3,07'; each number is as wide as the first of its range."""
     numbers: list[str] = []
     for span in text.split(","):
         low, dash, high = span.partition("-")
         high = high if dash else low
         if not (is_whole(low) and is_whole(high) and 0 <= int(high) - int(low) < MOST):
             raise LaunchError(
-                f"{where}: expected numbers as '1-3,07' between brackets, got {quoted(span)}"
+                f"{where}: expected numbers as '1-3,07' in brackets, got {quoted(span)}"
             )
         numbers += [f"{number:0{len(low)}}" for number in range(int(low), int(high) + 1)]
     return numbers
 
 
 def gpus_per_node(environ: Mapping[str, str], nodes: int) -> int | None:
-    """How many GPUs each of the nodes gives to the job, if Slurm says so in plain numbers."""
-    # SLURM_GPUS_ON_NODE counts this node's, and GPUs asked for in total or per task need not be
-    # shared out evenly. SLURM_JOB_GPUS is no count: it lists the GPUs' numbers.
+    """Return the GPUs per node of a Slurm job; None if Slurm sets no plain number."""
+    # SLURM_GPUS_ON_NODE counts this node's GPUs; GPUs requested in total or per task may be spread
+    # unevenly. SLURM_JOB_GPUS is no count: it lists the GPUs' indices.
     shared_out = not environ.keys().isdisjoint({"SLURM_GPUS", "SLURM_GPUS_PER_TASK"})
     here = "" if shared_out and nodes > 1 else environ.get("SLURM_GPUS_ON_NODE", "")
     counts = (environ.get("SLURM_GPUS_PER_NODE", ""), here)
     return next((int(text) for text in counts if is_whole(text) and int(text) > 0), None)
 
 
-# What N is in 'host:N': the SSH port in a file for MXNet's launcher, the devices in one for MPICH.
+# Meaning of N in 'host:N': the SSH port in a file for MXNet's launcher, devices in one for MPICH.
 FORMATS = ("dmlc", "mpich")
-# Where Amazon's deep learning images list their hosts, unless a variable names another file.
+# Host list of Amazon's deep learning images, unless a variable names another file.
 AMAZON = Path("/opt/deeplearning/workers")
-# In --hosts N means devices, as for Horovod, unless it is likely to be an SSH port.
+# In --hosts, N is the number of devices, as for Horovod, unless it is likely an SSH port.
 _INLINE, _MOST_INLINE, _SSH_PORT = "inline", 128, 22
 _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -81,7 +81,7 @@ _HOST = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class HostEntry:
-    """A host as it was listed: the target of SSH, and how many devices it has.
+    """A listed host: its SSH target and its number of devices.
 
     target  'node01', 'ubuntu@node01', '192.0.2.1', '2001:db8::1': no port, no brackets
     port    SSH port, if listed
@@ -96,14 +96,14 @@ class HostEntry:
 def find(
     hostfile: str, hosts: str, format: str, environ: Mapping[str, str]
 ) -> tuple[HostEntry, ...]:
-    """The hosts of an option, or of what the environment says; none where nothing does.
+    """Return the hosts of an option or of the environment; none if neither lists any.
 
-    In this order: --hosts or --hostfile, $DEEPLEARNING_WORKERS_PATH, the Slurm allocation that
-    this runs in, the default file of Amazon's images. Raises LaunchError.
+    In this order: --hosts or --hostfile, $DEEPLEARNING_WORKERS_PATH, the Slurm allocation of this
+    process, the default file of Amazon's images. Raises LaunchError.
     """
     _check_format(format)
     if hosts and hostfile:
-        raise LaunchError("--hosts 'HOST:DEVICES,...': expected no --hostfile; leave one out")
+        raise LaunchError("--hosts: expected no --hostfile, got both. Leave one of them out")
     if hosts:
         return inline(hosts, "--hosts", format)
     if hostfile:
@@ -119,14 +119,14 @@ def find(
 
 
 def read(path: Path, format: str = "") -> tuple[HostEntry, ...]:
-    """The hosts of a file. Raises LaunchError naming the line that is wrong."""
+    """Parse a hosts file. Raises LaunchError, which names the wrong line."""
     return parse(_text(path, str(path)), str(path), format)
 
 
 def parse(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
-    """The hosts of a text with one a line; its lines are 'where:3' in messages.
+    """Parse a text with one host per line; messages name lines as 'where:3'.
 
-    Raises LaunchError naming the line that is wrong.
+    Raises LaunchError, which names the wrong line.
     """
     _check_format(format)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
@@ -134,16 +134,16 @@ def parse(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
     listed = [(place, _line(text, place, format)) for place, text in contents if text.strip(" \t")]
     if not listed:
         raise LaunchError(
-            f"{where}: expected a host a line, as 'HOST', 'HOST slots=N' or 'HOST:N', found none"
+            f"{where}: expected one host per line, as 'HOST', 'HOST slots=N' or 'HOST:N', got none"
         )
     return _distinct(listed)
 
 
 def inline(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
-    """The hosts of 'h1:4,h2:4', as Horovod takes them, with their devices, or of 'h1,h2'.
+    """Parse 'h1:4,h2:4' (hosts with devices, as for Horovod) or 'h1,h2'.
 
-    A number that may be an SSH port needs a format, as in a file. Raises LaunchError naming the
-    entry that is wrong.
+    A number that may be an SSH port needs a format, as in a file. Raises LaunchError, which names
+    the wrong entry.
     """
     entries = ((f"{where}, host {n}", entry) for n, entry in enumerate(text.split(","), 1))
     return _distinct([(place, _line(entry, place, format or _INLINE)) for place, entry in entries])
@@ -151,36 +151,36 @@ def inline(text: str, where: str, format: str = "") -> tuple[HostEntry, ...]:
 
 def _ambiguous(where: str, word: str) -> LaunchError:
     return LaunchError(
-        f"{where}: {quoted(word)} can mean an SSH port or devices; say --hosts-format dmlc "
-        "if it is the port, --hosts-format mpich if it is the devices"
+        f"{where}: expected a clear meaning of N, got {quoted(word)}. Use --hosts-format dmlc if N "
+        "is an SSH port, --hosts-format mpich if it is the number of devices"
     )
 
 
 def with_devices(
     listed: Sequence[HostEntry], devices_per_node: int | None
 ) -> tuple[tuple[HostEntry, ...], tuple[str, ...]]:
-    """The hosts with as many devices each as all of them have, and notes for a person.
+    """Return the hosts with an equal number of devices, and notes for the user.
 
-    `devices_per_node` overrides what was listed. Raises LaunchError where neither says a number.
+    `devices_per_node` overrides listed numbers. Raises LaunchError if neither gives a number.
     """
     if devices_per_node is not None:
         _whole(str(devices_per_node), MOST, "--devices-per-node: expected N")
         other = [host.target for host in listed if host.slots not in {None, devices_per_node}]
         note = (
-            f"{_several(other)}: --devices-per-node {devices_per_node} counts, not what was listed"
+            f"{_several(other)}: --devices-per-node {devices_per_node} overrides the listed number"
         )
         equal = tuple(replace(host, slots=devices_per_node) for host in listed)
         return equal, (note,) if other else ()
     if missing := [host.target for host in listed if host.slots is None]:
         raise LaunchError(
-            f"{_several(missing)}: expected a number of devices, found none; "
-            "add slots=N to the line of each host, or give --devices-per-node N"
+            f"{_several(missing)}: expected a number of devices, got none. "
+            "Add slots=N to the line of each host, or use --devices-per-node N"
         )
     counts = [(host.slots, host.target) for host in listed if host.slots is not None]
     if len({slots for slots, _ in counts}) < 2:
         return tuple(listed), ()
     (fewest, poor), (most, rich) = min(counts), max(counts)
-    note = f"devices: {poor} has {fewest}, {rich} has {most}; a sweep uses {fewest} of each host"
+    note = f"devices: {poor} has {fewest}, {rich} has {most}; a sweep uses {fewest} on each host"
     return tuple(replace(host, slots=fewest) for host in listed), (note,)
 
 
@@ -195,12 +195,12 @@ def _text(path: Path, where: str) -> str:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise LaunchError(
-            f"{where}: expected a file with a host a line, found: {error.strerror}"
+            f"{where}: expected a file with one host per line; cannot be read ({error.strerror})"
         ) from None
     text = content.decode("utf-8", errors="replace")
     if "\0" in text or "\ufffd" in text or len(content) > LARGEST_FILE:
         raise LaunchError(
-            f"{where}: expected UTF-8 text with a host a line, 1 MB at most, found something else"
+            f"{where}: expected UTF-8 text of at most 1 MB with one host per line, got other data"
         )
     return text
 
@@ -224,29 +224,31 @@ def _line(content: str, where: str, format: str) -> HostEntry:
         raise _ambiguous(where, word)
     if format in {"mpich", _INLINE} and slots is None:
         return HostEntry(target=target, slots=_whole(number, MOST, f"{where}: expected devices"))
-    # Beside slots=N the number can only be a port.
+    # With slots=N the number can only be a port.
     if format == "dmlc" or (slots is not None and not format):
         port = _whole(number, 65535, f"{where}: expected an SSH port")
         return HostEntry(target=target, port=port, slots=slots)
     if format:
-        raise LaunchError(f"{where}: expected devices once, got {quoted(content.strip())}")
+        raise LaunchError(
+            f"{where}: expected the number of devices once, got {quoted(content.strip())}"
+        )
     raise _ambiguous(where, word)
 
 
 def _target(word: str, where: str) -> tuple[str, str | None]:
-    """The target that a line begins with, and what stands after its colon."""
+    """Return the target at the begin of a line, and the text after its colon."""
     found = _HOST.fullmatch(word)
     host = found and (found["boxed"] or found["bare"] or found["name"])
     if found is None or host is None or not _can_be(host):
         raise LaunchError(
-            f"{where}: expected a host, as node01, user@node01, 192.0.2.1 or [2001:db8::1], "
+            f"{where}: expected a host such as node01, user@node01, 192.0.2.1 or [2001:db8::1], "
             f"got {quoted(word)}"
         )
     return (found["user"] or "") + host, found["number"]
 
 
 def _can_be(host: str) -> bool:
-    """Whether what looks like a host is one; 192.0.2 is not, though resolvers read 192.0.0.2."""
+    """Whether a text is a valid host; 192.0.2 is not, though resolvers read it as 192.0.0.2."""
     if ":" in host or not host.strip("0123456789."):
         try:
             ipaddress.ip_address(host)
@@ -256,7 +258,7 @@ def _can_be(host: str) -> bool:
 
 
 def _counts(words: Iterable[str], where: str) -> int | None:
-    """The N of slots=N, if there; max_slots, Open MPI's limit, is checked and not used."""
+    """Return the N of slots=N, if given; max_slots, Open MPI's limit, is only checked."""
     counts: dict[str, int] = {}
     for word in words:
         key, _, value = word.replace("max-slots", "max_slots").partition("=")
@@ -268,7 +270,7 @@ def _counts(words: Iterable[str], where: str) -> int | None:
     slots = counts.get("slots")
     if slots is not None and counts.get("max_slots", slots) < slots:
         raise LaunchError(
-            f"{where}: expected max_slots not below slots={slots}, got {counts['max_slots']}"
+            f"{where}: expected max_slots of at least slots={slots}, got {counts['max_slots']}"
         )
     return slots
 
@@ -288,8 +290,8 @@ def _distinct(listed: Iterable[tuple[str, HostEntry]]) -> tuple[HostEntry, ...]:
         first = places.setdefault((name, host.port), where)
         if first != where:
             raise LaunchError(
-                f"{where}: {name} stands in {first} already; "
-                "list a host once, with slots=N for its devices"
+                f"{where}: {name} is already listed in {first}. "
+                "List each host once, with slots=N for its devices"
             )
         hosts.append(host)
     return tuple(hosts)

@@ -1,4 +1,4 @@
-"""Hosts: the machines of a cluster and what each has."""
+"""Hosts: the machines of a cluster, their devices and how to reach them."""
 
 import getpass
 import os
@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """How a host is reached over SSH; what is empty is as ssh's own configuration says.
+    """How to reach a host over SSH; ssh's own configuration fills empty fields.
 
-    host is a name that configuration may know, jump the gateways on the way, as in ProxyJump.
+    `host` may be a name in that configuration; `jump` are the gateways, as in ProxyJump.
     """
 
     host: str
@@ -29,7 +29,7 @@ class Login:
 
     @staticmethod
     def read(target: str, port: int | None = None, jump: str = "") -> "Login":
-        """Of 'host', 'user@host' and, where it is no IPv6 address, 'host:port'."""
+        """Parse 'host', 'user@host' and, except for IPv6 addresses, 'host:port'."""
         user, _, host = target.rpartition("@")
         name, colon, number = host.rpartition(":")
         if colon and port is None and ":" not in name and is_whole(number):
@@ -38,7 +38,7 @@ class Login:
 
     @property
     def target(self) -> str:
-        """The host as a person names it."""
+        """The host as the user names it."""
         return self.host if self.port is None else f"{self.host} port {self.port}"
 
 
@@ -82,13 +82,13 @@ class Host:
     """One machine.
 
     address     numeric: MXNet's scheduler cannot bind a name
-    cpus, gpus  how many devices of each kind; a trial that puts more on it is emulated
-    cores       the processors a job may use, for pinning; empty where they are not known
-    machine     the same for hosts that are containers of one machine; empty where it is not known
-    python      interpreter there, relative to `tree` where it lies within
-    tree        the checkout there
+    cpus, gpus  number of devices of each kind; a trial with more is oversubscribed
+    cores       processors that a job may use, for pinning; empty if not known
+    machine     equal for hosts that are containers of one machine; empty if not known
+    python      path of the interpreter, relative to `tree` if within it
+    tree        path of the checkout
     libraries   folders of CUDA's libraries, for processes that load MXNet
-    login       how it is reached; None for this machine
+    login       how to reach it; None for this machine
     """
 
     name: str
@@ -103,12 +103,12 @@ class Host:
     login: Login | None = None
 
     def devices(self, kind: str) -> int:
-        """How many devices of the kind, 'cpu' or 'gpu', it has."""
+        """Return the number of devices of a kind, 'cpu' or 'gpu'."""
         return self.gpus if kind == "gpu" else self.cpus
 
 
 def this_machine() -> Host:
-    """The machine this runs on; its CPU devices are the cores this process may use."""
+    """Return this machine; its CPU devices are the cores that this process may use."""
     cores = tuple(sorted(os.sched_getaffinity(0)))
     driver = Path("/proc/driver/nvidia/gpus")
     python = Path(sys.executable)
@@ -124,7 +124,7 @@ def this_machine() -> Host:
 
 
 def pretend(count: int, devices: int) -> tuple[Host, ...]:
-    """Hosts that do not exist, on addresses kept for documentation, to look at a plan with."""
+    """Return example hosts with addresses reserved for documentation, to print a plan."""
     return tuple(
         Host(name=f"host{n:02}", address=f"192.0.2.{n}", cpus=devices, gpus=devices)
         for n in range(1, count + 1)
@@ -132,7 +132,7 @@ def pretend(count: int, devices: int) -> tuple[Host, ...]:
 
 
 def rehearse(count: int, devices: int) -> tuple[Host, ...]:
-    """As many agents on this machine, each playing a host, for the fake engine."""
+    """Return hosts that are all this machine, for the simulated engine."""
     here = this_machine()
     return tuple(
         replace(here, name=f"host{n:02}", cpus=devices, gpus=devices, cores=())
@@ -141,7 +141,7 @@ def rehearse(count: int, devices: int) -> tuple[Host, ...]:
 
 
 def lease_owner(host: Host) -> dict[str, object] | None:
-    """What the lease of a host says; None for this machine, which may play many hosts."""
+    """Return the owner for a host's lease; None for this machine, which may simulate many hosts."""
     if host.login is None:
         return None
     return {

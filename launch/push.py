@@ -1,4 +1,4 @@
-"""Files of the master into folders of hosts: only what is missing there, side by side."""
+"""Push of the controller's files to hosts: only missing files, hosts in parallel."""
 
 import os
 import queue
@@ -26,9 +26,13 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A file to copy: where it is here, its name below the folder there, and how it was listed.
+    """A file to copy, as it was listed.
 
-    `size` in bytes; `mode` its permissions; `link` the target where it is to be a link.
+    path   the local file
+    name   its name below the folder on the host
+    size   in bytes
+    mode   its permissions
+    link   the target if it is a symbolic link
     """
 
     path: Path
@@ -41,9 +45,9 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class PushProgress:
-    """How far a host's push is: bytes of `files` files that are compared or copied.
+    """Progress of a host's push, in bytes of `files` files that are compared or copied.
 
-    `other` are those that the host has had whole, with other contents.
+    `other` are the files that the host had complete, with different contents.
     """
 
     host: str
@@ -58,13 +62,13 @@ Pushing = Generator[PushProgress]
 
 
 def contents(path: Path, name: str) -> Piece:
-    """A file to copy under a name; of a link, what it leads to. LaunchError where it is none."""
+    """Return a file to copy under a name; links are followed. LaunchError if it is no file."""
     try:
         found = path.stat()
     except OSError as error:
         raise LaunchError(f"{path}: cannot be read ({error.strerror})") from error
     if not stat.S_ISREG(found.st_mode):
-        raise LaunchError(f"{path}: expected a file, found something else")
+        raise LaunchError(f"{path}: expected a regular file, got something else")
     return Piece(
         path=path,
         name=name,
@@ -75,7 +79,7 @@ def contents(path: Path, name: str) -> Piece:
 
 
 def in_tree(root: Path, name: str) -> Piece:
-    """A file of a tree that is copied; a link that stays within the tree stays a link."""
+    """Return a file of a tree to copy; a link within the tree stays a link."""
     path = root / name
     if path.is_symlink():
         target = str(path.readlink())
@@ -95,12 +99,11 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
     exact: bool = False,
     verify: bool = False,
 ) -> Pushing:
-    """Copies what a folder of a host lacks; what is cut off goes on there at the next push.
+    """Copy the files that a folder of a host lacks; the next push resumes an interrupted one.
 
-    `into` is relative to the host's checkout. With `exact`, files that a push put there, and that
-    are not among these, are removed. With `verify` every file is read on both sides, also one that
-    an earlier push put there and whose size and time are as it left them. Raises LaunchError,
-    naming the host.
+    `into` is relative to the host's checkout. With `exact`, files of earlier pushes that are not
+    among these are removed. With `verify` every file is read on both sides, even if its size and
+    time are as an earlier push left them. Raises LaunchError, which names the host.
     """
     with closing(RemoteProgram(host, start, "receiver", files=len(pieces))) as receiver:
         listed = [(one.name, one.size, one.mtime_ns, one.mode, one.link) for one in pieces]
@@ -117,7 +120,9 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
             for piece, has in zip(pieces, there, strict=True)
         )
         if not fits:
-            raise receiver.protocol_error("has: expected what it has of each file, and no more")
+            raise receiver.protocol_error(
+                "has: expected the state of each file, got something else"
+            )
         missing = yield from _missing(pieces, there, receiver, host)
         yield from _copied(missing, receiver, host)
         receiver.send({"do": "finish"})
@@ -129,9 +134,9 @@ def push(  # noqa: PLR0913 - what, where to, and two ways
 
 @dataclass(frozen=True, kw_only=True)
 class _MissingFile:
-    """A file that a host lacks from byte `start` on; `crc` of what it has.
+    """A file that a host lacks from byte `start` on; `crc` is that of its part.
 
-    `other`: it has all of the file, with other contents.
+    `other`: the host has a complete file with different contents.
     """
 
     at: int
@@ -154,7 +159,7 @@ def _bytes(missing: Iterable[_MissingFile]) -> int:
 def _missing(
     pieces: Sequence[Piece], there: Sequence[Any], receiver: RemoteProgram, host: Host
 ) -> Generator[PushProgress, None, list[_MissingFile]]:
-    """What a host lacks, by the checksums of what it has."""
+    """Return the files that a host lacks, by the checksums of those it has."""
     found = []
     for at, (piece, has) in enumerate(zip(pieces, there, strict=True)):
         if has == "same":
@@ -170,7 +175,7 @@ def _missing(
 
 
 def _is_same(piece: Piece, has: dict[str, int], host: Host) -> Generator[PushProgress, None, bool]:
-    """Whether what a host has is the beginning of a file here, or all of it."""
+    """Return whether the host's file is the local one, or its beginning."""
     size = has.get("part", piece.size)
     crc = done = 0
     for data in _read(piece, 0, size):
@@ -180,12 +185,12 @@ def _is_same(piece: Piece, has: dict[str, int], host: Host) -> Generator[PushPro
 
 
 def _read(piece: Piece, start: int, end: int) -> Iterator[bytes]:
-    """A file's bytes from start to end; LaunchError where it is not as it was listed."""
+    """Yield a file's bytes from start to end; LaunchError if it has changed since listed."""
     try:
-        # Without O_NONBLOCK a named pipe that took the file's place would be waited for.
+        # Without O_NONBLOCK, opening a named pipe in place of the file would block.
         with open(os.open(piece.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise LaunchError(f"{piece.path}: was changed while it was copied; push again")
+                raise LaunchError(f"{piece.path}: changed during the copy. Push again")
             file.seek(start)
             while start < end and (data := file.read(min(end - start, _CHUNK))):
                 yield data
@@ -194,7 +199,7 @@ def _read(piece: Piece, start: int, end: int) -> Iterator[bytes]:
     except OSError as error:
         raise LaunchError(f"{piece.path}: cannot be read ({error.strerror})") from error
     if start < end or (found.st_size, found.st_mtime_ns) != (piece.size, piece.mtime_ns):
-        raise LaunchError(f"{piece.path}: was changed while it was copied; push again")
+        raise LaunchError(f"{piece.path}: changed during the copy. Push again")
 
 
 def _copied(missing: Sequence[_MissingFile], receiver: RemoteProgram, host: Host) -> Pushing:
@@ -211,9 +216,9 @@ def _copied(missing: Sequence[_MissingFile], receiver: RemoteProgram, host: Host
 
 
 def side_by_side(pushes: Sequence[Pushing]) -> Iterator[PushProgress]:
-    """How far several pushes are, eight at a time; each goes on whatever becomes of the others.
+    """Run several pushes, eight at a time, and yield their progress; a failure ends no other.
 
-    Raises LaunchError at the end, with the lines of all that failed.
+    Raises LaunchError at the end, with the errors of all that failed.
     """
     inbox: queue.Queue[PushProgress | None] = queue.Queue()
     stop = threading.Event()
@@ -247,10 +252,10 @@ def side_by_side(pushes: Sequence[Pushing]) -> Iterator[PushProgress]:
 def differences(
     pieces: Sequence[Piece], host: Host, start: Starter, into: str, *, whole: bool = False
 ) -> list[str]:
-    """What of these files is another one on a host, or not there: 'a.rec is not there'.
+    """Return which of these files differ on a host or are missing: 'a.rec is missing'.
 
-    Names and sizes are compared, and the contents of .json files, which hold the checksums of the
-    shards beside them; of all files if `whole`. Raises LaunchError, naming the host.
+    It compares names and sizes, and the contents of .json files, which have the shards' checksums;
+    with `whole` all contents. Raises LaunchError, which names the host.
     """
     crcs = [_crc(one) if whole or one.path.suffix == ".json" else None for one in pieces]
     files = [(one.name, one.size, crc) for one, crc in zip(pieces, crcs, strict=True)]
@@ -260,7 +265,7 @@ def differences(
 
 
 def strangers(names: Iterable[str], host: Host, start: Starter, into: str) -> list[str]:
-    """Which of these files are in a folder of a host though no push put them there."""
+    """Return which of these files exist in a folder of a host, but were not put there by a push."""
     asked = list(names)
     known = set(map(clean, asked))
     found = _compared(host, start, into, files=[], others=asked)["strange"]
@@ -278,7 +283,7 @@ def _compared(host: Host, start: Starter, into: str, **asked: Any) -> dict[str, 
 
 @cache
 def _crc(piece: Piece) -> int:
-    """CRC-32 of a file here, read once for all hosts; LaunchError if it cannot be read."""
+    """Return the CRC-32 of a local file, read once for all hosts; LaunchError if unreadable."""
     try:
         return crc(os.fsencode(piece.path))
     except OSError as error:

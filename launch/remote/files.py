@@ -1,7 +1,7 @@
-"""Files of a host, as a program that was sent there sees them: names are bytes.
+"""Files of a host: checks, checksums and the state of pushes; names are bytes.
 
-A host's own idea of how names are encoded does not matter: in messages a name is UTF-8, with
-surrogates for bytes that are not.
+The host's own encoding of names does not matter: in messages a name is UTF-8, with surrogates for
+other bytes.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -23,28 +23,28 @@ _MOST_LINKS = 40
 
 
 def encoded(name: str) -> bytes:
-    """The bytes of a name in a message."""
+    """Return the bytes of a name in a message."""
     return name.encode("utf-8", "surrogateescape")
 
 
 def shown(name: bytes) -> str:
-    """A name as a line for a person has it: no line ends, no quotes."""
+    """Return a name for an error message: no line ends, no quotes."""
     return ascii(name.decode("utf-8", "replace"))[1:-1]
 
 
 def folder(name: str) -> bytes:
-    """The folder that a message names, absolute; '~' is the user's own there."""
+    """Return the absolute path of a folder in a message; '~' is the user's home."""
     return os.path.abspath(os.path.expanduser(encoded(name)))
 
 
 def size(path: bytes) -> int | None:
-    """The size of a regular file that is no link; None where there is none."""
+    """Return the size of a regular file that is no link; None if there is none."""
     found = status(path)
     return found.st_size if found and stat.S_ISREG(found.st_mode) else None
 
 
 def status(path: bytes) -> os.stat_result | None:
-    """What is known of a file or link; None where there is none."""
+    """Return the status of a file or link; None if there is none."""
     try:
         return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -52,32 +52,32 @@ def status(path: bytes) -> os.stat_result | None:
 
 
 def opened(path: bytes, flags: int) -> int:
-    """A descriptor of a regular file, with the mode of a new one; OSError for a link.
+    """Open a regular file; a new one gets mode 0600. OSError for a link.
 
-    LaunchError for what is no file, such as a pipe, which is not waited for.
+    LaunchError for anything else, such as a pipe, without blocking.
     """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise LaunchError(f"{shown(path)}: expected a file, found something else; remove it")
+        raise LaunchError(f"{shown(path)}: expected a regular file, got something else. Remove it")
     return descriptor
 
 
 def check_own(path: bytes, descriptor: int) -> None:
-    """LaunchError if an open file is another user's, or has a second name."""
+    """Raise LaunchError if an open file belongs to another user, or has a second name."""
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid() or found.st_nlink != 1:
         raise LaunchError(
-            f"{shown(path)}: expected a file of {_name(os.geteuid())} with one name, found one of "
-            f"{_name(found.st_uid)} with {found.st_nlink}; remove it"
+            f"{shown(path)}: expected a file of user {_name(os.geteuid())} with 1 hard link, got "
+            f"one of {_name(found.st_uid)} with {found.st_nlink}. Remove it"
         )
 
 
 def check_folder(folder: bytes) -> None:
-    """LaunchError if another user but root may change what a folder is, or put files into it.
+    """Raise LaunchError if another user except root can replace a folder, or write into it.
 
-    Nor may they replace a folder above it, or a link on the way to it. A sticky folder on the way,
-    such as /tmp, lets nobody replace what is not theirs.
+    The same holds for the folders above it and for links on its path. A sticky folder above it,
+    such as /tmp, is safe.
     """
     at, rest, links = b"/", folder.split(b"/")[::-1], 0
     while rest:
@@ -88,33 +88,34 @@ def check_folder(folder: bytes) -> None:
             return
         if found.st_uid not in (0, os.geteuid()):
             raise LaunchError(
-                f"{shown(path)}: belongs to {_name(found.st_uid)}, expected "
-                f"{_name(os.geteuid())} or root, for its owner could replace what is put there; "
-                f"choose a folder of your own"
+                f"{shown(path)}: expected owner {_name(os.geteuid())} or root, got "
+                f"{_name(found.st_uid)}, who could replace the files. Choose a folder of your own"
             )
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > _MOST_LINKS:
-                raise LaunchError(f"{shown(folder)}: too many links on the way; name their target")
+                raise LaunchError(
+                    f"{shown(folder)}: too many symbolic links on the path. Name their target"
+                )
             target = os.readlink(path)
             rest += target.split(b"/")[::-1]
             at = b"/" if target.startswith(b"/") else at
         elif _is_shared(path, found) and not (any(rest) and found.st_mode & stat.S_ISVTX):
             raise LaunchError(
-                f"{shown(path)}: other users may write there, and could replace what is put there; "
-                f"'chmod go-w {shown(path)}', or choose a folder of your own"
+                f"{shown(path)}: other users may write there and could replace the files. Choose a "
+                f"folder of your own, or run: chmod go-w {shown(path)}"
             )
         else:
             at = path
 
 
 def _is_shared(path: bytes, found: os.stat_result) -> bool:
-    """Whether more than its owner may write: others, or a group that is not the owner's alone."""
+    """Return whether users other than the owner may write: others, or a shared group."""
     if found.st_mode & stat.S_IWOTH:
         return True
     if not found.st_mode & stat.S_IWGRP:
         return False
-    try:  # the widest entry of an access list is shown as the group's
+    try:  # the group bits show the widest entry of an access list
         has_list = "system.posix_acl_access" in os.listxattr(path)
     except OSError:
         has_list = False
@@ -122,7 +123,7 @@ def _is_shared(path: bytes, found: os.stat_result) -> bool:
 
 
 def is_private(gid: int, owner: int) -> bool:
-    """Whether a group has no member but a user whose own it is, as where the umask is 002."""
+    """Return whether a group is its owner's private one, as usual with umask 002."""
     try:
         group = grp.getgrgid(gid)
     except KeyError:
@@ -140,14 +141,14 @@ def _name(uid: int) -> str:
 
 
 def pieces(path: bytes) -> Iterator[bytes]:
-    """The contents of a file that is no link, at most CHUNK bytes at a time."""
+    """Yield the contents of a file that is no link, in pieces of at most CHUNK bytes."""
     with open(opened(path, os.O_RDONLY), "rb") as file:
         while piece := file.read(CHUNK):
             yield piece
 
 
 def crc(path: bytes) -> int:
-    """CRC-32 of the contents, as zlib has it."""
+    """Return the CRC-32 of the contents, as zlib computes it."""
     found = 0
     for piece in pieces(path):
         found = zlib.crc32(piece, found)
@@ -155,18 +156,18 @@ def crc(path: bytes) -> int:
 
 
 def is_below(name: str) -> bool:
-    """Whether a name is that of a file below a folder."""
+    """Return whether a name is that of a file below a folder."""
     return not {"", ".", ".."} & set(name.split("/")) and "\0" not in name
 
 
 def leads_out(folder: bytes, path: bytes) -> bool:
-    """Whether a path, with all links in it followed, is not below a folder."""
+    """Return whether a path, with its links followed, is outside of a folder."""
     root, found = os.path.realpath(folder), os.path.realpath(path)
     return found != root and not found.startswith(root.rstrip(b"/") + b"/")
 
 
 def sync(path: bytes) -> None:
-    """Returns once the names in a folder are on the disk."""
+    """Write the names in a folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -178,11 +179,11 @@ STATE = ".mxscale-pushed"
 
 
 class PushedFile(NamedTuple):
-    """A file as it was last seen whole.
+    """State of a file when it was last complete.
 
-    size, crc      of its contents; crc32 by zlib
-    mtime_ns       its time here, as the file system keeps it
-    listed_ns      the time that the master listed, which the file system may have rounded
+    size, crc      of its contents; zlib's crc32
+    mtime_ns       its time on the host, as the file system keeps it
+    listed_ns      its time on the controller, which the file system may have rounded
     put            whether a push wrote it, and may remove it
     """
 
@@ -194,7 +195,7 @@ class PushedFile(NamedTuple):
 
 
 def entries(content: bytes) -> dict[str, PushedFile]:
-    """What a state file says of each file below its folder, its last line counting."""
+    """Parse a state file: the last line of each file below its folder counts."""
     found: dict[str, PushedFile] = {}
     for line in content.split(b"\n"):
         try:
@@ -205,12 +206,12 @@ def entries(content: bytes) -> dict[str, PushedFile]:
             if list(map(type, values)) == [int, int, int, int, bool]:
                 found[name] = PushedFile(*values)
         except (ValueError, TypeError, RecursionError):
-            pass  # torn: its file is checked by its contents then
+            pass  # torn: the file is compared by its contents
     return found
 
 
 class PushState:
-    """The state file of a folder, held until this process ends."""
+    """State file of a folder, locked until this process ends."""
 
     def __init__(self, folder: bytes) -> None:
         path = os.path.join(folder, STATE.encode())
@@ -222,8 +223,8 @@ class PushState:
         except BlockingIOError:
             self.close()
             raise LaunchError(
-                f"{shown(folder)}: another push works there; wait for its end (and where hosts "
-                f"see one file system, push once)"
+                f"{shown(folder)}: another push is writing to this folder. Wait for it to end; if "
+                f"the hosts share a file system, use --shared"
             ) from None
         except LaunchError:
             self.close()
@@ -232,20 +233,20 @@ class PushState:
         content = self._file.read()
         self.entries = entries(content)
         if not content.endswith(b"\n"):
-            self._file.write(b"\n")  # a line that was torn ends here
+            self._file.write(b"\n")  # ends a torn line
 
     def close(self) -> None:
-        """Lets another push have the folder."""
+        """Release the folder for another push."""
         self._file.close()
 
     def note(self, name: str, entry: PushedFile) -> None:
-        """Keeps what is known of a file."""
+        """Record the state of a file."""
         if self.entries.get(name) != entry:
             self._append([name, *entry])
             self.entries[name] = entry
 
     def forget(self, name: str) -> None:
-        """Keeps that a file is gone."""
+        """Record that a file was removed."""
         self._append([name])
         del self.entries[name]
 
@@ -254,6 +255,6 @@ class PushState:
 
 
 def is_noted(path: bytes, entry: PushedFile) -> bool:
-    """Whether a file or link is as it was when it was noted."""
+    """Return whether a file or link is unchanged since it was recorded."""
     found = status(path)
     return found is not None and (found.st_size, found.st_mtime_ns) == (entry.size, entry.mtime_ns)

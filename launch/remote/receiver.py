@@ -1,6 +1,6 @@
-"""The receiver: takes files into a folder of a host, or compares those that are there.
+"""Receiver: writes files into a folder of a host, or compares existing ones.
 
-Lines of JSON, both ways; the bytes of a file stand between them.
+Both sides send lines of JSON; the bytes of a file follow their line.
 
     to it    {"do": "take", "into", "exact", "verify", "owner",
               "files": [[name, size, mtime_ns, mode, link], ...]}
@@ -11,8 +11,8 @@ Lines of JSON, both ways; the bytes of a file stand between them.
              | "finished" | "failed" why | "beat" done total
              | "compared" differs strange
 
-With `verify` what an earlier push noted is not believed: every file is read.
-A file grows in a sibling until it is whole, so that what is cut off goes on where it stopped.
+With `verify` every file is read, even if an earlier push recorded it.
+A file grows in a sibling until it is complete, so that the next push resumes an interrupted one.
 """
 
 from __future__ import annotations  # the syntax of the types below, on Python 3.8
@@ -45,12 +45,12 @@ from launch.remote.files import (
     shown,
 )
 
-# The longest lists files: some 200 bytes each.
+# The longest line lists files, with some 200 bytes each.
 _MOST_LINE = 1 << 30
 
 
 class MasterLine:
-    """Stdin and stdout, with a beat every second: `done` of `total` bytes have been read back."""
+    """Stdin and stdout, with a heartbeat per second: `done` of `total` bytes are checked."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -59,7 +59,7 @@ class MasterLine:
         threading.Thread(target=self._beat, daemon=True).start()
 
     def say(self, **message: Any) -> None:
-        """Sends a message; OSError where the master is gone."""
+        """Send a message; OSError if the controller is gone."""
         data = (json.dumps(message) + "\n").encode()
         with self._saying:
             while data:
@@ -71,16 +71,16 @@ class MasterLine:
                 time.sleep(limits.BEAT_SECONDS)
                 self.say(say="beat", done=self.done, total=self.total)
         except OSError:
-            pass  # the other direction says so too
+            pass  # reading fails, too
 
     def _read(self) -> bytes:
         if not select.select([0], [], [], limits.STREAM_SILENCE_SECONDS)[0]:
             raise LaunchError(
-                f"heard nothing from the master for {limits.STREAM_SILENCE_SECONDS:.0f} s"
+                f"no message from the controller for {limits.STREAM_SILENCE_SECONDS:.0f} s"
             )
         data = os.read(0, CHUNK)
         if not data:
-            sys.exit(1)  # the master is gone, and nobody is left to tell
+            sys.exit(1)  # the controller is gone
         return data
 
     def _line(self) -> bytearray:
@@ -96,7 +96,7 @@ class MasterLine:
         return line
 
     def message(self) -> dict[str, Any]:
-        """The next message that is no beat; LaunchError where it is none, or none comes."""
+        """Return the next message other than a heartbeat; LaunchError if none comes."""
         while True:
             line = self._line()
             message = commands.parsed(bytes(line), SHAPES)
@@ -104,7 +104,7 @@ class MasterLine:
                 return message
 
     def data(self, size: int) -> Iterator[bytes]:
-        """The next `size` bytes, piece by piece; LaunchError where the master falls silent."""
+        """Yield the next `size` bytes in pieces; LaunchError if the controller is silent."""
         while size:
             held = bytes(self._held) or self._read()
             piece, self._held = held[:size], bytearray(held[size:])
@@ -113,16 +113,16 @@ class MasterLine:
 
 
 def _differences(folder: bytes, listed: list[Any]) -> list[list[str]]:
-    """Names and what is wrong with each; checksums are compared where one is given."""
+    """Return names with their differences; a given checksum is compared."""
     found = []
     for name, size, crc in listed:
         path = os.path.join(folder, files.encoded(name))
         if not os.path.isfile(path):
-            found.append([name, "is not there"])
+            found.append([name, "is missing"])
         elif os.path.getsize(path) != size:
-            found.append([name, f"has {os.path.getsize(path)} bytes, expected {size}"])
+            found.append([name, f"expected {size} bytes, got {os.path.getsize(path)}"])
         elif crc is not None and files.crc(path) != crc:
-            found.append([name, "has other contents"])
+            found.append([name, "has different contents"])
     return found
 
 
@@ -139,7 +139,7 @@ def _strange(folder: bytes, names: list[str]) -> list[str]:
 
 
 def _compare(master: MasterLine, message: dict[str, Any]) -> None:
-    """Says which of the listed files differ, and which of the others no push put there."""
+    """Report which of the files differ, and which of the others no push wrote."""
     folder = files.folder(message["into"])
     try:
         differs = _differences(folder, message["files"])
@@ -172,7 +172,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 class File(NamedTuple):
-    """A file as the master lists it; `link` is the target where it is to be a link."""
+    """A file as the controller lists it; `link` is the target if it is a symbolic link."""
 
     name: str
     size: int
@@ -182,7 +182,7 @@ class File(NamedTuple):
 
 
 class Receiver:
-    """Takes the files that one message lists."""
+    """Receiver of the files that one message lists."""
 
     def __init__(self, master: MasterLine, message: dict[str, Any]) -> None:
         self.master = master
@@ -192,7 +192,7 @@ class Receiver:
         self.into = files.folder(message["into"])
         files.check_folder(self.into)
         os.makedirs(self.into, exist_ok=True)
-        files.check_folder(self.into)  # as it was made, by the umask here
+        files.check_folder(self.into)  # as created with the umask of the host
         self.pushed = PushState(self.into)
         self.exact = message["exact"]
         self.verify = message["verify"]
@@ -201,7 +201,7 @@ class Receiver:
         self.inside: set[bytes] = set()
 
     def run(self) -> None:
-        """Says what is there, then takes the rest."""
+        """Report the existing files, then receive the rest."""
         stale = self._stale() if self.exact else []
         self._check_room(sum(self.pushed.entries[name].size for name in stale))
         for name in stale:
@@ -225,31 +225,31 @@ class Receiver:
         self.master.say(say="finished")
 
     def _place(self, at: int) -> int:
-        """The number of a file that was listed and is no link."""
+        """Return the number of a listed file that is no link."""
         if not 0 <= at < len(self.files) or self.files[at].link:
             raise ProtocolError(f"expected the number of a file, got {at}")
         return at
 
     def _path(self, name: str) -> bytes:
-        """Where a file lies; LaunchError if a link on the way leads out of the folder."""
+        """Return the path of a file; LaunchError if a link on it leads out of the folder."""
         path = os.path.join(self.into, encoded(name))
         folder = os.path.dirname(path)
         if folder not in self.inside:
             if files.leads_out(self.into, folder):
                 raise LaunchError(
-                    f"{shown(path)}: a link on the way leads out of {shown(self.into)}; remove it, "
-                    f"or choose the folder that it leads to"
+                    f"{shown(path)}: a link on the path leads out of {shown(self.into)}. Remove "
+                    f"it, or choose its target as the folder"
                 )
             self.inside.add(folder)
         return path
 
     def part_path(self, name: str) -> bytes:
-        """Of a length that every file system has, whatever the name's own."""
+        """Return the path of a file's part; short enough for every file system."""
         digest = hashlib.sha256(encoded(name)).hexdigest()[:16]
         return os.path.join(os.path.dirname(self._path(name)), f".{digest}.part".encode())
 
     def _stale(self) -> list[str]:
-        """Files that a push put here, that nobody changed since, and that are not listed."""
+        """Return unlisted files that a push wrote, and that have not changed since."""
         listed = {file.name for file in self.files}
         entries = self.pushed.entries.items()
         return [
@@ -271,7 +271,7 @@ class Receiver:
             folder = os.path.dirname(folder)
 
     def _remove_parts(self) -> None:
-        """Removes what pushes of files that are not listed any more left unfinished."""
+        """Remove the parts of files that are not listed any more."""
         parts = {self.part_path(file.name) for file in self.files}
         for folder in filter(os.path.isdir, {os.path.dirname(part) for part in parts}):
             for path in [os.path.join(folder, name) for name in os.listdir(folder)]:
@@ -288,12 +288,12 @@ class Receiver:
         free = disk.f_bavail * disk.f_frsize + freed
         if sum(sizes) > free:
             raise LaunchError(
-                f"{shown(self.into)}: needs {sum(sizes) / 1e6:.1f} MB, its disk has "
-                f"{free / 1e6:.1f} MB free; make room there, or push into another folder"
+                f"{shown(self.into)}: expected {sum(sizes) / 1e6:.1f} MB of free disk space, got "
+                f"{free / 1e6:.1f} MB. Free disk space, or choose another folder with --into"
             )
 
     def _found(self, at: int) -> Any:
-        """What is here of a file; what a push left as it is listed now is not read again."""
+        """Return the state of a file; one that a push recorded as listed is not read again."""
         file = self.files[at]
         path, part = self._path(file.name), self.part_path(file.name)
         if file.link:
@@ -314,7 +314,7 @@ class Receiver:
         return {"crc": self.crcs[at]}
 
     def _crc(self, path: bytes) -> int:
-        """CRC-32 of a file; the beats say how far it is."""
+        """Return the CRC-32 of a file; heartbeats report the progress."""
         self.master.done, self.master.total = 0, os.path.getsize(path)
         crc = 0
         for piece in files.pieces(path):
@@ -323,16 +323,16 @@ class Receiver:
         return crc
 
     def _keep(self, at: int) -> None:
-        """Keeps a file whose contents are as listed."""
+        """Keep a file whose contents are as listed."""
         if at not in self.crcs:
-            raise ProtocolError(f"expected the number of a file that is here, got {at}")
+            raise ProtocolError(f"expected the number of an existing file, got {at}")
         name, crc = self.files[at].name, self.crcs[at]
         entry = self.pushed.entries.get(name)
         put = entry is not None and entry.put and entry.crc == crc
         self._finish(self._path(name), self.files[at], crc, put=put)
 
     def _take(self, at: int, start: int) -> None:
-        """A file's missing bytes; it takes its name once it is whole, checked and on the disk."""
+        """Receive a file's missing bytes; rename it once it is complete, checked and on disk."""
         file = self.files[at]
         path, part = self._path(file.name), self.part_path(file.name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -352,13 +352,13 @@ class Receiver:
             os.fsync(out.fileno())
         if crc != message["crc"] or files.size(part) != file.size:
             os.unlink(part)
-            raise LaunchError(f"{shown(path)}: came damaged; push again")
+            raise LaunchError(f"{shown(path)}: checksum differs after the copy. Push again")
         self._finish(part, file, crc, put=True)
         os.replace(part, path)
         self.folders.add(os.path.dirname(path))
 
     def _part_opened(self, part: bytes, start: int) -> int:
-        """A part to go on with, from its end, or a new one in place of what has its name."""
+        """Open a part at its end, or create a new one."""
         if start:
             descriptor = files.opened(part, os.O_WRONLY | os.O_APPEND)
             files.check_own(part, descriptor)
@@ -368,7 +368,7 @@ class Receiver:
         return files.opened(part, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
 
     def _finish(self, path: bytes, file: File, crc: int, *, put: bool) -> None:
-        """Gives a whole file its mode and time, and keeps what is known of it."""
+        """Set the mode and the time of a complete file, and record its state."""
         _set_mode(path, file.mode)
         os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
         mtime_ns = os.stat(path).st_mtime_ns
@@ -385,27 +385,27 @@ class Receiver:
         entry = PushedFile(made.st_size, made.st_mtime_ns, file.mtime_ns, crc=0, put=True)
         self.pushed.note(file.name, entry)
         os.replace(part, path)
-        self.inside.clear()  # other names may lead elsewhere now
+        self.inside.clear()  # other names may have new targets now
 
     def _check_links(self) -> None:
-        """Removes links that lead out through one another; LaunchError if there are any."""
+        """Remove links that lead out through other links; LaunchError if there are any."""
         for file in self.files:
             path = self._path(file.name)
             if file.link and files.leads_out(self.into, path):
                 os.unlink(path)
-                raise LaunchError(f"{file.name!a}: leads out of the folder, through other links")
+                raise LaunchError(f"{file.name!a}: leads out of the folder through other links")
 
 
 def _check(file: File) -> None:
-    """Raises LaunchError for what would lie, or lead, outside of the folder."""
+    """Raise LaunchError for a file or link outside of the folder."""
     if not files.is_below(file.name) or file.name.split("/")[-1] == STATE:
         raise LaunchError(
-            f"{file.name!a}: expected the name of a file below the folder; nothing was taken"
+            f"{file.name!a}: expected a file name below the folder; nothing was copied"
         )
     leads = os.path.normpath(os.path.join(os.path.dirname(file.name), file.link))
     if leads.split("/")[0] in {"", ".."}:
         raise LaunchError(
-            f"{file.name!a}: leads out of the folder, to {file.link!a}; nothing was taken"
+            f"{file.name!a}: leads out of the folder, to {file.link!a}; nothing was copied"
         )
 
 
@@ -415,17 +415,17 @@ def _set_mode(path: bytes, mode: int) -> None:
 
 
 def reason(error: Exception, into: str) -> str:
-    """An error as one line for a person."""
+    """Return an error as one line for the user."""
     if not isinstance(error, OSError):
         return str(error)
     if error.errno in _FULL:
-        return f"{shown(encoded(into))}: {error.strerror}; make room there, then push again"
+        return f"{shown(encoded(into))}: {error.strerror}. Free disk space there, then push again"
     name = error.filename if isinstance(error.filename, bytes) else encoded(into)
     return f"{shown(name)}: cannot be written or read ({error.strerror})"
 
 
 def main() -> None:
-    """Serves one master on this process's stdin and stdout; exits 1 where files did not come."""
+    """Serve one controller on this process's stdin and stdout; exit 1 if files are missing."""
     master = MasterLine()
     message: dict[str, Any] = {"into": "."}
     try:
@@ -433,7 +433,7 @@ def main() -> None:
         if message["do"] == "compare":
             _compare(master, message)
         elif message["do"] == "take":
-            os.umask(os.umask(0o077) | 0o022)  # a new folder is its owner's to write to
+            os.umask(os.umask(0o077) | 0o022)  # only the owner may write to new folders
             lease.hold(message.get("owner"))
             Receiver(master, message).run()
         else:

@@ -279,9 +279,9 @@ def test_a_layout_with_more_processes_speaks_for_those_with_fewer() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SWEEP + "[[points]]\n", "the fake engine takes no memory"),
-        (TRAINED + "[[points]]\nmode = 'test-io'\ndata_train = 'x'\n", "x1 trains nothing"),
-        (TRAINED + "[[points]]\nmode = 'bandwidth'\nkvstore = 'dist_sync'\n", "trains nothing"),
+        (SWEEP + "[[points]]\n", "the simulated engine needs no memory"),
+        (TRAINED + "[[points]]\nmode = 'test-io'\ndata_train = 'x'\n", "x1 does not train"),
+        (TRAINED + "[[points]]\nmode = 'bandwidth'\nkvstore = 'dist_sync'\n", "does not train"),
         (TRAINED + "[[points]]\nglobal_batch_fixed = 8\n", "(--auto-batch finds the latter)"),
         (TRAINED + "[[points]]\noptions = ['--auto-batch=4']\n", "a field of the trial determines"),
     ],
@@ -307,7 +307,7 @@ def test_hosts_and_wrong_numbers_are_refused(
     monkeypatch.chdir(ROOT)
     path = sweep_file(tmp_path, TRAINED + "[[points]]\n")
     for options, said in (
-        ({"hosts": "192.0.2.1:2", "auto_batch": "4"}, "run 'python -m bench.auto_batch' on one"),
+        ({"hosts": "192.0.2.1:2", "auto_batch": "4"}, "Run 'python -m bench.auto_batch' on a host"),
         ({"auto_batch": "many"}, "--auto-batch: expected a whole number, 1 to 65536, got 'many'"),
     ):
         code, line = refusal(fabfile.bench.bench_sweep, path, [], run=f"{tmp_path}/r", **options)
@@ -329,8 +329,8 @@ def test_all_points_of_a_network_get_the_batch_that_was_found_and_keep_it(
         out, err = capsys.readouterr()
         said = [line for line in err.splitlines() if line.endswith("a device fits")]
         assert said == [f"tiny float32: {one} device fits" for one in dict.fromkeys(tries)]
-        assert "tiny float32: 2 images a device" in out
-    assert "as found before for this run" in out
+        assert "tiny float32: 2 images per device" in out
+    assert "(found earlier in this run)" in out
     lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines()
     assert [json.loads(line)["trial"]["batch_per_device"] for line in lines] == [2, 2]
     assert {json.loads(line)["status"] for line in lines} == {"ok"}

@@ -98,7 +98,9 @@ def test_a_second_push_copies_nothing_and_another_cut_replaces_the_first(
 
 
 def test_fewer_shards_than_hosts_are_refused(tmp_path: Path, packed: Path) -> None:
-    with pytest.raises(LaunchError, match=r"5 shard\(s\) cannot feed 6 hosts; pack with --train-"):
+    with pytest.raises(
+        LaunchError, match=r"expected at least one shard per host \(6\), got 5\. Pack with --train-"
+    ):
         handed_out(packed, hosts(tmp_path, 6), tmp_path / "labels")
 
 
@@ -110,16 +112,16 @@ def test_a_shard_that_somebody_else_put_beside_a_share_is_said_first(
     with pytest.raises(LaunchError) as caught:
         handed_out(packed, to, tmp_path / "labels")
     assert str(caught.value) == (
-        "node01: data/t/train/train_0.rec (and 1 more) is not of its share and no push put it "
-        "there. If the host sees this machine's files, give --shared; else choose another folder "
-        "with --into"
+        "node01: data/t/train/train_0.rec (and 1 more) is not of its share, and no push wrote it. "
+        "If the host shares this machine's file system, use --shared; else choose another folder "
+        "with --into DIR"
     )
     assert not list(tmp_path.glob("*/data/t/train/share.json"))
 
 
 def test_hosts_that_see_one_file_system_are_found_out(tmp_path: Path, packed: Path) -> None:
     to = [replace(host, tree=str(tmp_path / "nfs")) for host in hosts(tmp_path, 2)]
-    with pytest.raises(LaunchError, match="one file system"):
+    with pytest.raises(LaunchError, match="share a file"):
         handed_out(packed, to, tmp_path / "labels")
 
 
@@ -133,15 +135,15 @@ def test_shared_folders_are_compared_and_not_changed(tmp_path: Path, packed: Pat
     Path(to[2].tree, "data", "t", "val", "val.rec").unlink()
     Path(to[2].tree, "data", "t", "val", "val.idx").write_text("cut")
     assert not_seen(everything(packed), to, start_local, "data/t") == [
-        "node01: data/t/train/train_0.json has other contents",
-        "node02: data/t/val/val.rec is not there (and 1 more)",
+        "node01: data/t/train/train_0.json has different contents",
+        "node02: data/t/val/val.rec is missing (and 1 more)",
     ]
 
 
 def test_the_folder_there_is_where_it_is_in_the_checkout_here(tmp_path: Path) -> None:
     assert target(ROOT / "data" / "x_rec", "") == "data/x_rec"
     assert target(tmp_path, "data/other") == "data/other"
-    with pytest.raises(LaunchError, match=r"does not lie in the checkout; .* --into DIR"):
+    with pytest.raises(LaunchError, match=r"expected a folder in the checkout\. .* --into DIR"):
         target(tmp_path, "")
 
 
@@ -250,7 +252,7 @@ def test_shared_files_are_compared_byte_by_byte_if_asked(tmp_path: Path, packed:
     pieces = everything(packed)
     assert not_seen(pieces, to, start_local, "data/t") == []
     assert not_seen(pieces, to, start_local, "data/t", verify=True) == [
-        "node01: data/t/val/val.rec has other contents"
+        "node01: data/t/val/val.rec has different contents"
     ]
 
 
@@ -260,7 +262,7 @@ def test_hosts_read_their_shards_whole_and_name_the_damaged_record(
     to = [replace(host, tree=str(ROOT), python=sys.executable) for host in hosts(tmp_path, 1)]
     shutil.copytree(packed, tmp_path / "t")
     data = str(tmp_path / "t" / "train")
-    assert described(data, to, start_local, verify=True)[0].endswith("every record read and whole")
+    assert described(data, to, start_local, verify=True)[0].endswith("every record verified")
     for number in (1, 4):
         rotted(tmp_path / "t" / "train" / f"train_{number}.rec")
     assert (
@@ -271,7 +273,7 @@ def test_hosts_read_their_shards_whole_and_name_the_damaged_record(
     said = str(caught.value)
     assert re.search(r"node00: \S+train_1.rec: record \d at byte \d+: differs from", said)
     assert re.search(r"train_4.rec: record \d at byte \d+: differs from what was packed", said)
-    assert said.endswith("'fab hosts.push-data --verify' reads all and copies again what differs")
+    assert said.endswith("Copy damaged shards again with 'fab hosts.push-data --verify'")
 
 
 @pytest.mark.parametrize("change", ["index", "cut", "no manifest"])

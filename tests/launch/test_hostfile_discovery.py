@@ -103,8 +103,8 @@ def test_the_nearest_place_that_lists_hosts_is_used(
 @pytest.mark.parametrize(
     ("path", "hosts", "format", "said"),
     [
-        ("f", "h1", "", "--hosts .*--hostfile"),
-        ("", "h1:2222", "", "^--hosts, host 1: 'h1:2222' can mean an SSH port or devices; say"),
+        ("f", "h1", "", "--hosts: expected no --hostfile"),
+        ("", "h1:2222", "", "^--hosts, host 1: expected a clear meaning of N, got 'h1:2222'"),
         ("", "", "pbs", "--hosts-format: expected dmlc or mpich, got 'pbs'"),
         ("absent", "", "", "^absent: .*No such file"),
         ("", "", "", r"^\$DEEPLEARNING_WORKERS_PATH: absent: .*No such file"),
@@ -120,7 +120,7 @@ def test_options_and_variables_that_name_no_hosts_are_refused(
 def test_hosts_that_differ_give_as_many_devices_as_the_smallest() -> None:
     used, notes = with_devices((host("node01", 4), host("node02", 2, 22)), None)
     assert used == (host("node01", 2), host("node02", 2, 22))
-    assert notes == ("devices: node02 has 2, node01 has 4; a sweep uses 2 of each host",)
+    assert notes == ("devices: node02 has 2, node01 has 4; a sweep uses 2 on each host",)
     assert with_devices(used, None) == (used, ())
     assert with_devices((), None) == ((), ())
 
@@ -129,7 +129,7 @@ def test_a_number_of_devices_given_overrides_what_was_listed_and_says_so() -> No
     listed = (host("node01", 4), host("node02", 2), host("node03"))
     used, notes = with_devices(listed, 2)
     assert [each.slots for each in used] == [2, 2, 2]
-    assert notes == ("node01: --devices-per-node 2 counts, not what was listed",)
+    assert notes == ("node01: --devices-per-node 2 overrides the listed number",)
     with pytest.raises(
         LaunchError, match="--devices-per-node: expected N from 1 to 10000, got '0'"
     ):
@@ -137,5 +137,5 @@ def test_a_number_of_devices_given_overrides_what_was_listed_and_says_so() -> No
 
 
 def test_a_host_without_a_number_of_devices_is_named() -> None:
-    with pytest.raises(LaunchError, match=r"^b, c, d and 1 more: .*add slots=N .*--devices-per-"):
+    with pytest.raises(LaunchError, match=r"^b, c, d and 1 more: .*Add slots=N .*--devices-per-"):
         with_devices((host("a", 1), *map(host, "bcde")), None)

@@ -118,7 +118,7 @@ def test_exact_removes_what_a_push_put_there_and_nothing_else(tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "a//b", ".", "", ".mxscale-pushed"])
 def test_a_name_that_is_not_below_the_folder_is_refused_there(tmp_path: Path, name: str) -> None:
     piece = replace(contents(written(tmp_path / "src", b"1"), "src"), name=name)
-    with pytest.raises(LaunchError, match=r"node01: .*below the folder; nothing was taken"):
+    with pytest.raises(LaunchError, match=r"node01: .*below the folder; nothing was copied"):
         pushed([piece], tmp_path)
     assert not (tmp_path / "x").exists()
 

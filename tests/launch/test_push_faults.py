@@ -69,7 +69,7 @@ def test_a_file_that_changes_while_it_is_copied_is_not_kept(tmp_path: Path) -> N
     source = written(tmp_path / "src" / "a", b"1" * MB)
     pieces = tree_of(tmp_path / "src")
     written(source, b"2" * (2 * MB))
-    with pytest.raises(LaunchError, match="a: was changed while it was copied; push again"):
+    with pytest.raises(LaunchError, match=r"a: changed during the copy\. Push again"):
         pushed(pieces, tmp_path)
     assert not (tmp_path / "x" / "a").exists()
 
@@ -79,7 +79,7 @@ def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path)
     pieces = tree_of(tmp_path / "src")
     source.unlink()
     os.mkfifo(source)
-    with pytest.raises(LaunchError, match="a: was changed while it was copied; push again"):
+    with pytest.raises(LaunchError, match=r"a: changed during the copy\. Push again"):
         pushed(pieces, tmp_path)
 
 
@@ -110,7 +110,7 @@ def test_a_receiver_whose_master_falls_silent_ends_itself() -> None:
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
     ) as program:
         said = [text for text in program.stdout or () if b"failed" in text]
-        assert said == [b'{"say": "failed", "why": "heard nothing from the master for 0 s"}\n']
+        assert said == [b'{"say": "failed", "why": "no message from the controller for 0 s"}\n']
         assert time.monotonic() - began < 5
 
 
@@ -152,8 +152,8 @@ def test_a_disk_without_room_is_said_before_anything_is_copied(tmp_path: Path) -
         f"{push}; ls {disk}/x; mount -o remount,size=1m {disk}; {push}", disk
     )
     assert said == [
-        f"node01: {disk}/x: needs 0.1 MB, its disk has 0.0 MB free; make room there, or push into "
-        f"another folder",
+        f"node01: {disk}/x: expected 0.1 MB of free disk space, got 0.0 MB. Free disk space, or "
+        f"choose another folder with --into",
         "100000",
     ]
 
@@ -177,7 +177,7 @@ def test_a_disk_that_fills_up_in_mid_file_is_one_line_and_the_push_goes_on(tmp_p
         disk,
     )
     assert said[0] == (
-        f"node01: {disk}/x: No space left on device; make room there, then push again"
+        f"node01: {disk}/x: No space left on device. Free disk space there, then push again"
     )
     assert 0 < int(said[1]) < 3 * MB
 
@@ -186,7 +186,9 @@ def test_two_pushes_do_not_work_in_one_folder(tmp_path: Path) -> None:
     written(tmp_path / "src" / "a", b"1" * MB)
     first = push(tree_of(tmp_path / "src"), host(tmp_path), start_local, "x")
     next(first)
-    with pytest.raises(LaunchError, match=r"node01: .*/x: another push works there; wait"):
+    with pytest.raises(
+        LaunchError, match=r"node01: .*/x: another push is writing to this folder\. Wait"
+    ):
         pushed(tree_of(tmp_path / "src"), tmp_path)
     list(first)
     assert (tmp_path / "x" / "a").read_bytes() == b"1" * MB

@@ -38,7 +38,10 @@ def test_a_host_that_is_fit_has_no_problem() -> None:
             {"python_problem": "no encodings", "python_variables": ["PYTHONHOME"]},
             "cannot be used (no encodings). Remove PYTHONHOME from the start-up file (~/.bashrc",
         ),
-        ({"python_problem": "there is none"}, "cannot be used (there is none); 'fab hosts.install"),
+        (
+            {"python_problem": "there is none"},
+            "cannot be used (there is none). Run 'fab hosts.install",
+        ),
         ({"dist_kvstore": False}, "built without DIST_KVSTORE"),
         ({"disk_problem": "No space left"}, "/home/bench cannot be written (No space left)"),
         ({"free_bytes": 5 << 20}, "expected 1 GB of free disk space at /home/bench, got 0.0 GB"),

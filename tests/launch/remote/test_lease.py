@@ -245,9 +245,7 @@ def test_stop_reports_leases_of_other_users_and_that_nothing_of_ours_runs() -> N
         assert stop([host], start_local, told.append) == 0
     (line,) = told
     assert line.startswith("node01: ")
-    assert (
-        f"other users hold leases too, and end theirs: nobody (uid {NOBODY}), process {pid}" in line
-    )
+    assert f"other users' leases are left alone: nobody (uid {NOBODY}), process {pid}" in line
 
 
 @two_users

@@ -131,7 +131,7 @@ def test_a_task_gives_each_host_its_share(
     code, error = refusal(fabfile.hosts.hosts_push_data, data, shared=True, **options)
     said = capsys.readouterr().out.splitlines()
     assert code == 2
-    assert said[0].startswith("node01: /home/bench/s/train/train_1.rec is not there")
+    assert said[0].startswith("node01: /home/bench/s/train/train_1.rec is missing")
     assert error.startswith("error: /home/bench/s")
 
 
@@ -141,7 +141,7 @@ def test_a_host_without_room_is_said_before_anything_is_copied(
     with (tmp_path / "a.rec").open("wb") as file:
         file.truncate(50 << 30)
     with pytest.raises(
-        LaunchError, match=r"node01: /home/bench/big: needs 53687.1 MB, its disk has"
+        LaunchError, match=r"node01: /home/bench/big: expected 53687.1 MB of free disk space, got"
     ):
         list(push(tree_of(tmp_path), hosts(practice)[0], ssh.start, "big"))
 
