@@ -1,4 +1,4 @@
-"""Finds the largest batch a device that fits into memory: doubles it, then bisects.
+"""Find the largest batch per device that fits into memory: double it, then bisect.
 
     python -m bench.auto_batch --network resnet-50 --gpus 0,1
 
@@ -432,8 +432,12 @@ def sized(options: Options, argv: Sequence[str]) -> Sequence[str]:
 
 def main() -> None:
     """Prints the largest batch a device; exits 2 where none fits or the options are wrong."""
-    taker = empty("auto_batch", "Finds the largest batch a device; takes train_imagenet's options.")
-    taker.add_argument("--workers", type=int, default=1, help="that share a machine's memory")
+    taker = empty(
+        "auto_batch",
+        "Find the largest batch per device. Takes the options of bench.train_imagenet too.",
+    )
+    text = "Number of workers that share the machine's memory"
+    taker.add_argument("--workers", type=int, default=1, metavar="N", help=text)
     install_filter()
     try:
         typed, argv = taker.parse_known_args(sys.argv[1:])

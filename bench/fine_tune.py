@@ -1,9 +1,9 @@
-"""Trains a new last layer, and what is before it, from a checkpoint; upstream's fine-tune.py.
+"""Train a checkpoint with a new last layer; replaces upstream's fine-tune.py.
 
     python -m bench.fine_tune --pretrained-model PREFIX --load-epoch 8 --num-classes 10 \\
         --data-train train --data-val val
 
-All options of bench.train_imagenet hold but --network; --load-epoch is the checkpoint's.
+Takes the options of bench.train_imagenet except --network; --load-epoch is the checkpoint's epoch.
 """
 
 import argparse
@@ -24,16 +24,15 @@ _DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "m
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of `python -m bench.fine_tune`."""
-    made = empty("fine_tune", "Trains a checkpoint with a new last layer.")
+    """Return the parser of `python -m bench.fine_tune`."""
+    made = empty("fine_tune", "Train a checkpoint with a new last layer.")
     add_all(made)
     made.set_defaults(**_DEFAULTS, image_shape="3,224,224")
-    made.add_argument("--pretrained-model", default="", help="PREFIX-symbol.json, PREFIX-N.params")
-    made.add_argument(
-        "--layer-before-fullc",
-        default="",
-        help="the last layer to keep; empty: what the last full connection reads",
-    )
+    add = made.add_argument_group("Fine-tuning").add_argument
+    text = "Checkpoint to start from: PREFIX-symbol.json, PREFIX-N.params; required"
+    add("--pretrained-model", default="", metavar="PREFIX", help=text)
+    text = "Last layer to keep [the input of the last fully connected layer]"
+    add("--layer-before-fullc", default="", metavar="LAYER", help=text)
     return made
 
 

@@ -1,4 +1,4 @@
-"""How good a checkpoint is on a set of images; upstream's score.py.
+"""Score a checkpoint on a set of images; replaces upstream's score.py.
 
 python -m bench.score --model PREFIX --load-epoch 8 --data-val val
 """
@@ -12,6 +12,7 @@ if not __package__:
     raise SystemExit(2)
 
 from bench.errors import SpecError, is_whole, quoted
+from bench.settings.parts import DATA
 from bench.training.options import empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
 
@@ -19,19 +20,28 @@ _READ = ("rgb_mean", "rgb_std", "image_shape", "data_nthreads", "gpus")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of `python -m bench.score`."""
-    made = empty("score", "Says how often a checkpoint is right on a set of images.")
+    """Return the parser of `python -m bench.score`."""
+    made = empty("score", "Score a checkpoint on a set of images.")
     add = made.add_argument
-    add("--model", required=True, help="prefix of the checkpoint's two files")
-    add("--load-epoch", type=int, default=0, help="which one of that prefix")
-    add("--data-val", required=True, help="a .rec file, a folder of them, or files joined by ';'")
-    add("--metrics", default="acc,top_k_accuracy_5", help="acc, top_k_accuracy_K, ce, nll-loss")
-    add("--batch-size", type=int, default=32)
-    add("--gpus", default="", help="one of them; empty: CPU")
-    add("--image-shape", default="3,224,224", help="channels,height,width")
-    add("--rgb-mean", default="0,0,0", help="taken from each pixel; as in training")
-    add("--rgb-std", default="1,1,1", help="each pixel is divided by it; as in training")
-    add("--data-nthreads", default="4", help="decoding threads")
+    add(
+        "--model",
+        required=True,
+        metavar="PREFIX",
+        help="Prefix of the checkpoint's files; required",
+    )
+    add("--load-epoch", type=int, default=0, metavar="N", help="Epoch of the checkpoint")
+    add("--data-val", required=True, metavar="PATH", help=f"Shards: {DATA}; required")
+    text = "Metrics: acc, top_k_accuracy_K, ce, nll-loss"
+    add("--metrics", default="acc,top_k_accuracy_5", metavar="LIST", help=text)
+    add("--batch-size", type=int, default=32, metavar="N", help="Images per batch")
+    add("--gpus", default="", metavar="N", help="Number of the GPU [CPU]")
+    text = "Channels, height and width"
+    add("--image-shape", default="3,224,224", metavar="C,H,W", help=text)
+    text = "Mean subtracted from each channel, as in training"
+    add("--rgb-mean", default="0,0,0", metavar="R,G,B", help=text)
+    text = "Standard deviation that each channel is divided by, as in training"
+    add("--rgb-std", default="1,1,1", metavar="R,G,B", help=text)
+    add("--data-nthreads", default="4", metavar="N", help="Decoding threads")
     return made
 
 

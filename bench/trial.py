@@ -45,8 +45,14 @@ class Trial:
     Sweeps, records and tables use the settings' stored names: see `FIELDS` and `fields`.
     """
 
-    engine: str = setting("mxnet trains; fake simulates", "mxnet", role=Role.ORIGIN)
-    mode: str = setting("what is measured, on which data", "synthetic", choices=MODES)
+    engine: str = setting(
+        "Engine: mxnet trains, fake simulates training", "mxnet", role=Role.ORIGIN
+    )
+    mode: str = setting(
+        "Measurement: training on synthetic or real images, input pipeline, or kvstore bandwidth",
+        "synthetic",
+        choices=MODES,
+    )
     model: Model
     layout: Layout
     training: Training

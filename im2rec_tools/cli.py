@@ -139,8 +139,10 @@ def run_command(command: Command, argv: Sequence[str]) -> int:
 
 
 def _parser(command: Command) -> argparse.ArgumentParser:
+    by_place = [option.metavar for option in command.options if option.default is None]
     parser = argparse.ArgumentParser(
         prog=f"python -m im2rec_tools {command.name}",
+        usage=" ".join(["%(prog)s", *by_place, "[options]"]),
         description=command.description,
         allow_abbrev=False,
     )

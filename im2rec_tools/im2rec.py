@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[".jpeg", ".jpg", ".png"],
         metavar="EXT",
-        help="Extensions of image files [.jpeg .jpg .png]",
+        help="Extensions of image files",
     )
     add("--chunks", type=int, default=1, metavar="N", help="Number of lists")
     add("--train-ratio", type=float, default=1.0, metavar="FRACTION", help="Share of train lists")

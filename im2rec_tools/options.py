@@ -31,18 +31,21 @@ def default_text(default: object, unit: str = "") -> str:
     """Return a default as help prints it, with its unit; empty for none."""
     if default is None or isinstance(default, bool) or default in ("", [], ()):
         return ""
-    return f"{default} {unit}" if unit else str(default)
+    text = " ".join(map(str, default)) if isinstance(default, list) else str(default)
+    return f"{text} {unit}" if unit else text
 
 
 class DefaultsFormatter(argparse.HelpFormatter):
     """Formatter that appends the default in brackets to each option's help.
 
-    A help text that ends with a bracket already gives its default.
+    Brackets at the end of a help text are kept if they contain %(default)s, or if the default is
+    empty: then they say what an empty default means.
     """
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         text = action.help
-        if not text or not action.option_strings or text.endswith("]"):
+        if not text or not action.option_strings or "%(default)s" in text:
             return text
         shown = default_text(None if action.default == argparse.SUPPRESS else action.default)
-        return f"{text} [{shown.replace('%', '%%')}]" if shown else text
+        plain = text.rpartition(" [")[0] if text.endswith("]") else text
+        return f"{plain} [{shown.replace('%', '%%')}]" if shown else text

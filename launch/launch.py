@@ -1,4 +1,4 @@
-"""`python -m launch.launch`: any script that reads DMLC_* on hosts; MXNet's tools/launch.py."""
+"""Launcher of any script that reads DMLC_*, on hosts; replaces MXNet's tools/launch.py."""
 
 import argparse
 import os
@@ -31,16 +31,22 @@ from launch.push import in_tree, push
 from launch.remote.errors import LaunchError
 from launch.transport.client import Message, map_hosts
 
+_JOB, _HOSTS = "Job", "Hosts"
 _OPTIONS = (
-    ("-n --num-workers", "N", "workers, in all"),
-    ("-s --num-servers", "S", "servers, in all [as many as workers]"),
-    ("-H --hostfile", "FILE", "hosts, one a line [$DEEPLEARNING_WORKERS_PATH, Slurm's]"),
-    ("--hosts-format", "F", "what N is in 'host:N': dmlc (a port) or mpich (devices)"),
-    ("--launcher", "HOW", "ssh, or local for this machine alone [ssh]"),
-    ("--sync-dst-dir", "D", "copy the current folder to D on each host, and run there"),
-    ("--ssh-config", "FILE", "in place of ~/.ssh/config"),
-    ("--interface", "ETH", "through which hosts reach each other [as SSH reached them]"),
-    ("--port", "P", "the scheduler's, on the first host [a free one]"),
+    (_JOB, "-n --num-workers", "N", "Number of workers in the job; required"),
+    (_JOB, "-s --num-servers", "N", "Number of servers in the job [number of workers]"),
+    (_JOB, "--launcher", "HOW", "ssh, or local for this machine only [ssh]"),
+    (_JOB, "--port", "PORT", "Port of the scheduler on the first host [a free port]"),
+    (
+        _HOSTS,
+        "-H --hostfile",
+        "FILE",
+        "Hosts file, one host per line [$DEEPLEARNING_WORKERS_PATH, else Slurm's hosts]",
+    ),
+    (_HOSTS, "--hosts-format", "FORMAT", "Meaning of N in 'HOST:N': dmlc (port), mpich (devices)"),
+    (_HOSTS, "--sync-dst-dir", "DIR", "Copy the current folder to DIR on each host; run there"),
+    (_HOSTS, "--ssh-config", "FILE", "SSH client configuration [~/.ssh/config]"),
+    (_HOSTS, "--interface", "NAME", "Network interface for the job [the interface SSH uses]"),
 )
 _VARIABLES = {"-x --env": "all", "--env-worker": "workers", "--env-server": "servers"}
 _REPEATABLE = {flag for flags in _VARIABLES for flag in flags.split()}
@@ -50,15 +56,15 @@ _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:[=:](.*))?", re.DOTALL | re.
 _FORWARDED = ("OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH")
 _MOST = 10_000
 _INSTEAD = {
-    "mpi": "--launcher ssh takes the same hosts file",
-    "sge": "write the hosts that the queue gave you into a file, for --launcher ssh",
-    "yarn": "write the hosts into a file, for --launcher ssh",
+    "mpi": "Use --launcher ssh with the same hosts file",
+    "sge": "Write the hosts of the queue to a file and use --launcher ssh",
+    "yarn": "Write the hosts to a file and use --launcher ssh",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """A job as it was asked for; `env` is for 'all', 'workers' and 'servers'."""
+    """Options of a job; `env` has the variables of 'all', 'workers' and 'servers'."""
 
     command: tuple[str, ...]
     workers: int
@@ -74,25 +80,27 @@ class LaunchOptions:
     port: int | None = None
 
     def variables(self, role: str) -> dict[str, str]:
-        """The variables of a process of this role; those given for its role win."""
+        """Return the variables of a process; those of its role override those of all."""
         return self.env["all"] | self.env.get(f"{role}s", {})
 
 
 def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOptions:
-    """What these words of a command line ask for; LaunchError where they are wrong.
+    """Parse a command line; LaunchError if it is wrong.
 
-    `environ` is this machine's: variables that are named without a value have theirs from it.
+    environ  this machine's environment, for variables given without a value
     """
     own, command = _split(words)
     try:
         given, unknown = _parser().parse_known_args(own)
     except argparse.ArgumentError as error:
-        raise LaunchError(f"{error.argument_name}: {error.message}; --help shows all") from None
+        raise LaunchError(f"{error.argument_name}: {error.message}. See --help") from None
     if unknown:
-        raise LaunchError(f"{unknown[0]}: no such option; --help shows all")
+        raise LaunchError(f"{unknown[0]}: no such option. See --help")
     _refuse(given)
     if not command:
-        raise LaunchError("expected a program and its arguments after the options, found none")
+        raise LaunchError(
+            "command: expected a program and its arguments after the options, got none"
+        )
     workers = _whole("-n", given.num_workers, _MOST)
     return LaunchOptions(
         command=tuple(command),
@@ -111,9 +119,9 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The launcher's own words, each variable after a flag of its own, and the command's.
+    """Return the launcher's words, with a flag before each variable, and the command's words.
 
-    argparse would look for options in the command too.
+    argparse would parse options in the command too.
     """
     own: list[str] = []
     at = 0
@@ -132,7 +140,7 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _flag(word: str) -> tuple[str, bool]:
-    """An option's name, and whether its value is in the same word: '--port=1', '-n2'."""
+    """Return an option's name, and whether its value is in the same word: '--port=1', '-n2'."""
     if word.startswith("--"):
         name, has_value, _ = word.partition("=")
         return name, bool(has_value)
@@ -142,33 +150,34 @@ def _flag(word: str) -> tuple[str, bool]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m launch.launch",
-        usage="%(prog)s -n N [-s S] [-H HOSTS | --launcher local] [options] [--] command ...",
+        usage="%(prog)s -n N [-s N] [-H FILE | --launcher local] [options] [--] COMMAND ...",
         description="Start a script that reads DMLC_* as scheduler, servers and workers, on hosts "
-        "over SSH or on this machine, and end all of it when one fails.",
+        "over SSH or on this machine. End all processes when one fails.",
         allow_abbrev=False,
         exit_on_error=False,
     )
-    for flags, metavar, text in _OPTIONS:
-        parser.add_argument(*flags.split(), metavar=metavar, help=text)
+    groups = {name: parser.add_argument_group(name) for name in (_JOB, _HOSTS)}
+    for group, flags, metavar, text in _OPTIONS:
+        groups[group].add_argument(*flags.split(), metavar=metavar, help=text)
+    add = parser.add_argument_group("Environment").add_argument
     for flags, role in _VARIABLES.items():
-        text = f"a variable for {role}, NAME for the value it has here; several, and again"
-        parser.add_argument(
-            *flags.split(), action="append", default=[], metavar="NAME=VALUE", help=text, dest=role
-        )
-    text = "trust the keys of hosts not met before"
-    parser.add_argument("--accept-new", action="store_true", help=text)
+        whose = "every process" if role == "all" else f"the {role}"
+        text = f"Set a variable of {whose}; NAME alone passes its value here (repeatable)"
+        add(*flags.split(), action="append", default=[], metavar="NAME=VALUE", help=text, dest=role)
+    text = "Accept the keys of hosts that are not in known_hosts yet"
+    groups[_HOSTS].add_argument("--accept-new", action="store_true", help=text)
     parser.add_argument("--p3", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
 def _refuse(given: argparse.Namespace) -> None:
-    """LaunchError for what upstream has and this does not, or what contradicts itself."""
+    """Raise LaunchError for upstream's unsupported options, and for contradictions."""
     if given.p3:
         raise LaunchError(
-            "--p3: not here; give -x DMLC_PS_VAN_TYPE=p3 -x DMLC_PS_WATER_MARK=10 instead"
+            "--p3: not supported. Use -x DMLC_PS_VAN_TYPE=p3 -x DMLC_PS_WATER_MARK=10"
         )
     if given.launcher in _INSTEAD:
-        raise LaunchError(f"--launcher {given.launcher}: not here; {_INSTEAD[given.launcher]}")
+        raise LaunchError(f"--launcher {given.launcher}: not supported. {_INSTEAD[given.launcher]}")
     if given.launcher not in {None, "ssh", "local"}:
         raise LaunchError(f"--launcher: expected ssh or local, got {quoted(given.launcher)}")
     for name, value in vars(given).items():
@@ -177,13 +186,15 @@ def _refuse(given: argparse.Namespace) -> None:
     for name in ("hostfile", "hosts_format", "sync_dst_dir", "ssh_config", "interface"):
         if given.launcher == "local" and getattr(given, name):
             flag = "--" + name.replace("_", "-")
-            raise LaunchError(f"{flag}: expected with --launcher ssh; local is this machine alone")
+            raise LaunchError(
+                f"{flag}: expected --launcher ssh, got local, which uses this machine only"
+            )
 
 
 def _whole(flag: str, text: str | None, most: int) -> int:
     if text is not None and is_whole(text) and 1 <= int(text) <= most:
         return int(text)
-    found = "nothing" if text is None else repr(text)
+    found = "none" if text is None else repr(text)
     raise LaunchError(f"{flag}: expected a whole number from 1 to {most}, got {found}")
 
 
@@ -204,7 +215,9 @@ def _variable(word: str, environ: Mapping[str, str]) -> tuple[str, str]:
         raise LaunchError(f"--env: expected NAME=VALUE or NAME, got {quoted(shown)}")
     name, value = found[1], found[2]
     if value is None and name not in environ:
-        raise LaunchError(f"--env {name}: expected a variable that is set here; give {name}=VALUE")
+        raise LaunchError(
+            f"--env {name}: expected a variable that is set here, got none. Give {name}=VALUE"
+        )
     return name, environ[name] if value is None else value
 
 
@@ -213,9 +226,9 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a job; returns 0, the exit code of the first process that failed, or one of these:
+    """Run a job; return 0, the exit code of the first process that failed, or one of these:
 
-    1 for a host that was lost, 2 for what cannot be done as asked, 128 + n for signal n.
+    1 for a lost host, 2 for a wrong option or hosts file, 128 + n for signal n.
     """
     install_filter()
     caught = interruptible()
@@ -224,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code, message = verdict.code, verdict.message
     except LaunchError as error:
         code, message = 2, str(error)
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except BrokenPipeError:  # the reader, such as head, has exited
         code, message = 128 + signal.SIGPIPE, ""
     except KeyboardInterrupt:
         code, message = exit_code(caught), f"{signal_name(caught[0])}: every process was ended"
@@ -237,7 +250,7 @@ def _launch(wanted: LaunchOptions) -> Verdict:
     if wanted.local:
         return _run(wanted, Agents(), (replace(this_machine(), tree=str(Path.cwd())),))
     hosts = _listed(wanted)
-    # Fabric takes a second to load, which a job on this machine does without.
+    # Fabric takes a second to load, and a job on this machine does not need it.
     from launch.transport.ssh import Ssh  # noqa: PLC0415
 
     with closing(Ssh(wanted.ssh_config, accept_new=wanted.accept_new)) as ssh:
@@ -254,12 +267,12 @@ def _run(wanted: LaunchOptions, agents: Agents, hosts: Sequence[Host]) -> Verdic
 
 
 def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
-    """The hosts that the job needs, their addresses yet to be found."""
+    """Return the hosts that the job needs, without addresses."""
     listed = find(wanted.hostfile, "", wanted.format, os.environ)
     if not listed:
         raise LaunchError(
-            "-H: expected a file with a host a line, found none; "
-            "give --launcher local to run on this machine"
+            "-H: expected a hosts file, got none. Give -H FILE, or --launcher local to run on this "
+            "machine"
         )
     logins = [Login.read(host.target, host.port) for host in listed]
     tree = wanted.sync_dst_dir or str(Path.cwd())
@@ -270,7 +283,7 @@ def _listed(wanted: LaunchOptions) -> tuple[Host, ...]:
 
 
 def _sync(ssh: "Ssh", hosts: Sequence[Host]) -> None:
-    """Copies what is in the current folder to the tree of each host."""
+    """Copy the files of the current folder to the tree of each host."""
     here = Path.cwd()
     paths = [path.relative_to(here) for path in sorted(here.rglob("*")) if path.is_file()]
     pieces = [in_tree(here, str(path)) for path in paths if ".git" not in path.parts]
@@ -278,7 +291,7 @@ def _sync(ssh: "Ssh", hosts: Sequence[Host]) -> None:
 
 
 def _show(message: Message) -> None:
-    """Print what a process printed, each line after its name; to a terminal without controls."""
+    """Print the output of a process, its name before each line; mask controls on a terminal."""
     if message.say != "output":
         return
     label = f"[{message.host.name} {message.values['id'].replace('-', ' ')}] "
@@ -295,7 +308,7 @@ def _show(message: Message) -> None:
 
 
 def processes(options: LaunchOptions, hosts: Sequence[Host], port: int) -> list[Process]:
-    """A scheduler, the servers and the workers, in the order of their start.
+    """Return a scheduler, the servers and the workers, in order of their start.
 
     The scheduler is on the first host; server i and worker i are on host i % hosts.
     """

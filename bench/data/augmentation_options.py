@@ -24,36 +24,44 @@ IMAGENET: dict[str, Any] = {
 }
 
 
-def _option(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
+def _option(default: Any, metavar: str, text: str) -> Any:
+    return field(default=default, metadata={"metavar": metavar, "help": text})
 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentationOptions:
-    """What is changed and how far; as it stands here, nothing is."""
+    """The random changes to training images and their limits; the defaults change nothing."""
 
-    random_crop: int = _option(0, "1: crop anywhere, not the centre")
-    random_mirror: int = _option(0, "1: mirror every second image")
-    max_random_h: int = _option(0, "change of hue, of 180")
-    max_random_s: int = _option(0, "change of saturation, of 255")
-    max_random_l: int = _option(0, "change of lightness, of 255")
-    min_random_aspect_ratio: float | None = _option(None, "smallest aspect ratio of a crop")
-    max_random_aspect_ratio: float = _option(0.0, "largest, or the change where there is no min")
-    max_random_rotate_angle: int = _option(0, "degrees")
-    max_random_shear_ratio: float = _option(0.0, "shear")
-    max_random_scale: float = _option(1.0, "largest scale")
-    min_random_scale: float = _option(1.0, "smallest scale")
-    max_random_area: float = _option(1.0, "largest part of the image a crop takes")
-    min_random_area: float = _option(1.0, "smallest part")
-    min_crop_size: int = _option(-1, "of square crops, then resized")
-    max_crop_size: int = _option(-1, "of square crops, then resized")
-    brightness: float = _option(0.0, "change of brightness, of 1")
-    contrast: float = _option(0.0, "change of contrast, of 1")
-    saturation: float = _option(0.0, "change of saturation, of 1")
-    pca_noise: float = _option(0.0, "noise along the colours' axes")
-    random_resized_crop: int = _option(0, "1: crop by area and aspect, then resize")
-    pad_size: int = _option(0, "pixels put around each image first")
-    fill_value: int = _option(127, "colour of what is put around")
+    random_crop: int = _option(0, "", "1: crop at a random place instead of the center")
+    random_mirror: int = _option(0, "", "1: mirror half of the images")
+    max_random_h: int = _option(0, "N", "Maximum change of hue, of 180")
+    max_random_s: int = _option(0, "N", "Maximum change of saturation, of 255")
+    max_random_l: int = _option(0, "N", "Maximum change of lightness, of 255")
+    min_random_aspect_ratio: float | None = _option(
+        None, "RATIO", "Minimum aspect ratio of a crop [from the maximum]"
+    )
+    max_random_aspect_ratio: float = _option(
+        0.0, "RATIO", "Maximum aspect ratio of a crop; without a minimum, the change from 1"
+    )
+    max_random_rotate_angle: int = _option(0, "DEGREES", "Maximum rotation")
+    max_random_shear_ratio: float = _option(0.0, "RATIO", "Maximum shear")
+    max_random_scale: float = _option(1.0, "FACTOR", "Maximum scale")
+    min_random_scale: float = _option(1.0, "FACTOR", "Minimum scale")
+    max_random_area: float = _option(1.0, "FRACTION", "Maximum share of the image in a crop")
+    min_random_area: float = _option(1.0, "FRACTION", "Minimum share of the image in a crop")
+    min_crop_size: int = _option(
+        -1, "PIXELS", "Minimum edge of square crops before resizing; -1: none"
+    )
+    max_crop_size: int = _option(
+        -1, "PIXELS", "Maximum edge of square crops before resizing; -1: none"
+    )
+    brightness: float = _option(0.0, "FRACTION", "Maximum change of brightness")
+    contrast: float = _option(0.0, "FRACTION", "Maximum change of contrast")
+    saturation: float = _option(0.0, "FRACTION", "Maximum change of saturation")
+    pca_noise: float = _option(0.0, "VALUE", "Noise along the principal axes of color")
+    random_resized_crop: int = _option(0, "", "1: crop by area and aspect ratio, then resize")
+    pad_size: int = _option(0, "PIXELS", "Padding around each image before cropping")
+    fill_value: int = _option(127, "N", "Gray value of the padding, 0 to 255")
 
     @property
     def aspects(self) -> tuple[float, float]:
@@ -83,14 +91,15 @@ def flag(name: str) -> str:
 
 
 def add_options(made: argparse.ArgumentParser) -> None:
-    """The options of augmentation, into a parser."""
-    group = made.add_argument_group("augmentation (of training images only)")
+    """Add the options of augmentation to a parser."""
+    group = made.add_argument_group("Augmentation (training images only)")
     for one in fields(AugmentationOptions):
         group.add_argument(
             flag(one.name),
             type=int if isinstance(one.default, int) else float,
             default=one.default,
             choices=(0, 1) if one.name in _SWITCHES else None,
+            metavar=one.metadata["metavar"] or None,
             help=one.metadata["help"],
         )
     group.add_argument(
@@ -98,7 +107,7 @@ def add_options(made: argparse.ArgumentParser) -> None:
         type=int,
         choices=(0, 1),
         default=0,
-        help="1: the usual ones of ImageNet, and its --rgb-std, where not given themselves",
+        help="1: use ImageNet's usual augmentation and --rgb-std for options not given",
     )
 
 

@@ -13,18 +13,24 @@ class MxnetOptions:
     """Settings of the MXNet engine."""
 
     python: str = setting(
-        "interpreter with MXNet for every process, absolute or relative to the checkout; "
-        "empty: each host's own",
+        "Python interpreter with MXNet for every process, absolute or relative to the checkout; "
+        "empty uses each host's own",
         "",
         later=True,
     )
-    options: tuple[str, ...] = setting("further options of a worker, such as --optimizer=nag", ())
+    options: tuple[str, ...] = setting(
+        "Further options of each worker, such as --optimizer=nag", ()
+    )
     cold: bool = setting(
-        "1: --test-io reads from the disk", False, flag="--cold", modes=("test-io",), unless="cold"
+        "1: --test-io reads from the disk, not from memory",
+        False,
+        flag="--cold",
+        modes=("test-io",),
+        unless="cold",
     )
     costs: str = setting(
-        "of --benchmark 1; upstream: copy the input, compute the accuracy and use the store "
-        "of one device in each step, as the speed that upstream prints contains them",
+        "Extra work per step with --benchmark 1; upstream: copy the input, compute the accuracy "
+        "and use the kvstore of one device, as upstream's printed speed includes",
         "none",
         choices=COSTS,
         flag="--costs",
@@ -39,16 +45,16 @@ class FakeOptions:
     """The script of the simulated engine."""
 
     seconds: tuple[float, ...] = setting(
-        "seconds of each window, the last one repeated",
+        "Simulated seconds of each window; the last one repeats",
         (),
         stored="fake_seconds",
         role=Role.MEASURING,
     )
     faults: tuple[str, ...] = setting(
-        "faults such as worker-1:exit", (), stored="fake_faults", role=Role.MEASURING
+        "Faults to inject, such as worker-1:exit", (), stored="fake_faults", role=Role.MEASURING
     )
     noise: float = setting(
-        "relative standard deviation of the windows of a process",
+        "Relative standard deviation of the windows of a process",
         0.0,
         stored="fake_noise",
         role=Role.ORIGIN,
@@ -56,7 +62,7 @@ class FakeOptions:
         below=1,
     )
     correlation: float = setting(
-        "share of a window's noise that the next one keeps",
+        "Correlation of the noise of successive windows",
         0.0,
         stored="fake_correlation",
         role=Role.ORIGIN,
@@ -64,7 +70,7 @@ class FakeOptions:
         below=1,
     )
     spread: float = setting(
-        "relative standard deviation between processes",
+        "Relative standard deviation between processes",
         0.0,
         stored="fake_spread",
         role=Role.ORIGIN,

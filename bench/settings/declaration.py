@@ -33,7 +33,10 @@ class Role(Enum):
 class Setting:
     """The properties of a setting besides its type and default.
 
-    help      one line, for --help and the reference
+    help      one phrase, for --help and the reference
+    metavar   placeholder of its value in --help
+    unit      unit of its default in --help: 's'
+    empty     meaning of an empty default in --help
     role      see `Role`
     stored    the name in sweeps, records and tables, if it differs from the attribute
     choices   the permitted values, if they are few
@@ -47,6 +50,9 @@ class Setting:
     """
 
     help: str
+    metavar: str = ""
+    unit: str = ""
+    empty: str = ""
     role: Role = Role.IDENTITY
     stored: str = ""
     choices: tuple[str, ...] = ()

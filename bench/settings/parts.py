@@ -14,7 +14,7 @@ MODES = ("synthetic", "real", "test-io", "bandwidth")
 DEVICE_KINDS = ("cpu", "gpu")
 DTYPES = ("float32", "float16", "bfloat16")
 MOST_DEVICES = 10_000
-DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with a path a line"
+DATA = "a .rec file, a folder of them, several joined by ';', or a .txt file with one path per line"
 _MOST = 10**9
 _MOST_EDGE = 1 << 16  # pixels, which is JPEG's
 _READING = ("real", "test-io")
@@ -24,16 +24,31 @@ _READING = ("real", "test-io")
 class Model:
     """The network and the shape of its input and output."""
 
-    network: str = setting(f"one of {', '.join(NETWORKS)}", flag="--network", typed="resnet")
-    num_layers: int | None = setting("depth, for resnet and vgg", flag="--num-layers", typed=None)
+    network: str = setting(
+        f"Network: {', '.join(NETWORKS)}", metavar="NAME", flag="--network", typed="resnet"
+    )
+    num_layers: int | None = setting(
+        "Depth of resnet and vgg",
+        metavar="N",
+        empty="the network's own",
+        flag="--num-layers",
+        typed=None,
+    )
     image_shape: tuple[int, ...] = setting(
-        "channels,height,width (default: the network's own)",
+        "Channels, height and width of the input",
+        metavar="C,H,W",
+        empty="the network's own",
         most=_MOST_EDGE,
         flag="--image-shape",
         typed=None,
     )
     num_classes: int = setting(
-        "classes that labels number from 0", 1000, least=1, most=10**7, flag="--num-classes"
+        "Number of classes; labels count from 0",
+        1000,
+        metavar="N",
+        least=1,
+        most=10**7,
+        flag="--num-classes",
     )
 
 
@@ -42,39 +57,44 @@ class Layout:
     """Devices, processes, their environment and the kvstore."""
 
     kvstore: str = setting(
-        "local, device, dist_sync, dist_async, ...",
+        "Gradient exchange: local, device, dist_sync, dist_async, ...",
         "local",
+        metavar="NAME",
         role=Role.SCALED,
         flag="--kv-store",
         typed="device",
     )
-    device: str = setting("what is trained on", "cpu", choices=DEVICE_KINDS)
+    device: str = setting("Kind of devices to train on", "cpu", choices=DEVICE_KINDS)
     devices: int = setting(
-        "devices of the whole job", 1, least=1, most=MOST_DEVICES, role=Role.SCALED
+        "Devices of the whole job", 1, least=1, most=MOST_DEVICES, role=Role.SCALED
     )
     devices_per_worker: int = setting(
-        "devices of each worker process", least=1, most=MOST_DEVICES, role=Role.SCALED
+        "Devices of each worker process", least=1, most=MOST_DEVICES, role=Role.SCALED
     )
     devices_per_host: int = setting(
-        "devices of a full host in this sweep", least=1, most=MOST_DEVICES, role=Role.SCALED
+        "Devices of a full host in this sweep", least=1, most=MOST_DEVICES, role=Role.SCALED
     )
     servers_per_host: int = setting(
-        "server processes of a host; 0: one beside each worker",
+        "Server processes per host; 0 starts one per worker",
         0,
         least=0,
         most=MOST_DEVICES,
         role=Role.SERVERS,
     )
     server_hosts: int = setting(
-        "hosts, after those of the workers, that run the servers alone",
+        "Number of hosts that run servers only, listed after those of the workers",
         0,
         least=0,
         most=MOST_DEVICES,
         role=Role.SERVERS,
     )
-    emulate: bool = setting("more workers than a host has GPUs may share them", False)
+    emulate: bool = setting(
+        "Let workers share GPUs if a host has fewer than the point needs (oversubscribed)", False
+    )
     env: tuple[str, ...] = setting(
-        "NAME=VALUE of every process; NAME: its value here; secrets are not written", ()
+        "Environment of every process: NAME=VALUE, or NAME to pass its value on the controller; "
+        "secrets are not recorded",
+        (),
     )
 
 
@@ -83,22 +103,34 @@ class Training:
     """The arithmetic of a step: batch, data type, optimizer, compression."""
 
     batch_per_device: int = setting(
-        "images per step and device; 0 with global_batch_fixed", least=0
+        "Images per step and device; 0 with global_batch_fixed", least=0
     )
     global_batch_fixed: int = setting(
-        "images per step of the whole job (strong scaling); 0: batch_per_device", 0, least=0
+        "Images per step of the whole job (strong scaling); 0 uses batch_per_device", 0, least=0
     )
-    dtype: str = setting("what is computed in", "float32", choices=DTYPES, flag="--dtype")
+    dtype: str = setting("Compute data type", "float32", choices=DTYPES, flag="--dtype")
     lr: float = setting(
-        "learning rate, for a batch of some hundreds", 0.01, least=0, flag="--lr", typed=0.1
+        "Learning rate, for a global batch of some hundreds",
+        0.01,
+        metavar="RATE",
+        least=0,
+        flag="--lr",
+        typed=0.1,
     )
-    momentum: float = setting("momentum, for optimisers that have it", 0.9, least=0, flag="--mom")
-    weight_decay: float = setting("weight decay", 1e-4, least=0, flag="--wd")
+    momentum: float = setting(
+        "Momentum, for optimizers that have one", 0.9, metavar="FACTOR", least=0, flag="--mom"
+    )
+    weight_decay: float = setting("Weight decay", 1e-4, metavar="FACTOR", least=0, flag="--wd")
     seed: int = setting(
-        "of first weights, orders and random changes", 0, least=0, most=2**32 - 1, flag="--seed"
+        "Seed of initial weights, image order and augmentation",
+        0,
+        metavar="N",
+        least=0,
+        most=2**32 - 1,
+        flag="--seed",
     )
     gc_type: str = setting(
-        "compression of gradients",
+        "Gradient compression",
         "none",
         role=Role.SERVERS,
         choices=COMPRESSIONS,
@@ -106,8 +138,9 @@ class Training:
         unless="gc_type",
     )
     gc_threshold: float = setting(
-        "of 2bit: what a bit stands for",
+        "Threshold of 2bit gradient compression",
         0.5,
+        metavar="VALUE",
         role=Role.SERVERS,
         flag="--gc-threshold",
         unless="gc_type",
@@ -119,19 +152,26 @@ class Measurement:
     """Windows of steps, and the rules for stopping."""
 
     steps_per_window: int = setting(
-        "0: 1 on CPU, 10 on GPU", least=1, most=_MOST, flag="--steps-per-window", typed=0
+        "Steps timed together as one window; 0 is 1 on CPU, 10 on GPU",
+        metavar="N",
+        least=1,
+        most=_MOST,
+        flag="--steps-per-window",
+        typed=0,
     )
     warmup_windows: int = setting(
-        "windows before them that do not count",
+        "First windows to discard",
         1,
+        metavar="N",
         role=Role.MEASURING,
         least=0,
         most=_MOST,
         flag="--warmup-windows",
     )
     windows: int = setting(
-        "measure so many windows at most (0: all epochs)",
+        "Maximum number of measured windows; 0 runs all epochs",
         60,
+        metavar="N",
         role=Role.MEASURING,
         least=0,
         most=_MOST,
@@ -139,8 +179,10 @@ class Measurement:
         typed=0,
     )
     precision: float = setting(
-        "end once the rate is known to so much of it",
+        "Stop when the 95 % CI half-width is below this fraction of the throughput; 0 runs every "
+        "window",
         0.02,
+        metavar="FRACTION",
         role=Role.MEASURING,
         least=0,
         below=1,
@@ -148,8 +190,10 @@ class Measurement:
         typed=0.0,
     )
     budget_seconds: float = setting(
-        "measure so long at most (0: any time)",
+        "Stop when the windows have taken this long in all; 0 sets no limit",
         300.0,
+        metavar="SECONDS",
+        unit="s",
         role=Role.MEASURING,
         least=0,
         flag="--budget-seconds",
@@ -162,29 +206,42 @@ class Data:
     """Image files, how they are read, and the number of epochs."""
 
     num_epochs: int = setting(
-        "the last epoch, those before --load-epoch too",
+        "Number of the last epoch, counting those before --load-epoch",
         80,
+        metavar="N",
         least=1,
         most=_MOST,
         flag="--num-epochs",
         modes=("real",),
     )
     num_examples: int = setting(
-        "images an epoch (0: count --data-train)",
+        "Images per epoch; 0 counts those of --data-train",
         0,
+        metavar="N",
         least=0,
         flag="--num-examples",
         modes=("real",),
     )
     stop_accuracy: float = setting(
-        "end once validation is above this", 1.0, flag="--stop-accuracy", modes=("real",)
+        "Stop when the validation accuracy exceeds this fraction",
+        1.0,
+        metavar="FRACTION",
+        flag="--stop-accuracy",
+        modes=("real",),
     )
     train: str = setting(
-        DATA, "", stored="data_train", role=Role.ORIGIN, flag="--data-train", modes=_READING
+        f"Training shards: {DATA}",
+        "",
+        metavar="PATH",
+        stored="data_train",
+        role=Role.ORIGIN,
+        flag="--data-train",
+        modes=_READING,
     )
     val: str = setting(
-        "the same for validation after each epoch",
+        "Validation shards, likewise; used after each epoch",
         "",
+        metavar="PATH",
         stored="data_val",
         role=Role.ORIGIN,
         flag="--data-val",
@@ -192,8 +249,9 @@ class Data:
         unless="data_val",
     )
     nthreads: int = setting(
-        "decoding threads",
+        "Decoding threads",
         4,
+        metavar="N",
         stored="data_nthreads",
         least=1,
         most=MOST_DEVICES,
@@ -201,10 +259,18 @@ class Data:
         modes=_READING,
     )
     rgb_mean: tuple[float, ...] = setting(
-        "taken from each pixel", (123.68, 116.779, 103.939), flag="--rgb-mean", modes=_READING
+        "Mean subtracted from each channel",
+        (123.68, 116.779, 103.939),
+        metavar="R,G,B",
+        flag="--rgb-mean",
+        modes=_READING,
     )
     rgb_std: tuple[float, ...] = setting(
-        "each pixel is divided by it then", (1.0, 1.0, 1.0), flag="--rgb-std", modes=_READING
+        "Standard deviation that each channel is then divided by",
+        (1.0, 1.0, 1.0),
+        metavar="R,G,B",
+        flag="--rgb-std",
+        modes=_READING,
     )
 
 
@@ -224,7 +290,7 @@ PART_FIELDS: dict[str, Field] = {
 
 
 def add_options(add: Callable[..., Any], *names: str) -> None:
-    """Add the worker's options for these settings; `add` is an argparse add_argument."""
+    """Add the worker's options for these settings by `add`, an add_argument of argparse."""
     for name in names:
         known, kind = PART_FIELDS[name].setting, PART_FIELDS[name].type
         default = PART_FIELDS[name].default if known.typed is ... else known.typed
@@ -234,12 +300,20 @@ def add_options(add: Callable[..., Any], *names: str) -> None:
         elif isinstance(default, tuple):
             default = ",".join(f"{one:g}" for one in default)
         plain = int if kind == int | None else kind if kind in {int, float} else None
-        add(known.flag, type=plain, default=default, choices=choices or None, help=known.help)
+        brackets = f"%(default)s {known.unit}" if known.unit else known.empty
+        add(
+            known.flag,
+            type=plain,
+            default=default,
+            choices=choices or None,
+            metavar=(not choices and known.metavar) or None,
+            help=known.help.replace("%", "%%") + (f" [{brackets}]" if brackets else ""),
+        )
 
 
 def add_other_options(made: argparse.ArgumentParser) -> None:
-    """Add options for all settings that the parser does not have yet."""
+    """Add the options of all settings that the parser has no option for."""
     there = vars(made.parse_args([]))
     others = [name for name, one in PART_FIELDS.items() if one.option and one.option not in there]
     if others:
-        add_options(made.add_argument_group("other settings").add_argument, *others)
+        add_options(made.add_argument_group("Other settings").add_argument, *others)

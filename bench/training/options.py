@@ -27,6 +27,7 @@ from bench.training.optimizer import (
     checked_optimizer,
     epochs,
 )
+from im2rec_tools.options import DefaultsFormatter
 
 # Of a device; nothing has room for more.
 MOST_BATCH = 1 << 16
@@ -39,20 +40,19 @@ class _Parser(argparse.ArgumentParser):
 
 
 def empty(program: str, description: str) -> argparse.ArgumentParser:
-    """A command line without options, whose mistakes are SpecErrors."""
+    """Return a parser without options that raises SpecError for a wrong command line."""
     return _Parser(
         prog=f"python -m bench.{program}",
+        usage="%(prog)s [options]",
         description=description,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=DefaultsFormatter,
         allow_abbrev=False,  # --batch would change its meaning with the next option
     )
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of `python -m bench.train_imagenet`."""
-    made = empty(
-        "train_imagenet", "Trains an image classifier on one worker and times it window by window."
-    )
+    """Return the parser of `python -m bench.train_imagenet`."""
+    made = empty("train_imagenet", "Train an image classifier as one worker; time each window.")
     add_all(made)
     return made
 
@@ -70,84 +70,103 @@ def add_all(made: argparse.ArgumentParser) -> None:
 
 
 def _add_network(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("network").add_argument
+    add = made.add_argument_group("Network").add_argument
     add_options(add, "network", "num_layers", "image_shape", "num_classes")
-    add(
-        "--initializer",
-        default="default",
-        choices=INITIALIZERS,
-        help="of all weights; default: upstream's for the network",
-    )
+    text = "Initializer of all weights; default is upstream's for the network"
+    add("--initializer", default="default", choices=INITIALIZERS, help=text)
     add_options(add, "dtype", "seed")
 
 
 def _add_batch(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("devices and batch").add_argument
-    batch = made.add_mutually_exclusive_group().add_argument
-    batch("--batch-size", type=int, default=128, help="images a step of THIS worker")
-    batch("--global-batch", type=int, default=0, help="images a step of all workers together")
+    group = made.add_argument_group("Devices and batch")
+    add = group.add_argument
+    batch = group.add_mutually_exclusive_group().add_argument
+    text = "Images per step of THIS worker, over all its devices"
+    batch("--batch-size", type=int, default=128, metavar="N", help=text)
+    text = "Images per step of all workers together; 0 uses --batch-size"
+    batch("--global-batch", type=int, default=0, metavar="N", help=text)
+    text = "Use the largest batch that fits, at most N images per device; 0 uses --batch-size"
     batch(
         "--auto-batch",
         type=int,
         nargs="?",
         const=MOST_BATCH,
         default=0,
-        metavar="MOST",
-        help="the largest that fits, at most so many images a device; 0: as --batch-size says",
+        metavar="N",
+        help=text,
     )
-    add("--gpus", default="", help="for example 0,1,2; empty: CPU")
-    add("--cpus", type=int, default=1, help="CPU devices where --gpus is empty")
+    add("--gpus", default="", metavar="LIST", help="Numbers of the GPUs, such as 0,1,2 [CPU]")
+    text = "Number of CPU devices if --gpus is empty"
+    add("--cpus", type=int, default=1, metavar="N", help=text)
     add_options(add, "kvstore")
-    add("--expect-workers", type=int, default=0, help="fail unless the job has this many (0: any)")
+    text = "Fail unless the job has this many workers; 0 accepts any number"
+    add("--expect-workers", type=int, default=0, metavar="N", help=text)
     add_options(add, "gc_type", "gc_threshold")
-    add("--macrobatch-size", type=int, default=0, help="refused above the global batch")
+    text = "Upstream's macro batch of lbsgd; an error above the global batch"
+    add("--macrobatch-size", type=int, default=0, metavar="N", help=text)
 
 
 def _add_training(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("training").add_argument
+    add = made.add_argument_group("Training").add_argument
     add_options(add, "num_epochs")
-    add("--optimizer", default="sgd", help=f"one of {', '.join(OPTIMIZERS)}")
+    add("--optimizer", default="sgd", metavar="NAME", help=f"Optimizer: {', '.join(OPTIMIZERS)}")
     add_options(add, "lr")
-    add("--lr-factor", type=float, default=0.1, help="the rate is multiplied by it at each step")
-    add("--lr-step-epochs", default="30,60", help="epochs, or a polynomial's power such as pow2")
-    add("--warmup-epochs", type=int, default=0, help="epochs over which the rate rises to --lr")
-    add("--warmup-strategy", default="linear", choices=STRATEGIES, help="how it rises")
-    add("--initial-lr", type=float, default=0.0, help="where warm-up begins")
+    text = "Factor of the learning rate at each step"
+    add("--lr-factor", type=float, default=0.1, metavar="FACTOR", help=text)
+    text = "Epochs of the learning rate's steps, or a polynomial's power such as pow2"
+    add("--lr-step-epochs", default="30,60", metavar="LIST", help=text)
+    text = "Epochs over which the learning rate rises to --lr"
+    add("--warmup-epochs", type=int, default=0, metavar="N", help=text)
+    text = "Shape of the rise"
+    add("--warmup-strategy", default="linear", choices=STRATEGIES, help=text)
+    text = "Learning rate at the start of the rise"
+    add("--initial-lr", type=float, default=0.0, metavar="RATE", help=text)
     add_options(add, "momentum", "weight_decay")
-    add("--val-freq", type=int, default=1, help="validate after every so many epochs")
-    add("--top-k", type=int, default=0, help="validation says top-k accuracy too (0: no)")
-    add("--loss", default="", help="validation says the loss too: ce, or nll")
+    add("--val-freq", type=int, default=1, metavar="N", help="Validate after every N epochs")
+    text = "Report top-K accuracy at validation too; 0 does not"
+    add("--top-k", type=int, default=0, metavar="K", help=text)
+    text = "Report this loss at validation too: ce or nll"
+    add("--loss", default="", metavar="LOSS", help=text)
     add_options(add, "stop_accuracy")
 
 
 def _add_checkpoints(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("checkpoints and looking inside").add_argument
-    add("--model-prefix", "--model", default="", help="save the network after epochs")
-    add("--save-period", type=int, default=1, help="after every so many of them")
-    add("--load-epoch", type=int, default=0, help="begin with what was saved after that epoch")
-    add("--disp-batches", type=int, default=20, help="say a line every so many batches")
-    add("--monitor", type=int, default=0, help="print norms every so many batches (0: never)")
-    add("--profile-worker-suffix", default="", help="profile this worker into rank<N>_SUFFIX")
-    add("--profile-server-suffix", default="", help="profile server N into rank<N>_SUFFIX")
+    add = made.add_argument_group("Checkpoints and debugging").add_argument
+    text = "Save the network to files with this prefix [not saved]"
+    add("--model-prefix", "--model", default="", metavar="PREFIX", help=text)
+    add("--save-period", type=int, default=1, metavar="N", help="Save after every N epochs")
+    text = "Start from the checkpoint of this epoch; 0 starts anew"
+    add("--load-epoch", type=int, default=0, metavar="N", help=text)
+    text = "Print a line every N batches"
+    add("--disp-batches", type=int, default=20, metavar="N", help=text)
+    text = "Print the RMS of weights, gradients and scores every N batches; 0 does not"
+    add("--monitor", type=int, default=0, metavar="N", help=text)
+    text = "Profile this worker into rank<N>_SUFFIX [not profiled]"
+    add("--profile-worker-suffix", default="", metavar="SUFFIX", help=text)
+    text = "Profile server N into rank<N>_SUFFIX [not profiled]"
+    add("--profile-server-suffix", default="", metavar="SUFFIX", help=text)
 
 
 def add_data(made: argparse.ArgumentParser) -> None:
-    """Where images are and how they are read."""
-    add = made.add_argument_group("data").add_argument
+    """Add the options for images and how they are read."""
+    add = made.add_argument_group("Data").add_argument
     add_options(add, "num_examples", "data_train")
-    add("--data-train-idx", default="", help="not needed: the .idx beside each .rec is found")
+    text = "Accepted for upstream's command lines; the .idx file beside each .rec is used"
+    add("--data-train-idx", default="", metavar="FILE", help=text)
     add_options(add, "data_val")
-    add("--data-val-idx", default="", help="not needed either")
+    add("--data-val-idx", default="", metavar="FILE", help="Likewise for --data-val")
     add_options(add, "data_nthreads", "rgb_mean", "rgb_std")
-    add("--benchmark", type=int, choices=(0, 1), default=0, help="1: synthetic data")
+    add("--benchmark", type=int, choices=(0, 1), default=0, help="1: train on synthetic data")
     add_options(add, "costs")
-    add("--test-io", type=int, choices=(0, 1), default=0, help="1: only read data, no training")
-    add("--bandwidth", type=int, choices=(0, 1), default=0, help="1: only push and pull, no data")
+    text = "1: benchmark the input pipeline without training"
+    add("--test-io", type=int, choices=(0, 1), default=0, help=text)
+    text = "1: push and pull arrays only, without data"
+    add("--bandwidth", type=int, choices=(0, 1), default=0, help=text)
     add_options(add, "cold")
 
 
 def _add_measuring(made: argparse.ArgumentParser) -> None:
-    add = made.add_argument_group("measuring").add_argument
+    add = made.add_argument_group("Measurement").add_argument
     add_options(add, "windows", "precision", "budget_seconds", "warmup_windows", "steps_per_window")
 
 

@@ -9,6 +9,9 @@ import pytest
 from invoke.collection import Collection
 
 import fabfile
+from bench import fine_tune, score
+from bench.training import options
+from im2rec_tools import im2rec
 from im2rec_tools.options import OptionHelp
 from tasks.cli import task
 from tasks.help import DeclaredTask, help_lines, option_groups, parameter_of
@@ -108,3 +111,41 @@ def test_help_shows_arguments_defaults_with_units_and_groups() -> None:
         "Deadlines:",
         "  --progress SECONDS  Fail after this long [60 s]",
     ]
+
+
+PROGRAMS = {
+    "train_imagenet": options.parser(),
+    "score": score.parser(),
+    "fine_tune": fine_tune.parser(),
+    "im2rec": im2rec.parser(),
+}
+OPTION = re.compile(r"^  (?:-\w [^,]*, )?(--[a-z0-9-]+)(?:[, ].*?)?(?:\s{2,}|$)")
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_a_program_gives_metavar_text_and_default_of_every_option(name: str) -> None:
+    parser = PROGRAMS[name]
+    texts = _option_texts(parser.format_help())
+    assert len(texts) > 8
+    for option, text in texts.items():
+        destination = option.removeprefix("--").replace("-", "_")
+        assert f"{option} {destination.upper()} " not in f"{text} " or len(destination) < 5
+        default = parser.get_default(destination)
+        shown = " ".join(default) if isinstance(default, list) else str(default)
+        if shown not in {"None", "", "True", "False"}:
+            assert re.search(rf"\[{re.escape(shown)}( \S+)?\]$", text), text
+
+
+def _option_texts(page: str) -> dict[str, str]:
+    """Each option with its whole help on one line."""
+    found: dict[str, str] = {}
+    option = ""
+    for line in page.splitlines():
+        if match := OPTION.match(line):
+            option = match[1]
+            found[option] = line.strip()
+        elif line.startswith("   ") and option:
+            found[option] += f" {line.strip()}"
+        else:
+            option = ""
+    return found
