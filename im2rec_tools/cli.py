@@ -185,7 +185,10 @@ def run_program(work: Callable[[], None]) -> int:
 
 
 def interruptible() -> list[int]:
-    """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; the list receives the signal."""
+    """Make SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt.
+
+    The returned list receives the signal's number.
+    """
     caught: list[int] = []
 
     def interrupt(number: int, _: FrameType | None) -> None:

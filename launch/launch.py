@@ -1,4 +1,4 @@
-"""Launcher of any script that reads DMLC_*, on hosts; replaces MXNet's tools/launch.py."""
+"""Launcher of scripts that read DMLC_*; replaces MXNet's tools/launch.py."""
 
 import argparse
 import os
@@ -119,7 +119,7 @@ def parse_options(words: Sequence[str], environ: Mapping[str, str]) -> LaunchOpt
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the launcher's words, with a flag before each variable, and the command's words.
+    """Return the launcher's words, a flag before each variable, and the command.
 
     argparse would parse options in the command too.
     """
@@ -140,7 +140,7 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _flag(word: str) -> tuple[str, bool]:
-    """Return an option's name, and whether its value is in the same word: '--port=1', '-n2'."""
+    """Return an option's name, and whether the word has its value too: '-n2'."""
     if word.startswith("--"):
         name, has_value, _ = word.partition("=")
         return name, bool(has_value)
@@ -226,9 +226,10 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a job; return 0, the exit code of the first process that failed, or one of these:
+    """Run a job; return its exit code.
 
-    1 for a lost host, 2 for a wrong option or hosts file, 128 + n for signal n.
+    It is 0, the code of the first process that failed, 1 for a lost host, 2 for a wrong option or
+    hosts file, or 128 + n for signal n.
     """
     install_filter()
     caught = interruptible()
@@ -291,7 +292,7 @@ def _sync(ssh: "Ssh", hosts: Sequence[Host]) -> None:
 
 
 def _show(message: Message) -> None:
-    """Print the output of a process, its name before each line; mask controls on a terminal."""
+    """Print the output of a process; each line begins with its name."""
     if message.say != "output":
         return
     label = f"[{message.host.name} {message.values['id'].replace('-', ' ')}] "

@@ -54,7 +54,7 @@ _PLAN_OPTIONS = {
     ),
     "budget": OptionHelp(
         "SECONDS",
-        "Stop a point when its windows have taken this long in all; 0 sets no limit",
+        "Stop a point when its windows have taken this long in total; 0 sets no limit",
         empty="the sweep's, else 300 s",
     ),
     "servers_per_host": OptionHelp(
@@ -88,9 +88,10 @@ def measure(
     baseline: str = "",
     finish: Callable[[], None] | None = None,
 ) -> None:
-    """Run the remaining points of a sweep, in random order by default, and build the report.
+    """Run the remaining points of a sweep in random order and build the report.
 
-    `finish` is called between the last point and the report.
+    in_order  run them in file order instead
+    finish    called between the last point and the report
     """
     from launch.sweep import points, run_order, sweep
     from plots.screen import show_sweep

@@ -213,7 +213,7 @@ def hosts_task(
     decorator: Callable[[Body], Body] = command,
     **more: Any,
 ) -> Callable[[Body], DeclaredTask]:
-    """Like `task`, for a body that takes `host_options`; adds their options to the task's own."""
+    """Like `task`, for a body with a parameter `host_options`; adds their options."""
     declared = dict(options or {}) | {one.name: one.metadata["help"] for one in _HOST_OPTIONS}
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     added = [inspect.Parameter(one.name, kind, default=one.default) for one in _HOST_OPTIONS]
@@ -240,7 +240,7 @@ def hosts_task(
 def command_words(
     values: Mapping[str, Any], parameters: Iterable[inspect.Parameter]
 ) -> Iterator[str]:
-    """Return the words of a command for these arguments, without those that are defaults.
+    """Return the words of a command for these arguments, without the defaults.
 
     A long option and its value are one word; a one-letter option and its value are two.
     """

@@ -80,7 +80,7 @@ def percentage(option: str, text: str) -> float:
 
 
 def check_regressions(found: Comparison, share: float, asked: str) -> None:
-    """Exit with 4 if a point is slower by this fraction; print how many are inconclusive."""
+    """Exit with 4 if a point is slower by this fraction; count the inconclusive ones."""
     from results.comparison.compare import inconclusive_points, regressions
 
     if unseen := inconclusive_points(found, share):
@@ -168,7 +168,7 @@ def report_history(c, point="", runs="", chart=""):  # type: ignore[no-untyped-d
 
 
 def write_chart(entries: list[HistoryEntry], path: Path) -> None:
-    """Write the chart of a point's history to PATH.svg and PATH.png; print their names."""
+    """Write the chart of a point's history to PATH.svg and PATH.png."""
     from plots.figures.scaling import save
     from plots.tables.history import draw
 

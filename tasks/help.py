@@ -21,7 +21,7 @@ class DeclaredTask(Task[Any]):
     def __init__(
         self, body: Callable[..., Any], *, options: Mapping[str, OptionHelp], **more: Any
     ) -> None:
-        """Create the task; raise ValueError unless each argument has exactly one declaration."""
+        """Create the task; raise ValueError unless exactly its arguments are declared."""
         super().__init__(body, auto_shortflags=False, **more)
         self.options = dict(options)
         names = {parameter_of(argument) for argument in self.get_arguments()}
@@ -54,7 +54,7 @@ def help_lines(name: str, task: "Task[Any]", width: int) -> Iterator[str]:
 
 
 def option_groups(task: "Task[Any]") -> dict[str, list[str]]:
-    """Return the parameters of a task's options by heading, in order of their declaration."""
+    """Return the parameters of a task's options by heading, in declaration order."""
     by_place = {parameter_of(one) for one in task.get_arguments() if one.positional}
     found: dict[str, list[str]] = {"Options": []}
     for name, known in getattr(task, "options", {}).items():

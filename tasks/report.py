@@ -47,7 +47,7 @@ PUBLISHED = "tutorial"
 
 
 def run_folder(name: str) -> Path:
-    """Return the folder of a run: below results/runs for a name, the path itself for a path.
+    """Return the folder of a run by its name below results/runs, or by its path.
 
     A .zip is unpacked for as long as the program runs; '' is the newest run.
     """
@@ -70,7 +70,7 @@ def run_folder(name: str) -> Path:
 
 
 def open_run(name: str) -> Run:
-    """Open a run by its path, or by the name of a run, a baseline or a published table."""
+    """Open a run by its path, or by the name of a run, baseline or published table."""
     from results.comparison.baselines import open_run
     from results.run import load
 
@@ -85,7 +85,7 @@ def is_packed(name: str) -> bool:
 
 
 def archive_of(name: str) -> Path:
-    """Return the .zip file of this name: below results/runs if it exists there, else the path."""
+    """Return a .zip file by its name below results/runs, or else by its path."""
     below = RUNS / name
     return below if os.sep not in name and below.is_file() else Path(name)
 
@@ -105,7 +105,7 @@ def timestamped_name(name: str) -> str:
 
 
 def prices_of(file: str) -> Prices | None:
-    """Load the prices of a file; '' is the checkout's prices.toml, or None without one."""
+    """Load a file's prices; '' is the checkout's prices.toml, None without one."""
     from results.cost.prices import load_prices
 
     path = Path(file) if file else PRICES
@@ -164,7 +164,7 @@ def build_report(
 
 
 def checked_baseline(text: str) -> str:
-    """Return --speedup-baseline as reports write it; SpecError if it is not 'KVSTORE xN'."""
+    """Return --speedup-baseline as reports print it; SpecError if malformed."""
     from results.speedup import parse_baseline
 
     return str(parse_baseline(text)) if text else ""

@@ -125,7 +125,10 @@ def results_import(  # type: ignore[no-untyped-def]
 
 
 def _show_import(record: Record, log_total: float | None, run: str) -> None:
-    """Print the point added to a run; `log_total` is the throughput that the log reports."""
+    """Print the point added to a run.
+
+    log_total  throughput that the log itself reports, in images/s
+    """
     from bench.notes import texts
     from plots.format import significant
     from results.imports.windows import discarded_notes
@@ -144,7 +147,7 @@ def _show_import(record: Record, log_total: float | None, run: str) -> None:
 
 
 def files(name: str) -> list[Path]:
-    """Return the files of a name or pattern in order of name; SpecError if there is none."""
+    """Return the files of a name or pattern by name; SpecError if there is none."""
     path = Path(name).expanduser()
     if path.is_dir():
         raise SpecError(f"{name}: expected a log, got a folder. Give '{name}/*.log'")

@@ -30,7 +30,7 @@ def _option(default: Any, metavar: str, text: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentationOptions:
-    """The random changes to training images and their limits; the defaults change nothing."""
+    """Limits of the random changes to training images; the defaults change nothing."""
 
     random_crop: int = _option(0, "", "1: crop at a random place instead of the center")
     random_mirror: int = _option(0, "", "1: mirror half of the images")

@@ -1,4 +1,4 @@
-"""The parts of a trial, their fields by stored name, and the worker's options for them."""
+"""The parts of a trial, their fields by stored name, and the worker's options."""
 
 import argparse
 from collections.abc import Callable
@@ -190,7 +190,7 @@ class Measurement:
         typed=0.0,
     )
     budget_seconds: float = setting(
-        "Stop when the windows have taken this long in all; 0 sets no limit",
+        "Stop when the windows have taken this long in total; 0 sets no limit",
         300.0,
         metavar="SECONDS",
         unit="s",
@@ -290,7 +290,7 @@ PART_FIELDS: dict[str, Field] = {
 
 
 def add_options(add: Callable[..., Any], *names: str) -> None:
-    """Add the worker's options for these settings by `add`, an add_argument of argparse."""
+    """Add the worker's options for these settings; `add` is an add_argument."""
     for name in names:
         known, kind = PART_FIELDS[name].setting, PART_FIELDS[name].type
         default = PART_FIELDS[name].default if known.typed is ... else known.typed
