@@ -1,4 +1,4 @@
-"""The comparison of two settings as Markdown and CSV in the run's report folder."""
+"""The comparison of two settings, written as Markdown and CSV to the run's report."""
 
 import math
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ _COLUMNS = ("run", "block", "setting", "repeat", "images_per_second", "message")
 
 
 def page(lines: Sequence[str], records: Sequence[Record]) -> str:
-    """The lines, a table of the blocks, and what readers must know of some runs; Markdown."""
+    """Return Markdown: the result lines, a table of blocks, and notes on runs."""
     rates = [rate_of(record) for record in records]
-    table = ["| block | A, images/s | B, images/s | B against A |", "|--:|--:|--:|--:|"]
+    table = ["| block | A (images/s) | B (images/s) | B vs A |", "|--:|--:|--:|--:|"]
     for number, one in enumerate(block_log_ratios(rates)):
         a, first, second, b = rates[len(BLOCK) * number : len(BLOCK) * (number + 1)]
         cells = (f"{a:.4g}, {b:.4g}", f"{first:.4g}, {second:.4g}", percent(math.expm1(one)))
         table.append(f"| {number + 1} | {' | '.join(cells)} % |")
     listed = [f"- {in_line(line)}" for line in [*lines, *remarks(records)]]
-    return "\n".join(["# B against A", "", *listed, "", *table, ""])
+    return "\n".join(["# B vs A", "", *listed, "", *table, ""])
 
 
 def remarks(records: Sequence[Record]) -> list[str]:
-    """What was said of single runs, each once, and of which: 'runs 2, 3 (B): ...'."""
+    """Return the notes on runs, each once: 'runs 2, 3 (B): ...'."""
     notes = merged([notes_of(record) for record in records])
     rehearsal = any(record.trial.engine == "fake" for record in records)
     return [
@@ -41,7 +41,7 @@ def remarks(records: Sequence[Record]) -> list[str]:
 
 
 def _runs(note: Note, of: int) -> str:
-    """Which of the runs have it."""
+    """Return the runs that have this note."""
     numbers = list(note.scope.get("repeats", range(1, of + 1)))
     sides = "".join(sorted({BLOCK[(number - 1) % len(BLOCK)] for number in numbers}))
     which = "run" if len(numbers) == 1 else "runs"
@@ -50,7 +50,7 @@ def _runs(note: Note, of: int) -> str:
 
 
 def table(records: Sequence[Record]) -> str:
-    """A row a run, in the order of running; CSV."""
+    """Return CSV, one row per run, in the order of execution."""
     rows: list[Sequence[object]] = [_COLUMNS]
     for number, record in enumerate(records):
         block, place = divmod(number, len(BLOCK))
@@ -61,7 +61,7 @@ def table(records: Sequence[Record]) -> str:
 
 
 def write(folder: Path, lines: Sequence[str], records: Sequence[Record]) -> list[Path]:
-    """Writes ab.md and ab.csv below the run folder's report; StoreError where that cannot be."""
+    """Write ab.md and ab.csv to the run's report folder; StoreError if that fails."""
     report = folder / REPORT
     texts = {report / AB_TEXT: page(lines, records), report / AB_TABLE: table(records)}
     with store_errors(report, "written"):

@@ -19,7 +19,7 @@ from results.record import grouped
 from results.run import Run
 from results.scaling import ScalingRow
 
-HEADER = ("point", "A", "B", "B / A", "95 % interval", "n", "visible", "verdict")
+HEADER = ("point", "A", "B", "B / A", "95 % CI", "n", "MDE", "verdict")
 COLUMNS = (
     *("point", "unit", "a", "b", "ratio", "low", "high", "n_a", "n_b", "visible"),
     *("verdict", "why", "settings"),
@@ -27,6 +27,8 @@ COLUMNS = (
 _TEXT = ("point", "verdict")
 _STYLES = {"regressed": "red", "lost": "red", "improved": "green", "new": "green"}
 _DECIDED = ("improved", "regressed")
+# Verdicts as tables print them, if the stored value is no standard term.
+_VERDICT_WORDS = {"undecided": "inconclusive", "lost": "missing in B", "new": "only in B"}
 # Scripted times differ by rounding.
 _ROUNDING = 1e-9
 _TENFOLD = 9.0
@@ -34,15 +36,19 @@ _MOST_NAMED = 3
 
 
 def verdict_counts(found: Comparison) -> str:
-    """How many points have each verdict: '27 points: 1 regressed, 26 undecided'."""
+    """Return the number of points by verdict: '27 points: 1 regressed, 26 inconclusive'."""
     counts = [(len(found.having(verdict)), verdict) for verdict in VERDICTS]
-    told = ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
+    words = ", ".join(f"{count} {_verdict(verdict)}" for count, verdict in counts if count)
     count = len(found.changes)
-    return f"{count} point{'' if count == 1 else 's'}: {told}"
+    return f"{count} point{'' if count == 1 else 's'}: {words}"
+
+
+def _verdict(verdict: str) -> str:
+    return _VERDICT_WORDS.get(verdict, verdict)
 
 
 def _named_changes(found: Comparison) -> list[tuple[str, Change]]:
-    """Each point with its name, and what tells it from others of that name."""
+    """Return each point with its name and distinguishing fields."""
     names = point_names([one.trial for one in found.changes])
     return list(zip(names, found.changes, strict=True))
 
@@ -66,7 +72,7 @@ def _detectable(change: Change) -> str:
 
 
 def cells(name: str, change: Change) -> tuple[str, ...]:
-    """The point's cells under `HEADER`, as text."""
+    """Return the point's cells under `HEADER`, as text."""
     ratio = change.ratio
     known = ratio and ratio.low and ratio.high
     repeats = (str(row.rate.repeats) if row and row.rate else "-" for row in (change.a, change.b))
@@ -78,28 +84,28 @@ def cells(name: str, change: Change) -> tuple[str, ...]:
         f"{ratio.low:.3f} - {ratio.high:.3f}" if ratio and known else "",
         " / ".join(repeats),
         _detectable(change),
-        change.verdict,
+        _verdict(change.verdict),
     )
 
 
 def remarks(found: Comparison) -> list[str]:
-    """What the columns stand on, what differs besides the rates, and what is said of points."""
+    """Return the lines below the table: runs, differences, noise model, notes on points."""
     points = sum(one.detectable is not None for one in found.changes)
     lines = [f"A: {_run_description(found.a)}.", f"B: {_run_description(found.b)}."]
     if found.a.rows == found.b.rows:
-        lines.append("A and B are the same run: it is compared with itself, and says nothing new.")
+        lines.append("A and B are the same run; this comparison shows nothing new.")
     for name, run in (("A", found.a), ("B", found.b)):
-        lines += [f"{name} could not be read, left out: {trouble}." for trouble in run.troubles]
+        lines += [f"{name}: unreadable, skipped: {trouble}." for trouble in run.troubles]
         if run.missing:
-            lines.append(f"{name} has not measured yet: {list_names(run.missing, _MOST_NAMED)}.")
+            lines.append(f"{name}: not measured yet: {list_names(run.missing, _MOST_NAMED)}.")
     lines += [*_costs(found), *differences(found)]
     if points:
         lines += [
             *_noise_model(found),
-            f"verdicts are made for {points} point{'s' * (points > 1)} together: the chance that "
-            f"any is false is 5 % at most under this model (Holm). Each is made as if one repeat "
-            f"fewer had been run.",
-            "visible: the difference that 9 of 10 such comparisons would find.",
+            f"verdicts: corrected for {points} comparison{'s' * (points > 1)} (Holm). Under this "
+            f"model, the probability of any false verdict is at most 5 %. Each verdict counts one "
+            f"repeat fewer than was run.",
+            "MDE: minimum detectable effect at 90 % power.",
         ]
     if found.a.rehearsal or found.b.rehearsal:
         lines.append(f"{REHEARSAL_NOTE}.")
@@ -107,7 +113,7 @@ def remarks(found: Comparison) -> list[str]:
 
 
 def _costs(found: Comparison) -> Iterator[str]:
-    """What the speeds of one side contain and those of the other do not, if logs were imported."""
+    """Yield a note if only one side's throughput includes the costs of imported logs."""
     pairs = [(one.a, one.b) for one in found.changes if one.a and one.b]
     for name, first, second in (("A", 0, 1), ("B", 1, 0)):
         if any(
@@ -123,27 +129,29 @@ def _is_imported(row: ScalingRow) -> bool:
 
 
 def differences(found: Comparison) -> list[str]:
-    """A line for each thing in which the runs differ, and one for what only one of them tells."""
+    """Return one line per difference of the runs, and one for facts that only one run has."""
     both = [one for one in found.differences if one.a and one.b]
-    lines = [f"differs{', and matters' if one.matters else ''}: {one}." for one in both]
+    lines = [f"{'relevant' if one.matters else 'other'} difference: {one}." for one in both]
     alone = {
         "A": [one.name for one in found.differences if not one.b],
         "B": [one.name for one in found.differences if not one.a],
     }
-    lines += [f"only {name} tells: {', '.join(whats)}." for name, whats in alone.items() if whats]
+    lines += [
+        f"known for {name} only: {', '.join(facts)}." for name, facts in alone.items() if facts
+    ]
     return lines
 
 
 def _point_remarks(found: Comparison) -> list[str]:
-    """What is said of points; once where the same is said of several."""
-    said = grouped((_explanation(change), name) for name, change in _named_changes(found))
-    return [f"{list_names(names, _MOST_NAMED)}: {told}." for told, names in said.items() if told]
+    """Return the notes on points; points with the same note share a line."""
+    notes = grouped((_explanation(change), name) for name, change in _named_changes(found))
+    return [f"{list_names(names, _MOST_NAMED)}: {text}." for text, names in notes.items() if text]
 
 
 def _explanation(change: Change) -> str:
-    """Why the verdict is as it is; of one that was decided, what its runs said of the point too."""
+    """Return the reason for the verdict; an improved or regressed point adds its runs' notes."""
     rows = (("A", change.a), ("B", change.b)) if change.verdict in _DECIDED else ()
-    doubts = [f"{name} says: {row.note_text}" for name, row in rows if row and row.note_text]
+    doubts = [f"note in {name}: {row.note_text}" for name, row in rows if row and row.note_text]
     differs = f"differs in {', '.join(change.settings)}" if change.settings else ""
     return "; ".join(filter(None, (change.why, differs, *doubts)))
 
@@ -156,14 +164,14 @@ def _run_description(run: Run) -> str:
 
 
 def _noise_model(found: Comparison) -> list[str]:
-    """What intervals and verdicts assume of how processes scatter."""
+    """Return the assumptions of CIs and verdicts about run-to-run variance."""
     lines = []
     if found.scatter:
         lines.append(
-            f"noise model: repeats of all points in A and B scatter alike, with a standard "
-            f"deviation of {percent(found.scatter.size)} % "
+            f"noise model: repeats of all points in A and B have one run-to-run standard "
+            f"deviation, {percent(found.scatter.size)} % "
             f"({found.scatter.degrees_of_freedom:.0f} degrees of freedom); a point whose "
-            f"repeats scatter more has its own. Points and repeats are independent."
+            f"repeats vary more uses its own. Points and repeats are independent."
         )
     judged = [one for one in found.changes if one.detectable is not None]
     once = {
@@ -173,35 +181,35 @@ def _noise_model(found: Comparison) -> list[str]:
     single = " and in ".join(name for name, is_so in once.items() if is_so)
     if single:
         lines.append(
-            f"n is 1 in {single}: the windows of one process do not show how processes differ. A "
-            f"standard deviation of {percent(ASSUMED_SCATTER)} % between processes is assumed, as "
-            f"on a quiet machine; on a busier one verdicts are false more often. Run 3 repeats or "
-            f"more to measure it."
+            f"n = 1 in {single}: the windows of one process do not show run-to-run variance. A "
+            f"standard deviation of {percent(ASSUMED_SCATTER)} % is assumed, as on a quiet "
+            f"machine; on a busier one, more verdicts are false. Run 3 repeats or more to measure "
+            f"it."
         )
     return lines
 
 
 def show(found: Comparison) -> None:
-    """Prints the comparison; wide enough to be read later where there is no terminal."""
-    title = f"{found.b.name} (B) against {found.a.name} (A), images/s"
+    """Print the comparison, in full width if stdout is not a terminal."""
+    title = f"{found.b.name} (B) vs {found.a.name} (A), images/s"
     table = terminal_table(HEADER, _TEXT, title)
     for name, change in _named_changes(found):
-        # Texts of people and of failed processes are shown as they are, brackets included.
+        # Brackets in user texts and error messages are printed literally.
         table.add_row(*map(cell, cells(name, change)), style=_STYLES.get(change.verdict, ""))
     table.caption = Text("\n".join(map(printable, [verdict_counts(found) + ".", *remarks(found)])))
     screen_for(table).print(table)
 
 
 def markdown(found: Comparison) -> str:
-    """The comparison in Markdown."""
+    """Return the comparison in Markdown."""
     table = markdown_table(HEADER, [cells(*one) for one in _named_changes(found)], _TEXT)
     lines = "".join(f"- {in_line(line)}\n" for line in remarks(found))
-    title = f"# {in_line(found.b.name)} (B) against {in_cell(found.a.name)} (A), images/s"
+    title = f"# {in_line(found.b.name)} (B) vs {in_cell(found.a.name)} (A), images/s"
     return f"{title}\n\n{verdict_counts(found)}.\n\n{table}\n\n{lines}"
 
 
 def table(found: Comparison) -> str:
-    """CSV with one row per point under `COLUMNS`, in full digits; rates in `rate_unit`."""
+    """Return CSV, one row per point under `COLUMNS`, full digits; unit by `rate_unit`."""
     return csv_text([COLUMNS, *(_values(name, change) for name, change in _named_changes(found))])
 
 

@@ -1,4 +1,4 @@
-"""One point over many runs: a terminal table with bars, and a chart."""
+"""The history of one point over many runs: a terminal table with bars, and a chart."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -20,7 +20,7 @@ from results.comparison.history import HistoryEntry
 
 _BAR = 24
 _BLUE, _RED, _GREY = "#0072B2", "#D55E00", "#666666"
-# Labels under more of them than this would run into each other.
+# Limits of the run axis: labels in all, upright labels, characters per label.
 _MOST_LABELS, _MOST_UPRIGHT, _LABEL = 16, 4, 24
 
 
@@ -34,10 +34,10 @@ def _interval(entry: HistoryEntry, size: float) -> str:
 
 
 def show(entries: Sequence[HistoryEntry]) -> None:
-    """Prints a row a run, with a bar from 0, and what changed from one to the next."""
+    """Print one row per run, with a bar from 0, and the changes between runs."""
     word, size = rate_unit(entries[-1].row.trial)
     rates = [one.row.rate.images_per_second / size for one in entries if one.row.rate]
-    names = ("date", "run", "commit", word, "95 % interval", "n", "")
+    names = ("date", "run", "commit", word, "95 % CI", "n", "")
     table = terminal_table(names, {"date", "run", ""}, entries[-1].row.trial.name)
     for number, one in enumerate(entries, 1):
         rate = one.row.rate
@@ -57,9 +57,9 @@ def show(entries: Sequence[HistoryEntry]) -> None:
 
 
 def remarks(entries: Sequence[HistoryEntry]) -> list[str]:
-    """What changed from one run to the next, and why some have no number."""
+    """Return the changes from run to run, and the causes of missing results."""
     lines = [
-        f"[{number}] since the run before: {', '.join(one.changed)}."
+        f"[{number}] changed since the previous run: {', '.join(one.changed)}."
         for number, one in enumerate(entries, 1)
         if one.changed
     ]
@@ -70,22 +70,21 @@ def remarks(entries: Sequence[HistoryEntry]) -> list[str]:
 
 
 def draw(entries: Sequence[HistoryEntry]) -> Figure:
-    """A small chart: a point a run with its interval, a dashed line where conditions changed.
+    """Draw one point per run with its 95 % CI, and a dashed line at changed conditions.
 
-    Runs of the same conditions are joined; one in which the point has no number is a cross at the
-    foot.
+    Runs under the same conditions are joined; a run without a result is a cross at the bottom.
     """
     word, size = rate_unit(entries[-1].row.trial)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 3.2), layout="constrained")
         axes = figure.subplots()
         axes.set_title(matplotlib_text(entries[-1].row.trial.name), loc="left", fontweight="bold")
-        axes.set_ylabel(word)
+        axes.set_ylabel(f"throughput ({word})")
         for place, one in enumerate(entries):
             _point(axes, place, one, size)
             if one.changed:
                 axes.axvline(place - 0.5, color=_GREY, linewidth=1, linestyle="--")
-        # Runs that follow each other under the same conditions.
+        # Consecutive runs under the same conditions.
         edges = [0, *(n for n, one in enumerate(entries) if one.changed), len(entries)]
         for first, last in pairwise(edges):
             rates = [(n, entries[n].row.rate) for n in range(first, last)]
@@ -126,11 +125,11 @@ def _run_axis(axes: Axes, entries: Sequence[HistoryEntry]) -> None:
 
 def _footer(entries: Sequence[HistoryEntry], foot: float) -> str:
     parts = (
-        "REHEARSAL, not measured" if any(map(_scripted, entries)) else "",
-        "dashed: other conditions" if any(one.changed for one in entries) else "",
-        "x: no number" if any(one.row.rate is None for one in entries) else "",
+        "SIMULATED, not measured" if any(map(_scripted, entries)) else "",
+        "dashed: conditions changed" if any(one.changed for one in entries) else "",
+        "x: no result" if any(one.row.rate is None for one in entries) else "",
         f"bars: {error_bar_note(one.row.rate for one in entries)}",
-        "the axis does not begin at 0" if foot > 0 else "",
+        "the axis does not start at 0" if foot > 0 else "",
     )
     return "; ".join(filter(None, parts))
 

@@ -1,4 +1,4 @@
-"""Empty tables of the terminal, and tables in Markdown: columns, titles, sides."""
+"""Layout of tables for the terminal and in Markdown: columns, titles, alignment."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -14,9 +14,9 @@ from plots.format import in_cell
 def terminal_table(
     names: Sequence[str], texts: Collection[str] = (), title: str | None = None, **options: Any
 ) -> Table:
-    """A table without rows; columns of `texts` are left-aligned, others right-aligned.
+    """Return a table without rows; columns of `texts` are left-aligned, others right-aligned.
 
-    Cells that are too wide are folded, not cut: half a number would be read as a number.
+    Wide cells are folded, not cut, because a cut number still looks like a number.
     """
     table = Table(
         title=None if title is None else cell(title),
@@ -33,7 +33,7 @@ def terminal_table(
 def markdown_table(
     names: Sequence[str], rows: Sequence[Sequence[str]], texts: Collection[str]
 ) -> str:
-    """The table in Markdown, without an end of its last line."""
+    """Return the table in Markdown, without a final newline."""
     text: str = tabulate(
         [[in_cell(cell) for cell in row] for row in rows],
         headers=names,

@@ -1,4 +1,4 @@
-"""A published table as it was printed, with the speed-ups that follow from it."""
+"""A published table as printed, with the speed-ups computed from it."""
 
 from collections.abc import Callable
 
@@ -18,12 +18,12 @@ from results.comparison.references import (
 from results.scaling import ScalingRow
 from results.speedup import Scaling
 
-# Of a row, what stands in a cell.
+# Returns the cell of a row.
 _Cell = Callable[[ScalingRow], str]
 
 
 def show(name: str) -> None:
-    """Prints the published table of that name; SpecError with the known ones where none is."""
+    """Print the published table `name`; SpecError with the known names if unknown."""
     table, run = read_table(name), reference(name)
     console = Screen(soft_wrap=True)
     console.print(Text(f"{name}: {table.description}", style="bold"))
@@ -33,12 +33,12 @@ def show(name: str) -> None:
     console.print(_sizes(table))
     printed = table.images_per_second
     tables = {
-        "images per second, as printed": lambda row: repr(
+        "throughput (images/s), as printed": lambda row: repr(
             printed[row.trial.label][row.trial.layout.devices]
         ),
-        "speed-up and efficiency against one GPU": lambda row: _speedup(row.device),
-        f"speed-up and efficiency against one host of {table.devices_per_host}": lambda row: (
-            _speedup(row.host)
+        "speed-up (efficiency) vs 1 GPU": lambda row: _speedup(row.device),
+        f"speed-up (efficiency) vs 1 host of {table.devices_per_host} GPUs": lambda row: _speedup(
+            row.host
         ),
     }
     for title, cell in tables.items():
@@ -65,7 +65,7 @@ def _sizes(table: Reference) -> Table:
 
 
 def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> Table:
-    """GPUs down, networks across, as it was published; without lines that have nothing."""
+    """Return the table with a row per GPU count and a column per network; no empty rows."""
     found = terminal_table(("GPUs", *table.images_per_second), title=title, no_wrap=True)
     for devices in sorted({row.trial.layout.devices for row in rows}):
         line = [cell(row) for row in rows if row.trial.layout.devices == devices]
@@ -75,7 +75,7 @@ def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> 
 
 
 def _differences(name: str) -> list[str]:
-    """In which cells the other published tables differ, and what that does to speed-ups."""
+    """Return the cells in which other published tables differ, with the effect on speed-ups."""
     own = read_table(name)
     found = []
     for other in (read_table(one) for one in table_names() if one != name):
@@ -84,7 +84,7 @@ def _differences(name: str) -> list[str]:
             most = max(here)
             found.append(
                 f"{other.name} differs in {network} on {devices} GPU{'s' * (devices > 1)}: "
-                f"{there[devices]!r}, here {here[devices]!r}; its speed-up on {most} is "
+                f"{there[devices]!r}, here {here[devices]!r}; its speed-up on {most} GPUs is "
                 f"{there[most] / there[1]:.1f}, here {here[most] / here[1]:.1f}"
             )
     return found

@@ -20,13 +20,13 @@ _RIGHT = {"hosts", "size"}
 
 
 def _console() -> Screen:
-    """As wide as the terminal, or wide enough to be read later where there is none."""
+    """Return a console as wide as the terminal, or 160 columns if there is none."""
     console = Screen(highlight=False)
     return console if console.is_terminal else Screen(highlight=False, width=_WIDE)
 
 
 def show(entries: Sequence[RunEntry], where: str) -> None:
-    """Prints the runs of a folder, a row each, and why some cannot be read."""
+    """Print the runs of a folder, one row each, and the causes of unreadable ones."""
     console = _console()
     table = terminal_table(_COLUMNS, {*_COLUMNS} - _RIGHT, f"runs in {where}")
     for one in entries:
@@ -39,12 +39,12 @@ def show(entries: Sequence[RunEntry], where: str) -> None:
 
 
 def _cells(one: RunEntry) -> tuple[str, ...]:
-    marks = ["rehearsal"] * one.rehearsal + ["imported"] * one.imported
+    marks = ["simulated"] * one.rehearsal + ["imported"] * one.imported
     return (
         one.name,
         one.date[:16].replace("T", " "),
         one.commit,
-        "cannot be read" if one.problem and not one.unread else _point_counts(one),
+        "unreadable" if one.problem and not one.unread else _point_counts(one),
         str(one.hosts or ""),
         list_names(one.networks, _MOST_NAMED),
         format_size(one.bytes),
@@ -53,12 +53,12 @@ def _cells(one: RunEntry) -> tuple[str, ...]:
 
 
 def _trouble(one: RunEntry) -> str:
-    count = f"{one.unread} lines cannot be read, the first: " if one.unread > 1 else ""
-    return f"{count or 'cannot be read: ' * (not one.unread)}{one.problem}"
+    count = f"{one.unread} unreadable lines, the first: " if one.unread > 1 else ""
+    return f"{count or 'unreadable: ' * (not one.unread)}{one.problem}"
 
 
 def _point_counts(one: RunEntry) -> str:
-    """'27 ok', '25 ok, 1 failed, 1 missing'."""
+    """Return '27 ok' or '25 ok, 1 failed, 1 missing'."""
     counts = (
         ("ok", one.ok),
         ("failed", one.failed),
@@ -75,14 +75,14 @@ def describe(
     environment: dict[str, Any],
     **more: str,
 ) -> None:
-    """Prints what a run is and holds: points, files, hosts, where its logs are.
+    """Print a run's facts, points, files, hosts and folders of logs.
 
-    `more` is what else there is to say of it, by names: machine, digest.
+    `more` are further facts by name: machine, digest.
     """
     console = _console()
     for text in _fact_lines(folder, entry, environment, more):
         console.print(line(text), soft_wrap=True)
-    names = ("point", "status", "repeats", "logs", "why")
+    names = ("point", "status", "repeats", "logs", "cause")
     table = terminal_table(names, names)
     for one in points:
         style = "" if one.status == "ok" else "yellow" if one.status == "missing" else "red"
@@ -97,18 +97,18 @@ def describe(
 def _fact_lines(
     folder: Path, entry: RunEntry, environment: dict[str, Any], more: dict[str, str]
 ) -> list[str]:
-    marks = ["REHEARSAL: scripted times"] * entry.rehearsal
+    marks = ["SIMULATED: scripted times"] * entry.rehearsal
     marks += ["imported: not measured by mxscale"] * entry.imported
-    said = {
+    facts = {
         "run": f"{folder.resolve().name} in {folder.resolve().parent}",
-        "what": "; ".join([str(environment.get("description") or ""), *marks]).strip("; "),
+        "description": "; ".join([str(environment.get("description") or ""), *marks]).strip("; "),
         "date": entry.date,
         "commit": entry.commit or "unknown",
         "points": _point_counts(entry),
-        "trouble": _trouble(entry) if entry.problem else "",
+        "problem": _trouble(entry) if entry.problem else "",
         **more,
     }
-    return [f"{name + ':':<13}{value}" for name, value in said.items() if value]
+    return [f"{name + ':':<13}{value}" for name, value in facts.items() if value]
 
 
 def _files(folder: Path) -> list[str]:
@@ -125,7 +125,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _hosts(environment: dict[str, Any]) -> list[str]:
-    """What the hosts have, once; * marks a fact that is not the same on all, with who differs."""
+    """Return the hosts' facts; * marks one that differs, with the hosts concerned."""
     hosts = environment.get("hosts")
     if not isinstance(hosts, dict) or not hosts:
         return []

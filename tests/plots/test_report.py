@@ -65,7 +65,7 @@ def test_a_point_that_ran_once_says_in_every_output_that_its_variance_is_assumed
         figures = [point.figures for point in export_points(study)]
         assert [one.get("assumed_scatter") for one in figures] == [(assumed and 0.015) or None] * 3
         told = " ".join(remarks(compare(study, study)))
-        assert ("standard deviation of 1.5 % between processes is assumed" in told) is assumed
+        assert ("standard deviation of 1.5 % is assumed" in told) is assumed
 
 
 def _second(record: Record) -> Identity:

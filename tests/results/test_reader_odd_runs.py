@@ -146,8 +146,8 @@ def test_a_comparison_says_what_its_runs_lack(tmp_path: Path) -> None:
     log = run(tmp_path / "b") / "records.jsonl"
     log.write_text(log.read_text().replace('"schema": ', '"schema": 9', 1))
     told = "\n".join(remarks(compare(whole, load(log.parent))))
-    assert "B could not be read, left out: " in told
-    assert "B has not measured yet: alexnet local x1." in told
+    assert "B: unreadable, skipped: " in told
+    assert "B: not measured yet: alexnet local x1." in told
     assert "A could not" not in told
 
 

@@ -38,8 +38,8 @@ def test_a_comparison_without_a_gate_ends_well(
 ) -> None:
     commands.report_compare.body(Context(), "fast", "slow")
     said = capsys.readouterr().out
-    assert "slow (B) against fast (A), images/s" in said
-    assert "2 points: 1 regressed, 1 undecided." in said
+    assert "slow (B) vs fast (A), images/s" in said
+    assert "2 points: 1 regressed, 1 inconclusive." in said
 
 
 def test_a_run_beside_itself_or_its_copy_is_said_to_be_the_same(
@@ -96,9 +96,9 @@ def test_unlike_runs_are_refused_unless_asked_for(
         "error: fast and slow: not comparable: processor (P1 / P2). Use --across to compare anyway"
     )
     said = capsys.readouterr().out
-    assert said == "differs, and matters: processor (P1 / P2).\nonly B tells: commit.\n"
+    assert said == "relevant difference: processor (P1 / P2).\nknown for B only: commit.\n"
     commands.report_compare.body(Context(), "fast", "slow", across=True)
-    assert "differs, and matters: processor (P1 / P2)." in capsys.readouterr().out
+    assert "relevant difference: processor (P1 / P2)." in capsys.readouterr().out
 
 
 def test_points_of_other_settings_are_paired_only_across(
@@ -115,7 +115,7 @@ def test_the_comparison_is_written_where_asked(runs: Path) -> None:
     paths = {"csv": f"{runs}/c.csv", "markdown": f"{runs}/c.md"}
     commands.report_compare.body(Context(), "fast", "slow", **paths)
     assert (runs / "c.csv").read_text().startswith("point,unit,a,b,ratio,")
-    assert (runs / "c.md").read_text().startswith("# slow (B) against fast (A)")
+    assert (runs / "c.md").read_text().startswith("# slow (B) vs fast (A)")
     code, said = refusal(commands.report_compare, "fast", "slow", csv=f"{runs}/c.csv/c.csv")
     assert code == 2
     assert "c.csv/c.csv" in said

@@ -114,12 +114,12 @@ def test_one_process_does_not_tell_how_processes_differ() -> None:
     a, b = run("a", *quiet(repeats=1)), run("b", *quiet(1.02, repeats=1))
     found = compare(a, b)
     assert verdicts(found) == ["undecided"]
-    assert any(line.startswith("n is 1 in A and in B: ") for line in remarks(found))
+    assert any(line.startswith("n = 1 in A and in B: ") for line in remarks(found))
     far = compare(a, run("b", *quiet(1.2, repeats=1)))
     assert verdicts(far) == ["regressed"]
     more = compare(run("a", *quiet()), run("b", *quiet(1.02)))
     assert verdicts(more) == ["regressed"]
-    assert not any(line.startswith("n is 1") for line in remarks(more))
+    assert not any(line.startswith("n = 1") for line in remarks(more))
 
 
 def test_a_single_figure_is_undecided_and_says_why() -> None:
@@ -229,7 +229,7 @@ def test_what_the_runs_said_of_a_decided_point_is_told() -> None:
     a, b = run("a", *quiet()), run("b", *quiet(1.05))
     rows = [dataclasses.replace(row, message="on fire") for row in b.rows]
     said = remarks(compare(a, dataclasses.replace(b, rows=rows)))
-    assert said[-1].endswith("B says: on fire.")
+    assert said[-1].endswith("note in B: on fire.")
 
 
 def change(a: Record, b: Record) -> Change:

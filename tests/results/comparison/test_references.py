@@ -65,7 +65,7 @@ def test_speed_ups_stand_against_one_gpu_and_against_one_host(
     assert re.search(r"256 +135\.5 \(52\.9 %\) +219\.1 \(85\.6 %\) +222\.6 \(87\.0 %\)", text)
     assert re.search(r"256 +14\.6 \(91\.2 %\) +14\.9 \(93\.0 %\) +15\.5 \(97\.1 %\)", text)
     assert "upstream-readme differs in resnet-152 on 1 GPU: 20.08, here 20.8" in text
-    assert "its speed-up on 256 is 230.6, here 222.6" in text
+    assert "its speed-up on 256 GPUs is 230.6, here 222.6" in text
 
 
 def test_a_published_table_scales_as_a_run() -> None:

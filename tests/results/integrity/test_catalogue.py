@@ -216,7 +216,7 @@ def test_what_a_run_is_and_holds_is_shown(
     fabfile.results.results_show.body(Context(), run=str(folder))
     text = capsys.readouterr().out
     for said in (
-        "a [bold] one; REHEARSAL",
+        "a [bold] one; SIMULATED",
         "2 ok, 1 failed, 1 missing",
         "0 of 1",
         "broken",
