@@ -118,7 +118,7 @@ def test_all_columns_of_the_table_fit_on_a_laptop(browser: Browser, wide: Path) 
     size: Any = {"width": 1280, "height": 900}
     with visit(browser, wide, viewport=size) as tab:
         names = tab.locator("#table thead th").all_text_contents()
-        assert {"95 % interval", "speed-up", "of worker", "status"} <= set(names)
+        assert {"95 % CI", "speed-up", "vs 1 worker", "status"} <= set(names)
         last = tab.locator("#table thead th").last
         last.get_by_role("button").click()
         box = last.bounding_box()
