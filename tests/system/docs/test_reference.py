@@ -83,3 +83,12 @@ def variables() -> set[str]:
 
 def test_every_variable_of_the_project_is_listed() -> None:
     assert variables() - {"MXSCALE_HIDDEN"} <= set(rows(page("environment.md")))
+
+
+def test_quoted_messages_of_verification_are_the_programs_own() -> None:
+    """Compare the fixed part of each message with the source that composes it."""
+    quoted = re.findall(r"^\| `(?:[\w/.]+: )?([^`…:]+)", page("verification.md"), re.MULTILINE)
+    source = (ROOT / "plots" / "check.py").read_text(encoding="utf-8")
+    assert len(quoted) == 4
+    for message in quoted:
+        assert re.split(r" N\b|;", message)[0].strip() in source, message
