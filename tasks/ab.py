@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # slow imports wait until a task runs
 
 @hosts_task(
     {
-        "a": OptionHelp("A", "Settings of A: 'FIELD=VALUE env.NAME=VALUE ...'; '' for the sweep's"),
+        "a": OptionHelp("A", "Settings of A: 'FIELD=VALUE env.NAME=VALUE ...'; '' changes none"),
         "b": OptionHelp("B", "Settings of B, likewise"),
         "sweep": OptionHelp("SWEEP", "Name of a shipped sweep, or a .toml file; required"),
         "point": OptionHelp("WORDS", "Words of the name of the point to measure: 'alexnet x1'"),

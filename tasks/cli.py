@@ -32,18 +32,10 @@ from tasks.help import DeclaredTask, help_lines
 _HELP = {"-h", "--help"}
 _DRY = {"-R", "--dry"}
 _QUOTED = re.compile(r"'([^']*)'")
-# Messages of Invoke's parser, and their form here.
-_USAGE_FORMS = (
-    (re.compile("No idea what (.*) is"), r"expected a task, an argument or an option, got \1"),
-    (
-        re.compile("'(.*)' did not receive required positional arguments: (.*)"),
-        r"\1: expected a value for \2, got none",
-    ),
-    (
-        re.compile("Flag '?(.*?)'? needed value and was not given one"),
-        r"\1: expected a value, got none",
-    ),
-)
+# Messages of Invoke's parser.
+_UNKNOWN = re.compile("No idea what (.*) is")
+_NO_ARGUMENT = re.compile("'.*' did not receive required positional arguments: (.*)")
+_NO_VALUE = re.compile(r"Flag '?(?:<Argument: )?-*([\w-]+).* needed value and was not given one")
 # Longer lines are hard to read.
 _MOST_COLUMNS = 100
 Body = Callable[..., None]
@@ -102,14 +94,16 @@ def _usage_errors() -> Iterator[None]:
 def _usage_message(task: str, text: str) -> str:
     """Return Invoke's message in this project's form, with secrets masked."""
     text = _QUOTED.sub(lambda found: repr(masked_word(found[1])), text.rstrip("!"))
-    for pattern, form in _USAGE_FORMS:
-        if found := pattern.fullmatch(text):
-            text = found.expand(form)
-            break
-    where = f"{task}: " if task and not text.startswith(f"{task}: ") else ""
+    if found := _UNKNOWN.fullmatch(text):
+        wanted = "an option of this task or another task" if task else "a task"
+        text = f"expected {wanted}, got {found[1]}"
+    elif found := _NO_ARGUMENT.fullmatch(text):
+        text = f"expected {found[1].replace(chr(39), '').upper()}, got none"
+    elif found := _NO_VALUE.fullmatch(text):
+        text = f"--{found[1].replace('_', '-')}: expected a value, got none"
     if task:
-        return f"{where}{text}. Run 'fab --help {task}' for its arguments and options"
-    return f"{text}. Run 'fab --list' for the tasks"
+        return f"{task}: {text}. Run 'fab --help {task}'"
+    return f"fab: {text}. Run 'fab --list'"
 
 
 def install() -> None:

@@ -27,9 +27,9 @@ REGRESSED = 4
 @task(
     {
         "a": OptionHelp(
-            "A", "Run before: name or path, baseline (or baseline:NAME), or published table"
+            "A", "The earlier run: name or path, baseline (or baseline:NAME), or published table"
         ),
-        "b": OptionHelp("B", "Run after, likewise"),
+        "b": OptionHelp("B", "The later run, likewise"),
         "across": OptionHelp(
             "", "Compare runs whose conditions differ, each point with its most similar one"
         ),

@@ -201,6 +201,29 @@ def test_what_fab_does_not_know_ends_with_2_and_one_line(
         assert (program.returncode, program.stdout, program.stderr) == (2, "", done.printed)
 
 
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("bench.sweep",), "bench.sweep: expected SWEEP, got none. Run 'fab --help bench.sweep'"),
+        (("nosuch",), "fab: expected a task, got 'nosuch'. Run 'fab --list'"),
+        (
+            ("bench.io", "data", "--image-shape"),
+            "bench.io: --image-shape: expected a value, got none. Run 'fab --help bench.io'",
+        ),
+        (
+            ("report.show", "--nosuch"),
+            "report.show: expected an option of this task or another task, got '--nosuch'. Run "
+            "'fab --help report.show'",
+        ),
+    ],
+)
+def test_a_usage_error_names_the_place_what_was_expected_and_the_help(
+    commands: Commands, words: tuple[str, ...], line: str
+) -> None:
+    assert forked(commands, *words).printed == f"error: {line}\n"
+
+
 def test_a_setting_that_fab_does_not_know_is_named_without_its_secret() -> None:
     done = fab("report.show", "env.HF_TOKEN=s3cret")
     assert (done.returncode, "s3cret" in done.stderr) == (2, False)
