@@ -2,9 +2,9 @@
 
     python -m bench.auto_batch --network resnet-50 --gpus 0,1
 
-Each try is a process of its own that trains six steps, since MXNet does not recover. On CPU a
-worker may take 85 % of its share of what memory is free (by the kernel and its cgroup), and all
-that its own limits (ulimit -v, -d) allow, but for a tenth of what the images take.
+Each try is a separate process that trains six steps, because MXNet does not recover from lack of
+memory. On CPU a worker may use 85 % of its share of the free memory (by the kernel and its cgroup)
+and its own limits (ulimit -v, -d) less a tenth of the images' memory.
 """
 
 import ctypes
@@ -22,11 +22,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 if not __package__:
-    print("run `python -m bench.auto_batch ...` in this checkout", file=sys.stderr)
+    print(
+        "bench/auto_batch.py: run `python -m bench.auto_batch ...` in the checkout", file=sys.stderr
+    )
     raise SystemExit(2)
 
 from bench import events
-from bench.errors import SmallShareError, SpecError
+from bench.errors import SmallShareError, SpecError, error_line
 from bench.kvstores import is_distributed
 from bench.training.options import MOST_BATCH, Options, empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
@@ -35,61 +37,61 @@ TRY_SECONDS = 600.0
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _CGROUP = Path("/sys/fs/cgroup")
-# Of what is free, for other programs take memory too, and saving takes 4 % more.
+# Share of the free memory: other programs need some, and saving takes 4 % more.
 _USED = 0.85
-# Runs of one batch were seen to differ by so much in what images take, by whether a batch is freed
-# before the next one is there. A process's limit is its own, and needs no other reserve.
+# Runs with one batch differ by this share of the images' memory, depending on whether a batch is
+# freed before the next one arrives. A process's own limit needs no other reserve.
 _DIFFER = 0.1
-# Batches that are tried up to three times instead.
+# Batches up to this are tried up to three times instead.
 _FEW = 2
 _CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS)
 _INFINITE = resource.RLIM_INFINITY
 _POLL_SECONDS = 0.02
-# MXNet can wait for ever for a thread that could not start.
+# MXNet can wait forever for a thread that could not start.
 STUCK_SECONDS = 30.0
-# Said last, these count; nothing is written.
+# Given last, these options win; a try writes nothing.
 _SHORT = (
     *("--warmup-windows=1", "--precision=0", "--data-val=", "--monitor=0"),
     *("--load-epoch=0", "--profile-worker-suffix=", "--profile-server-suffix="),
 )
-# As many as memory was seen to grow in.
+# Memory grows during this many steps.
 _STEPS = 6
-# What a worker fails with if its batch needs more memory, or more images, than there are.
+# The errors of a worker whose batch needs more memory or images than available.
 _TOO_LARGE = frozenset({MemoryError.__name__, SmallShareError.__name__})
 _BATCHES = frozenset({"--batch-size", "--global-batch", "--auto-batch"})
-# How MXNet and the libraries below it say that memory is out.
+# Out-of-memory messages of MXNet and its libraries.
 _MESSAGES = (
-    "failed to allocate",  # MXNet, of a processor's
-    "out of memory",  # CUDA, of a GPU's
+    "failed to allocate",  # MXNet, CPU memory
+    "out of memory",  # CUDA, GPU memory
     "bad_alloc",
     "unable to allocate",  # NumPy
-    "cannot allocate memory",  # the kernel, by any library
+    "cannot allocate memory",  # the kernel, through any library
     "memory allocation failed",
     "memoryallocation",
     "memoryerror",  # a traceback's last line
-    "could not create a primitive",  # oneDNN, whose scratch memory it does not get
+    "could not create a primitive",  # oneDNN, scratch memory
     "could not create a memory",
-    "failed to map segment",  # the loader, of a library
+    "failed to map segment",  # the dynamic loader
     "too many memory regions",  # OpenBLAS
     "status_alloc_failed",  # cuBLAS, cuDNN
-    "can't start new thread",  # Python: there is no room for a stack
+    "can't start new thread",  # Python: no memory for a stack
     "thread creation failed",  # libgomp
     "pthread_create failed",  # OpenBLAS
 )
-# What a C++ program prints that ends because it gets no thread.
+# The output of a C++ program that cannot start a thread.
 _NO_THREAD = ("std::system_error", "resource temporarily unavailable")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchProbe:
-    """What is tried: a worker, by its whole command, and who shares the machine's memory with it.
+    """The worker to try, by its whole command, and the processes that share its memory.
 
-    devices   of this worker
-    gpu       whether they have memory of their own
-    workers   processes like this one that the machine's memory is for
-    servers   of their parameters, each of which is given what a worker takes with a batch of 1
-    env       of the command, beside this process's own
-    name      what is said before each try
+    devices   devices of this worker
+    gpu       whether the devices have their own memory
+    workers   worker processes that share the machine's memory
+    servers   server processes; each is assumed to need a worker's memory at batch 1
+    env       variables of the command, in addition to this process's
+    name      prefix of printed lines
     """
 
     command: tuple[str, ...]
@@ -102,9 +104,9 @@ class BatchProbe:
 
 
 def largest(fits: Callable[[int], bool], most: int = MOST_BATCH, good: int = 0) -> int:
-    """The largest number up to `most` that fits, where all below one that fits do; 0: none.
+    """Return the largest number up to `most` that fits; 0 if none.
 
-    `good` is known to fit.
+    All numbers below a fitting one must fit; `good` is known to fit.
     """
     bad = max(1, 2 * good)
     while bad <= most and fits(bad):
@@ -117,17 +119,17 @@ def largest(fits: Callable[[int], bool], most: int = MOST_BATCH, good: int = 0) 
 
 
 def find(tried: BatchProbe, most: int = MOST_BATCH) -> int:
-    """The largest batch a device, up to `most`, that fits; SpecError if there is none."""
+    """Find the largest batch per device, up to `most`, that fits; SpecError if none does."""
     tries = _Tries(tried)
     if not tries.fits(1):
         raise SpecError(
-            f"{tried.name}not even a batch of 1 a device fits; try MXNET_BACKWARD_DO_MIRROR=1"
+            f"{tried.name}not even a batch of 1 per device fits. Set MXNET_BACKWARD_DO_MIRROR=1"
         )
     return tries.confirmed(largest(tries.fits, most, good=1))
 
 
 def narrowed(tried: BatchProbe, batch: int) -> int:
-    """As `find`, if no more than this batch is wanted, which probably fits."""
+    """Like `find`, but at most `batch`, which is tried first because it probably fits."""
     tries = _Tries(tried)
     if tried.servers:
         tries.fits(1)
@@ -135,17 +137,17 @@ def narrowed(tried: BatchProbe, batch: int) -> int:
 
 
 class _Tries:
-    """Tries of one worker, and the most bytes that each batch took."""
+    """Tries of one worker, with the peak memory of each batch in bytes."""
 
     def __init__(self, tried: BatchProbe) -> None:
         self.tried = tried
         self.taken: dict[int, int] = {}
 
     def fits(self, batch: int) -> bool:
-        """Whether a batch fits; of 1 and 2, at a limit where runs differ, whether it mostly does.
+        """Return whether a batch fits; at a limit, 1 and 2 must fit in most of three tries.
 
-        A larger one leaves room for what its next run may take more. These cannot: they are so
-        far apart that the room would cost half of the batch.
+        Larger batches keep headroom for variation between runs. Batches of 1 and 2 cannot: the
+        headroom would cost half of the batch.
         """
         fits = self._fits(batch)
         if batch > _FEW or not _is_limited() or self._fits(batch) == fits:
@@ -160,9 +162,9 @@ class _Tries:
         return fit
 
     def confirmed(self, batch: int) -> int:
-        """The batch, or one less if it fits no second time; runs differ at a process's own limit.
+        """Confirm a batch by a second try, or decrease it; runs vary at a process's own limit.
 
-        Batches of 1 and 2 stay: they have been confirmed.
+        Batches of 1 and 2 are already confirmed.
         """
         limited = _is_limited()
         while limited and batch > _FEW and not self.fits(batch):
@@ -170,7 +172,7 @@ class _Tries:
         return batch
 
     def _headroom(self, batch: int) -> int:
-        """Bytes by which runs of this batch differ: a share of what its images take."""
+        """Return the bytes by which runs of this batch vary: a share of the images' memory."""
         if batch <= _FEW or len(self.taken) < 2:
             return 0
         (least, base), (last, most) = min(self.taken.items()), max(self.taken.items())
@@ -178,13 +180,13 @@ class _Tries:
 
 
 def _is_limited() -> bool:
-    """Whether this process has a limit of its own, at which runs of one batch differ."""
+    """Return whether this process has a memory limit of its own (ulimit)."""
     kinds = (resource.RLIMIT_DATA, resource.RLIMIT_AS)
     return any(resource.getrlimit(kind)[0] != _INFINITE for kind in kinds)
 
 
 def free_bytes() -> int:
-    """Memory that a process here may still take, by the kernel and this process's cgroup."""
+    """Return the free memory in bytes, by the kernel and this process's cgroup."""
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     kib = next(line.split()[1] for line in lines if line.startswith("MemAvailable"))
     limit, used = (_number(_CGROUP / f"memory.{name}") for name in ("max", "current"))
@@ -197,7 +199,7 @@ def _number(path: Path) -> int | None:
 
 
 def _limits(share: int | None, headroom: int) -> dict[int, int]:
-    """The limits of a try: this process's own less the headroom, and its share of memory."""
+    """Return the limits of a try: this process's own less headroom, and the memory share."""
     found = {}
     for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS):
         soft, hard = resource.getrlimit(kind)
@@ -210,15 +212,15 @@ def _limits(share: int | None, headroom: int) -> dict[int, int]:
 
 
 def _begin(limits: dict[int, int]) -> None:
-    """Lets the kernel end this process with the one that tries, and hold it to its memory."""
+    """Bind this process's life to its parent's, and set its memory limits."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     for kind, most in limits.items():
         resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
 
 
 def _errors(stream: Iterable[str]) -> Iterator[str]:
-    """The names of the exceptions that a worker reported."""
-    from bench.event_decoder import decoded  # noqa: PLC0415 - the Python of a worker may lack msgspec
+    """Yield the names of the exceptions that a worker reported."""
+    from bench.event_decoder import decoded  # noqa: PLC0415 - a worker's Python may lack it
 
     for line in stream:
         with suppress(ValueError):
@@ -228,10 +230,10 @@ def _errors(stream: Iterable[str]) -> Iterator[str]:
 
 
 def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[bool, int]:
-    """Whether the batch fits, and the bytes it took, if a server takes so many."""
+    """Return whether the batch fits, and its peak bytes; `server` is a server's memory."""
     share = (int(free_bytes() * _USED) - tried.servers * server) // tried.workers
     if share <= 0 and not tried.gpu:
-        echo(f"{tried.name}{batch} a device does not fit", err=True)
+        echo(f"{tried.name}{batch} per device does not fit", err=True)
         return False, 0
     limits = _limits(None if tried.gpu else share, headroom)
     killed = oom_kills()
@@ -254,20 +256,20 @@ def _try(tried: BatchProbe, batch: int, server: int, headroom: int) -> tuple[boo
         bool(failed & _TOO_LARGE)
         or is_out_of_memory_text(errors)
         or (end.code == -signal.SIGKILL and (killed is None or oom_kills() != killed))
-        # Libraries that do not check what they get crash, or abort without a word.
+        # Libraries that do not check allocations crash or abort silently.
         or ((end.code in _CRASHES or end.stuck) and end.near)
     )
     if end.code and not full:
         raise SpecError(
-            f"{tried.name}a batch of {batch} a device fails for another reason: "
+            f"{tried.name}a batch of {batch} per device failed for another reason than memory: "
             f"{_reason(end, errors)}"
         )
-    echo(f"{tried.name}{batch} a device {'does not fit' if full else 'fits'}", err=True)
+    echo(f"{tried.name}{batch} per device {'does not fit' if full else 'fits'}", err=True)
     return not full, end.taken
 
 
 def length_options(tried: BatchProbe) -> tuple[str, ...]:
-    """How long a try trains: steps wait for each other at a window's edge, and free memory."""
+    """Return the length of a try; windows matter because their ends free memory."""
     taker = empty("auto_batch", "")
     taker.add_argument("--steps-per-window", type=int, default=0)
     asked = taker.parse_known_args(tried.command)[0].steps_per_window or (10 if tried.gpu else 1)
@@ -276,7 +278,7 @@ def length_options(tried: BatchProbe) -> tuple[str, ...]:
 
 
 def saving_options(tried: BatchProbe, folder: str) -> tuple[str]:
-    """Where a try saves its weights, which takes memory: nowhere, unless training saves them."""
+    """Return where a try saves its weights: saving takes memory, so only if training saves."""
     taker = empty("auto_batch", "")
     taker.add_argument("--model-prefix", default="")
     prefix = taker.parse_known_args(tried.command)[0].model_prefix
@@ -285,20 +287,20 @@ def saving_options(tried: BatchProbe, folder: str) -> tuple[str]:
 
 def _reason(end: "_End", errors: str) -> str:
     if end.stuck:
-        return f"it computed nothing for {STUCK_SECONDS:.0f} s"
+        return f"no computation for {STUCK_SECONDS:.0f} s"
     if end.code == -signal.SIGKILL:
-        return "it was killed (SIGKILL), and not by the kernel for memory"
+        return "killed by SIGKILL, but not by the kernel for lack of memory"
     ended = signal.Signals(-end.code).name if end.code < 0 else f"exit code {end.code}"
-    return errors.splitlines()[-1].strip() if errors else f"{ended}, without a word"
+    return errors.splitlines()[-1].strip() if errors else f"{ended} without a message"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _End:
-    """How a try ended.
+    """The end of a try.
 
-    taken  most bytes it had
-    near   it had reserved more than half of what its limits allow
-    stuck  it was ended, since it computed nothing for a long time
+    taken  peak memory in bytes
+    near   it reserved more than half of a limit
+    stuck  it was killed because it computed nothing for a long time
     """
 
     code: int
@@ -308,7 +310,7 @@ class _End:
 
 
 def _ended(child: "subprocess.Popen[bytes]", limits: dict[int, int]) -> _End:
-    """Waits for a try; SpecError if it takes too long."""
+    """Wait for a try; SpecError if it takes too long."""
     begun = moved = time.monotonic()
     near, stuck, spent = False, False, -1
     try:
@@ -330,13 +332,17 @@ def _ended(child: "subprocess.Popen[bytes]", limits: dict[int, int]) -> _End:
             child.wait()
     if time.monotonic() - begun > TRY_SECONDS and child.returncode and not stuck:
         raise SpecError(
-            f"a try took more than {TRY_SECONDS:.0f} s; say how much is enough: --auto-batch=MOST"
+            error_line(
+                "--auto-batch",
+                problem=f"a try took more than {TRY_SECONDS:.0f} s",
+                fix="Limit it by --auto-batch=MOST",
+            )
         )
     return _End(code=child.returncode, taken=usage.ru_maxrss * 1024, near=near, stuck=stuck)
 
 
 def _is_near(pid: int, limits: dict[int, int]) -> bool:
-    """Whether a process has reserved more than half of what a limit allows."""
+    """Return whether a process has reserved more than half of a limit."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -351,7 +357,7 @@ def _is_near(pid: int, limits: dict[int, int]) -> bool:
 
 
 def _ticks(pid: int) -> int:
-    """Clock ticks that a process has computed; 0 if it is gone."""
+    """Return a process's CPU time in clock ticks; 0 if it ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
@@ -368,18 +374,18 @@ def _without_batch(argv: Sequence[str]) -> list[str]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there was no memory left, of the machine or of a GPU."""
+    """Return whether an error reports that the machine or a GPU ran out of memory."""
     return isinstance(error, MemoryError) or is_out_of_memory_text(str(error))
 
 
 def is_out_of_memory_text(text: str) -> bool:
-    """Whether a program's last words say that it got no memory, or no room for a thread."""
+    """Return whether a program's output reports a lack of memory or threads."""
     said = text.lower()
     return any(words in said for words in _MESSAGES) or all(words in said for words in _NO_THREAD)
 
 
 def oom_kills(proc: Path = Path("/proc/vmstat"), cgroup: Path = _CGROUP) -> int | None:
-    """Processes that the kernel killed for memory so far; None if it does not count them."""
+    """Return the number of processes killed for lack of memory; None if not counted."""
     found = []
     for path in (proc, cgroup / "memory.events"):
         try:
@@ -391,25 +397,34 @@ def oom_kills(proc: Path = Path("/proc/vmstat"), cgroup: Path = _CGROUP) -> int 
 
 
 def advice(batch: int, devices: int) -> str:
-    """One line: what did not fit and the three ways out."""
+    """Return the out-of-memory message with three possible fixes."""
     return (
-        f"out of memory: a batch of {batch} on {devices} device(s) does not fit; take a smaller "
+        f"out of memory: a batch of {batch} on {devices} device(s) does not fit. Use a smaller "
         f"batch ('python -m bench.auto_batch' finds the largest that fits), set "
-        f"MXNET_BACKWARD_DO_MIRROR=1, which computes some of it twice, or use fewer devices"
+        f"MXNET_BACKWARD_DO_MIRROR=1, which recomputes some results, or use fewer devices"
     )
 
 
 def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
-    """The largest batch a device for a worker of these options, typed so; SpecError if none."""
+    """Find the largest batch per device for a worker with these options; SpecError if none."""
     if is_distributed(options.kv_store):
         raise SpecError(
-            f"--kv-store {options.kv_store}: a batch has to fit each worker by itself; give "
-            f"device or local"
+            error_line(
+                "--kv-store",
+                expected="device or local, because a batch must fit each worker alone",
+                got=options.kv_store,
+            )
         )
     if options.test_io or options.bandwidth:
-        raise SpecError("--test-io, --bandwidth: nothing is trained, so any batch fits")
+        raise SpecError(
+            error_line(
+                "--test-io, --bandwidth",
+                problem="without training, any batch fits",
+                fix="Leave them out",
+            )
+        )
     if workers < 1:
-        raise SpecError(f"--workers: expected 1 or more, got {workers}")
+        raise SpecError(error_line("--workers", expected="1 or more", got=workers))
     words = [*_without_batch(argv), *(() if options.data_train else ("--benchmark=1",))]
     tried = BatchProbe(
         command=(sys.executable, "-m", "bench.train_imagenet", *words),
@@ -421,17 +436,17 @@ def found(options: Options, argv: Sequence[str], workers: int = 1) -> int:
 
 
 def sized(options: Options, argv: Sequence[str]) -> Sequence[str]:
-    """What was typed, with the batch that fits in place of --auto-batch where that was."""
+    """Return the typed options with the largest batch in place of --auto-batch."""
     if not options.auto_batch:
         return argv
     device = found(options, argv)
     worker = device * options.devices
-    echo(f"{device} images a device: --batch-size {worker}", err=True)
+    echo(f"{device} images per device: --batch-size {worker}", err=True)
     return [*_without_batch(argv), f"--batch-size={worker}"]
 
 
 def main() -> None:
-    """Prints the largest batch a device; exits 2 where none fits or the options are wrong."""
+    """Print the largest batch per device; exit 2 if none fits or the options are wrong."""
     taker = empty(
         "auto_batch",
         "Find the largest batch per device. Takes the options of bench.train_imagenet too.",
@@ -450,7 +465,7 @@ def main() -> None:
     except KeyboardInterrupt:
         echo("interrupted", err=True)
         sys.exit(130)
-    echo(f"{device} images a device: --batch-size {device * options.devices}")
+    echo(f"{device} images per device: --batch-size {device * options.devices}")
 
 
 if __name__ == "__main__":

@@ -12,14 +12,16 @@ import sys
 from collections.abc import Sequence
 
 if not __package__:
-    print("run `python -m bench.fine_tune ...` in this checkout", file=sys.stderr)
+    print(
+        "bench/fine_tune.py: run `python -m bench.fine_tune ...` in the checkout", file=sys.stderr
+    )
     raise SystemExit(2)
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.train_imagenet import main
 from bench.training.options import Options, add_all, empty, given, options_of
 
-# Upstream's, for a network that knows its features already.
+# Upstream's defaults for a network with trained features.
 _DEFAULTS = {"num_epochs": 30, "lr": 0.01, "lr_step_epochs": "20", "wd": 0.0, "mom": 0.0}
 
 
@@ -37,14 +39,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(argv: Sequence[str]) -> Options:
-    """The options, checked; SpecError where there is nothing to begin with."""
+    """Parse and validate the options; SpecError without a checkpoint."""
     typed = given(parser(), argv)
     if any(one.partition("=")[0] == "--network" for one in argv):
-        raise SpecError("--network: is the one of --pretrained-model; leave it out")
+        raise SpecError(
+            error_line("--network", problem="--pretrained-model determines it", fix="Leave it out")
+        )
     if not typed["pretrained_model"]:
-        raise SpecError("--pretrained-model: expected the prefix of a checkpoint, got none")
+        raise SpecError(
+            error_line("--pretrained-model", expected="the prefix of a checkpoint", got="none")
+        )
     if typed["auto_batch"]:
-        raise SpecError("--auto-batch: 'python -m bench.auto_batch' finds it for a network by name")
+        raise SpecError(
+            error_line(
+                "--auto-batch", expected="a network by name", fix="Use 'python -m bench.auto_batch'"
+            )
+        )
     epoch, typed["load_epoch"] = typed["load_epoch"], 0
     return dataclasses.replace(
         options_of(typed), pretrained=typed["pretrained_model"], pretrained_epoch=epoch

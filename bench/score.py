@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 if not __package__:
-    print("run `python -m bench.score ...` in this checkout", file=sys.stderr)
+    print("bench/score.py: run `python -m bench.score ...` in the checkout", file=sys.stderr)
     raise SystemExit(2)
 
-from bench.errors import SpecError, is_whole, quoted
+from bench.errors import SpecError, error_line, is_whole, quoted
 from bench.settings.parts import DATA
 from bench.training.options import empty, parse
 from im2rec_tools.terminal import echo, echo_error, install_filter
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def metrics(text: str) -> dict[str, int]:
-    """Each metric's name and its k (1 for the best guess, 0 for a loss); SpecError for others."""
+    """Parse metrics: each name and its k (1 for accuracy, 0 for a loss); SpecError for others."""
     found: dict[str, int] = {}
     for name in filter(None, text.split(",")):
         k = name.removeprefix("top_k_accuracy_")
@@ -58,21 +58,23 @@ def metrics(text: str) -> dict[str, int]:
             found[name] = int(k)
         else:
             raise SpecError(
-                f"--metrics: expected acc, top_k_accuracy_K, ce or nll-loss, got {quoted(name)}"
+                error_line(
+                    "--metrics", expected="acc, top_k_accuracy_K, ce or nll-loss", got=quoted(name)
+                )
             )
     if not found:
-        raise SpecError("--metrics: expected at least one, got none")
+        raise SpecError(error_line("--metrics", expected="at least one metric", got="none"))
     return found
 
 
 def score(argv: Sequence[str]) -> dict[str, float]:
-    """The metrics asked for, by their names; SpecError where model or data cannot be read."""
+    """Compute the requested metrics by name; SpecError if model or data cannot be read."""
     typed = vars(parser().parse_args(argv))
     asked = metrics(typed["metrics"])
     reading = [f"--{name.replace('_', '-')}={typed[name]}" for name in _READ]
     reading += [f"--data-train={typed['data_val']}", f"--batch-size={typed['batch_size']}"]
     options = parse([*reading, "--test-io=1", "--network=tiny"])
-    # MXNet is loaded here, after the options are known to be right.
+    # Load MXNet only after the options are validated.
     from bench.data import loader  # noqa: PLC0415
     from bench.data.partition import whole_data  # noqa: PLC0415
     from bench.training import validation  # noqa: PLC0415
@@ -92,7 +94,11 @@ def score(argv: Sequence[str]) -> dict[str, float]:
     for data, label, kept in loader.validation_batches(options, whole, size):
         scores, labels = run(data)[:kept], label.asnumpy()[:kept]
         if max(ks) > scores.shape[1]:
-            raise SpecError(f"--metrics top_k_accuracy_{max(ks)}: has {scores.shape[1]} classes")
+            raise SpecError(
+                error_line(
+                    "--metrics", expected=f"k of at most {scores.shape[1]} classes", got=max(ks)
+                )
+            )
         sums = {k: sum_ + validation.score_outputs(scores, labels, k) for k, sum_ in sums.items()}
     one = next(iter(sums.values()))
     found = {0: one.loss, 1: one.correct, **{k: sums[k].in_top_k for k in ks if k > 1}}
@@ -100,7 +106,7 @@ def score(argv: Sequence[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints a line a metric; exits 2 where the options, the model or the data are wrong."""
+    """Print one line per metric; exit 2 for wrong options, model or data."""
     install_filter()
     try:
         found = score(sys.argv[1:])

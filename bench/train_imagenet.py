@@ -2,7 +2,7 @@
 
     python -m bench.train_imagenet --network alexnet --batch-size 8 --benchmark 1 --windows 10
 
-Under a master it says events; typed by hand it prints its own summary at the end.
+A worker of a job sends events to its agent. Started by hand, it prints a summary at the end.
 """
 
 import math
@@ -14,14 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if not __package__:
-    print("run `python -m bench.train_imagenet ...` in this checkout", file=sys.stderr)
+    print(
+        "bench/train_imagenet.py: run `python -m bench.train_imagenet ...` in the checkout",
+        file=sys.stderr,
+    )
     raise SystemExit(2)
 
 from bench import events
 from bench.auto_batch import advice, is_out_of_memory, sized
 from bench.engines import server
 from bench.environment import computing, software
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.kvstores import is_distributed
 from bench.notes import as_json
 from bench.statistics.stopping_rule import per_image_seconds, relative_half_width
@@ -33,27 +36,27 @@ if TYPE_CHECKING:
     from bench.training.loop import TrainingSummary
 
 
-# What tells a process where its job's scheduler is and who else is in it.
+# The variables that name the job's scheduler and its number of processes.
 _NEEDED = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
 
 
 def summary_text(options: Options, summary: "TrainingSummary") -> str:
-    """The last lines of a worker typed by hand."""
+    """Return the summary of a worker that was started by hand."""
     steady = summary.windows[options.warmup_windows :] or summary.windows
     images = sum(window["images"] for window in steady)
     rate = images / sum(window["seconds"] for window in steady)
     alone = summary.num_workers == 1
     by, of = ("", "") if alone else (f" by rank {summary.rank}", f" of rank {summary.rank}")
-    if options.bandwidth:  # whose images are bytes
-        return f"{rate / 1e6:.0f} MB/s each way{by}, in {len(steady)} windows"
+    if options.bandwidth:  # whose "images" are bytes
+        return f"{rate / 1e6:.0f} MB/s in each direction{by}, in {len(steady)} windows"
     what = "read" if options.test_io else "trained"
     known = relative_half_width(per_image_seconds(summary.windows), options.warmup_windows)
-    batch = steady[-1]["images"] // steady[-1]["steps"]  # ranks may have different ones
-    percent = f"{float(f'{100 * known:.2g}'):g}"  # two digits, and 110 rather than 1.1e+02
+    batch = steady[-1]["images"] // steady[-1]["steps"]  # ranks may have different batches
+    percent = f"{float(f'{100 * known:.2g}'):g}"  # two digits: 110, not 1.1e+02
     lines = [
-        f"{rate:.2f} images/s {what}{by}: {images} images in {len(steady)} windows, after "
-        f"{len(summary.windows) - len(steady)} of warm-up; worker batch {batch}"
-        + (f"; known to {percent} % (95 %, this process)" if math.isfinite(known) else "")
+        f"{rate:.2f} images/s {what}{by}: {images} images in {len(steady)} windows after a "
+        f"warm-up of {len(summary.windows) - len(steady)}; worker batch {batch}"
+        + (f"; 95 % CI ±{percent} % (within-process variance only)" if math.isfinite(known) else "")
     ]
     if summary.accuracy is not None:
         lines.append(f"validation accuracy {summary.accuracy:.3f}{of}")
@@ -62,7 +65,7 @@ def summary_text(options: Options, summary: "TrainingSummary") -> str:
 
 def _run(options: Options) -> "TrainingSummary":
     announce_rendezvous()
-    # MXNet is loaded here, after the options are known to be right.
+    # Load MXNet only after the options are validated.
     if options.test_io:
         from bench.training.input_rate import time_input  # noqa: PLC0415
 
@@ -82,22 +85,41 @@ def _missing() -> list[str]:
 
 
 def _check_role(options: Options) -> None:
-    """SpecError where DMLC_ROLE is not a worker's: MXNet would become a server while it loads."""
+    """Raise SpecError unless DMLC_ROLE is a worker's: MXNet's import would start a server."""
     role = os.environ.get("DMLC_ROLE", "worker" if not is_distributed(options.kv_store) else "")
     if is_distributed(options.kv_store) and (role != "worker" or _missing()):
         raise SpecError(
-            f"--kv-store {options.kv_store} needs a scheduler and servers, and the environment "
-            f"names none (DMLC_ROLE is not 'worker' or {', '.join(_NEEDED)} are not set); "
-            f"'fab bench.sweep' starts all of them"
+            error_line(
+                f"--kv-store {options.kv_store}",
+                expected=(
+                    "a scheduler and servers in the environment (DMLC_ROLE=worker, "
+                    f"{', '.join(_NEEDED)})"
+                ),
+                got="none",
+                fix="Start the whole job by 'fab bench.sweep'",
+            )
         )
     if role != "worker":
-        raise SpecError(f"DMLC_ROLE is {role!r} in the environment; a worker needs it unset")
+        raise SpecError(
+            error_line(
+                "DMLC_ROLE",
+                expected="it unset or 'worker'",
+                got=f"{role!r}",
+                fix="Run 'unset DMLC_ROLE'",
+            )
+        )
     if options.expect_workers > 1 and not is_distributed(options.kv_store):
-        raise SpecError(f"--expect-workers: --kv-store {options.kv_store} has one worker")
+        raise SpecError(
+            error_line(
+                "--expect-workers",
+                expected=f"1 with --kv-store {options.kv_store}",
+                got=options.expect_workers,
+            )
+        )
 
 
 def _say_done(summary: "TrainingSummary") -> None:
-    """The last event of a worker that has done all it was asked for."""
+    """Send the last event of a worker that completed its work."""
     values = {
         "ended": summary.ended,
         "notes": [as_json(note) for note in summary.notes],
@@ -109,8 +131,8 @@ def _say_done(summary: "TrainingSummary") -> None:
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
-    """Leaves at once: left to itself, a worker waits for the others in its store's destructor."""
-    # MXNet puts a stack of its own before what it has to say.
+    """Exit at once: a normal exit waits for the other workers in the kvstore's destructor."""
+    # MXNet prints its own stack before the message.
     said = [line.strip() for line in str(error).splitlines() if line.strip()]
     line = said[-1] if said else type(error).__name__
     events.say("failed", {"message": line, "error": type(error).__name__})
@@ -130,12 +152,12 @@ def _explain(error: Exception, options: Options) -> NoReturn:
 
 
 def main(read: Callable[[Sequence[str]], Options] = parse) -> None:
-    """Runs the worker; exits 2 where the options or the data are wrong, 1 where training fails."""
+    """Run the worker; exit 2 for wrong options or data, 1 if training fails."""
     install_filter()
     try:
         options = read(sys.argv[1:])
         if os.environ.get("DMLC_ROLE") in {"server", "scheduler"} and not _missing():
-            # As a launcher that starts one program everywhere means it.
+            # Launchers that start one program for all roles expect this.
             server.main(profiled=bool(options.profile_server_suffix))
         options = read(sized(options, sys.argv[1:])) if options.auto_batch else options
         _check_role(options)

@@ -1,7 +1,7 @@
-"""Mode bandwidth: push and pull of a network's arrays alone (--bandwidth 1).
+"""Mode bandwidth: only push and pull a network's arrays (--bandwidth 1).
 
-Every step pushes each array of the network, in their own sizes, and pulls it; the servers add up
-what the workers push and do nothing else with it.
+Every step pushes and pulls each array of the network at its own size. The servers sum the workers'
+arrays and do nothing else with them.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from bench.training.worker import build_network
 
 
 def time_transfers(options: Options) -> TrainingSummary:
-    """Moves the arrays window by window; what a window calls images are bytes each way."""
+    """Time the transfers by window; `images` of a window are bytes in each direction."""
     store: Any = open_kvstore(options)
     arrays = _arrays(options)
     for key, (given, _) in enumerate(arrays):
@@ -39,9 +39,9 @@ def time_transfers(options: Options) -> TrainingSummary:
 
 
 def _arrays(options: Options) -> list[tuple[Any, Any]]:
-    """Of each array of the network: what is pushed, and where it is pulled to.
+    """Return, for each array of the network, the array to push and the array to pull into.
 
-    They are zeros, which stay zeros however often they are added up.
+    They are zeros, which stay zeros when they are summed.
     """
     net = build_network(options, [mx.cpu()])
     shapes = [p.shape for p in net.collect_params().values() if p.grad_req != "null"]
@@ -49,7 +49,7 @@ def _arrays(options: Options) -> list[tuple[Any, Any]]:
 
 
 def _timed_window(store: Any, arrays: list[tuple[Any, Any]], steps: int) -> Stopwatch:
-    """The clock of a window in which the arrays went to the servers and back so often."""
+    """Push and pull all arrays `steps` times; return the stopwatch."""
     mx.nd.waitall()
     barrier(store)
     clock = Stopwatch()

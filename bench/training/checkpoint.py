@@ -1,37 +1,43 @@
-"""Checkpoints: PREFIX-symbol.json and PREFIX-NNNN.params, as upstream writes."""
+"""Checkpoints in upstream's format: PREFIX-symbol.json and PREFIX-NNNN.params."""
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.errors import SpecError, unknown
+from bench.errors import SpecError, error_line, unknown
 from bench.training.mxnet_shim import mx
 
 
 def make_folder(prefix: str) -> None:
-    """Makes the folder that checkpoints go to; SpecError where none can be written."""
+    """Create the folder of checkpoints; SpecError if it is not writable."""
     target = Path(prefix)
     if not target.name:
-        raise SpecError(f"--model-prefix {prefix}: expected a folder and how file names begin")
+        raise SpecError(error_line("--model-prefix", expected="FOLDER/NAME", got=f"{prefix!r}"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
             (Path(folder) / f"{target.name}-symbol.json").touch()
     except OSError as error:
-        raise SpecError(f"--model-prefix {prefix}: {error.strerror} ({error.filename})") from error
+        raise SpecError(
+            error_line(
+                f"--model-prefix {prefix}",
+                problem=f"cannot be written ({error.strerror}: {error.filename})",
+            )
+        ) from error
 
 
 def symbol(net: Any) -> Any:
-    """The network as upstream saves it: SoftmaxOutput `softmax` behind it, plain variables.
+    """Return the network as upstream saves it: with SoftmaxOutput `softmax`, plain variables.
 
-    Gluon's variables carry multipliers of decay and rate, which Module would apply to biases too.
+    Gluon's variables carry multipliers of weight decay and learning rate, which Module would apply
+    to biases too.
     """
     composed: list[Any] = []
     net.apply(lambda block: composed.append(block) if getattr(block, "composed", False) else None)
     try:
-        for block in composed:  # MXNet's own operator is what others have
+        for block in composed:  # other programs expect MXNet's own operator
             block.composed = False
         with mx.name.NameManager():
             whole = mx.sym.SoftmaxOutput(net(mx.sym.var("data")), name="softmax")
@@ -48,9 +54,10 @@ def symbol(net: Any) -> Any:
 def check_network(
     net: Any, prefix: str, image_shape: tuple[int, ...], *, loaded: bool = False
 ) -> None:
-    """SpecError if checkpoints of another network have this prefix: they would lose theirs.
+    """Raise SpecError if checkpoints of a different network have this prefix.
 
-    Other names of the same arrays are another network, unless training goes on from one of them.
+    Different names of the same arrays count as a different network, unless training resumes from
+    one of the checkpoints.
     """
     path = Path(f"{prefix}-symbol.json")
     if not path.is_file():
@@ -66,16 +73,19 @@ def check_network(
     names = _names_in(net, there)
     if names is None or (not loaded and any(one != other for one, other in names.items())):
         raise SpecError(
-            f"{path}: is of another network, whose checkpoints could not be read without it; give "
-            f"another --model-prefix"
+            error_line(
+                path,
+                problem="belongs to checkpoints of a different network, which need it",
+                fix="Give another --model-prefix",
+            )
         )
 
 
 def save(net: Any, prefix: str, epoch: int) -> None:
-    """Write the network as it is after `epoch` epochs.
+    """Save the network after `epoch` epochs.
 
-    A reader, or a job that is ended meanwhile, sees a whole checkpoint or none. If the prefix has
-    checkpoints with upstream's names, the new one has these too.
+    The files appear complete or not at all. If the prefix has checkpoints with upstream's names,
+    the new one uses them too.
     """
     target, whole = Path(prefix), symbol(net)
     names = _names_of_prefix(net, prefix)
@@ -93,7 +103,7 @@ def save(net: Any, prefix: str, epoch: int) -> None:
 
 
 def _names_of_prefix(net: Any, prefix: str) -> dict[str, str]:
-    """The name of each parameter in the prefix's symbol; the network's own if it has none."""
+    """Return each parameter's name in the prefix's symbol; the network's own without one."""
     own = list(net.collect_params().keys())
     if Path(f"{prefix}-symbol.json").is_file():
         there = parameter_names(symbol_of(prefix))
@@ -103,16 +113,16 @@ def _names_of_prefix(net: Any, prefix: str) -> dict[str, str]:
 
 
 def parameter_names(of: Any) -> list[str]:
-    """A symbol's parameters in order of use, those that training does not move last."""
+    """Return a symbol's parameters in order of use, untrained ones last."""
     names = [*of.list_arguments(), *of.list_auxiliary_states()]
     return [name for name in names if name != "data" and not name.endswith("label")]
 
 
 def _names_in(net: Any, theirs: Mapping[str, tuple[int, ...]]) -> dict[str, str] | None:
-    """Their name of each parameter of the network; None if theirs is another network.
+    """Map the network's parameter names to theirs; None if theirs is a different network.
 
-    `theirs` has their shapes in order of use. Other names than the network's own are matched by
-    that order: what each array is for, as its name ends, and all shapes have to agree.
+    `theirs` has shapes in order of use. Different names are matched by that order: the suffix of
+    each name and all shapes must agree.
     """
     own = {name: one.shape for name, one in net.collect_params().items()}
     if set(own) == set(theirs):
@@ -127,46 +137,61 @@ def _names_in(net: Any, theirs: Mapping[str, tuple[int, ...]]) -> dict[str, str]
 
 
 def _fixed_scales(of: Any) -> list[bool]:
-    """Of each batch normalization, in order of use, whether its scale is 1 whatever it holds."""
+    """Return, for each batch normalization in order of use, whether its scale is fixed at 1."""
     nodes = [node for node in json.loads(of.tojson())["nodes"] if node["op"] == "BatchNorm"]
     return [node.get("attrs", {}).get("fix_gamma", "True") in {"True", "1"} for node in nodes]
 
 
 def symbol_of(prefix: str) -> Any:
-    """The network as MXNet's symbol; SpecError where there is none to read."""
+    """Read the network as an MXNet symbol; SpecError if it is missing or unreadable."""
     path = Path(f"{prefix}-symbol.json")
     try:
         return mx.sym.load_json(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}; expected a checkpoint's network") from error
+        raise SpecError(
+            error_line(path, expected=f"a checkpoint's network ({error.strerror})")
+        ) from error
     except (mx.base.MXNetError, ValueError) as error:
-        raise SpecError(f"{path}: is not a network that MXNet can read") from error
+        raise SpecError(error_line(path, expected="a network that MXNet can read")) from error
 
 
 def parameters_of(prefix: str, epoch: int) -> dict[str, Any]:
-    """Arrays by name, of weights and of running means alike; SpecError where there are none."""
+    """Read the arrays of a checkpoint by name; SpecError if they are missing or unreadable."""
     path = Path(f"{prefix}-{epoch:04d}.params")
     if not path.is_file():
         there = sorted(path.parent.glob(f"{path.name[: -len('-0000.params')]}-[0-9]*.params"))
         found = ", ".join(one.name for one in there) or "none"
-        raise SpecError(f"{path}: expected a checkpoint's parameters; found {found}")
+        raise SpecError(
+            error_line(
+                path,
+                expected="a checkpoint's parameters",
+                got="none",
+                fix=f"Checkpoints there: {found}",
+            )
+        )
     try:
         loaded = mx.nd.load(str(path))
     except mx.base.MXNetError as error:
         raise SpecError(
-            f"{path}: expected arrays that MXNet saved, got {path.stat().st_size} bytes that are "
-            f"cut off or of another format; copy the checkpoint again, or load another epoch"
+            error_line(
+                path,
+                expected="arrays that MXNet saved",
+                got=f"{path.stat().st_size} bytes that are truncated or in another format",
+                fix="Copy the checkpoint again, or load another epoch",
+            )
         ) from error
     if not isinstance(loaded, dict):
-        raise SpecError(f"{path}: holds arrays without names; expected a checkpoint's parameters")
+        raise SpecError(
+            error_line(path, expected="a checkpoint's parameters", got="arrays without names")
+        )
     return {name.removeprefix("arg:").removeprefix("aux:"): one for name, one in loaded.items()}
 
 
 def load(net: Any, prefix: str, epoch: int) -> None:
-    """Puts a checkpoint's parameters into a network of known shapes; SpecError where they differ.
+    """Load a checkpoint's parameters into a network of known shapes; SpecError if they differ.
 
-    They may have upstream's names. How the optimizer stood is in no checkpoint: momentum begins
-    anew.
+    The parameters may have upstream's names. Checkpoints do not contain the optimizer's state, so
+    momentum starts at 0.
     """
     saved, where = parameters_of(prefix, epoch), f"{prefix}-{epoch:04d}.params"
     wanted = net.collect_params()
@@ -177,30 +202,52 @@ def load(net: Any, prefix: str, epoch: int) -> None:
         names = _names_in(net, {one: saved[one].shape for one in there if one in saved})
         if names is not None and _fixed_scales(theirs) != _fixed_scales(symbol(net)):
             raise SpecError(
-                f"{where}: expected scales of normalizations that are fixed as upstream's are, got "
-                f"trained ones; bench.fine_tune and bench.score can read it"
+                error_line(
+                    where,
+                    expected="fixed normalization scales, as upstream's",
+                    got="trained ones",
+                    fix="Use bench.fine_tune or bench.score",
+                )
             )
     if names is None and len(saved) == len(list(wanted)):
         raise SpecError(
-            f"{where}: expected {len(saved)} arrays of this network's shapes, got "
-            f"others; give its --network, --num-classes and --image-shape"
+            error_line(
+                where,
+                expected=f"{len(saved)} arrays of this network's shapes",
+                got="different ones",
+                fix="Give its --network, --num-classes and --image-shape",
+            )
         )
     if names is None:
         name = min(set(saved) ^ set(wanted))
         how = "lacks" if name in wanted else "has"
-        raise SpecError(f"{where}: is of another network, it {how} {name}; give its --network")
+        raise SpecError(
+            error_line(
+                where,
+                problem=f"belongs to a different network: it {how} {name}",
+                fix="Give its --network",
+            )
+        )
     for name, parameter in wanted.items():
         array = saved[names[name]]
         if array.shape != parameter.shape:
             raise SpecError(
-                f"{where}: {name} is {array.shape}, and this network's {parameter.shape}; "
-                f"give its --num-classes and --image-shape"
+                error_line(
+                    f"{where}: {name}",
+                    expected=f"shape {_words(parameter.shape)}",
+                    got=_words(array.shape),
+                    fix="Give its --num-classes and --image-shape",
+                )
             )
         parameter.set_data(array.astype(parameter.dtype))
 
 
+def _words(shape: Iterable[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
 def feature_network(prefix: str, epoch: int, layer: str, contexts: list[Any]) -> Any:
-    """The network up to `layer`, or up to what its last full connection reads, as a Gluon block."""
+    """Load the network up to `layer`, or up to its last fully connected layer's input."""
     symbol = symbol_of(prefix)
     inside = symbol.get_internals()
     name = _output(inside, layer) if layer else _before_last(symbol)
@@ -208,7 +255,7 @@ def feature_network(prefix: str, epoch: int, layer: str, contexts: list[Any]) ->
     parameters = parameters_of(prefix, epoch)
     _check(prefix, kept, parameters)
     block = mx.gluon.SymbolBlock(outputs=kept, inputs=mx.sym.var("data", dtype="float32"))
-    # These are the symbol's own names: a block's are not changed for them.
+    # These are the symbol's own names; Gluon adds no prefix.
     for one, parameter in block.collect_params().items():
         parameter.shape = parameters[one].shape
         parameter.initialize(mx.init.Zero(), ctx=contexts)
@@ -226,11 +273,18 @@ def _output(inside: Any, layer: str) -> str:
 
 
 def _before_last(symbol: Any) -> str:
-    """The output that the last full connection of a network reads."""
+    """Return the output that the last fully connected layer reads."""
     nodes = json.loads(symbol.tojson())["nodes"]
     last = [node for node in nodes if node["op"] == "FullyConnected"]
     if not last:
-        raise SpecError("the network has no full connection; name one by --layer-before-fullc")
+        raise SpecError(
+            error_line(
+                "--layer-before-fullc",
+                expected="a layer's name",
+                got="none",
+                problem="the network has no fully connected layer",
+            )
+        )
     node = nodes[last[-1]["inputs"][0][0]]
     return f"{node['name']}_output" if node["op"] != "null" else str(node["name"])
 
@@ -239,15 +293,20 @@ def _check(prefix: str, symbol: Any, parameters: dict[str, Any]) -> None:
     wanted = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
     missing = sorted(set(parameter_names(symbol)) - set(parameters))
     if missing:
-        raise SpecError(f"{prefix}: the parameters lack {', '.join(missing[:3])} of its network")
+        raise SpecError(
+            error_line(
+                prefix,
+                problem=f"the parameters lack {', '.join(missing[:3])}, which the network needs",
+            )
+        )
     if "data" not in wanted:
-        raise SpecError(f"{prefix}: expected a network whose input is called 'data'")
+        raise SpecError(error_line(prefix, expected="a network with the input 'data'"))
 
 
 def predictor(
     prefix: str, epoch: int, shape: tuple[int, ...], context: Any
 ) -> Callable[[Any], Any]:
-    """What maps (N, C, H, W) images of `shape` to (N, classes), before or after a softmax."""
+    """Return a function from images of `shape` (N, C, H, W) to scores (N, classes)."""
     symbol, parameters = symbol_of(prefix), parameters_of(prefix, epoch)
     _check(prefix, symbol, parameters)
     auxiliary = set(symbol.list_auxiliary_states())
@@ -260,7 +319,9 @@ def predictor(
         )
     except mx.base.MXNetError as error:
         last = str(error).strip().splitlines()[-1]
-        raise SpecError(f"{prefix}: cannot run on images of {shape[1:]}: {last}") from error
+        raise SpecError(
+            error_line(prefix, problem=f"cannot run on images of {_words(shape[1:])}: {last}")
+        ) from error
 
     def run(data: Any) -> Any:
         return executor.forward(is_train=False, data=data)[0].asnumpy()

@@ -1,4 +1,4 @@
-"""Mode test-io: the input pipeline alone, no training (--test-io 1)."""
+"""Mode test-io: input-pipeline benchmark without training (--test-io 1)."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,13 +13,13 @@ from bench.training.loop import Stopwatch, TrainingSummary, budget_of, measure
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
-# Batches that were ready before the clock started must not count.
+# Batches that were ready before the start must not count.
 _SETTLE_SECONDS = 1.0
 _WINDOW_SECONDS = 0.5
 
 
 def time_input(options: Options) -> TrainingSummary:
-    """Reads epoch after epoch; each window is as many batches as half a second takes."""
+    """Time reading, epoch after epoch; a window is the batches of half a second."""
     portion = whole_data(options.data_train)
     data, paths = options.data_train, portion.paths
     found = page_cache.drop_and_check(data, paths) if options.cold else page_cache.residency(paths)
@@ -49,7 +49,7 @@ def time_input(options: Options) -> TrainingSummary:
 
 
 def _orders(options: Options, portion: WorkerPartition) -> Iterator[Any]:
-    """All images in order, for ever; where the cache is to be cold, it is so for each epoch."""
+    """Yield all images in order, without end; with --cold, drop the cache after each epoch."""
     while True:
         yield np.arange(portion.images)
         if options.cold:

@@ -3,23 +3,23 @@
 from typing import Any
 
 from bench.engines import server_commands
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.kvstores import is_distributed
 from bench.training.mxnet_shim import mx
 from bench.training.options import Options
 
-# Above every parameter's key: the ballots of `any_votes`, and what the first worker says.
+# Above every parameter's key: the ballots of `any_worker` and the first worker's broadcasts.
 _FIRST_BALLOT, _FIRST_BROADCAST = 1_000_000_000, 1_500_000_000
 _ABOVE_THRESHOLD = 1e30
-# What MXNet calls kController and kSetMultiPrecision.
+# kController and kSetMultiPrecision in MXNet.
 _OPTIMIZER, _MULTI_PRECISION = 0, 1
 
 
 def compress(store: Any, kind: str, threshold: float) -> None:
-    """Has a distributed store compress what is pushed from now on."""
+    """Enable gradient compression in a distributed kvstore."""
     store.set_gradient_compression({"type": kind, "threshold": threshold})
 
-    # What trainers call, MXNet refuses once gradients are compressed: it is one request there.
+    # Trainers call pushpull, a single request that MXNet rejects with compression.
     def push_and_pull(key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         store.push(key, value, priority=priority)
         store.pull(key, out=value if out is None else out, priority=priority)
@@ -28,21 +28,30 @@ def compress(store: Any, kind: str, threshold: float) -> None:
 
 
 def open_kvstore(options: Options) -> Any | None:
-    """The store of this job, or None if one worker on one device has nothing to share.
+    """Open the job's kvstore; None if one worker on one device has nothing to exchange.
 
-    Upstream uses the store even then. Returns after every worker, server and the scheduler have
-    met. Raises SpecError where the job cannot be the one that was asked for.
+    Upstream uses a kvstore even then. Returns after the rendezvous of all workers, servers and the
+    scheduler. Raises SpecError if the job is not the requested one.
     """
     if options.kv_store == "nccl" and not mx.runtime.Features().is_enabled("NCCL"):
-        raise SpecError("--kv-store nccl: this MXNet was built without NCCL; use device")
+        raise SpecError(
+            error_line(
+                "--kv-store nccl",
+                problem="this MXNet was built without NCCL",
+                fix="Use --kv-store device",
+            )
+        )
     if not is_distributed(options.kv_store):
         used = options.devices > 1 or options.costs == "upstream"
         return mx.kv.create(options.kv_store) if used else None
     store = mx.kv.create(options.kv_store)
     if options.expect_workers not in {0, store.num_workers}:
         raise SpecError(
-            f"expected {options.expect_workers} workers in this job, the store has "
-            f"{store.num_workers}"
+            error_line(
+                "--expect-workers",
+                expected=f"{options.expect_workers} workers in the job",
+                got=store.num_workers,
+            )
         )
     if options.gc_type != "none":
         compress(store, options.gc_type, options.gc_threshold)
@@ -51,7 +60,7 @@ def open_kvstore(options: Options) -> Any | None:
 
 
 def sign_optimizer(store: Any) -> None:
-    """Have a distributed store sign the optimizer that it sends, as servers of ours expect."""
+    """Make a distributed kvstore sign the optimizer it sends; mxscale's servers require it."""
 
     def set_optimizer(optimizer: Any) -> None:
         body = server_commands.signed(optimizer, server_commands.secret())
@@ -63,19 +72,19 @@ def sign_optimizer(store: Any) -> None:
 
 
 def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
-    """Whether any worker of the job votes yes; all of them ask at the same step.
+    """Return whether any worker votes yes; all workers must call this at the same step.
 
-    The servers apply the optimiser to whatever is pushed, so a sum cannot be read back. A new key
-    that starts at zero can: it moves only if somebody pushed something that is not zero.
+    Servers apply the optimizer to every push, so a sum cannot be read back. A new key that starts
+    at zero changes only if a worker pushed a value other than zero.
     """
     if store is None or not is_distributed(store.type):
         return vote
     key = _FIRST_BALLOT + ballot
     result = mx.nd.zeros(1)
     store.init(key, result)
-    # Large, so that it is above any threshold of a store that compresses.
+    # Large enough to exceed any compression threshold.
     store.push(key, mx.nd.full(1, vote * _ABOVE_THRESHOLD))
-    # An asynchronous store would answer before the others have voted.
+    # An asynchronous kvstore would answer before the others have voted.
     mx.nd.waitall()
     barrier(store)
     store.pull(key, out=result)
@@ -83,9 +92,9 @@ def any_worker(store: Any | None, *, ballot: int, vote: bool) -> bool:
 
 
 def broadcast_from_first(store: Any, *, word: int, value: float) -> float:
-    """The value that the first worker gives; all of them ask with a `word` not asked with before.
+    """Return the first worker's value; all workers must call this with a new `word`.
 
-    A key begins with what that worker gives it, whatever the servers make of what is pushed.
+    The first worker's value initializes the key, independent of the optimizer on the servers.
     """
     key, result = _FIRST_BROADCAST + word, mx.nd.zeros(1)
     store.init(key, mx.nd.full(1, value))
@@ -94,5 +103,5 @@ def broadcast_from_first(store: Any, *, word: int, value: float) -> float:
 
 
 def barrier(store: Any) -> None:
-    """Returns when every worker of the job has come here."""
-    store._barrier()  # there is no public one
+    """Wait until every worker of the job has called this."""
+    store._barrier()  # MXNet has no public method

@@ -11,7 +11,7 @@ from bench import events
 from bench.data import loader, page_cache
 from bench.data.partition import worker_partition
 from bench.data.shards import shards
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.kvstores import is_async, is_distributed
 from bench.notes import Note, NoteKind, texts
 from bench.statistics.stopping_rule import (
@@ -40,16 +40,16 @@ from bench.training.worker import (
 from im2rec_tools.terminal import echo
 
 _REASONS = ("", "precision", "seconds")
-# A link of 1 Gbit/s carries as much; on a faster one servers' copies take their part.
+# The bandwidth of a 1 Gbit/s link; on faster links the servers' copies limit the rate.
 _MANY_BYTES_A_SECOND = 125e6
-# Times the loss of guessing.
+# Multiple of the loss of random guessing.
 _ABSURD = 10
 _PROBES = 8
 _REPORT_SECONDS = 5.0
 
 
 def window_steps(worker: Worker) -> tuple[int, ...]:
-    """Steps of every window of one epoch; every worker of a job gets the same."""
+    """Return the steps of each window of an epoch; the same for every worker of a job."""
     options = worker.options
     if options.benchmark:
         return (options.steps_per_window,) * (options.warmup_windows + options.windows)
@@ -59,7 +59,7 @@ def window_steps(worker: Worker) -> tuple[int, ...]:
 
 
 def worker_batches(worker: Worker) -> Iterator[loader.Batch]:
-    """Synthetic or real batches, on the worker's devices, for ever."""
+    """Yield synthetic or real batches on the worker's devices, without end."""
     options = worker.options
     if options.benchmark:
         yield from loader.synthetic_batches(options, worker.contexts, worker.part.first)
@@ -72,11 +72,11 @@ def worker_batches(worker: Worker) -> Iterator[loader.Batch]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSummary:
-    """What a worker has done; windows are this rank's, warm-up included.
+    """Results of a worker; windows are this rank's, including warm-up.
 
-    ended           why no more were measured: a word of `stop_reason`, or 'epochs'
-    weight_hash     equal on every rank after a synchronous job, or it trained several networks
-    notes           what a reader of its numbers should know
+    ended           why measuring ended: a value of `stop_reason`, or 'epochs'
+    weight_hash     equal on all ranks after a synchronous job; else they trained different networks
+    notes           caveats of the results
     """
 
     rank: int
@@ -89,18 +89,18 @@ class TrainingSummary:
 
 
 class Stopwatch:
-    """Runs from when it is made, on the clocks of the wall and of this process's processors."""
+    """A stopwatch of wall time and this process's CPU time; it starts when created."""
 
     def __init__(self) -> None:
         self._cpu, self._start = time.process_time(), time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since it was created."""
         return time.perf_counter() - self._start
 
     def window(self, index: int, images: int, steps: int) -> dict[str, Any]:
-        """What is told of the window that ends now; `end` is in seconds since the epoch."""
+        """Return the facts of the window that ends now; `end` is Unix time in seconds."""
         return {
             "index": index,
             "seconds": self.seconds,
@@ -112,7 +112,7 @@ class Stopwatch:
 
 
 def budget_of(options: Options) -> Budget:
-    """How well and at most how long a worker measures; asynchronous ones all they are asked for."""
+    """Return the precision and the limits of measuring; asynchronous jobs run every window."""
     return Budget(
         precision=0.0 if is_async(options.kv_store) else options.precision,
         windows=options.windows,
@@ -123,11 +123,11 @@ def budget_of(options: Options) -> Budget:
 def stop_reason(
     store: Any | None, windows: Sequence[dict[str, Any]], budget: Budget, warmup: int
 ) -> str:
-    """Why no window is needed any more: 'windows', 'precision' or 'seconds'; '' where one is.
+    """Return why measuring ends: 'windows', 'precision' or 'seconds'; '' to continue.
 
-    The workers of a synchronous job wait for each other in every window, so that their windows say
-    the same; those of the first worker decide, and all stop after the same one. Without a store,
-    or with one inside the process, a worker decides for itself.
+    The workers of a synchronous job wait for each other in every window, so their windows agree.
+    The first worker decides, and all stop after the same window. Without a kvstore, or with one
+    inside the process, each worker decides for itself.
     """
     found = end_reason(per_image_seconds(windows), budget, warmup)
     measured = len(windows) - warmup
@@ -146,7 +146,7 @@ def measure(
     stop: Callable[[Sequence[dict[str, Any]]], str],
     rank: int = 0,
 ) -> TrainingSummary:
-    """Reports windows of a mode that trains nothing, by their number, until `stop` has a reason."""
+    """Measure and report windows of a mode without training until `stop` returns a reason."""
     events.say("ready", facts, rank=rank)
     windows: list[dict[str, Any]] = []
     ended = ""
@@ -160,7 +160,7 @@ def measure(
 
 
 def batch_notes(options: Options, whole: int, images: int) -> Iterator[Note]:
-    """Notes on a global batch of `whole` images, `images` an epoch."""
+    """Yield notes on a global batch of `whole` images, with `images` per epoch."""
     if whole > images:
         yield Note(NoteKind.BATCH_ABOVE_EPOCH, {"batch": whole, "images": images})
     if whole > options.num_classes and not options.lr_epochs.warmup:
@@ -170,7 +170,7 @@ def batch_notes(options: Options, whole: int, images: int) -> Iterator[Note]:
 def traffic_notes(
     options: Options, parameter_bytes: int, windows: Sequence[Mapping[str, Any]]
 ) -> Iterator[Note]:
-    """Notes a network that computes too little for what it sends."""
+    """Yield a note if a step computes too little for the data it exchanges."""
     if not is_distributed(options.kv_store) or not windows:
         return
     last = windows[-1]
@@ -182,23 +182,23 @@ def traffic_notes(
 
 
 def loss_notes(classes: int, windows: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
-    """Note a loss that is finite and absurd: guessing gives ln(classes)."""
+    """Yield a note on a finite but absurd loss; random guessing gives ln(classes)."""
     losses = [window["loss"] for window in windows]
     if losses and losses[-1] > max(losses[0], _ABSURD * math.log(classes)):
         yield Note(NoteKind.LOSS_ROSE, {"first": losses[0], "last": losses[-1]})
 
 
 def print_notes(notes: Iterable[Note]) -> None:
-    """Prints each on stderr."""
+    """Print each note to stderr."""
     for line in texts(notes):
         echo(f"note: {line}", err=True)
 
 
 def is_probe_due(worker: Worker, windows: int) -> bool:
-    """Whether the window after so many, warm-up included, is one to probe before.
+    """Return whether to probe this worker's computation before window number `windows`.
 
-    Only a job of several workers that wait for each other hides which of them is slow. Where images
-    are read, a probe would give their reader time that it does not have in training.
+    Only a job of several workers that wait for each other hides which of them is slow. With real
+    images, a probe would give the reader time that it does not have in training.
     """
     options = worker.options
     waits = worker.num_workers > 1 and not is_async(options.kv_store)
@@ -207,9 +207,9 @@ def is_probe_due(worker: Worker, windows: int) -> bool:
 
 
 def compute_seconds(worker: Worker, batch: loader.Batch) -> float:
-    """Seconds of forward and backward alone; nothing is shared and no weight changes.
+    """Return the seconds of forward and backward alone, without exchange or update.
 
-    Returns when every worker has done the same, so that the next window begins for all at once.
+    Returns when all workers are done, so that the next window starts for all at once.
     """
     mx.nd.waitall()
     start = time.perf_counter()
@@ -223,7 +223,7 @@ def compute_seconds(worker: Worker, batch: loader.Batch) -> float:
 def time_window(
     worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int
 ) -> dict[str, Any]:
-    """Times `steps` steps between two waits for all of MXNet's work; none lies between them."""
+    """Time `steps` steps; wait for MXNet's work only before and after them."""
     mx.nd.waitall()
     clock = Stopwatch()
     for number in range(steps):
@@ -237,14 +237,21 @@ def time_window(
     window = clock.window(index, steps * worker.options.batch_size, steps)
     loss = sum(float(part.mean().asscalar()) for part in losses) / len(losses)
     if not math.isfinite(loss):
-        raise FloatingPointError(f"the loss is {loss} after window {index}; try a smaller --lr")
+        raise FloatingPointError(
+            error_line(
+                "loss",
+                expected="a finite number",
+                got=f"{loss} after window {index}",
+                fix="Use a smaller --lr",
+            )
+        )
     return window | {"loss": loss}
 
 
 def _probed_window(
     worker: Worker, feed: Iterator[loader.Batch], steps: int, index: int
 ) -> dict[str, Any]:
-    """A window, after a probe of what this worker needs by itself where one is due."""
+    """Time a window, after a probe of this worker's computation if one is due."""
     if not is_probe_due(worker, index):
         return time_window(worker, feed, steps, index)
     first = next(feed)
@@ -253,7 +260,7 @@ def _probed_window(
 
 
 def validate(worker: Worker) -> validation.Score:
-    """This rank's score on its share of the validation images."""
+    """Return this rank's score on its share of the validation images."""
     options = worker.options
     mine = worker_partition(options.data_val, worker.rank, worker.num_workers)
     images = loader.validation_batches(options, mine, min(mine.images, options.batch_size))
@@ -272,11 +279,11 @@ def validate(worker: Worker) -> validation.Score:
 
 
 def train(options: Options, told: Mapping[str, Any] | None = None) -> TrainingSummary:
-    """Trains until the windows asked for are measured, the accuracy is reached or epochs end.
+    """Train until the requested windows, the stop accuracy or the last epoch is reached.
 
-    `told` are facts that the record of this worker is to have besides its own.
+    `told`: additional facts for this worker's record.
     """
-    # Before the workers meet, so that none has begun to read.
+    # Before the rendezvous, so that no worker has started to read.
     found = (
         {}
         if options.benchmark
@@ -306,18 +313,21 @@ def train(options: Options, told: Mapping[str, Any] | None = None) -> TrainingSu
 
 
 def check_validation(worker: Worker) -> None:
-    """SpecError if a worker of the job has no image to validate on."""
+    """Raise SpecError if a worker of the job has no validation image."""
     options = worker.options
     if options.data_val and not worker_partition(options.data_val, 0, worker.num_workers).fewest:
         raise SpecError(
-            f"{options.data_val}: has too few images to validate on, every one of the "
-            f"{worker.num_workers} workers needs at least one; leave out --data-val"
+            error_line(
+                options.data_val,
+                expected=f"at least one validation image per worker ({worker.num_workers} workers)",
+                fix="Add images, or leave out --data-val",
+            )
         )
 
 
 def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
     found: list[Note] = []
-    if not worker.options.gpus:  # where a processor only starts what GPUs compute
+    if not worker.options.gpus:  # on GPUs, the CPU time is not the computation
         found += traffic_notes(worker.options, gradient_bytes(worker), windows)
     if not worker.options.benchmark:
         images = epoch_images(worker.options, worker.num_workers)
@@ -330,14 +340,14 @@ def _notes(worker: Worker, windows: list[dict[str, Any]]) -> tuple[Note, ...]:
 def _epochs(
     worker: Worker, found: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], str, float | None]:
-    """All windows, why no more were measured, and the accuracy of the last validation.
+    """Train; return all windows, why measuring ended, and the last validation accuracy.
 
-    `found` is what is told of the data besides.
+    `found`: additional facts for the event `ready`.
     """
     options, accuracy, reached = worker.options, None, False
     windows: list[dict[str, Any]] = []
     ended = ""
-    # Asynchronous workers run on their own clocks and stop by them.
+    # Asynchronous workers stop independently.
     store = None if is_async(options.kv_store) else worker.kvstore
     steps_of_epoch, feed = window_steps(worker), worker_batches(worker)
     _emit(worker, "ready", _worker_facts(worker) | found)
@@ -371,7 +381,7 @@ def _epochs(
 
 
 def _validate_epoch(worker: Worker, epoch: int) -> tuple[float, bool]:
-    """This rank's accuracy, and whether every rank's is above the one to stop at."""
+    """Return this rank's accuracy, and whether every rank exceeds the stop accuracy."""
     options, found = worker.options, validate(worker)
     values = {"epoch": epoch, "correct": found.correct, "total": found.total}
     values |= {"in_top_k": found.in_top_k} if options.top_k else {}
@@ -400,10 +410,10 @@ def _worker_facts(worker: Worker) -> dict[str, Any]:
 def _show_progress(
     worker: Worker, epoch: int, windows: list[dict[str, Any]], before: int, shown: int
 ) -> int:
-    """Print the throughput since the last line, if one is due; how many windows lines are about.
+    """Print the throughput since the last line, if one is due; return the windows printed.
 
-    Batches are those of the epoch, which `before` windows precede, as Speedometer counts them.
-    Warm-up windows are left out, as it leaves out an epoch's first batch.
+    Batches are counted per epoch, after the `before` windows of earlier epochs, as in Speedometer.
+    Warm-up windows are excluded, as Speedometer excludes an epoch's first batch.
     """
     last, every = windows[-1], worker.options.disp_batches
     batches = sum(window["steps"] for window in windows[before:])
@@ -417,20 +427,20 @@ def _show_progress(
 
 
 def _show_accuracy(worker: Worker, epoch: int, correct: int, images: int) -> None:
-    """Print upstream's line of an epoch's training accuracy, on the images of this rank."""
+    """Print an epoch's training accuracy on this rank's images, in upstream's format."""
     line = f"rank {worker.rank} Epoch[{epoch}] Train-accuracy={correct / images:.6f}"
     echo(line, err=True)
 
 
 def _show_epoch(worker: Worker, epoch: int, windows: Sequence[dict[str, Any]], whole: int) -> None:
-    """Tells of an epoch, of which these are the windows; `whole` is how many steps one has."""
+    """Print a summary of an epoch with these windows; `whole` is the steps per epoch."""
     steps, seconds = (sum(one[what] for one in windows) for what in ("steps", "seconds"))
     schedule = worker.trainer.optimizer.lr_scheduler
     done = epoch - worker.options.load_epoch + steps / whole
     rate = schedule(done * schedule.updates) if schedule else worker.options.lr
     loss = sum(one["loss"] * one["steps"] for one in windows) / steps
     line = f"rank {worker.rank} epoch {epoch}: {steps} batches in {seconds:.1f} s"
-    echo(f"{line}, learning rate {rate:.4g} at its end, loss {loss:.3f}", err=True)
+    echo(f"{line}, final learning rate {rate:.4g}, loss {loss:.3f}", err=True)
 
 
 def _save(worker: Worker, epoch: int) -> None:

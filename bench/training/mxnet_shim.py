@@ -1,7 +1,7 @@
-"""Import of MXNet 1.9.1 under a newer NumPy, which stays as it was.
+"""Import of MXNet 1.9.1 with a newer NumPy, which is left unchanged.
 
-Every module of ours does `from bench.training.mxnet_shim import mx`. In a process whose
-DMLC_ROLE is server or scheduler this import serves the job and ends the process when it is over.
+Every module uses `from bench.training.mxnet_shim import mx`. In a process whose DMLC_ROLE is server
+or scheduler, this import serves the job and exits the process when the job ends.
 """
 
 import importlib
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-# Names that NumPy dropped after 1.23 and mxnet 1.9.1 looks up while it is imported.
+# Names that NumPy removed after 1.23 and that MXNet 1.9.1 uses during its import.
 _SUCCESSORS: dict[str, Any] = {
     "bool": bool,
     "int": int,
@@ -47,7 +47,7 @@ def _removed(name: str) -> Callable[..., NoReturn]:
 
 @contextmanager
 def _old_names() -> Iterator[None]:
-    """Supplies the names NumPy removed, for as long as the block runs."""
+    """Provide the names that NumPy removed while the block runs."""
     numpy: Any = np
     before = numpy.__getattr__
 
@@ -64,7 +64,7 @@ def _old_names() -> Iterator[None]:
 
 
 class LazyModule(ModuleType):
-    """A module that is imported when an attribute of it is first used."""
+    """A module that is imported on the first use of an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         if sys.modules.get(self.__name__) is self:
@@ -76,7 +76,7 @@ class LazyModule(ModuleType):
 
 @contextmanager
 def _lazy_imports(*names: str) -> Iterator[None]:
-    """Gives what is imported in the block these modules as lazy ones, where they are installed."""
+    """Import these modules lazily in the block, if they are installed."""
     lazy = {
         name: LazyModule(name)
         for name in names
@@ -91,7 +91,7 @@ def _lazy_imports(*names: str) -> Iterator[None]:
                 del sys.modules[name]
 
 
-# MXNet imports these at its start and uses them in a few functions: 40 % of its import time.
+# MXNet imports these at start-up for a few functions; they take 40 % of its import time.
 _RARELY_USED = ("requests", "scipy.sparse", "scipy.stats")
 
 with _old_names(), _lazy_imports(*_RARELY_USED), warnings.catch_warnings():
@@ -104,7 +104,7 @@ _CHANNELS = 64
 
 
 def rounds_to_tf32(context: Any) -> bool:
-    """Whether a convolution on this device loses the twelfth bit behind the point."""
+    """Return whether convolutions on this device drop the twelfth fractional bit (TF32)."""
     images = mx.nd.full((8, _CHANNELS, 16, 16), 1 + 2**-12, ctx=context)
     ones = mx.nd.ones((_CHANNELS, _CHANNELS, 1, 1), ctx=context)
     sums = mx.nd.Convolution(images, ones, kernel=(1, 1), num_filter=_CHANNELS, no_bias=True)

@@ -2,22 +2,22 @@
 
 from dataclasses import dataclass
 
-from bench.errors import SpecError, is_whole, quoted, unknown
+from bench.errors import SpecError, error_line, is_whole, quoted, unknown
 
 STRATEGIES = ("linear", "power2", "sqrt", "lars")
 OPTIMIZERS = (
     *("sgd", "nag", "signum", "lbsgd", "sgld", "lars", "lamb", "ftml", "ftrl"),
     *("adam", "nadam", "adagrad", "adadelta", "rmsprop"),
 )
-# MXNet 1.9.1 has these too.
+# Optimizers of MXNet 1.9.1 that do not work.
 UNFIT = {
-    "adamax": "divides by 0 where a gradient is 0, and the weight is nan",
+    "adamax": "divides by 0 for a gradient of 0",
     "dcasgd": "fails with momentum",
-    "groupadagrad": "takes matrices only, and no biases",
+    "groupadagrad": "supports matrices only, no biases",
 }
-# Upstream passes --mom to these alone; lars has its default of 0.
+# Upstream passes --mom only to these; lars uses its default of 0.
 _WITH_MOMENTUM = ("sgd", "nag", "signum", "lbsgd")
-# The servers answer a vote by an update (store_client.any_votes), and these move without a push.
+# Servers answer a vote by an update (kvstore.any_worker); these change weights without a push.
 MOVES_BY_ITSELF = ("sgld",)
 INITIALIZERS = (
     *("default", "xavier", "msra", "orthogonal", "normal", "uniform", "one", "zero"),
@@ -27,7 +27,7 @@ INITIALIZERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Epochs:
-    """When the learning rate changes, in epochs: at `steps` by `factor`, or as 1 - x to `power`."""
+    """Learning-rate changes in epochs: by `factor` at `steps`, or polynomial with `power`."""
 
     steps: tuple[int, ...] = ()
     power: float | None = None
@@ -39,10 +39,10 @@ class Epochs:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The learning rate by update; MXNet calls it with how many updates a weight has had.
+    """The learning rate by update; MXNet calls it with a weight's number of updates.
 
-    updates   of an epoch, of each weight
-    first     epoch at which training began (--load-epoch)
+    updates   updates of each weight per epoch
+    first     epoch at which training starts (--load-epoch)
     last      epoch at which it ends
     """
 
@@ -53,17 +53,17 @@ class Schedule:
     last: int
 
     def __call__(self, update: int) -> float:
-        """The learning rate of update number `update`, counted from 1."""
+        """Return the learning rate of an update, counted from 1."""
         done = self.first + (update - 1) / self.updates
-        # Warm-up and polynomial count an update as done, as MXNet's schedulers do: a warm-up's
-        # first rate is above 0, a polynomial's last one is 0.
+        # Warm-up and polynomial count the current update as done, as MXNet's schedulers do: the
+        # first warm-up rate is above 0, the last polynomial rate is 0.
         ramp = self.first + update / self.updates
         if self.epochs.warmup and ramp < self.epochs.warmup:
             return self._warming(ramp / self.epochs.warmup)
         if self.epochs.power is not None:
             left = max(0.0, 1 - ramp / self.last)
             return float(self.base_lr * left**self.epochs.power)
-        # Half an update of slack: an epoch's first update must not miss its step by rounding.
+        # Half an update of slack, so that rounding does not delay a step by an update.
         passed = sum(done + 0.5 / self.updates >= step for step in self.epochs.steps)
         return float(self.base_lr * self.epochs.factor**passed)
 
@@ -76,18 +76,20 @@ class Schedule:
 def epochs(
     text: str, *, factor: float, warmup: int, strategy: str = "linear", initial_lr: float = 0.0
 ) -> Epochs:
-    """When the rate changes, of upstream's --lr-step-epochs: '30,60', 'pow2' or nothing."""
+    """Parse upstream's --lr-step-epochs: '30,60', 'pow2' or ''."""
     if not factor > 0:
-        raise SpecError(f"--lr-factor: expected above 0, got {factor}")
+        raise SpecError(error_line("--lr-factor", expected="above 0", got=factor))
     if warmup < 0 or initial_lr < 0:
-        raise SpecError("--warmup-epochs, --initial-lr: expected 0 or more")
+        raise SpecError(error_line("--warmup-epochs, --initial-lr", expected="0 or more"))
     rest = {"warmup": warmup, "strategy": strategy, "initial_lr": initial_lr}
     if text.startswith("pow"):
         return Epochs(power=_power(text), factor=factor, **rest)  # type: ignore[arg-type]
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(map(is_whole, parts)):
         raise SpecError(
-            f"--lr-step-epochs: expected epochs such as 30,60 or pow2, got {quoted(text)}"
+            error_line(
+                "--lr-step-epochs", expected="epochs such as 30,60 or pow2", got=quoted(text)
+            )
         )
     # Upstream's own rule: a factor of 1 or more switches the steps off.
     steps = tuple(sorted(int(part) for part in parts)) if factor < 1 else ()
@@ -101,23 +103,30 @@ def _power(text: str) -> float:
         power = -1.0
     if not 0 < power < 100:
         raise SpecError(
-            f"--lr-step-epochs: expected 'pow' and a power, as in pow2, got {quoted(text)}"
+            error_line(
+                "--lr-step-epochs", expected="'pow' and a power, such as pow2", got=quoted(text)
+            )
         )
     return power
 
 
 def is_constant(when: Epochs) -> bool:
-    """Whether the rate never changes."""
+    """Return whether the learning rate never changes."""
     return not when.steps and when.power is None and not when.warmup
 
 
 def checked_optimizer(name: str) -> str:
-    """The name; SpecError with the nearest one there is where there is no such optimiser."""
+    """Return the name; SpecError with the nearest known name for an unknown optimizer."""
     if name == "ccsgd":
         return "sgd"
     if name in UNFIT:
         raise SpecError(
-            f"--optimizer {name}: MXNet's {UNFIT[name]}; expected one of {', '.join(OPTIMIZERS)}"
+            error_line(
+                "--optimizer",
+                expected=f"one of {', '.join(OPTIMIZERS)}",
+                got=name,
+                problem=f"MXNet's {UNFIT[name]}",
+            )
         )
     if name not in OPTIMIZERS:
         raise unknown("--optimizer", name, OPTIMIZERS)
@@ -125,6 +134,6 @@ def checked_optimizer(name: str) -> str:
 
 
 def optimizer_arguments(name: str, *, lr: float, mom: float, wd: float) -> dict[str, float]:
-    """Arguments of the optimizer; `mom` only for those to which upstream passes it."""
+    """Return the optimizer's arguments; `mom` only where upstream passes it."""
     momentum = {"momentum": mom} if name in _WITH_MOMENTUM else {}
     return {"learning_rate": lr, "wd": wd, **momentum}

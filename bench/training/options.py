@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.data import augmentation_options
 from bench.data.augmentation_options import flag
-from bench.errors import SpecError, is_whole, plain, quoted
+from bench.errors import SpecError, error_line, is_whole, plain, quoted
 from bench.kvstores import (
     check_bandwidth,
     check_compression,
@@ -29,14 +29,14 @@ from bench.training.optimizer import (
 )
 from im2rec_tools.options import DefaultsFormatter
 
-# Of a device; nothing has room for more.
+# Per device; no device has memory for more.
 MOST_BATCH = 1 << 16
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         name = self.prog.rpartition(".")[2]
-        raise SpecError(f"{name}: {message} (--help lists the options)")
+        raise SpecError(error_line(name, problem=f"{message} (--help lists the options)"))
 
 
 def empty(program: str, description: str) -> argparse.ArgumentParser:
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_all(made: argparse.ArgumentParser) -> None:
-    """Every option of a worker."""
+    """Add every option of a worker."""
     _add_network(made)
     _add_batch(made)
     _add_training(made)
@@ -172,14 +172,14 @@ def _add_measuring(made: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What one worker does; `batch_size` is this worker's, over all its devices.
+    """Options of one worker; `batch_size` is this worker's, over all its devices.
 
-    global_batch  images a step of all workers together (0: each has a `batch_size` of its own)
+    global_batch  images per step of all workers together (0: each has its own `batch_size`)
     lr_epochs     when the learning rate changes
-    augmentation  how training images are changed at random
-    load_epoch    the checkpoint of `model_prefix` to begin with (0: none)
-    auto_batch    find the largest batch a device, up to so much (0: `batch_size` is given)
-    costs         of a step on synthetic data besides training: "none", or "upstream"
+    augmentation  random changes of training images
+    load_epoch    the checkpoint of `model_prefix` to start from (0: none)
+    auto_batch    find the largest batch per device, up to this (0: `batch_size` is given)
+    costs         extra costs of a step on synthetic data: "none" or "upstream"
     pretrained    checkpoint whose layers up to `layer_before_fullc` are kept (fine_tune)
     """
 
@@ -239,12 +239,12 @@ class Options:
 
     @property
     def devices(self) -> int:
-        """How many devices this worker trains on."""
+        """Number of devices of this worker."""
         return len(self.gpus) or self.cpus
 
     @property
     def array_dtype(self) -> str:
-        """Of images and weights; bfloat16 is for what is computed from them."""
+        """Data type of images and weights; bfloat16 applies only to the computation."""
         return "float32" if self.dtype == "bfloat16" else self.dtype
 
 
@@ -252,7 +252,7 @@ def _whole_numbers(text: str, option: str, count: int | None = None) -> tuple[in
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(is_whole(part) for part in parts) or count not in {None, len(parts)} or not parts:
         wanted = f"{count} whole numbers" if count else "whole numbers"
-        raise SpecError(f"{option}: expected {wanted} joined by commas, got {quoted(text)}")
+        raise SpecError(error_line(option, expected=f"{wanted} joined by commas", got=quoted(text)))
     return tuple(int(part) for part in parts)
 
 
@@ -262,7 +262,9 @@ def _numbers(text: str, option: str, count: int) -> tuple[float, ...]:
     except ValueError:
         found = ()
     if len(found) != count:
-        raise SpecError(f"{option}: expected {count} numbers joined by commas, got {quoted(text)}")
+        raise SpecError(
+            error_line(option, expected=f"{count} numbers joined by commas", got=quoted(text))
+        )
     return found
 
 
@@ -271,17 +273,19 @@ def _image_shape(text: str | None, network: str) -> tuple[int, int, int]:
         return NETWORKS[network].image_shape
     channels, height, width = _whole_numbers(text, "--image-shape", 3)
     if min(channels, height, width) < 1:
-        raise SpecError(f"--image-shape: expected numbers of 1 or more, got {quoted(text)}")
+        raise SpecError(
+            error_line("--image-shape", expected="numbers of 1 or more", got=quoted(text))
+        )
     return channels, height, width
 
 
 def parse(argv: Sequence[str]) -> Options:
-    """The options, checked; raises SpecError with one line for the person who typed them."""
+    """Parse and validate a command line; raises SpecError with one line for the user."""
     return options_of(given(parser(), argv))
 
 
 def given(made: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
-    """What was typed, with defaults; ImageNet's for augmentation where it is asked for."""
+    """Return the typed options with defaults, and ImageNet's augmentation if requested."""
     values = vars(made.parse_args(argv))
     if values.get("use_imagenet_data_augmentation"):
         made.set_defaults(**augmentation_options.IMAGENET)
@@ -290,7 +294,7 @@ def given(made: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, Any]:
 
 
 def options_of(typed: dict[str, Any]) -> Options:
-    """The options of what was typed; raises SpecError naming the option that cannot be."""
+    """Build the options from typed values; raises SpecError with the invalid option."""
     network, layers = named(typed["network"])
     if typed["num_layers"] is not None:
         layers = checked_layers(network, typed["num_layers"], "--num-layers")
@@ -324,11 +328,19 @@ def options_of(typed: dict[str, Any]) -> Options:
 
 def _lr_epochs(typed: dict[str, Any]) -> Epochs:
     if typed["warmup_strategy"] == "lars" and typed["optimizer"] != "lbsgd":
-        raise SpecError("--warmup-strategy lars: is a part of --optimizer lbsgd; give that too")
+        raise SpecError(
+            error_line(
+                "--warmup-strategy lars", expected="--optimizer lbsgd", got=typed["optimizer"]
+            )
+        )
     if typed["warmup_epochs"] >= typed["num_epochs"] and not typed["benchmark"]:
         raise SpecError(
-            f"--warmup-epochs {typed['warmup_epochs']}: expected fewer than --num-epochs "
-            f"{typed['num_epochs']}, the rate would never reach --lr"
+            error_line(
+                "--warmup-epochs",
+                expected=f"fewer than --num-epochs {typed['num_epochs']}",
+                got=typed["warmup_epochs"],
+                problem="the learning rate would never reach --lr",
+            )
         )
     return epochs(
         typed["lr_step_epochs"],
@@ -342,29 +354,38 @@ def _lr_epochs(typed: dict[str, Any]) -> Epochs:
 def _loss(text: str) -> str:
     names = {"": "", "ce": "ce", "nll": "nll", "nll-loss": "nll", "nll_loss": "nll"}
     if text not in names:
-        raise SpecError(f"--loss: expected ce or nll, got {quoted(text)}")
+        raise SpecError(error_line("--loss", expected="ce or nll", got=quoted(text)))
     return names[text]
 
 
 def _check_needless(typed: dict[str, Any]) -> None:
-    """What upstream needs to be told and this job must not be told otherwise."""
+    """Reject values of upstream's options that this job cannot honor."""
     for name in ("data_train", "data_val"):
         index = typed[f"{name}_idx"]
         if index and Path(index) != Path(typed[name]).with_suffix(".idx"):
             raise SpecError(
-                f"{flag(name)}-idx: the .idx beside each .rec file is read; put it "
-                f"there and leave this out, got {quoted(index)}"
+                error_line(
+                    f"{flag(name)}-idx",
+                    expected="the .idx beside the .rec file",
+                    got=quoted(index),
+                    fix="Move it there and leave out this option",
+                )
             )
     whole = typed["global_batch"] or typed["batch_size"]
     if typed["macrobatch_size"] > whole:
         raise SpecError(
-            f"--macrobatch-size {typed['macrobatch_size']}: MXNet's lbsgd adds up gradients whose "
-            f"memory has been used again by then; use --global-batch of that size"
+            error_line(
+                "--macrobatch-size",
+                expected=f"at most the batch of {whole}",
+                got=typed["macrobatch_size"],
+                problem="MXNet's lbsgd would sum overwritten gradients",
+                fix="Use --global-batch of that size",
+            )
         )
 
 
 def check(options: Options) -> None:
-    """Raises SpecError where these options cannot be, each or together."""
+    """Validate the options, each and in combination; raises SpecError."""
     _check_settings(options)
     for name in ("cpus", "disp_batches", "save_period", "val_freq"):
         _check_least(options, name, 1)
@@ -374,32 +395,57 @@ def check(options: Options) -> None:
         not all(abs(one) < 1e30 for one in (*options.rgb_mean, *options.rgb_std))
         or 0 in options.rgb_std
     ):
-        raise SpecError("--rgb-mean, --rgb-std: expected finite numbers, and none of --rgb-std 0")
+        raise SpecError(
+            error_line("--rgb-mean, --rgb-std", expected="finite numbers, and --rgb-std without 0")
+        )
     if not 0 <= options.stop_accuracy <= 1:
-        raise SpecError(f"--stop-accuracy: expected 0 to 1, got {options.stop_accuracy}")
+        raise SpecError(error_line("--stop-accuracy", expected="0 to 1", got=options.stop_accuracy))
     _check_arithmetic(options)
     _check_images(options)
     _check_batch(options)
     _check_training(options)
     if options.costs != "none" and (not options.benchmark or options.bandwidth):
         raise SpecError(
-            f"--costs {options.costs}: expected training on synthetic images; give --benchmark 1 "
-            f"and leave out --bandwidth"
+            error_line(
+                f"--costs {options.costs}",
+                expected="training on synthetic images",
+                fix="Give --benchmark 1 and leave out --bandwidth",
+            )
         )
     if options.bandwidth and not is_distributed(options.kv_store):
         raise SpecError(
-            f"--bandwidth 1 needs a store with servers (dist_...), got {quoted(options.kv_store)}"
+            error_line(
+                "--bandwidth 1",
+                expected="a kvstore with servers (dist_...)",
+                got=quoted(options.kv_store),
+            )
         )
     if options.bandwidth:
         check_bandwidth(options.kv_store)
     if options.cold and not options.test_io:
-        raise SpecError("--cold 1 is for --test-io 1; training reads its files once an epoch")
+        raise SpecError(
+            error_line(
+                "--cold 1", problem="expected --test-io 1; training reads its files once per epoch"
+            )
+        )
     if options.test_io and options.benchmark:
-        raise SpecError("--test-io 1 reads real data and --benchmark 1 has none; give one of them")
+        raise SpecError(
+            error_line(
+                "--test-io 1", expected="real data", got="--benchmark 1", fix="Give one of them"
+            )
+        )
     if not options.benchmark and not options.data_train:
-        raise SpecError("--data-train: expected a .rec file or folder (or --benchmark 1), got none")
+        raise SpecError(
+            error_line(
+                "--data-train", expected="a .rec file or folder (or --benchmark 1)", got="none"
+            )
+        )
     if options.benchmark and not options.windows:
-        raise SpecError("--benchmark 1 has no epochs to end by; say --windows N")
+        raise SpecError(
+            error_line(
+                "--benchmark 1", problem="synthetic data has no epochs", fix="Give --windows N"
+            )
+        )
 
 
 def _check_settings(options: Options) -> None:
@@ -411,11 +457,25 @@ def _check_settings(options: Options) -> None:
 
 def _check_arithmetic(options: Options) -> None:
     if options.dtype == "float16" and not options.gpus:
-        raise SpecError("--dtype float16: MXNet 1.9.1 has no float16 on CPU; use bfloat16")
+        raise SpecError(
+            error_line(
+                "--dtype float16", problem="MXNet 1.9.1 has no float16 on CPU", fix="Use bfloat16"
+            )
+        )
     if options.dtype == "bfloat16" and options.gpus:
-        raise SpecError("--dtype bfloat16: MXNet 1.9.1 has it on CPU only; use float16 on GPUs")
+        raise SpecError(
+            error_line(
+                "--dtype bfloat16",
+                problem="MXNet 1.9.1 has it on CPU only",
+                fix="Use float16 on GPUs",
+            )
+        )
     if options.kv_store == "nccl" and not options.gpus:
-        raise SpecError("--kv-store nccl adds up on GPUs, and --gpus names none; use device")
+        raise SpecError(
+            error_line(
+                "--kv-store nccl", expected="--gpus", got="none", fix="Use --kv-store device"
+            )
+        )
     check_compression(options.gc_type, options.gc_threshold, options.kv_store, options.dtype)
 
 
@@ -424,46 +484,66 @@ def _check_images(options: Options) -> None:
         check_images(options.network, options.num_layers, options.image_shape)
     if options.image_shape[0] == 1 and options.augmentation.colours:
         raise SpecError(
-            f"{flag(options.augmentation.colours[0])}: grey images (--image-shape 1,...) have no "
-            f"colours to change; leave it out"
+            error_line(
+                flag(options.augmentation.colours[0]),
+                problem="gray images (--image-shape 1,...) have no color to change",
+                fix="Leave it out",
+            )
         )
 
 
 def _check_least(options: Options, name: str, least: int) -> None:
     value = getattr(options, name)
     if not value >= least:
-        raise SpecError(f"{flag(name)}: expected {least} or more, got {value}")
+        raise SpecError(error_line(flag(name), expected=f"{least} or more", got=value))
 
 
 def _check_batch(options: Options) -> None:
     if options.global_batch or options.auto_batch:
-        return  # what each worker has is known once they have met, or once it was tried
+        return  # each worker's batch is known only after the rendezvous or the search
     if options.batch_size < options.devices or options.batch_size % options.devices:
         raise SpecError(
-            f"--batch-size: expected a positive multiple of this worker's {options.devices} "
-            f"device(s), got {options.batch_size}"
+            error_line(
+                "--batch-size",
+                expected=f"a positive multiple of this worker's {options.devices} device(s)",
+                got=options.batch_size,
+            )
         )
 
 
 def _check_training(options: Options) -> None:
     if options.load_epoch and not options.model_prefix:
-        raise SpecError("--load-epoch: expected --model-prefix, which says where the files are")
+        raise SpecError(
+            error_line("--load-epoch", expected="--model-prefix, the location of the checkpoint")
+        )
     if options.load_epoch >= options.num_epochs and not options.benchmark:
         raise SpecError(
-            f"--load-epoch {options.load_epoch}: epochs are counted on, and --num-epochs "
-            f"{options.num_epochs} is no later; raise that"
+            error_line(
+                "--num-epochs",
+                expected=f"more than --load-epoch {options.load_epoch}",
+                got=options.num_epochs,
+                fix="Increase --num-epochs, which counts from epoch 0",
+            )
         )
     if options.top_k > options.num_classes:
-        raise SpecError(f"--top-k: expected at most --num-classes, got {options.top_k}")
+        raise SpecError(error_line("--top-k", expected="at most --num-classes", got=options.top_k))
     if is_distributed(options.kv_store) and options.optimizer in MOVES_BY_ITSELF:
         raise SpecError(
-            f"--optimizer {options.optimizer}: draws noise on the servers, where workers could "
-            f"no longer agree when to end; use --kv-store device"
+            error_line(
+                f"--optimizer {options.optimizer}",
+                problem="draws noise on the servers, so that workers could not agree when to stop",
+                fix="Use --kv-store device",
+            )
         )
     if options.profile_server_suffix and not is_distributed(options.kv_store):
         raise SpecError(
-            f"--profile-server-suffix: --kv-store {options.kv_store} has no servers; expected a "
-            f"dist_ store"
+            error_line(
+                "--profile-server-suffix",
+                expected="a kvstore with servers (dist_...)",
+                got=f"--kv-store {options.kv_store}",
+            )
         )
     if "/" in options.profile_server_suffix:
-        raise SpecError("--profile-server-suffix: expected a plain file name, servers write there")
+        raise SpecError(
+            error_line("--profile-server-suffix", expected="a plain file name, without a folder")
+        )

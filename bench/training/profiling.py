@@ -1,4 +1,4 @@
-"""Profiling: MXNet's profiler and the statistics of --monitor."""
+"""MXNet's profiler, and the statistics of --monitor."""
 
 import sys
 import tempfile
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.training.mxnet_shim import mx
 from im2rec_tools.terminal import echo
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def profile(worker: "Worker") -> Iterator[None]:
-    """Profiles what runs inside, where the options ask for it.
+    """Profile the block if the options request it.
 
-    The worker's file is rank<N>_SUFFIX. Rank 0 asks the servers; each writes rank<N>_SUFFIX, by
-    its own number, into the folder it was started in.
+    The worker's file is rank<N>_SUFFIX. Rank 0 sends the request to the servers; each writes
+    rank<N>_SUFFIX, with its own number, into its working directory.
     """
     roles = _profiler_files(worker)
     for role, name in roles:
@@ -34,7 +34,7 @@ def profile(worker: "Worker") -> Iterator[None]:
 
 
 def _check(path: Path) -> None:
-    """SpecError where no file of this name can be written: MXNet would say nothing."""
+    """Raise SpecError if the file cannot be written; MXNet would not report it."""
     try:
         if not path.name:
             raise FileNotFoundError
@@ -42,7 +42,11 @@ def _check(path: Path) -> None:
             pass
     except OSError as error:
         raise SpecError(
-            f"--profile-worker-suffix {path}: expected a file's name, in a folder to write to"
+            error_line(
+                "--profile-worker-suffix",
+                expected="a file name in a writable folder",
+                got=f"{str(path)!r}",
+            )
         ) from error
 
 
@@ -59,10 +63,10 @@ def _profiler_files(worker: "Worker") -> list[tuple[str, str]]:
 
 
 def print_statistics(worker: "Worker", batch: Any, number: int) -> None:
-    """Prints the root mean square of all weights, gradients and the scores, every so many batches.
+    """Print the root mean square of weights, gradients and scores every --monitor batches.
 
-    It looks before the weights move; the gradients are summed over the batch of this worker's first
-    device. Waits for MXNet's work, so windows with a look in them are no measurement.
+    It runs before the update; the gradients are sums over the batch of the worker's first device.
+    It waits for MXNet's work, so such windows are not valid throughput results.
     """
     every = worker.options.monitor
     if not every or number % every:

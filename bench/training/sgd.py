@@ -1,7 +1,7 @@
 """SGD with momentum, array by array: on CPU 1.7 times as fast as MXNet's.
 
-A worker sends its optimizer to the servers, which import this module while they import MXNet.
-So nothing here may import bench.training.mxnet_shim, which is not complete then.
+A worker sends its optimizer to the servers, which import this module during MXNet's import.
+Therefore this module must not import bench.training.mxnet_shim, which is incomplete at that time.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from mxnet.optimizer import SGD
 
 
 class Sgd(SGD):  # type: ignore[misc]
-    """MXNet's SGD but for its kernel: the one that takes several arrays at once is slow on CPU."""
+    """MXNet's SGD with the single-array kernel; the multi-array kernel is slow on CPU."""
 
     def _update_impl(
         self, indices: Any, weights: Any, grads: Any, states: Any, multi_precision: bool = False

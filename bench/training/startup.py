@@ -1,7 +1,7 @@
-"""Before MXNet is loaded: rendezvous messages and the CPU instruction set.
+"""Start-up before MXNet is loaded: rendezvous events and the CPU instruction set.
 
-MXNet says nothing until all have met, and then only to workers: without this nobody could tell
-which of a hundred processes the others are waiting for.
+MXNet reports nothing before the rendezvous is complete, and afterwards only to workers. These
+events show which of a hundred processes the others are waiting for.
 """
 
 import ctypes
@@ -11,12 +11,12 @@ import threading
 import time
 from pathlib import Path
 
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.events import STREAM_VARIABLE, say
 
 INSTRUCTION_SET_VARIABLE = "DNNL_MAX_CPU_ISA"
 _CPUINFO = Path("/proc/cpuinfo")
-# From the oldest to the newest, by oneDNN's names, with the processor's flags that each needs.
+# From oldest to newest, by oneDNN's names, with the CPU flags that each set needs.
 _FLAGS_OF_SETS = {
     "SSE41": ("sse4_1",),
     "AVX": ("avx",),
@@ -27,15 +27,15 @@ _FLAGS_OF_SETS = {
     "AVX512_CORE_AMX": ("amx_tile", "amx_int8", "amx_bf16"),
 }
 INSTRUCTION_SETS = tuple(_FLAGS_OF_SETS)
-# Linux, asm/prctl.h, on x86-64; 18 is the state of AMX's tiles.
+# Linux, asm/prctl.h, x86-64; 18 is the state of the AMX tiles.
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA = 158, 0x1023, 18
 _RETRY_SECONDS = 0.2
-# MXNet sets this variable in C when the scheduler has given the process its place in the job.
+# MXNet sets this variable in C when the scheduler has assigned the process its rank.
 _PLACE_VARIABLE = b"DMLC_RANK"
 
 
 def cpu_flags() -> frozenset[str]:
-    """What this machine's processor says it has; empty where Linux does not say."""
+    """Return the CPU's flags; empty if Linux does not list them."""
     if not _CPUINFO.exists():
         return frozenset()
     for line in _CPUINFO.read_text(encoding="utf-8").splitlines():
@@ -45,7 +45,7 @@ def cpu_flags() -> frozenset[str]:
 
 
 def newest_instruction_set(has: frozenset[str], most: str = "ALL") -> str:
-    """The newest set of a processor with these flags, up to `most`; empty where it has none."""
+    """Return the newest instruction set of a CPU with these flags, up to `most`; '' if none."""
     allowed = (
         INSTRUCTION_SETS[: INSTRUCTION_SETS.index(most) + 1]
         if most in _FLAGS_OF_SETS
@@ -60,37 +60,41 @@ def newest_instruction_set(has: frozenset[str], most: str = "ALL") -> str:
 
 
 def prepare_arithmetic(dtype: str) -> str:
-    """Readies this process for its arithmetic and says by which instructions it will be.
+    """Prepare this process for its data type; return the instruction set it will use.
 
-    A set named in DNNL_MAX_CPU_ISA is the most that is used. Raises SpecError where bfloat16 cannot
-    be computed.
+    DNNL_MAX_CPU_ISA limits the instruction set. Raises SpecError if the CPU does not support
+    bfloat16.
     """
     most = os.environ.get(INSTRUCTION_SET_VARIABLE, "ALL").upper()
     name = newest_instruction_set(cpu_flags(), most)
-    if dtype != "bfloat16":  # what came after AVX512_CORE is for other numbers
+    if dtype != "bfloat16":  # newer sets than AVX512_CORE are for other data types
         return min(name, "AVX512_CORE", key=INSTRUCTION_SETS.index).lower() if name else ""
     if name == "AVX512_CORE_AMX" and not ask_for_tiles():
         name = "AVX512_CORE_BF16"
     if not name.startswith("AVX512_CORE"):
         raise SpecError(
-            f"dtype: bfloat16 needs a processor with AVX-512, this one computes with "
-            f"{name or 'none of the sets known here'}; use float32"
+            error_line(
+                "dtype",
+                expected="a CPU with AVX-512 for bfloat16",
+                got=name or "no known instruction set",
+                fix="Use float32",
+            )
         )
     os.environ[INSTRUCTION_SET_VARIABLE] = name
     return name.lower()
 
 
 def ask_for_tiles() -> bool:
-    """Whether Linux (5.16 or newer) lets this process use AMX; without, its first use kills it."""
+    """Request AMX from Linux (5.16 or newer); without permission its first use is fatal."""
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA) == 0)
 
 
 def announce_rendezvous() -> None:
-    """Says `reached` as soon as the scheduler answers this process; returns at once.
+    """Send `reached` as soon as the scheduler answers this process; returns at once.
 
-    The scheduler itself says so once it listens. A server or worker says `registered` as soon as
-    it has its place in the job.
+    The scheduler itself sends it when it listens. A server or worker sends `registered` as soon as
+    it has its rank.
     """
     if STREAM_VARIABLE in os.environ and "DMLC_PS_ROOT_URI" in os.environ:
         role = os.environ.get("DMLC_ROLE", "")
@@ -99,7 +103,7 @@ def announce_rendezvous() -> None:
 
 def _connect() -> None:
     port = os.environ["DMLC_PS_ROOT_PORT"]
-    if os.environ.get("DMLC_LOCAL", "0") != "0":  # MXNet's processes meet at files in /tmp then
+    if os.environ.get("DMLC_LOCAL", "0") != "0":  # MXNet's rendezvous then uses sockets in /tmp
         with socket.socket(socket.AF_UNIX) as local:
             local.connect(f"/tmp/{port}")
         return

@@ -7,26 +7,28 @@ from typing import Any
 
 import numpy as np
 
+from bench.errors import error_line
+
 # Upstream's metrics add it to each probability.
 _EPSILON = 1e-12
 _LEAST = 1e-30
 
 
 class Accuracy:
-    """How many training images got their label as the best guess, since it was last read.
+    """Counter of correctly classified training images since the last read.
 
-    The network's own graph finds the hits of each step; `read` alone waits for them.
+    The network's graph computes the hits of each step; only `read` waits for them.
     """
 
     def __init__(self) -> None:
         self._hits: list[Any] = []
 
     def count(self, hits: Sequence[Any]) -> None:
-        """Count a step: for each device 1 or 0 of each of its images."""
+        """Count a step: per device, an array with 1 or 0 for each image."""
         self._hits += hits
 
     def read(self) -> tuple[int, int]:
-        """Correct guesses and images since the last call; waits for the steps that were counted."""
+        """Return correct guesses and images since the last call; waits for the counted steps."""
         arrays = [one.asnumpy() for one in self._hits]
         self._hits = []
         return int(sum(one.sum() for one in arrays)), sum(map(len, arrays))
@@ -34,7 +36,7 @@ class Accuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """Of `total` images: the best guess is right, one of the `k` best is; their summed loss."""
+    """Counts over `total` images: best guess right, label in the top k; and the summed loss."""
 
     total: int = 0
     correct: int = 0
@@ -51,16 +53,20 @@ class Score:
 
 
 def score(scores: Any, labels: Any, k: int) -> Score:
-    """One batch: `scores` (N, classes), before or after softmax, `labels` (N,) whole numbers.
+    """Score one batch: `scores` (N, classes), before or after softmax, integer `labels` (N,).
 
     The loss is the mean cross-entropy's numerator, in nats, of softmax(scores).
     """
     scores, rows = np.asarray(scores, dtype=np.float64), np.arange(len(labels))
     labels = np.asarray(labels).astype(int)
     if labels.size and not 0 <= labels.min() <= labels.max() < scores.shape[1]:
-        raise ValueError(f"label {labels.max()} is outside of the network's {scores.shape[1]}")
+        raise ValueError(f"label: expected 0 to {scores.shape[1] - 1}, got {labels.max()}")
     if not np.isfinite(scores).all():
-        raise FloatingPointError("the network's scores are no numbers: it has not learnt, or broke")
+        raise FloatingPointError(
+            error_line(
+                "scores", expected="finite numbers", got="others", problem="training diverged"
+            )
+        )
     best = np.argsort(-scores, axis=1)[:, : max(1, k)]
     hits = best == labels[:, None]
     logs = scores - scores.max(axis=1, keepdims=True)
@@ -74,7 +80,7 @@ def score(scores: Any, labels: Any, k: int) -> Score:
 
 
 def score_outputs(given: Any, labels: Any, k: int) -> Score:
-    """`score` of what a network gave that may have a softmax of its own: rows of parts of 1."""
+    """Score outputs of a network that may end with a softmax (rows that add up to 1)."""
     if (given >= 0).all() and np.allclose(given.sum(axis=1), 1, atol=1e-3):
         given = np.log(np.maximum(given, _LEAST))
     return score(given, labels, k)
@@ -83,7 +89,7 @@ def score_outputs(given: Any, labels: Any, k: int) -> Score:
 def score_batches(
     batches: Iterable[Any], scores_of: Callable[[Any], Any], k: int, said: Callable[[int], None]
 ) -> Score:
-    """The score over images, labels and how many of them count; `said` hears how many are done."""
+    """Score batches of (images, labels, count); call `said` with the images done so far."""
     sum_ = Score()
     for data, labels, kept in batches:
         sum_ += score(scores_of(data)[:kept], labels.asnumpy()[:kept], k)
@@ -92,7 +98,7 @@ def score_batches(
 
 
 def score_text(sum_: Score, *, k: int, loss: str) -> str:
-    """A score in words: 'validation accuracy 0.512, top-5 0.913, ce 1.402'."""
+    """Format a score: 'validation accuracy 0.512, top-5 0.913, ce 1.402'."""
     if not sum_.total:
         return f"validation accuracy {math.nan}"
     parts = [f"validation accuracy {sum_.correct / sum_.total:.3f}"]

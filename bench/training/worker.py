@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.data import loader
 from bench.data.partition import worker_partition
-from bench.errors import SpecError
+from bench.errors import SpecError, error_line
 from bench.kvstores import is_async
 from bench.networks import NETWORKS
 from bench.training import checkpoint
@@ -26,7 +26,7 @@ from bench.training.validation import Accuracy
 class NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
     """Network and loss as one graph, so that one cached operator runs both.
 
-    With `counted` it gives too whether each image's best score is its label's: the accuracy.
+    With `counted` it also returns whether each image's best score is its label's.
     """
 
     def __init__(self, net: Any, *, counted: bool = False) -> None:
@@ -36,7 +36,7 @@ class NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
         self.loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 
     def hybrid_forward(self, F: Any, data: Any, label: Any) -> Any:  # noqa: N803 - Gluon's name
-        """The loss of each image, and 1 or 0 for a right or wrong guess if these are counted."""
+        """Return each image's loss and, if counted, 1 or 0 for a right or wrong guess."""
         scores = self.net(data)
         loss = self.loss(scores, label)
         if not self.counted:
@@ -46,23 +46,23 @@ class NetWithLoss(mx.gluon.HybridBlock):  # type: ignore[misc]
 
 
 def build_network(options: Options, devices: list[Any]) -> Any:
-    """The network on these devices, with the same weights on every rank.
+    """Build the network on these devices, with the same weights on every rank.
 
-    They are drawn from the seed, or a checkpoint's.
+    The weights are drawn from the seed, or come from a checkpoint.
     """
     if options.dtype == "bfloat16":
-        from mxnet.contrib import amp  # noqa: PLC0415 - loaded for this alone
+        from mxnet.contrib import amp  # noqa: PLC0415 - only needed here
 
         amp.init(target_dtype="bfloat16")
     mx.random.seed(options.seed)
-    with mx.name.NameManager():  # names must not depend on what was built before
+    with mx.name.NameManager():  # names must not depend on networks built before
         net = (
             _pretrained_network(options, devices)
             if options.pretrained
             else _new_network(options, devices)
         )
     net.cast(options.array_dtype)
-    # Weights get their shapes, and are drawn, when an image first passes.
+    # The first image determines the weights' shapes and initializes them.
     _infer_shapes(net, options, devices[0])
     if options.load_epoch:
         checkpoint.load(net, options.model_prefix, options.load_epoch)
@@ -78,8 +78,14 @@ def _infer_shapes(net: Any, options: Options, device: Any) -> None:
             raise
         shape = ",".join(map(str, options.image_shape))
         raise SpecError(
-            f"--image-shape {shape}: too small for {options.network}, whose layers leave nothing "
-            f"of it; its own is {','.join(map(str, NETWORKS[options.network].image_shape))}"
+            error_line(
+                "--image-shape",
+                expected=(
+                    f"larger images for {options.network}, such as "
+                    f"{','.join(map(str, NETWORKS[options.network].image_shape))}"
+                ),
+                got=shape,
+            )
         ) from error
 
 
@@ -94,7 +100,7 @@ def _new_network(options: Options, devices: list[Any]) -> Any:
         num_layers=options.num_layers,
         image_shape=options.image_shape,
     )
-    # A layer's own initializer would be taken in place of the one that is asked for.
+    # A layer's own initializer would override the requested one.
     for weight in net.collect_params(".*weight").values():
         weight.init = None
     if devices[0].device_type == "cpu" and options.dtype == "float32":
@@ -104,7 +110,7 @@ def _new_network(options: Options, devices: list[Any]) -> Any:
 
 
 def _pretrained_network(options: Options, devices: list[Any]) -> Any:
-    """The layers of a checkpoint, and behind them a last one of as many classes as now."""
+    """Build the layers of a checkpoint with a new last layer for the current classes."""
     net = mx.gluon.nn.HybridSequential(prefix="")
     net.add(
         checkpoint.feature_network(
@@ -120,7 +126,7 @@ def _pretrained_network(options: Options, devices: list[Any]) -> Any:
 
 
 class _Orthogonal(mx.init.Orthogonal):  # type: ignore[misc]
-    """MXNet's own hands a NumPy number to an operator as a size, which NumPy 2 spells otherwise."""
+    """Orthogonal initializer for NumPy 2; MXNet's passes a NumPy number as a size."""
 
     def _init_weight(self, _: Any, arr: Any) -> None:
         rows, columns = arr.shape[0], math.prod(arr.shape[1:])
@@ -149,7 +155,7 @@ def _initializer(options: Options) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSlice:
-    """A worker's part of a global batch of `whole` images: `count` of them, from number `first`."""
+    """A worker's part of a global batch of `whole` images: `count` images from `first` on."""
 
     first: int
     count: int
@@ -157,35 +163,41 @@ class BatchSlice:
 
 
 def batch_slice(whole: int, rank: int, workers: int) -> BatchSlice:
-    """The part of one rank; where it does not divide, the first ranks have one image more."""
+    """Return one rank's part; if the batch does not divide, the first ranks get one more."""
     each, more = divmod(whole, workers)
     return BatchSlice(first=rank * each + min(rank, more), count=each + (rank < more), whole=whole)
 
 
 def with_batch_slice(options: Options, rank: int, workers: int) -> tuple[Options, BatchSlice]:
-    """The options with this rank's batch, and its part of the global batch.
+    """Return the options with this rank's batch, and its part of the global batch.
 
-    Raises SpecError where a worker would have fewer images than devices.
+    Raises SpecError if a worker would have fewer images than devices.
     """
     mine = batch_slice(options.global_batch or options.batch_size * workers, rank, workers)
     if options.global_batch and options.global_batch // workers < options.devices:
         raise SpecError(
-            f"--global-batch {options.global_batch}: expected at least an image for each of the "
-            f"{workers * options.devices} devices of {workers} worker(s)"
+            error_line(
+                "--global-batch",
+                expected=(
+                    f"at least one image per device ({workers * options.devices} devices in "
+                    f"{workers} worker(s))"
+                ),
+                got=options.global_batch,
+            )
         )
     return dataclasses.replace(options, batch_size=mine.count), mine
 
 
 def epoch_images(options: Options, workers: int) -> int:
-    """Images of an epoch of the whole job."""
+    """Return the images per epoch of the whole job."""
     return options.num_examples or worker_partition(options.data_train, 0, workers).epoch
 
 
 def epoch_steps(options: Options, whole: int, workers: int) -> int:
-    """Steps of an epoch at a global batch of `whole` images; every worker gets the same.
+    """Return the steps per epoch at a global batch of `whole` images; the same for all workers.
 
-    As upstream counts them: ceil(floor(images / workers) / a worker's batch). An epoch's last batch
-    may hold the first images of the next epoch.
+    Upstream's rule: ceil(floor(images / workers) / a worker's batch). An epoch's last batch may
+    hold the first images of the next epoch.
     """
     share = epoch_images(options, workers) // workers
     return max(1, -(-share * workers // whole))
@@ -193,10 +205,10 @@ def epoch_steps(options: Options, whole: int, workers: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """A network on its devices, and the means to train it with the other workers of its job.
+    """A network on its devices and the means to train it with the job's other workers.
 
-    The options' batch_size is this rank's; `part` is what that is of the global batch. `accuracy`
-    is of the images trained; synthetic data has none, except with upstream's costs.
+    The options' batch_size is this rank's; `part` is its part of the global batch. `accuracy`
+    covers the trained images; None for synthetic data, except with upstream's costs.
     """
 
     part: BatchSlice
@@ -212,19 +224,25 @@ class Worker:
 
 
 def loss_scale(options: Options) -> int:
-    """How many times too large gradients are computed, so that float16 holds the small ones."""
+    """Return the factor on gradients that keeps small ones representable in float16."""
     return 1024 if options.dtype == "float16" else 1
 
 
 def device_contexts(options: Options) -> list[Any]:
-    """The worker's devices."""
+    """Return the worker's devices as MXNet contexts."""
     return [mx.gpu(n) for n in options.gpus] or [mx.cpu(n) for n in range(options.cpus)]
 
 
 def build_worker(options: Options) -> Worker:
-    """Builds the network on every device and meets the other workers (the rendezvous)."""
+    """Join the rendezvous and build the network on every device."""
     if options.gpus and not mx.runtime.Features().is_enabled("CUDA"):
-        raise SpecError("--gpus: this MXNet is built without CUDA; leave --gpus out to use CPU")
+        raise SpecError(
+            error_line(
+                "--gpus",
+                problem="this MXNet was built without CUDA",
+                fix="Leave out --gpus to use the CPU",
+            )
+        )
     kvstore = open_kvstore(options)
     rank, num_workers = (kvstore.rank, kvstore.num_workers) if kvstore else (0, 1)
     options, part = with_batch_slice(options, rank, num_workers)
@@ -232,11 +250,11 @@ def build_worker(options: Options) -> Worker:
     counted = not options.benchmark or options.costs == "upstream"
     loss_of = NetWithLoss(net, counted=counted)
     loss_of.hybridize(static_alloc=True, static_shape=True)
-    # Every rank has drawn the same weights; what is random from here on differs, dropout for one.
+    # All ranks have drawn the same weights; later random numbers (dropout) must differ.
     mx.random.seed(options.seed * 1000 + rank + 1)
     parameters = net.collect_params()
     optimizer = _optimizer(options, part.whole, num_workers, sorted(parameters.keys()))
-    for name, parameter in parameters.items():  # a worker reads the parameters' own multipliers
+    for name, parameter in parameters.items():  # a worker uses the parameters' own multipliers
         parameter.wd_mult = optimizer.wd_mult.get(name, 1.0)
     return Worker(
         options=options,
@@ -253,10 +271,10 @@ def build_worker(options: Options) -> Worker:
 
 
 def _optimizer(options: Options, whole: int, num_workers: int, names: Sequence[str]) -> Any:
-    """The optimizer of parameters with these names, in the order of the trainer's indexes.
+    """Create the optimizer of parameters with these names, in the order of trainer indexes.
 
-    With names it exempts all but weights and gammas from weight decay, as Module's does. Servers
-    get them with the optimizer, by pickle.
+    With names it exempts all but weights and gammas from weight decay, as Module does. Servers
+    receive them with the pickled optimizer.
     """
     settings = _optimizer_settings(options, whole, num_workers)
     settings["param_idx2name"] = dict(enumerate(names))
@@ -274,8 +292,8 @@ def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[
     if options.optimizer == "lbsgd":
         made["warmup_strategy"] = options.lr_epochs.strategy
     if options.benchmark or is_constant(options.lr_epochs):
-        return made  # synthetic data have no epochs
-    # An asynchronous server applies every worker's push by itself.
+        return made  # synthetic data has no epochs
+    # An asynchronous server applies every worker's push separately.
     pushes = num_workers if is_async(options.kv_store) else 1
     made["lr_scheduler"] = Schedule(
         base_lr=options.lr,
@@ -288,7 +306,7 @@ def _optimizer_settings(options: Options, whole: int, num_workers: int) -> dict[
 
 
 def gradients(worker: Worker, batch: loader.Batch) -> list[Any]:
-    """Forward and backward on every device; the losses are still being computed on return."""
+    """Run forward and backward on every device; returns before the losses are computed."""
     with mx.autograd.record():
         losses = [worker.loss_of(data, label) for data, label in zip(*batch, strict=True)]
     if worker.accuracy:
@@ -301,27 +319,27 @@ def gradients(worker: Worker, batch: loader.Batch) -> list[Any]:
 
 
 def step(worker: Worker, batch: loader.Batch) -> list[Any]:
-    """One update over the global batch; the losses are still being computed when it returns."""
+    """Run one update over the global batch; returns before the losses are computed."""
     losses = gradients(worker, batch)
     update(worker)
     return losses
 
 
 def update(worker: Worker) -> None:
-    """Lets the gradients move the weights; with servers, the arrays of gradients are used up."""
-    # The servers add up every worker's gradients: the mean is over the global batch.
+    """Update the weights by the gradients; with servers this overwrites the gradients."""
+    # The servers sum the gradients of all workers, so the mean is over the global batch.
     worker.trainer.step(worker.part.whole * loss_scale(worker.options))
     if worker.accuracy and worker.options.costs == "upstream":
         worker.accuracy.read()  # upstream's metric waits for the scores in each step
 
 
 def trainable_parameters(worker: Worker) -> list[Any]:
-    """The parameters that training changes."""
+    """Return the parameters that training changes."""
     return [one for one in worker.net.collect_params().values() if one.grad_req != "null"]
 
 
 def gradient_bytes(worker: Worker) -> int:
-    """Bytes of the gradients of one step."""
+    """Return the bytes of one step's gradients."""
     device = worker.contexts[0]
     return sum(
         one.data(device).size * np.dtype(one.dtype).itemsize for one in trainable_parameters(worker)
@@ -329,14 +347,19 @@ def gradient_bytes(worker: Worker) -> int:
 
 
 def weight_digest(worker: Worker) -> str:
-    """A hash of the weights; FloatingPointError where they are no numbers any more."""
+    """Return a hash of the weights; FloatingPointError if they are not finite."""
     mx.nd.waitall()
     found = hashlib.blake2b(digest_size=8)
     for parameter in trainable_parameters(worker):
         values = parameter.data(worker.contexts[0]).asnumpy()
         if not np.isfinite(values).all():
             raise FloatingPointError(
-                f"weights are no numbers any more ({parameter.name}); try a smaller --lr"
+                error_line(
+                    "weights",
+                    expected="finite values",
+                    got=f"others in {parameter.name}",
+                    fix="Use a smaller --lr",
+                )
             )
         found.update(values.data)
     return found.hexdigest()

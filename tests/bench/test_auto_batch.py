@@ -78,9 +78,11 @@ def test_a_try_that_fails_otherwise_or_takes_too_long_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broken = BatchProbe(command=(sys.executable, "-c", "import nothing_of_that_name"), name="x: ")
-    with pytest.raises(SpecError, match="x: a batch of 1 a device fails for another reason: Mod"):
+    with pytest.raises(
+        SpecError, match="x: a batch of 1 per device failed for another reason than memory: Mod"
+    ):
         find(broken)
-    with pytest.raises(SpecError, match="not even a batch of 1 a device fits"):
+    with pytest.raises(SpecError, match="not even a batch of 1 per device fits"):
         find(hungry(workers=30))
     monkeypatch.setattr(auto_batch, "TRY_SECONDS", 0.2)
     with pytest.raises(SpecError, match=r"more than 0 s; say how much is enough: --auto-batch="):
@@ -154,7 +156,9 @@ def test_kills_for_memory_are_counted_of_the_machine_and_of_the_cgroup(tmp_path:
 @pytest.mark.program
 @pytest.mark.usefixtures("free")
 def test_a_crash_without_words_is_of_memory_near_the_limit_alone() -> None:
-    with pytest.raises(SpecError, match="2 a device fails for another reason: SIGABRT, without"):
+    with pytest.raises(
+        SpecError, match="2 per device failed for another reason than memory: SIGABRT without"
+    ):
         find(dying("", ABORT), most=4)
     take = "x = bytearray(600_000_000); import time; time.sleep(0.3); "
     for how in (ABORT, "os.kill(os.getpid(), signal.SIGSEGV)"):
@@ -254,7 +258,7 @@ def test_at_a_limit_a_batch_of_1_is_found_if_it_mostly_fits(
     assert done.returncode == code, done.stderr
     assert len((tmp_path / "tries").read_text()) == len(fits)
     if code:
-        assert "not even a batch of 1 a device fits" in done.stderr
+        assert "not even a batch of 1 per device fits" in done.stderr
     else:
         assert done.stdout == "1\n"
 
@@ -327,7 +331,7 @@ def test_all_points_of_a_network_get_the_batch_that_was_found_and_keep_it(
             Context(), path, [], run=f"{tmp_path}/run", auto_batch="2", repeats="1"
         )
         out, err = capsys.readouterr()
-        said = [line for line in err.splitlines() if line.endswith("a device fits")]
+        said = [line for line in err.splitlines() if line.endswith("per device fits")]
         assert said == [f"tiny float32: {one} device fits" for one in dict.fromkeys(tries)]
         assert "tiny float32: 2 images per device" in out
     assert "(found earlier in this run)" in out
@@ -358,10 +362,10 @@ def found_batch(tmp_path: Path, *words: str) -> tuple[int, dict[int, bool]]:
     """The batch that training found and used, and whether it fits of each that it tried."""
     done = limited("--auto-batch", *words, f"--model-prefix={tmp_path}/m")
     assert done.returncode == 0, done.stderr
-    tries, _, _ = done.stderr.partition(" images a device: --batch-size ")
+    tries, _, _ = done.stderr.partition(" images per device: --batch-size ")
     tried = {int(line.split()[0]): "not" not in line for line in tries.splitlines()[:-1]}
     found = max(batch for batch, fits in tried.items() if fits)
-    assert f"{found} images a device: --batch-size {found}" in done.stderr
+    assert f"{found} images per device: --batch-size {found}" in done.stderr
     assert f"worker batch {found}" in done.stdout
     assert len(list(tmp_path.glob("m-*.params"))) == 1
     return found, tried

@@ -133,10 +133,10 @@ def test_what_cannot_be_is_one_line(
     whole = Path(f"{own[0]}-0003.params").read_bytes()
     (tmp_path / "cut-0003.params").write_bytes(whole[:1000])
     for words, said in (
-        (of("nowhere"), "nowhere-symbol.json: No such file"),
-        (of(own[0], "--load-epoch=9"), "found m-0001.params, m-0002.params, m-0003.params"),
-        (of(str(tmp_path / "cut"), "--load-epoch=3"), "got 1000 bytes that are cut off or of"),
-        (of(str(tmp_path / "bad")), "is not a network that MXNet can read"),
+        (of("nowhere"), "nowhere-symbol.json: expected a checkpoint's network (No such file"),
+        (of(own[0], "--load-epoch=9"), "there: m-0001.params, m-0002.params, m-0003.params"),
+        (of(str(tmp_path / "cut"), "--load-epoch=3"), "got 1000 bytes that are truncated or in"),
+        (of(str(tmp_path / "bad")), "expected a network that MXNet can read"),
         (of(modules, "--load-epoch=4", shape="--image-shape=3,16,16"), "cannot run on images of"),
         (of(own[0], "--metrics=mse"), "--metrics: expected acc"),
         (of(own[0], "--image-shape=3"), "--image-shape: expected 3 whole numbers"),
@@ -163,12 +163,12 @@ def test_scores_are_right_on_known_ones() -> None:
     assert (found.total, found.correct, found.in_top_k) == (3, 1, 2)
     assert found.loss == pytest.approx(-np.log([0.7, 0.3, 0.2]).sum())
     assert score_outputs(np.exp(given), np.array([0, 1, 0]), 2) == found
-    with pytest.raises(ValueError, match="label 3"):
+    with pytest.raises(ValueError, match="label: expected 0 to 2, got 3"):
         score_outputs(given, np.array([0, 1, 3]), 1)
 
 
 def test_scores_that_are_no_numbers_fail() -> None:
-    with pytest.raises(FloatingPointError, match="scores are no numbers"):
+    with pytest.raises(FloatingPointError, match="scores: expected finite numbers"):
         score_outputs(np.full((2, 3), np.nan), np.array([0, 1]), 1)
 
 
@@ -273,7 +273,9 @@ def test_arrays_of_other_shapes_are_another_network_whatever_their_names(tmp_pat
     upstreams_names(str(tmp_path / "own"), str(tmp_path / "theirs"), 1)
     words = synthetic("--network=alexnet", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
     words[words.index("--image-shape=3,64,64")] = "--image-shape=3,72,72"
-    with pytest.raises(SpecError, match=r"theirs-0001\.params: is of another network") as error:
+    with pytest.raises(
+        SpecError, match=r"theirs-0001\.params: belongs to a different network"
+    ) as error:
         build_worker(parse(words))
     assert "\n" not in str(error.value)
 
@@ -283,5 +285,5 @@ def test_another_number_of_classes_is_named_also_under_upstreams_names(tmp_path:
     upstreams_names(str(tmp_path / "own"), str(tmp_path / "theirs"), 1)
     words = synthetic("--network=tiny", tmp_path / "theirs", "--load-epoch=1", "--num-epochs=2")
     words = [word for word in words if not word.startswith("--num-classes")]
-    with pytest.raises(SpecError, match="give its --network, --num-classes and --image-shape"):
+    with pytest.raises(SpecError, match="Give its --network, --num-classes and --image-shape"):
         build_worker(parse([*words, "--num-classes=12"]))

@@ -99,7 +99,7 @@ def test_a_worker_typed_by_hand_prints_its_own_summary() -> None:
     done = worker(*words.split(), "--disp-batches", "1")
     assert done.returncode == 0
     assert re.fullmatch(
-        r"[\d.]+ images/s trained: 12 images in 3 windows, after 1 of warm-up; worker batch 4\n",
+        r"[\d.]+ images/s trained: 12 images in 3 windows after a warm-up of 1; worker batch 4\n",
         done.stdout,
     )
     assert done.stderr.count("images/s on this worker, loss") == 4
@@ -111,7 +111,7 @@ def test_a_worker_typed_by_hand_says_what_is_wrong_in_one_line(tmp_path: Path) -
     for words, said in (
         (
             ("--benchmark", "1", "--windows", "1", "--kv-store", "dist_sync"),
-            "DMLC_ROLE is not 'worker'",
+            "(DMLC_ROLE=worker, ",
         ),
         (("--data-train", str(cut), "--kv-store", "local"), "is cut off"),
     ):

@@ -66,9 +66,9 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
         ("--kv-store dist_snyc --benchmark 1 --windows 1", "did you mean 'dist_sync'?"),
         ("--batch-size 0 --benchmark 1 --windows 1", "--batch-size: expected a positive multiple"),
         ("--batch-size 3 --cpus 2 --benchmark 1 --windows 1", "this worker's 2 device(s), got 3"),
-        ("--benchmark 1", "--benchmark 1 has no epochs to end by; say --windows N"),
-        ("--test-io 1 --benchmark 1 --windows 1", "give one of them"),
-        ("--data-train x.rec --cold 1", "--cold 1 is for --test-io 1"),
+        ("--benchmark 1", "--benchmark 1: synthetic data has no epochs. Give --windows N"),
+        ("--test-io 1 --benchmark 1 --windows 1", "Give one of them"),
+        ("--data-train x.rec --cold 1", "--cold 1: expected --test-io 1"),
         ("", "--data-train: expected a .rec file or folder"),
         ("--gpus a,b --benchmark 1 --windows 1", "--gpus: expected whole numbers joined by commas"),
         (
@@ -80,7 +80,7 @@ def test_the_command_of_the_tutorial_is_understood() -> None:
             "--dtype bfloat16 --gpus 0 --benchmark 1 --windows 1",
             "bfloat16: MXNet 1.9.1 has it on CPU",
         ),
-        ("--kv-store nccl --benchmark 1 --windows 1", "nccl adds up on GPUs"),
+        ("--kv-store nccl --benchmark 1 --windows 1", "nccl: expected --gpus, got none"),
         ("--learning-rate 1", "unrecognized arguments: --learning-rate 1"),
     ],
 )

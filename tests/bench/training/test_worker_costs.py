@@ -36,7 +36,7 @@ def test_a_trial_with_upstreams_costs_is_another_point_and_others_keep_their_key
 def test_costs_are_of_training_on_synthetic_data(words: str) -> None:
     with pytest.raises(
         SpecError,
-        match="--costs upstream: expected training on synthetic images; give --benchmark 1",
+        match="--costs upstream: expected training on synthetic images",
     ):
         parse(["--kv-store=dist_sync", COSTS, *words.split()])
 

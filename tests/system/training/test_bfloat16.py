@@ -41,4 +41,4 @@ def test_a_processor_that_cannot_is_refused_in_a_sentence(tmp_path: Path) -> Non
     trial = tiny(dtype="bfloat16", env=[f"{startup.INSTRUCTION_SET_VARIABLE}=AVX2"])
     (record,) = measured(tmp_path, trial, deadlines=Deadlines())
     assert record.status == "failed"
-    assert "bfloat16 needs a processor with AVX-512, this one computes with AVX2" in record.message
+    assert "expected a CPU with AVX-512 for bfloat16, got AVX2" in record.message

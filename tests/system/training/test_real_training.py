@@ -232,5 +232,5 @@ def test_an_image_too_small_for_the_network_is_one_line(network: str) -> None:
     from bench.errors import SpecError  # noqa: PLC0415
 
     words = ["--benchmark=1", "--windows=1", "--batch-size=1"]
-    with pytest.raises(SpecError, match=f"image-shape 3,8,8: too small for {network}, whose"):
+    with pytest.raises(SpecError, match=f"image-shape: expected larger images for {network}"):
         trained(*words, f"--network={network}", "--image-shape=3,8,8")

@@ -27,7 +27,9 @@ def test_weights_that_are_no_numbers_fail_though_the_loss_is_one() -> None:
     assert weight_digest(worker) == weight_digest(worker)
     parameter = trained_parameters(worker)[0]
     parameter.set_data(mx.nd.full(parameter.shape, math.nan))
-    with pytest.raises(FloatingPointError, match=f"are no numbers any more .{parameter.name}"):
+    with pytest.raises(
+        FloatingPointError, match=f"expected finite values, got others in {parameter.name}"
+    ):
         weight_digest(worker)
 
 
@@ -64,7 +66,9 @@ def test_fewer_images_to_validate_on_than_workers_are_refused(
     words = [*photos(photographs), f"--data-val={write(tmp_path / 'one.rec', [one])}"]
     worker = build_worker(parse([*SMALL, *words, "--num-epochs=1"]))
     check_validation(worker)
-    with pytest.raises(SpecError, match=r"one\.rec: has too few images to validate on"):
+    with pytest.raises(
+        SpecError, match=r"one\.rec: expected at least one validation image per worker"
+    ):
         check_validation(replace(worker, num_workers=2))
 
 
@@ -85,5 +89,5 @@ def test_a_record_without_an_image_is_named(tmp_path: Path) -> None:
 
 
 def test_training_that_diverges_fails() -> None:
-    with pytest.raises(FloatingPointError, match="try a smaller --lr"):
+    with pytest.raises(FloatingPointError, match="Use a smaller --lr"):
         trained(*SYNTHETIC, "--lr=1e20", "--windows=50")
