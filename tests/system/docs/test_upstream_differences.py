@@ -119,7 +119,7 @@ def warmup(photographs: Path) -> None:
 
 def compression(_: Path) -> None:
     assert parse([*BASE, "--gc-type=2bit", "--kv-store=dist_sync"]).gc_type == "2bit"
-    with pytest.raises(SpecError, match="for stores with servers"):
+    with pytest.raises(SpecError, match="kvstore with servers"):
         parse([*BASE, "--gc-type=2bit"])
 
 
