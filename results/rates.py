@@ -1,4 +1,4 @@
-"""Throughput of a record and of repeats, with intervals, from window times."""
+"""Throughput of records and repeats, with 95 % CIs, from window times."""
 
 import math
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from bench.trial import Trial
 from results.record import RateRank, RateRecord, Record
 from results.windows import JobWindows, common_slices, job_windows
 
-# By how much windows may become slower from the first to the last of a point's budget, as a
-# fraction: heat, memory and neighbors slow machines down over minutes. Too little to be seen in the
-# few windows of a quiet process.
+# Possible slowdown of windows from the first to the last of a point's budget, as a fraction: heat,
+# memory and neighbors slow machines down over minutes. It is too small to detect in the few windows
+# of a quiet process.
 ASSUMED_DRIFT = 0.03
 _HALVINGS = 40
 
 
 def undetected_drift(trial: Trial, job: JobWindows) -> float:
-    """By how much the mean window of the whole budget may be slower than those that count.
+    """Return how much slower the budget's mean window may be than the counted ones.
 
-    As a fraction, for windows that drift by `ASSUMED_DRIFT` along a straight line. 0 if all windows
-    of the budget were measured, and if there was no precision to end at.
+    A fraction, for windows that drift by `ASSUMED_DRIFT` linearly. 0 if all windows of the budget
+    were measured, and if no precision ended the measurement.
     """
     windows, counted = trial.measuring.windows, len(job.counting)
     if not trial.measuring.precision or trial.asynchronous or windows < 2:
@@ -39,12 +39,12 @@ def undetected_drift(trial: Trial, job: JobWindows) -> float:
 
 @lru_cache(maxsize=4096)
 def interval_reach(freedom: float, bound: float) -> float:
-    """How many standard errors the interval reaches beyond both ends of a bias of 0 to `bound`.
+    """Return the CI's reach, in standard errors, beyond both ends of a bias in 0..bound.
 
-    Whichever of these two the bias is, a Student's t of so many degrees of freedom is within the
+    For a bias of either 0 or `bound`, a Student's t with `freedom` degrees of freedom is within the
     interval 95 times in 100 (Imbens and Manski, Econometrica 72, 2004). `bound` is in standard
-    errors. Without a bias it is the usual quantile, of 95 % on both sides; with a large one that of
-    95 % on one side.
+    errors. Without a bias the reach is the two-sided 95 % quantile; with a large bias, the
+    one-sided one.
     """
     if bound <= 0:
         return student(freedom)
@@ -59,34 +59,33 @@ def interval_reach(freedom: float, bound: float) -> float:
 
 
 def interval_factors(size: float, freedom: float, slowdown: float) -> tuple[float, float]:
-    """The interval of a throughput, as factors: its error on the logarithmic scale, and a bias."""
+    """Return a throughput's CI ends as factors, from its logarithmic error and a bias."""
     further = interval_reach(freedom, slowdown / size) * size if size else 0.0
     return math.exp(-further - slowdown), math.exp(further)
 
 
-# Standard deviation of throughput between processes, as a fraction, if only one was measured:
-# quiet machines have 0.6 to 1.5 %.
+# Run-to-run standard deviation of throughput, as a fraction, assumed if n = 1: quiet machines have
+# 0.6 to 1.5 %.
 ASSUMED_SCATTER = 0.015
-# As uncertain as if ten processes had been measured: machines differ.
+# Machines differ, so the assumption counts as much as ten measured processes.
 _ASSUMED = StandardError(size=ASSUMED_SCATTER, degrees_of_freedom=9)
-# A process ends with windows that seem known well, so with those whose correlation seems small.
+# Measuring ends when windows look precise, so when their correlation happens to look small.
 _CAUTION = 1.0
-# Among a rank's facts, of imported speeds: half a unit of the last printed digit, as a fraction.
+# Fact of a rank with imported throughput: half a unit of the last printed digit, as a fraction.
 ROUNDING = "rounding"
-# Among a rank's facts: its one window is a whole job of many steps, not a sample of them.
+# Fact of a rank: its one window is a whole job of many steps, not a sample of them.
 WHOLE_JOB = "whole_job"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """Images per second, from `windows` steady windows of `repeats` processes.
+    """Throughput (images/s) from `windows` steady windows of `repeats` processes.
 
-    error       of its logarithm, so relative: from the spread between repeats if there are more
-                than one, else from that of the windows and from `ASSUMED_SCATTER`; None if there
-                is one window
-    slowdown    by how much the throughput of the whole budget may be lower, as a fraction, because
-                measuring ended early (`results.rates`); it is in the lower end of the interval,
-                not in the error, because it is alike in points that are compared
+    error       standard error of its logarithm, so relative: from the variance between repeats;
+                with one repeat, from its windows and `ASSUMED_SCATTER`; None with one window
+    slowdown    possible loss of throughput over the whole budget, as a fraction, because measuring
+                ended early; it widens the lower end of the CI, not the error, because compared
+                points share it
     """
 
     images_per_second: float
@@ -97,27 +96,27 @@ class Rate:
 
     @property
     def assumed(self) -> bool:
-        """Whether its error includes a variance between processes that nobody measured."""
+        """Whether its error includes an assumed run-to-run variance (n = 1)."""
         return self.repeats == 1 and self.error is not None
 
     @property
     def low(self) -> float | None:
-        """The lower end of the 95 % interval."""
+        """The lower end of the 95 % CI."""
         return self._end(0)
 
     @property
     def high(self) -> float | None:
-        """The upper end of the 95 % interval."""
+        """The upper end of the 95 % CI."""
         return self._end(1)
 
     @property
     def ratio(self) -> "Ratio":
-        """The rate itself, in images per second, with its interval."""
+        """The throughput (images/s) with its CI."""
         return Ratio(value=self.images_per_second, low=self.low, high=self.high)
 
     @property
     def relative_half_width(self) -> float | None:
-        """Half of the interval, as a part of the rate."""
+        """The CI half-width as a fraction of the throughput."""
         low, high = self.low, self.high
         if low is None or high is None:
             return None
@@ -132,11 +131,11 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True)
 class RateSamples:
-    """What one repeat's rate is made from: (seconds, images) each, of `windows` windows.
+    """The samples of one repeat's throughput: (seconds, images) of `windows` windows.
 
-    rounding    by how much the rate can be off because speeds were printed rounded, as a fraction
+    rounding    possible error of imported throughput that was printed rounded, as a fraction
     slowdown    as in Rate
-    whole       whether they are all of a long job, so that only processes scatter
+    whole       whether the samples cover a whole long job, so only run-to-run variance remains
     """
 
     each: tuple[tuple[float, float], ...]
@@ -147,12 +146,12 @@ class RateSamples:
 
     @property
     def pooled(self) -> float:
-        """Images of all parts over the seconds of all, so images per second."""
+        """The throughput (images/s): all images over all seconds."""
         return sum(images for _, images in self.each) / sum(seconds for seconds, _ in self.each)
 
 
 def rate_samples(record: RateRecord, job: JobWindows) -> RateSamples:
-    """The parts of a good record: its steady windows, or slices where ranks have own clocks."""
+    """Return a good record's samples: steady windows, or slices for asynchronous ranks."""
     each: tuple[tuple[float, float], ...] = job.counting
     if record.trial.asynchronous and isinstance(record, Record):
         each = tuple(common_slices(record))
@@ -172,20 +171,20 @@ def _rounding(rank: RateRank) -> float:
 
 
 def rate_of(record: Record) -> float:
-    """Images of all steady windows of all ranks over the seconds of those windows."""
+    """Return a record's throughput (images/s) over its steady windows."""
     return rate_samples(record, job_windows(record)).pooled
 
 
 def rate(records: Sequence[Record]) -> Rate:
-    """The rate of one trial's good repeats."""
+    """Return the throughput of one trial's good repeats."""
     return pool_repeats([rate_samples(record, job_windows(record)) for record in records])
 
 
 def pool_repeats(repeats: Sequence[RateSamples]) -> Rate:
-    """The rate of repeats.
+    """Pool repeats into one throughput.
 
-    Each repeat counts alike, however many windows it took: their mean seconds an image are
-    averaged. Where all have as many windows that is all images over all seconds.
+    Each repeat has the same weight, whatever its number of windows: the function averages their
+    mean seconds per image. For equal numbers of windows this equals all images over all seconds.
     """
     rates = [one.pooled for one in repeats]
     error = _between(rates) if len(rates) > 1 else _of_one(repeats[0])
@@ -199,15 +198,15 @@ def pool_repeats(repeats: Sequence[RateSamples]) -> Rate:
 
 
 def _with_rounding(error: StandardError, share: float) -> StandardError:
-    """Rounding is off alike in all lines of a steady log: no mean of them is known better.
+    """Add the rounding error, which a mean over lines does not reduce in a steady log.
 
-    A value that is off by up to `share` with any chance alike has this variance.
+    An error uniform in ±share has the variance share^2 / 3.
     """
     return replace(error, size=math.hypot(error.size, share / math.sqrt(3)))
 
 
 def _between(rates: Sequence[float]) -> StandardError:
-    """Repeats are independent: the error of the mean of their logarithms."""
+    """Return the standard error of the mean logarithm of independent repeats."""
     logs = [math.log(one) for one in rates]
     count = len(logs)
     mean = math.fsum(logs) / count
@@ -218,9 +217,9 @@ def _between(rates: Sequence[float]) -> StandardError:
 
 
 def _of_one(parts: RateSamples) -> StandardError | None:
-    """The windows of one process do not show how processes differ: that is assumed.
+    """Combine one process's error with the assumed run-to-run variance.
 
-    Of few windows whose spread is hardly known, the sum would seem to be known better than they.
+    The larger half-width counts: with few windows, the sum can look more precise than the windows.
     """
     if parts.whole:
         return _ASSUMED
@@ -231,7 +230,7 @@ def _of_one(parts: RateSamples) -> StandardError | None:
 
 
 def _within(parts: RateSamples) -> StandardError | None:
-    """Of all images over all seconds: that of a ratio of sums (Cochran 1977, chapter 6)."""
+    """Return the error of a ratio of sums within a process (Cochran 1977, chapter 6)."""
     mean = math.fsum(seconds for seconds, _ in parts.each) / len(parts.each)
     pooled = parts.pooled
     residuals = [(seconds - images / pooled) / mean for seconds, images in parts.each]
@@ -240,13 +239,13 @@ def _within(parts: RateSamples) -> StandardError | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """One rate over another with its 95 % interval; low and high None where either has none."""
+    """A ratio of two throughputs with its 95 % CI; ends are None if either has no CI."""
 
     value: float
     low: float | None
     high: float | None
 
     def times(self, factor: float) -> "Ratio":
-        """The ratio and its interval in another unit, such as per cent."""
+        """Return the ratio and its CI in another unit, such as percent."""
         ends = (None if end is None else end * factor for end in (self.low, self.high))
         return Ratio(value=self.value * factor, **dict(zip(("low", "high"), ends, strict=True)))

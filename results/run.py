@@ -1,4 +1,4 @@
-"""A run folder as reports read it: rows, environment, what is missing."""
+"""A run folder as reports read it: rows, environment, missing points."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.errors import quoted
+from bench.errors import error_line, quoted
 from bench.settings.secrets import command_line, masked, masked_word
 from bench.trial import Trial
 from results.errors import StoreError
@@ -19,7 +19,7 @@ from results.scaling import ScalingRow, rows_of, with_chosen_baseline
 from results.speedup import parse_baseline
 from results.store import UnreadableLine, read_json, read_records
 
-# What stands for the folder of a run outside the checkout.
+# Replaces the folder of a run outside the checkout.
 ELSEWHERE = "RUN"
 
 
@@ -27,10 +27,10 @@ ELSEWHERE = "RUN"
 class Run:
     """A run folder as a report needs it.
 
-    missing   points that are not measured yet
-    troubles  what could not be read and is left out
-    place     its `location` when its report was built; None: as it is now
-    unmeasured  the trials of points without any repeat yet, as far as asked.json has them
+    missing     points that are not measured yet
+    troubles    unreadable parts, which are skipped
+    place       its `location` when its report was built; None: the current one
+    unmeasured  the trials of points without a repeat, as far as asked.json has them
     """
 
     folder: Path
@@ -43,9 +43,9 @@ class Run:
 
     @property
     def location(self) -> str:
-        """The folder as the checkout sees it, by which its sweep is found, if it kept one.
+        """The folder relative to the checkout; commands use it to find the stored sweep.
 
-        'RUN' if it lies elsewhere; '' if it kept no sweep.
+        'RUN' if the folder is outside the checkout; '' if the run has no stored sweep.
         """
         folder = self.folder.resolve()
         if self.place is not None:
@@ -62,36 +62,36 @@ class Run:
 
     @property
     def commit(self) -> str:
-        """That of the checkout which measured it."""
+        """The commit of the checkout that measured the run."""
         return str(self.environment.get("commit") or "")
 
     @property
     def sources(self) -> list[str]:
-        """Where its imported figures come from, each once; none: mxscale measured all of it."""
+        """The sources of imported figures, each once; empty if mxscale measured all."""
         return list(dict.fromkeys(source for row in self.rows for source in row.sources))
 
     @property
     def rehearsal(self) -> bool:
-        """Whether any point was run by the fake engine."""
+        """Whether the simulated engine ran any point."""
         return any(row.trial.engine == "fake" for row in self.rows)
 
     @property
     def complete(self) -> bool:
-        """Whether all could be read and every point has a number."""
+        """Whether all files were readable and every point has a result."""
         return not self.missing and not self.troubles and all(row.rate for row in self.rows)
 
 
 def load(folder: Path) -> Run:
-    """Reads a run folder; records count that are of what was last asked for, in its order.
+    """Read a run folder: the records of the last requested sweep, in its order.
 
-    What cannot be read is left out and told. Raises StoreError where there is no run or it has no
-    record that can be read.
+    Skips unreadable parts and lists them in `troubles`. Raises StoreError if there is no run, or
+    no readable record.
     """
     return build_run(folder, read_summaries(folder))
 
 
 def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> Run:
-    """The run of what these records say, oldest first; see `load`."""
+    """Return the run of these records, oldest first; see `load`."""
     found: dict[Identity, RepeatSummary] = {}
     unread = []
     for one in said:
@@ -106,7 +106,7 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
     try:
         asked, trials = asked_identities(folder), asked_trials(folder)
     except StoreError as error:
-        troubles.append(f"{error}; every record counts")
+        troubles.append(f"{error}; the report uses every record")
     troubles = [*(str(one) for one in unread if _matters(one, found, asked)), *troubles]
     asked = asked or list(found)
     try:
@@ -119,7 +119,7 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
     repeats = Counter(one.key for one in asked)
     points = grouped((one.identity.key, one) for one in records)
     ordered = [one for key in repeats for one in points.get(key, ())]
-    # A network's points stand together, whatever store they used.
+    # Keep the points of a network together, whatever their store.
     networks = grouped(((one.trial.mode, one.trial.label), one) for one in ordered)
     records = [one for group in networks.values() for one in group]
     known = {one.identity.key for one in records}
@@ -130,7 +130,7 @@ def build_run(folder: Path, said: Iterable[RepeatSummary | UnreadableLine]) -> R
         unmeasured=unmeasured,
         environment=environment,
         missing=tuple(_named(one, repeats[one.key]) for one in asked if one not in found),
-        # A report is the same wherever its run lies.
+        # A report must not depend on the place of its run.
         troubles=tuple(one.replace(f"{folder}/", "") for one in troubles),
     )
 
@@ -140,10 +140,10 @@ def _named(one: Identity, repeats: int) -> str:
 
 
 def _matters(one: UnreadableLine, found: Iterable[Identity], asked: Sequence[Identity]) -> bool:
-    """Whether a line that cannot be read may have held what the run lacks.
+    """Return whether an unreadable line may have held a record that the run lacks.
 
-    Not where it is the beginning of a record that was made again, or that nobody asks for, nor
-    where it is torn and the run has a record of all that was asked for.
+    False for the beginning of a record that was measured again or is not requested, and for a torn
+    line if the run has all requested records.
     """
     if one.torn and asked and all(name in found for name in asked):
         return False
@@ -155,34 +155,34 @@ def _matters(one: UnreadableLine, found: Iterable[Identity], asked: Sequence[Ide
 
 def _nothing(folder: Path, troubles: Sequence[str], others: int) -> str:
     if others:
-        return (
-            f"{folder}: none of its {others} records is of a point that {ASKED} asks for; "
-            f"without that file every record counts"
-        )
+        problem = f"none of its {others} records is of a point that {ASKED} requests"
+        return error_line(folder, problem=problem, fix=f"Delete {ASKED} to use every record")
     if troubles:
         more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
-        return f"no record can be read; the first: {troubles[0]}{more}"
-    return f"{folder}: no point has been measured yet; 'fab bench.sweep' does that"
+        first = f"no readable record; the first problem: {troubles[0]}{more}"
+        return error_line(folder, problem=first)
+    problem = "no point has been measured yet"
+    return error_line(folder, problem=problem, fix="Measure with 'fab bench.sweep'")
 
 
 def with_baseline(run: Run, text: str) -> Run:
-    """The run with what its points are against this baseline, 'KVSTORE xN'; as it is for ''."""
+    """Return the run with scalings vs this baseline, 'KVSTORE xN'; unchanged for ''."""
     if not text:
         return run
     return replace(run, rows=with_chosen_baseline(run.rows, parse_baseline(text), run.unmeasured))
 
 
 def known_identities(folder: Path) -> list[Identity]:
-    """All that a run folder knows of: what was last asked for, and what it has records of."""
+    """Return the identities of a run folder: those last requested, and those recorded."""
     return list(
         dict.fromkeys([*asked_identities(folder), *(one.identity for one in read_records(folder))])
     )
 
 
 def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identity, Path]:
-    """The job that ran last of those with logs, and the folder of its logs.
+    """Return the newest job with logs that matches, and the folder of its logs.
 
-    Its point's name has all the words; `repeat` counts from 1. StoreError if there is none.
+    Its point's name must have all the words; `repeat` counts from 1. StoreError if none matches.
     """
     names = {(name.key, str(name.repeat)): name for name in known_identities(folder)}
     found = {
@@ -191,7 +191,7 @@ def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identit
         if (path.parts[-3], path.parts[-2]) in names
     }
     if not found:
-        raise StoreError(f"{folder}: has no logs")
+        raise StoreError(error_line(folder, problem="has no logs"))
     wanted = [
         path
         for path, name in found.items()
@@ -200,16 +200,18 @@ def job_with_logs(folder: Path, words: str, repeat: int | None) -> tuple[Identit
     if not wanted:
         asked = " and ".join([repr(words)] * bool(words) + [f"repeat {repeat}"] * bool(repeat))
         known = ", ".join(sorted({name.name for name in found.values()}))
-        raise StoreError(f"{folder}: no point with logs has {asked}; those with logs: {known}")
+        problem = f"no point with logs has {asked}; those with logs: {known}"
+        raise StoreError(error_line(folder, problem=problem))
     newest = max(wanted, key=lambda path: (path / HOSTS).stat().st_mtime)
     return found[newest], newest
 
 
 def newest_with_logs(runs: Path) -> Path:
-    """The run whose job started last; StoreError if none has logs."""
+    """Return the run whose job started last; StoreError if none has logs."""
     found = list(runs.glob(f"*/{LOGS}/*/*/{HOSTS}"))
     if not found:
-        raise StoreError(f"{runs}: no run has logs yet; 'fab bench.sweep' makes one")
+        fix = "Measure with 'fab bench.sweep'"
+        raise StoreError(error_line(runs, problem="no run has logs yet", fix=fix))
     return max(found, key=lambda path: path.stat().st_mtime).parents[3]
 
 
@@ -217,9 +219,9 @@ _HIDDEN = omitted(CONTROLLER_FACTS, Place.REPORT)
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
-    """What environment.json says, nothing where there is none.
+    """Read environment.json; empty if there is none.
 
-    Raises StoreError naming the fact where it is not what is written there.
+    Raises StoreError with the name of the fact if a value has another type than mxscale writes.
     """
     found: dict[str, Any] = read_json(folder, ENVIRONMENT, {})
     for known in CONTROLLER_FACTS:
@@ -245,17 +247,18 @@ def read_environment(folder: Path) -> dict[str, Any]:
 
 
 def _mask(facts: dict[str, Any]) -> None:
-    """Masks secrets among the variables of a machine, which earlier versions recorded."""
+    """Mask secrets among a machine's variables, which earlier versions recorded."""
     variables = facts.get("variables")
     if isinstance(variables, dict):
         facts["variables"] = masked(variables)
 
 
 def shown_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """What a report shows of it besides the hosts; the command as one line."""
+    """Return the environment's facts for a report, without hosts."""
     found = {name: value for name, value in environment.items() if name not in _HIDDEN}
     return found | ({"command": command_line(found["command"])} if found.get("command") else {})
 
 
 def _odd(folder: Path, name: str, value: object) -> StoreError:
-    return StoreError(f"{folder / ENVIRONMENT}: {name} is not as it is written: {quoted(value)}")
+    where = f"{folder / ENVIRONMENT}: {name}"
+    return StoreError(error_line(where, expected="a value as mxscale writes it", got=quoted(value)))

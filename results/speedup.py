@@ -1,4 +1,4 @@
-"""Speed-ups and efficiencies with their intervals: the point that each is against, or why none."""
+"""Speed-ups and efficiencies with CIs: choice of the baseline for each point."""
 
 import math
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from bench.errors import SpecError, quoted
+from bench.errors import SpecError, error_line, quoted
 from bench.kvstores import is_distributed
 from bench.notes import Note, NoteKind
 from bench.settings.declaration import Role
@@ -15,25 +15,25 @@ from bench.trial import Trial, values_of, with_role
 from results.rates import Rate, Ratio
 from results.record import grouped
 
-# What baselines are chosen for of themselves, in the order of the table; each is a field of a row.
+# The baselines chosen by default, in the order of the table; each is a field of a row.
 COLUMNS = ("device", "host", "worker")
 _CHOICE = re.compile(r" *(\S+) +x([0-9]{1,9}) *")
-# The settings that a point and its baseline share, and those that only stores with servers have.
+# The settings that a point and its baseline must share, and those of stores with servers only.
 _same = values_of(with_role(Role.IDENTITY, Role.ORIGIN))
 _servers = values_of(with_role(Role.SERVERS))
-# The status of a point that was asked for and has no record yet.
+# The status of a requested point without a record.
 UNMEASURED = "unmeasured"
 _NOT_TRAINED = ("test-io", "bandwidth")
 
 
-# What each column of baselines has.
+# The cell that each baseline fills, for messages.
 _CELLS = {
     "device": "speed-up vs 1 device",
     "host": "efficiency vs 1 host",
     "worker": "efficiency vs 1 worker",
     "baseline": "speed-up vs the chosen baseline",
 }
-# What is missing if no point of the run could be the baseline.
+# The baseline that is missing if no point of the run qualifies.
 _SOUGHT = {
     "device": "on 1 device",
     "host": "on 1 full host",
@@ -43,7 +43,7 @@ _SOUGHT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """A point that others stand against: 'local x2'."""
+    """A speed-up baseline: 'local x2'."""
 
     kvstore: str
     devices: int
@@ -54,7 +54,7 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """A point against one baseline."""
+    """Speed-up and efficiency of a point vs one baseline."""
 
     baseline: Baseline
     speedup: Ratio
@@ -68,7 +68,7 @@ class Scaling:
 
 
 class _Point(Protocol):
-    """What a baseline is chosen from: all that was asked for, with a rate or without."""
+    """A candidate baseline: any requested point, with a result or without."""
 
     @property
     def trial(self) -> Trial: ...
@@ -85,24 +85,23 @@ Kind = TypeVar("Kind", bound=_Point)
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineChoice(Generic[Kind]):
-    """The baselines of one point by column, and which cells are empty and why."""
+    """The baselines of one point by column, and notes on empty cells."""
 
     points: Mapping[str, Kind]
     notes: tuple[Note, ...] = ()
 
 
 def parse_baseline(text: str) -> Baseline:
-    """The baseline that --speedup-baseline names; SpecError if it names none."""
+    """Parse --speedup-baseline; SpecError if it is not 'KVSTORE xN'."""
     found = _CHOICE.fullmatch(text)
     if not found or not int(found[2]):
-        raise SpecError(
-            f"--speedup-baseline: expected 'KVSTORE xN', such as 'local x2', got {quoted(text)}"
-        )
+        wanted = "'KVSTORE xN', such as 'local x2'"
+        raise SpecError(error_line("--speedup-baseline", expected=wanted, got=quoted(text)))
     return Baseline(kvstore=found[1], devices=int(found[2]))
 
 
 def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
-    """point / base * scale; the interval carries the errors of both, on the logarithmic scale."""
+    """Return point / base * scale; the CI combines both errors on the logarithmic scale."""
     value = point.images_per_second / base.images_per_second * scale
     if point is base:
         return Ratio(value=value, low=value, high=value)
@@ -113,7 +112,7 @@ def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
 
 
 def scaling_over(point: _Point, base: _Point) -> Scaling | None:
-    """The point against a baseline; None unless both have a rate."""
+    """Return the point's scaling vs a baseline; None unless both have a result."""
     if point.rate is None or base.rate is None:
         return None
     devices = base.trial.layout.devices / point.trial.layout.devices
@@ -125,11 +124,11 @@ def scaling_over(point: _Point, base: _Point) -> Scaling | None:
 
 
 def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
-    """What each point stands against in `COLUMNS`.
+    """Choose each point's baselines for `COLUMNS`.
 
-    A baseline is chosen among all that was asked for: one that failed leaves cells empty, and no
-    other point takes its place. A column has one kind of baseline in the whole run: points without
-    servers, unless none has them.
+    Candidates are all requested points: a failed baseline leaves cells empty, and no other point
+    replaces it. A column has one kind of baseline in the whole run: points without servers, unless
+    all candidates have servers.
     """
     families = grouped((_same(point.trial), point) for point in points)
     fitting = [_fitting(point, families[_same(point.trial)]) for point in points]
@@ -144,20 +143,20 @@ def choose_baselines(points: Sequence[Kind]) -> list[BaselineChoice[Kind]]:
 
 
 def _size(column: str, fitting: Sequence[_Point]) -> tuple[str, int]:
-    """Baselines of one column and as many devices are of one kind, or not."""
+    """Return column and device count, within which all baselines must be of one kind."""
     return column, fitting[0].trial.layout.devices
 
 
 def apply_baseline(points: Sequence[Kind], wanted: Baseline) -> list[BaselineChoice[Kind]]:
-    """What each point stands against if this baseline is chosen, in the column 'baseline'."""
+    """Return each point's chosen baseline, in the column 'baseline'."""
     families = grouped((_same(point.trial), point) for point in points)
     return [_wanted(point, families[_same(point.trial)], wanted) for point in points]
 
 
 def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:
-    """Those of a family that may be its baseline.
+    """Return the points of a family that may be its baseline.
 
-    Where servers stand matters only if both have servers.
+    The placement of servers must agree only if both points have servers.
     """
     if not is_distributed(point.trial.layout.kvstore):
         return list(family)
@@ -170,7 +169,7 @@ def _peers(point: Kind, family: Sequence[Kind]) -> list[Kind]:
 
 
 def _fits(trial: Trial) -> dict[str, Callable[[Trial], bool]]:
-    """Which trials could be its baseline, by column; without columns that do not apply."""
+    """Return, by applicable column, the test for trials that could be its baseline."""
     if trial.mode in _NOT_TRAINED:
         return {}
     full = trial.layout.devices_per_host
@@ -184,12 +183,12 @@ def _fits(trial: Trial) -> dict[str, Callable[[Trial], bool]]:
 
 
 def _fitting(point: Kind, family: Sequence[Kind]) -> dict[str, list[Kind]]:
-    """By column, the points that could be its baseline; without columns that none could fill."""
+    """Return the possible baselines by column, without empty columns."""
     trial = point.trial
     peers = _peers(point, family)
     found = {name: [p for p in peers if fit(p.trial)] for name, fit in _fits(trial).items()}
     if all(baseline_of(p.trial) == baseline_of(trial) for p in peers if p.rate):
-        # Nothing else was measured: it would stand against itself alone.
+        # No other point has a result, so the point would be its own baseline.
         found = {
             n: [p for p in some if baseline_of(p.trial) != baseline_of(trial)]
             for n, some in found.items()
@@ -202,12 +201,12 @@ def _chosen(
     fitting: Mapping[str, Sequence[Kind]],
     stores: Mapping[tuple[str, int], Iterable[str]],
 ) -> BaselineChoice[Kind]:
-    """Its baselines; `stores` has those of all points, in the order in which they are preferred."""
+    """Return its baselines; `stores` has the stores of all points, preferred ones first."""
     points: dict[str, Kind] = {}
     notes = []
     for name, some in fitting.items():
         order = [*stores[_size(name, some)]]
-        # Of points of one store and size, which differ in windows alone, one with a number.
+        # Points of one store and size differ in windows only: prefer one with a result.
         best = min(
             some,
             key=lambda p: (_has_servers(p), order.index(p.trial.layout.kvstore), p.rate is None),
@@ -224,7 +223,7 @@ def _chosen(
 def _with_absent(
     point: Kind, chosen: BaselineChoice[Kind], filled: Collection[str]
 ) -> BaselineChoice[Kind]:
-    """With notes on the columns that are `filled` for other points, and that nothing fills here."""
+    """Add notes on columns that are `filled` for other points, but empty for this one."""
     explained = {*chosen.points, *(note.figures["column"] for note in chosen.notes)}
     notes = [
         Note(
@@ -265,7 +264,7 @@ def _has_servers(point: _Point) -> bool:
 
 
 def _lacking(point: _Point) -> NoteKind:
-    """Why a point has no number."""
+    """Return the kind of note for a baseline without a result."""
     unmeasured = point.status == UNMEASURED
     return NoteKind.BASELINE_UNMEASURED if unmeasured else NoteKind.BASELINE_FAILED
 
@@ -276,5 +275,5 @@ def _empty(column: str, baseline: Baseline, kind: NoteKind, status: str = "") ->
 
 
 def baseline_of(trial: Trial) -> Baseline:
-    """The trial's point as a baseline."""
+    """Return the trial's point as a baseline."""
     return Baseline(kvstore=trial.layout.kvstore, devices=trial.layout.devices)

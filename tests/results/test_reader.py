@@ -109,7 +109,7 @@ def test_windows_of_ages_are_no_record_and_no_warning(
 
 
 def test_where_nothing_can_be_read_the_first_reason_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"no record can be read; .*jsonl:1: .* \(and 1 more\)"):
+    with pytest.raises(StoreError, match=r"no readable record; .*jsonl:1: .* \(and 1 more\)"):
         load(kept(tmp_path, "{}", "[]"))
 
 
