@@ -1,4 +1,4 @@
-"""Point labels: fields that distinguish points, and settings that are not the defaults."""
+"""Point labels: distinguishing fields and non-default settings."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,18 +12,18 @@ from bench.trial import FIELDS, Trial, make
 from plots.format import list_names
 from results.record import grouped
 
-# What a table, its caption and its summary show of each point, whatever it is.
+# Fields that tables, captions and summaries always show.
 _SHOWN = frozenset({"network", "num_layers", "mode", "kvstore", "device", "devices"})
 _BATCH, _FULL = "batch_per_device", "devices_per_host"
 _MOST_NAMED = 3
-# Of the values of a field, which may be hundreds of scripted times.
+# Values of a field to print; a field may have hundreds of scripted times.
 _MOST = 8
 
 
 def distinguishing_fields(trials: Sequence[Trial]) -> list[str]:
-    """For each trial, the fields in which it differs from those that share its label and layout.
+    """Return, per trial, the fields that differ from trials with the same label and layout.
 
-    'dtype bfloat16, gc_type 2bit'; empty for a trial that shares them with none.
+    'dtype bfloat16, gc_type 2bit'; empty for a trial with a unique label and layout.
     """
     return [
         format_fields(trial, names) for trial, names in zip(trials, differing(trials), strict=True)
@@ -31,7 +31,7 @@ def distinguishing_fields(trials: Sequence[Trial]) -> list[str]:
 
 
 def point_names(trials: Sequence[Trial]) -> list[str]:
-    """Each point's name, with its distinguishing fields: 'tiny local x2 (dtype bfloat16)'."""
+    """Return names with distinguishing fields: 'tiny local x2 (dtype bfloat16)'."""
     fields = distinguishing_fields(trials)
     return [
         f"{trial.name} ({text})" if text else trial.name
@@ -40,7 +40,7 @@ def point_names(trials: Sequence[Trial]) -> list[str]:
 
 
 def differing(trials: Sequence[Trial]) -> list[list[str]]:
-    """As `distinguishing_fields`, the names of the fields."""
+    """Return the names of the fields of `distinguishing_fields`."""
     alike = grouped((_shown(trial), trial) for trial in trials)
     names = {
         shown: [name for name in FIELDS if len({one.value(name) for one in members}) > 1]
@@ -55,7 +55,7 @@ def _shown(trial: Trial) -> object:
 
 
 def format_fields(trial: Trial, names: Sequence[str]) -> str:
-    """The trial's fields of these names: 'dtype bfloat16, gc_type 2bit'."""
+    """Return the trial's fields as text: 'dtype bfloat16, gc_type 2bit'."""
     return ", ".join(f"{name} {_text(trial.value(name))}" for name in names)
 
 
@@ -67,15 +67,15 @@ def _text(value: object) -> str:
 
 
 def common_settings(trials: Sequence[Trial]) -> str:
-    """The settings that all points share and that are not the defaults: 'gc_type 2bit, seed 7'."""
+    """Return the non-default settings that all points share: 'gc_type 2bit, seed 7'."""
     names = [name for name in _shared(trials) if any(name in _unusual(trial) for trial in trials)]
     return format_fields(trials[0], names) if names else ""
 
 
 def own_settings(trials: Sequence[Trial]) -> list[str]:
-    """For each point, its settings that are not the defaults and that not all points share.
+    """Return, per point, the non-default settings that not all points share.
 
-    Those of `distinguishing_fields` are left out.
+    Omits the `distinguishing_fields`.
     """
     shared = _shared(trials)
     found = []
@@ -86,7 +86,7 @@ def own_settings(trials: Sequence[Trial]) -> list[str]:
 
 
 def varied_settings(trials: Sequence[Trial]) -> str:
-    """The settings of `own_settings`, each with its points: 'gc_type 2bit (tiny dist_sync x2)'."""
+    """Return `own_settings` with their points: 'gc_type 2bit (tiny dist_sync x2)'."""
     points = grouped(zip(own_settings(trials), point_names(trials), strict=True))
     return "; ".join(
         f"{text} ({list_names(names, _MOST_NAMED, ', ')})" for text, names in points.items() if text
@@ -99,9 +99,9 @@ def _shared(trials: Sequence[Trial]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _unusual(trial: Trial) -> tuple[str, ...]:
-    """The fields that are not shown anyway and have other values than the defaults."""
+    """Return the names of non-default fields, without those that are always shown."""
     usual = _defaults(trial)
-    # A label says how a point that only reads does it, and a batch cell how many images.
+    # The label of an input-pipeline point already shows these.
     reads = {"data_nthreads", "cold"} if trial.mode == "test-io" else set()
     return tuple(
         name
@@ -113,13 +113,13 @@ def _unusual(trial: Trial) -> tuple[str, ...]:
 
 
 def _defaults(trial: Trial) -> Mapping[str, Any]:
-    """The values that fields have if nothing but what is shown of the point is given."""
+    """Return the default values of all fields, given the fields that are always shown."""
     given = {name: trial.value(name) for name in _SHOWN if name != "mode"}
     with suppress(SpecError):  # a store or a depth of another tool or version
         if trial.model.network in NETWORKS:
             given |= {_BATCH: max(1, trial.training.batch_per_device)}
             usual = make(given)
-            # How many devices share a worker follows from how many a host has.
+            # The devices per worker depend on the devices per host.
             whole = make(given | {_FULL: trial.layout.devices_per_host})
             return whole.fields | {_FULL: usual.layout.devices_per_host}
     return {name: field.default for name, field in FIELDS.items() if field.default is not MISSING}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.errors import error_line
 from bench.trial import Trial
 from im2rec_tools.terminal import printable
 from plots.figures.model import lines
@@ -31,7 +32,7 @@ COLUMNS = (
     *("batch_per_device", "worker_batch", "global_batch", "images_per_second", "low", "high"),
     *("speedup_device", "efficiency_device", "speedup_host", "efficiency_host"),
     *("repeats", "windows", "emulated", "status", "message"),
-    # What follows is read by name.
+    # Readers use the following columns by name.
     *("engine", "num_layers", "image_shape", "data_nthreads", "gc_type", "env", "servers"),
     *("efficiency_device_low", "efficiency_device_high"),
     *("efficiency_host_low", "efficiency_host_high"),
@@ -41,30 +42,31 @@ COLUMNS = (
     *("accuracy", "elapsed_seconds", "peak_memory_bytes", "commit", "standing"),
     *("bytes_per_second", "notes", "cold"),
 )
-# Whole numbers that a row may lack; pandas would print them with decimals.
+# Whole numbers with gaps, which pandas would print with decimals.
 _WHOLE = ("num_layers", "peak_memory_bytes")
 
 
 def cell(value: object) -> object:
-    """The value; before a text that would be a formula stands an apostrophe."""
+    """Return the value; text that a spreadsheet would run as a formula gets an apostrophe."""
     if not isinstance(value, str):
         return value
-    # What UTF-8 cannot hold is escaped; an end of a line, also a lone CR, would begin a row.
+    # Escape what UTF-8 cannot hold, and line ends, which would begin a new row.
     text = printable(value.encode(errors="backslashreplace").decode())
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """The rows as CSV."""
+    """Return the rows as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([map(cell, row) for row in rows])
     return text.getvalue()
 
 
 def upstream_tables(rows: Sequence[ScalingRow]) -> dict[str, str]:
-    """CSV texts by file name: 'alexnet.csv', 'alexnet-dist_sync.csv' where stores overlap.
+    """Return upstream's CSV by file: 'alexnet.csv', or 'alexnet-dist_sync.csv'.
 
-    A point without a number has no row; upstream wrote 0.0.
+    The store is in the name if stores overlap. A point without a result has no row; upstream wrote
+    0.0.
     """
     tables = {}
     for line in lines(rows):
@@ -124,7 +126,7 @@ def _cells(row: ScalingRow, commit: str) -> dict[str, object]:
 def _table(
     rows: Sequence[ScalingRow], costs: Costs, commit: str
 ) -> tuple[list[str], list[dict[str, object]]]:
-    """The names of the columns, and each row's values by name."""
+    """Return the names of the columns, and each row's values by name."""
     more = cost_columns(costs)
     found = [
         _cells(row, commit) | dict(zip(more, cost_values(row, costs), strict=True)) for row in rows
@@ -133,14 +135,14 @@ def _table(
 
 
 def _column(values: list[object]) -> list[object]:
-    """A column as pandas writes it: one float makes whole numbers floats, and NaN is no value."""
+    """Return a column as pandas writes it: mixed numbers as floats, NaN as empty."""
     fractional = any(isinstance(value, float) for value in values)
     kept = [float(value) if fractional and type(value) is int else value for value in values]
     return [None if value != value else value for value in kept]  # noqa: PLR0124 - NaN
 
 
 def table_csv(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = "") -> str:
-    """The text of results.csv: that of `results_frame`, without pandas, which loads in 0.3 s."""
+    """Return results.csv, equal to `results_frame` but without loading pandas (0.3 s)."""
     columns, found = _table(rows, costs, commit)
     values = [_column([one.get(name) for one in found]) for name in columns]
     return csv_text([columns, *zip(*values, strict=True)])
@@ -149,9 +151,9 @@ def table_csv(rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str =
 def results_frame(
     rows: Sequence[ScalingRow], costs: Costs = NO_COSTS, commit: str = ""
 ) -> "DataFrame":
-    """A data frame with `COLUMNS`; rates in images per second, efficiencies as fractions.
+    """Return a data frame: throughput in images/s, efficiencies as fractions.
 
-    After them stand columns of `costs`, if some row has one. `commit` is that of the checkout.
+    `COLUMNS` come first, then columns of `costs` if a row has one. `commit` is the checkout's.
     """
     from pandas import DataFrame  # noqa: PLC0415 - table_csv needs none
 
@@ -161,11 +163,11 @@ def results_frame(
 
 
 def save_parquet(rows: Sequence[ScalingRow], costs: Costs, commit: str, path: Path) -> None:
-    """Writes the data frame as Parquet, whole; StoreError where that cannot be."""
+    """Write the data frame as Parquet, atomically; StoreError if that fails."""
     try:
         with atomic_file(path) as file:
             results_frame(rows, costs, commit).to_parquet(file, engine="pyarrow", index=False)
     except ImportError as error:
-        raise StoreError(
-            f"{path}: --parquet needs pyarrow, which is not installed; 'make exports' adds it"
-        ) from error
+        problem = "--parquet needs pyarrow, which is not installed"
+        fix = "Install it with 'make exports'"
+        raise StoreError(error_line(path, problem=problem, fix=fix)) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Place(Flag):
-    """A place that leaves a fact out: environment.json, a report, a comparison of hosts."""
+    """A place that omits a fact: environment.json, reports, or comparisons of hosts."""
 
     NONE = 0
     STORE = auto()
@@ -18,15 +18,15 @@ class Place(Flag):
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """A fact, by its name in what a probe finds and in environment.json.
+    """A fact about a host or the controller, by its name in probes and environment.json.
 
-    label    in messages; with `unit`, if it has one
-    omitted  where it is left out: it is of the moment, of one machine or of its owner
+    label    in messages, followed by `unit` if there is one
+    omitted  the places that omit it because it is temporary, or private to a machine or owner
     order    its place among the facts that preflight compares between hosts; 0: not compared
-    required whether the hosts of a job must have it alike
-    text     its value as two runs are compared by it; None: they are not
+    required whether it must be equal on all hosts of a job
+    text     formats its value for comparisons of runs; None: not compared
     matters  whether runs that differ in it are not comparable
-    check    whether a stored value is as mxscale writes it
+    check    tests whether a stored value has the type that mxscale writes
     """
 
     name: str
@@ -41,7 +41,7 @@ class Fact:
 
     @property
     def title(self) -> str:
-        """Its label with its unit."""
+        """The label with its unit."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
@@ -70,14 +70,14 @@ def _gpu(facts: Any) -> str:
 
 
 def _build(facts: Any) -> str:
-    """Version and digest of a library that has more facts than its version."""
+    """Return version and digest of a library that has more facts than its version."""
     if not isinstance(facts, dict):
         return str(facts)
     return " ".join(str(facts[name]) for name in ("version", "digest") if facts.get(name))
 
 
 def _minor(version: Any) -> str:
-    """'3.11' of '3.11.7'."""
+    """Return '3.11' for '3.11.7'."""
     return ".".join(str(version or "").split(".")[:2])
 
 
@@ -96,8 +96,8 @@ def _is_number(value: object) -> bool:
 _is_text = _is(str, type(None))
 _ALL = Place.STORE | Place.REPORT | Place.HOSTS
 _INSIDE = Place.STORE | Place.HOSTS
-# Those that two runs are compared by stand first, in the order of that comparison. A fact that is
-# not here is stored, reported and compared between hosts.
+# Facts that comparisons of runs use come first, in their order. A fact that is not listed here is
+# stored, reported and compared between hosts.
 HOST_FACTS = (
     Fact(name="processor", label="processor", text=str),
     Fact(name="cores", label="cores", order=5, text=_count, check=_is(list)),
@@ -125,7 +125,7 @@ HOST_FACTS = (
     # Of a GPU.
     *(Fact(name=name, omitted=Place.REPORT) for name in ("used", "index", "clock")),
 )
-# Of the controller and of the run; an imported table has some of them as texts.
+# Facts of the controller and of the run; imported tables store some of them as text.
 CONTROLLER_FACTS = (
     Fact(name="processor", label="processor", text=_one_line, check=_is_text),
     Fact(name="cores", label="cores", text=_one_line),
@@ -147,5 +147,5 @@ CONTROLLER_FACTS = (
 
 
 def omitted(facts: tuple[Fact, ...], place: Place) -> frozenset[str]:
-    """The names of the facts that this place leaves out."""
+    """Return the names of the facts that this place omits."""
     return frozenset(fact.name for fact in facts if place in fact.omitted)

@@ -16,7 +16,7 @@ from results.rates import RateSamples, rate_samples
 from results.record import Identity, RateRank, RateRecord, conditions, grouped, notes_of
 from results.windows import JobWindows, dropped_notes, job_windows, steady_state_notes
 
-# A rank this much slower matters to a job that waits for it.
+# A rank slower by this fraction delays the whole job noticeably.
 _LEAST_EXCESS = 0.05
 _FALSE_ALARMS = 1e-3
 _LEAST_PROBES = 3
@@ -24,7 +24,7 @@ _LEAST_PROBES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Straggler:
-    """A rank whose own computing takes 1 + `excess` times that of the median of the others."""
+    """A slow rank: its computation takes 1 + `excess` times the median of the others."""
 
     rank: int
     host: str
@@ -32,15 +32,15 @@ class Straggler:
 
 
 def stragglers(ranks: Sequence[RateRank]) -> list[Straggler]:
-    """The ranks that are slower than the others by 5 % or more, beyond noise; the slowest first.
+    """Return the ranks that are significantly slower by 5 % or more, slowest first.
 
-    Only ranks that train as many images a step are compared: time does not grow in proportion.
+    Compares only ranks with the same images per step, because time is not proportional to them.
 
     A probe's excess is the logarithm of a rank's seconds over the median of the other ranks' in the
-    same probe, so what slows all at once does not count. Mean and median of a rank's excesses both
-    have to reach 5 %, and the mean to be too large for noise: less than one job in a thousand has a
-    false alarm (Bonferroni over the ranks). Noise is the rank's own spread over the probes, or the
-    median of all ranks' spreads where that is larger.
+    same probe, so a slowdown of all ranks cancels. The mean and the median of a rank's excesses
+    must both reach 5 %, and the mean must exceed noise: fewer than one job in a thousand has a
+    false alarm (Bonferroni over the ranks). Noise is the rank's standard deviation over the probes,
+    or the median of all ranks' if that is larger.
     """
     alike = grouped((rank.images, rank) for rank in ranks)
     named = [slow for group in alike.values() for slow in _slow(group, len(ranks))]
@@ -66,22 +66,22 @@ def _slow(ranks: Sequence[RateRank], looked_at: int) -> list[Straggler]:
 
 
 def _median_of_others(logs: Numbers) -> Numbers:
-    """For each rank and probe (rows, columns), the median of the other ranks in that probe."""
+    """Return, per rank and probe (rows, columns), the median of the other ranks."""
     ordered = np.sort(logs, axis=0)
     place = np.argsort(np.argsort(logs, axis=0), axis=0)
     lower, upper = (len(logs) - 2) // 2, (len(logs) - 1) // 2
     columns = np.arange(logs.shape[1])
-    # Without its own value, those from its place on move up by one.
+    # Without the rank's own value, later values move up by one.
     middle: Numbers = np.stack([ordered[n + (place <= n), columns] for n in (lower, upper)])
     return np.asarray(middle.mean(axis=0))
 
 
 class RankSpeed(NamedTuple):
-    """How fast one rank went in the windows that count.
+    """The speed of one rank in the counted windows.
 
     seconds      median of its windows
-    own_seconds  median of its probes of forward and backward alone; None where it had none
-    cpu_share    processor seconds a second of its windows; None where they were not counted
+    own_seconds  median of its probes (forward and backward pass only); None without probes
+    cpu_share    CPU seconds per second of its windows; None if not counted
     """
 
     rank: int
@@ -94,18 +94,18 @@ class RankSpeed(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatSummary:
-    """A record as tables and pages need it; without samples and rank speeds if it is not ok.
+    """A record as tables and pages need it; without samples and rank speeds if not ok.
 
-    source      "" for what mxscale measured, else where the figures come from
+    source      "" if mxscale measured it, else the source of the figures
     windows     (seconds, images) of each window of the whole job, warm-up included
-    dropped     how many of them, from the first, do not count
-    samples     what its rate is computed from
-    notes       what a reader must know of its number
+    dropped     number of excluded windows at the start
+    samples     input of its throughput
+    notes       facts and caveats about its result
     conditions  variables and instructions it ran with
-    commands    its processes' command lines, by process
-    machines    what was counted on each host as measuring began and ended
-    facts       what its first rank said of itself
-    peak_memory_bytes  of the rank that used most memory, if any said it
+    commands    command lines by process
+    machines    counters of each host at the beginning and the end of measuring
+    facts       facts that its first rank reported
+    peak_memory_bytes  of the rank that used most memory, if any rank reported it
     """
 
     trial: Trial
@@ -130,10 +130,10 @@ class RepeatSummary:
 
     @property
     def unsteady(self) -> bool:
-        """Whether its windows did not become steady.
+        """Whether its windows have no steady state.
 
-        A drift counts only if a precision was to be reached, a level that is not confirmed only if
-        windows were asked for: training to an accuracy has as many as it has.
+        A drift counts only if the trial has a target precision. An unconfirmed level counts only if
+        the trial has a number of windows, which training to an accuracy does not have.
         """
         kinds = {note.kind for note in self.notes}
         drifts = self.trial.measuring.precision > 0 and NoteKind.DRIFT in kinds
@@ -141,11 +141,11 @@ class RepeatSummary:
 
     @property
     def steady_windows(self) -> tuple[tuple[float, int], ...]:
-        """Its windows that count."""
+        """Its counted windows."""
         return self.windows[self.dropped :]
 
 
-# What a summary has of its record as it is.
+# Fields copied from the record.
 _COPIED = (
     *("trial", "identity", "status", "emulated", "started", "elapsed_seconds", "accuracy"),
     *("source", "machines"),
@@ -153,7 +153,7 @@ _COPIED = (
 
 
 def summarize(record: RateRecord) -> RepeatSummary:
-    """What the record says."""
+    """Summarize a record."""
     peaks = (rank.facts.get("peak_memory_bytes") for rank in record.ranks)
     found = RepeatSummary(
         **{name: getattr(record, name) for name in _COPIED},
@@ -188,7 +188,7 @@ def summarize(record: RateRecord) -> RepeatSummary:
 
 
 def rank_speeds(ranks: Sequence[RateRank], job: JobWindows) -> tuple[RankSpeed, ...]:
-    """The pace of each rank in the job's windows that count, in the order of their ranks."""
+    """Return the speed of each rank in the job's counted windows, ordered by rank."""
     seconds = job.seconds[:, job.found.dropped :]
     middles, sums = np.median(seconds, axis=1).tolist(), seconds.sum(axis=1).tolist()
     found = []

@@ -1,4 +1,4 @@
-"""Windows of a whole job, where they become steady, and which of them count."""
+"""Windows of a whole job: steady state, and the windows that count."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,16 +14,16 @@ from bench.trial import Trial
 from results.record import Rank, RateRecord, Record
 
 _MOST_SLICES = 30
-# Of the slowest rank, in a time that is to stand for the whole.
+# Least windows of the slowest rank in a time span that represents the job.
 _LEAST_WINDOWS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobWindows:
-    """(seconds, images) of each window of a whole job, and where they become steady.
+    """(seconds, images) of each window of a whole job, and their steady state.
 
-    seconds   of each rank's windows (ranks x windows), ranks as the record has them; as many
-              windows as the rank with fewest has
+    seconds   of each rank's windows (ranks x windows), in the record's order of ranks, up to the
+              window count of the rank with fewest
     """
 
     each: tuple[tuple[float, int], ...]
@@ -32,18 +32,19 @@ class JobWindows:
 
     @property
     def counting(self) -> tuple[tuple[float, int], ...]:
-        """Those that count."""
+        """The windows that count."""
         return self.each[self.found.dropped :]
 
 
 def job_windows(record: RateRecord) -> JobWindows:
-    """The windows of the whole job, warm-up included.
+    """Return the windows of the whole job, warm-up included.
 
-    A synchronous window lasts as long as its slowest rank, and every rank must have reported it.
+    A synchronous window lasts as long as its slowest rank; windows that a rank did not report are
+    left out.
     """
     count = min(len(rank.seconds) for rank in record.ranks)
     seconds = np.array([rank.seconds[:count] for rank in record.ranks])
-    kinds = Counter(rank.images[:count] for rank in record.ranks)  # most often one
+    kinds = Counter(rank.images[:count] for rank in record.ranks)  # usually one kind
     alike = ([ranks * n for n in images] for images, ranks in kinds.items())
     each = tuple(zip(seconds.max(axis=0).tolist(), map(sum, zip(*alike, strict=True)), strict=True))
     per_image = [one / trained for one, trained in each]
@@ -52,17 +53,16 @@ def job_windows(record: RateRecord) -> JobWindows:
 
 
 def common_slices(record: Record) -> list[tuple[float, float]]:
-    """(seconds, images) of equal slices of the time in which all ranks trained and were steady.
+    """Return (seconds, images) of equal slices of the time in which all ranks were steady.
 
-    For ranks that run on their own clocks. What lies between windows (a validation, a checkpoint)
-    is no training: time in which any rank is there counts for none. A window that lies partly in a
-    slice counts by that part. There are as many slices as the slowest rank has windows in that
-    time, 30 at most: more batches say little more of a mean (Schmeiser 1982).
+    For asynchronous ranks. Time in which any rank is between windows (validation, checkpoint) does
+    not count for any rank. A window partly in a slice counts by that part. There are as many slices
+    as the slowest rank has windows in that time, at most 30: more batches add little information
+    about a mean (Schmeiser 1982).
     """
     begins, ends = _together(record)
     windows = min(sum(begins[0] < at <= ends[-1] for at in rank.ends) for rank in record.ranks)
-    # Images so far, of all ranks, where each stretch begins and ends; within one they grow evenly
-    # between the ends of windows.
+    # Cumulative images of all ranks at both ends of each stretch; linear between window ends.
     trained = _images_by(record)
     before = np.concatenate(([0.0], np.cumsum(ends - begins)))
     knots = np.linspace(0.0, before[-1], min(max(1, windows), _MOST_SLICES) + 1)
@@ -74,9 +74,9 @@ def common_slices(record: Record) -> list[tuple[float, float]]:
 
 
 def _together(record: Record) -> tuple[Numbers, Numbers]:
-    """Where stretches begin and end in which every rank is inside of a window, by hosts' clocks.
+    """Return begins and ends of stretches in which every rank is inside a window.
 
-    From when the last rank is steady until the first ends.
+    Times are of the hosts' clocks, from when the last rank is steady until the first rank ends.
     """
     warmup = record.trial.measuring.warmup_windows
     end = min(rank.ends[-1] for rank in record.ranks)
@@ -98,18 +98,21 @@ def _together(record: Record) -> tuple[Numbers, Numbers]:
         return stretches
     if begin >= end:
         raise ValueError("the ranks were never in measured windows at once")
-    return np.array([begin]), np.array([end])  # one or another always was outside of its windows
+    return np.array([begin]), np.array([end])  # at any time, some rank was between windows
 
 
 def _spans(rank: Rank, first: int) -> tuple[Numbers, Numbers]:
-    """Begin and end of a rank's windows from one on; of two clocks, so that they may overlap."""
+    """Return begins and ends of a rank's windows from `first` on, without overlap.
+
+    Ends and durations come from two clocks, so raw windows can overlap.
+    """
     ends = np.array(rank.ends[first:])
     starts = ends - rank.seconds[first:]
     return np.maximum(starts, np.concatenate((starts[:1], ends[:-1]))), ends
 
 
 def _images_by(record: Record) -> Callable[[Numbers], Numbers]:
-    """How many images all ranks have trained by a time."""
+    """Return a function of time: the images that all ranks have trained by then."""
     ranks = []
     for rank in record.ranks:
         starts, ends = _spans(rank, 0)
@@ -120,7 +123,7 @@ def _images_by(record: Record) -> Callable[[Numbers], Numbers]:
 
 
 def _first_steady(record: Record, end: float) -> list[int]:
-    """Each rank's first window that counts, by those in which the others still train too."""
+    """Return each rank's first counted window, using windows in which all ranks train."""
     warmup = record.trial.measuring.warmup_windows
     found = []
     for rank in record.ranks:
@@ -132,9 +135,9 @@ def _first_steady(record: Record, end: float) -> list[int]:
 
 
 def dropped_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
-    """Which windows do not count besides the warm-up, and what they change.
+    """Yield a note on windows excluded in addition to the warm-up, and on their effect.
 
-    Nothing if `steady_state_notes` reports them.
+    Yields nothing if `steady_state_notes` reports them.
     """
     extra = job.found.dropped - trial.measuring.warmup_windows
     if extra < 1 or trial.asynchronous or not (job.found.converged or _drifts(trial, job)):
@@ -151,16 +154,16 @@ def _per_image(windows: Sequence[tuple[float, int]]) -> float:
 
 
 def _drifts(trial: Trial, job: JobWindows) -> float:
-    """By how much the windows that count change, as a fraction; 0 if by less than the precision."""
+    """Return the drift of the counted windows as a fraction; 0 if below the precision."""
     change = drift([seconds / images for seconds, images in job.counting])
     return change if abs(change) > (trial.measuring.precision or PRECISION) else 0.0
 
 
 def steady_state_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
-    """What a reader must know of windows that did not become steady.
+    """Yield a note on windows without a steady state.
 
-    Windows of asynchronous ranks have no common number to be told by. A drift has no level to
-    confirm, wherever the cut is.
+    Skips asynchronous jobs, whose ranks share no window numbers. A drift has no level to confirm,
+    wherever the warm-up ends.
     """
     if trial.asynchronous:
         return
