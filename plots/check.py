@@ -263,7 +263,7 @@ def _report_files(report: Path) -> dict[str, Path]:
 
 
 def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[str]:
-    """Yield the cells of results.csv that differ from the run; `giver` is the run's source."""
+    """Yield the cells of results.csv that differ; `giver` names the run's source."""
     stored, found = _rows(text), _rows(table_csv(run.rows, costs, run.commit))
     header = found[0]
     if not stored or stored[0] != header:
@@ -284,7 +284,7 @@ def cell_differences(run: Run, costs: Costs, text: str, giver: str) -> Iterator[
 
 
 def lacks_prices(costs: Costs, text: str) -> bool:
-    """Return whether results.csv has columns in a currency although prices are unknown."""
+    """Return whether results.csv has currency columns although prices are unknown."""
     header = next(iter(_rows(text)), [])
     per = {name for name in header if name.startswith("images_per_")}
     return bool(per - {"images_per_second", "images_per_joule"}) and not costs.prices
@@ -304,7 +304,7 @@ def line_differences(run: Run, costs: Costs, text: str) -> Iterator[str]:
 
 
 def file_difference(path: Path, made: Path) -> str:
-    """Return the first difference of a page or figure from a rebuilt one; '' if they agree.
+    """Return the first difference of a file from a rebuilt one; '' if they agree.
 
     Differences in the last digits of computed numbers and in compression do not count.
     """
@@ -396,7 +396,7 @@ def _same_image(stored: bytes, found: bytes) -> bool:
 
 
 def _png_chunks(data: bytes) -> list[bytes]:
-    """Return a PNG's chunks and any trailing bytes; pixel chunks become one empty entry."""
+    """Return a PNG's chunks and trailing bytes; pixels become one empty entry."""
     found: list[bytes] = [data[: len(_PNG)]]
     at = len(_PNG)
     while at + 12 <= len(data) and found[-1][4:8] != b"IEND":

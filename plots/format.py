@@ -68,7 +68,7 @@ def is_uninformative(ratio: Ratio) -> bool:
 
 
 def format_interval(rate: Rate) -> str:
-    """Return '8.79 - 12.6' (images/s); 'unknown' if the upper end exceeds 10 x the value."""
+    """Return '8.79 - 12.6' (images/s); 'unknown' if the upper end is above 10 x value."""
     if rate.low is None or rate.high is None:
         return "one window"
     if rate.high > _FURTHEST * rate.images_per_second:

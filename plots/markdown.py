@@ -28,7 +28,7 @@ _MOST_SHOWN = 2
 
 
 def document(run: Run, costs: Costs = NO_COSTS, failures: Failures | None = None) -> str:
-    """Return report.md. It names parts that fail, as does `failures`; without it they raise."""
+    """Return report.md. Failed parts go to `failures`; without it they raise."""
 
     def part(name: str, make: Callable[[], str]) -> str:
         """Return a part of the text, or one line with the reason if it fails."""
@@ -78,7 +78,7 @@ def _environment(run: Run) -> str:
 
 
 def _hosts(hosts: Mapping[str, Mapping[str, object]]) -> str:
-    """List facts that all hosts share, then a table of those that differ, by group of hosts."""
+    """List facts that all hosts share, then a table of differing facts by hosts."""
     names = {name: None for facts in hosts.values() for name in facts if name not in _HIDDEN}
     values = {name: [_text(facts.get(name)) for facts in hosts.values()] for name in names}
     same = {name: texts[0] for name, texts in values.items() if len(set(texts)) == 1}
@@ -119,7 +119,7 @@ def _text(value: object) -> str:
 
 
 def _replay(rows: Sequence[ScalingRow]) -> str:
-    """Return the commands of each point's first repeat; similar processes are listed once."""
+    """Return the commands of each point's first repeat, similar processes once."""
     parts = [_commands(row) for row in rows if row.repeats and row.repeats[0].commands]
     if not parts:
         return ""

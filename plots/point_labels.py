@@ -21,7 +21,7 @@ _MOST = 8
 
 
 def distinguishing_fields(trials: Sequence[Trial]) -> list[str]:
-    """Return, per trial, the fields that differ from trials with the same label and layout.
+    """Return, per trial, the fields that differ among trials of one label and layout.
 
     'dtype bfloat16, gc_type 2bit'; empty for a trial with a unique label and layout.
     """

@@ -47,7 +47,7 @@ _WHOLE = ("num_layers", "peak_memory_bytes")
 
 
 def cell(value: object) -> object:
-    """Return the value; text that a spreadsheet would run as a formula gets an apostrophe."""
+    """Return the value; text that looks like a formula gets an apostrophe."""
     if not isinstance(value, str):
         return value
     # Escape what UTF-8 cannot hold, and line ends, which would begin a new row.

@@ -108,7 +108,7 @@ def _efficiency(row: ScalingRow) -> float:
 
 
 def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, units: bool) -> str:
-    """Return 'alexnet 61938 images/s (53 ± 0.7 % of ideal vs 1 GPU)', or without the units.
+    """Return 'alexnet 61938 images/s (53 ± 0.7 % of ideal vs 1 GPU)'; units optional.
 
     A network with several lines gets the line's name, such as ' (dist_sync)'. If the networks'
     largest device counts differ, each gets its own.
@@ -128,7 +128,7 @@ def _network_text(row: ScalingRow, rows: Sequence[ScalingRow], alike: bool, unit
 
 
 def baseline_sentence(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """Yield the efficiency of the largest points vs 1 host and vs 1 worker, or its range."""
+    """Yield the largest points' efficiency vs 1 host and vs 1 worker, or its range."""
     good = _reliable_rows(rows)
     parts = []
     for name in ("host", "worker"):
@@ -229,7 +229,7 @@ def _text_notes(rows: Sequence[ScalingRow]) -> Iterator[str]:
 
 
 def _uncertain(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """Yield statistical caveats; simulated points have none because they measure nothing."""
+    """Yield statistical caveats; simulated points measure nothing and have none."""
     good = [row for row in rows if row.rate and row.trial.engine != "fake"]
     emulated = [row for row in rows if row.rate and row.emulated]
     if emulated:
@@ -316,7 +316,7 @@ def enumeration(words: Sequence[str], most: int = 99) -> str:
 
 
 def _provenance(run: Run) -> Iterator[str]:
-    """Yield the first sentences: the figures are simulated, or mxscale did not measure them."""
+    """Yield the first sentences: the figures are simulated, or another tool's."""
     if run.rehearsal:
         yield (
             "This run is SIMULATED: its times are scripted, nothing was trained, and no figure "
@@ -357,7 +357,7 @@ def _points(rows: Sequence[ScalingRow]) -> str:
 
 
 def _data(rows: Sequence[ScalingRow]) -> str:
-    """Return 'synthetic images'; names the networks with real images if both kinds occur."""
+    """Return 'synthetic images'; if both kinds occur, name networks on real images."""
     modes = {row.trial.mode for row in rows}
     if len(modes) == 1:
         return f"{modes.pop()} images"

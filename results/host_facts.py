@@ -18,7 +18,7 @@ class Place(Flag):
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """A fact about a host or the controller, by its name in probes and environment.json.
+    """A fact about a host or controller, by its name in probes and environment.json.
 
     label    in messages, followed by `unit` if there is one
     omitted  the places that omit it because it is temporary, or private to a machine or owner

@@ -39,7 +39,7 @@ def undetected_drift(trial: Trial, job: JobWindows) -> float:
 
 @lru_cache(maxsize=4096)
 def interval_reach(freedom: float, bound: float) -> float:
-    """Return the CI's reach, in standard errors, beyond both ends of a bias in 0..bound.
+    """Return the CI's reach in standard errors beyond both ends of a bias 0..bound.
 
     For a bias of either 0 or `bound`, a Student's t with `freedom` degrees of freedom is within the
     interval 95 times in 100 (Imbens and Manski, Econometrica 72, 2004). `bound` is in standard
@@ -151,7 +151,7 @@ class RateSamples:
 
 
 def rate_samples(record: RateRecord, job: JobWindows) -> RateSamples:
-    """Return a good record's samples: steady windows, or slices for asynchronous ranks."""
+    """Return a good record's samples: steady windows, or slices if asynchronous."""
     each: tuple[tuple[float, float], ...] = job.counting
     if record.trial.asynchronous and isinstance(record, Record):
         each = tuple(common_slices(record))

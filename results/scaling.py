@@ -130,7 +130,7 @@ class ScalingRow:
 
     @property
     def all_notes(self) -> tuple[Note, ...]:
-        """Its notes and the assumption behind its CI, which tables print once for all rows."""
+        """Its notes and the assumption behind its CI (tables print that once for all)."""
         assumed = Note(NoteKind.VARIANCE_ASSUMED, {"scatter": ASSUMED_SCATTER})
         return (*self.notes, assumed) if self.rate and self.rate.assumed else self.notes
 
@@ -166,7 +166,7 @@ def rows_of(found: Sequence[RepeatSummary], unmeasured: Sequence[Trial] = ()) ->
 def with_chosen_baseline(
     rows: Sequence[ScalingRow], wanted: Baseline, unmeasured: Sequence[Trial] = ()
 ) -> list[ScalingRow]:
-    """Return the rows with their scaling vs this baseline, or a note on why there is none."""
+    """Return the rows with scaling vs this baseline, or a note if there is none."""
     chosen = apply_baseline([*rows, *_unmeasured(unmeasured)], wanted)
     return [
         replace(
@@ -180,7 +180,7 @@ def with_chosen_baseline(
 
 
 def _by_total(row: ScalingRow, chosen: BaselineChoice[ScalingRow]) -> Iterator[Note]:
-    """Yield a whole-job speed-up vs the baseline, if both logs have epochs and total time."""
+    """Yield the whole-job speed-up vs the baseline if both logs have total times."""
     base = chosen.points.get("baseline")
     if not base or base.trial.key == row.trial.key:
         return
@@ -246,7 +246,7 @@ def _row(point: ScalingRow, bases: Mapping[str, ScalingRow], empty: Sequence[Not
 
 
 def _unlike(point: ScalingRow, bases: Mapping[str, ScalingRow]) -> Iterator[Note]:
-    """Yield notes if variables or instructions differ between repeats, or from a baseline."""
+    """Yield notes if variables or instructions differ between repeats or baseline."""
     own = [one.conditions for one in point.repeats]
     if differing := differing_values(own):
         for name, values in differing.items():
@@ -275,7 +275,7 @@ _AS_GOOD = 0.95
 
 
 def knees(rows: Sequence[ScalingRow]) -> list[str]:
-    """Return one sentence per series of input-pipeline points that differ in threads only."""
+    """Return one sentence per series of input points that differ in threads only."""
     series: dict[Trial, dict[int, Rate]] = {}
     for row in rows:
         if row.trial.mode == "test-io" and row.rate:

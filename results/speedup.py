@@ -101,7 +101,7 @@ def parse_baseline(text: str) -> Baseline:
 
 
 def ratio(point: Rate, base: Rate, scale: float = 1.0) -> Ratio:
-    """Return point / base * scale; the CI combines both errors on the logarithmic scale."""
+    """Return point / base * scale; the CI combines both logarithmic errors."""
     value = point.images_per_second / base.images_per_second * scale
     if point is base:
         return Ratio(value=value, low=value, high=value)
@@ -201,7 +201,7 @@ def _chosen(
     fitting: Mapping[str, Sequence[Kind]],
     stores: Mapping[tuple[str, int], Iterable[str]],
 ) -> BaselineChoice[Kind]:
-    """Return its baselines; `stores` has the stores of all points, preferred ones first."""
+    """Return its baselines; `stores` lists all points' stores, preferred first."""
     points: dict[str, Kind] = {}
     notes = []
     for name, some in fitting.items():

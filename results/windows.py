@@ -53,7 +53,7 @@ def job_windows(record: RateRecord) -> JobWindows:
 
 
 def common_slices(record: Record) -> list[tuple[float, float]]:
-    """Return (seconds, images) of equal slices of the time in which all ranks were steady.
+    """Return (seconds, images) of equal slices of time in which all ranks are steady.
 
     For asynchronous ranks. Time in which any rank is between windows (validation, checkpoint) does
     not count for any rank. A window partly in a slice counts by that part. There are as many slices
@@ -135,7 +135,7 @@ def _first_steady(record: Record, end: float) -> list[int]:
 
 
 def dropped_notes(trial: Trial, job: JobWindows) -> Iterator[Note]:
-    """Yield a note on windows excluded in addition to the warm-up, and on their effect.
+    """Yield a note on windows excluded besides the warm-up, and their effect.
 
     Yields nothing if `steady_state_notes` reports them.
     """

@@ -34,7 +34,7 @@ def device_axis(axes: Axes, counts: Sequence[int]) -> None:
 
 
 def readable_counts(counts: Sequence[int]) -> list[int]:
-    """Return the counts whose labels fit on the axis, always with the first and the last."""
+    """Return the counts whose labels fit on the axis, including first and last."""
     if len(counts) < 2:
         return list(counts)
     whole = math.log(counts[-1] / counts[0]) + 2 * math.log(1.35)

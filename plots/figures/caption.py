@@ -15,7 +15,7 @@ _MOST_NAMED = 6
 
 
 def hardware(environment: dict[str, Any]) -> str:
-    """Return hardware and software in one line; for a cluster, hosts instead of controller."""
+    """Return hardware and software in one line; for a cluster, those of its hosts."""
     hosts = environment.get("hosts") or {}
     kinds = Counter(map(_host, hosts.values()))
     parts = (

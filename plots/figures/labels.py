@@ -45,7 +45,7 @@ def balanced_lines(text: str, width: int) -> str:
 
 
 def draw_labels(figure: Figure, ends: dict[Axes, list[LineEnd]]) -> None:
-    """Draw the labels to the right of the axes, each joined to its point by a thin line."""
+    """Draw the labels right of the axes, each joined to its point by a thin line."""
     written = {axes: [_write(figure, axes, end) for end in some] for axes, some in ends.items()}
     if engine := figure.get_layout_engine():  # heights of axes are known once they are laid out
         engine.execute(figure)

@@ -57,7 +57,7 @@ class FailedPoint:
 
 
 def drawable(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
-    """Return the good training points, without networks that have one device count only.
+    """Return good training points, without networks that have one device count only.
 
     If all networks have one device count only, all their points stay.
     """
@@ -74,7 +74,7 @@ def is_drawn(rows: Sequence[ScalingRow]) -> bool:
 
 
 def lines(rows: Sequence[ScalingRow]) -> list[Line]:
-    """Return the drawable points as lines: color by network, dashes by store, own marker.
+    """Return drawable points as lines: color by network, dashes by store, own marker.
 
     A network's stores that share no device count form one line, as in a study that uses one store
     within a host and another across hosts. Points of different tools are never joined.
@@ -131,7 +131,7 @@ def _parts(rows: Sequence[ScalingRow]) -> list[tuple[str, list[ScalingRow]]]:
 
 
 def _origin(row: ScalingRow) -> str:
-    """Return the origin of its figures; logs of one tool share an origin and a baseline."""
+    """Return the origin of its figures; logs of one tool share it and a baseline."""
     if row.trial.engine.startswith(IMPORTED):
         return row.trial.engine
     return "; ".join((row.trial.engine, *row.sources))
@@ -228,7 +228,7 @@ def run_title(run: Run) -> str:
 
 
 def _ideals(drawn: Sequence[Line]) -> list[Ceiling]:
-    """Return 1-device throughput times devices, once per baseline, over its lines' counts."""
+    """Return 1-device throughput x devices, per baseline, over its lines' counts."""
     found: dict[tuple[str, float], set[int]] = {}
     for line in drawn:
         for row in line.rows:
@@ -252,7 +252,7 @@ def one_device(row: ScalingRow) -> float | None:
 
 
 def _inputs(rows: Sequence[ScalingRow], trained: Sequence[ScalingRow]) -> list[Ceiling]:
-    """Return the best input throughput per host times the hosts of points with that image size."""
+    """Return the best input throughput per host x hosts, by image size."""
     best: dict[tuple[int, ...], float] = {}
     for row in rows:
         if row.trial.mode == "test-io" and row.rate:

@@ -163,7 +163,7 @@ def _points(axes: Axes, points: Sequence[tuple[float, Ratio]], line: Line, face:
 
 
 def draw_marks(axes: Axes, shown: FigureModel) -> None:
-    """Draw device ticks, crosses for points without a result, and the second host's line."""
+    """Draw device ticks, crosses for missing results, and the second host's line."""
     device_axis(axes, shown.counts)
     same: dict[int, int] = {}
     for one in shown.crosses:
@@ -187,7 +187,7 @@ def draw_marks(axes: Axes, shown: FigureModel) -> None:
 
 
 def _mark(axes: Axes, place: float, height: float, **style: Any) -> None:
-    """Draw a mark at a place of the device axis; height 0 is the panel's bottom, 1 its top."""
+    """Draw a mark on the device axis; height 0 is the panel's bottom, 1 its top."""
     axes.plot(
         [place],
         [height],

@@ -36,7 +36,7 @@ _MOST_NAMED = 3
 
 
 def verdict_counts(found: Comparison) -> str:
-    """Return the number of points by verdict: '27 points: 1 regressed, 26 inconclusive'."""
+    """Return points by verdict: '27 points: 1 regressed, 26 inconclusive'."""
     counts = [(len(found.having(verdict)), verdict) for verdict in VERDICTS]
     words = ", ".join(f"{count} {_verdict(verdict)}" for count, verdict in counts if count)
     count = len(found.changes)
@@ -89,7 +89,7 @@ def cells(name: str, change: Change) -> tuple[str, ...]:
 
 
 def remarks(found: Comparison) -> list[str]:
-    """Return the lines below the table: runs, differences, noise model, notes on points."""
+    """Return the lines below the table: runs, differences, noise model, notes."""
     points = sum(one.detectable is not None for one in found.changes)
     lines = [f"A: {_run_description(found.a)}.", f"B: {_run_description(found.b)}."]
     if found.a.rows == found.b.rows:
@@ -129,7 +129,7 @@ def _is_imported(row: ScalingRow) -> bool:
 
 
 def differences(found: Comparison) -> list[str]:
-    """Return one line per difference of the runs, and one for facts that only one run has."""
+    """Return one line per difference, and one for facts that only one run has."""
     both = [one for one in found.differences if one.a and one.b]
     lines = [f"{'relevant' if one.matters else 'other'} difference: {one}." for one in both]
     alone = {
@@ -149,7 +149,7 @@ def _point_remarks(found: Comparison) -> list[str]:
 
 
 def _explanation(change: Change) -> str:
-    """Return the reason for the verdict; an improved or regressed point adds its runs' notes."""
+    """Return the verdict's reason; a decided point adds the notes of its runs."""
     rows = (("A", change.a), ("B", change.b)) if change.verdict in _DECIDED else ()
     doubts = [f"note in {name}: {row.note_text}" for name, row in rows if row and row.note_text]
     differs = f"differs in {', '.join(change.settings)}" if change.settings else ""

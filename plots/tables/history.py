@@ -1,4 +1,4 @@
-"""The history of one point over many runs: a terminal table with bars, and a chart."""
+"""The history of one point over many runs: terminal table and chart."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -70,7 +70,7 @@ def remarks(entries: Sequence[HistoryEntry]) -> list[str]:
 
 
 def draw(entries: Sequence[HistoryEntry]) -> Figure:
-    """Draw one point per run with its 95 % CI, and a dashed line at changed conditions.
+    """Draw one point per run with its 95 % CI; dashed lines mark changed conditions.
 
     Runs under the same conditions are joined; a run without a result is a cross at the bottom.
     """

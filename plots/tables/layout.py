@@ -14,7 +14,7 @@ from plots.format import in_cell
 def terminal_table(
     names: Sequence[str], texts: Collection[str] = (), title: str | None = None, **options: Any
 ) -> Table:
-    """Return a table without rows; columns of `texts` are left-aligned, others right-aligned.
+    """Return a table without rows; columns of `texts` are left-aligned.
 
     Wide cells are folded, not cut, because a cut number still looks like a number.
     """

@@ -65,7 +65,7 @@ def _sizes(table: Reference) -> Table:
 
 
 def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> Table:
-    """Return the table with a row per GPU count and a column per network; no empty rows."""
+    """Return the table: a row per GPU count, a column per network, no empty rows."""
     found = terminal_table(("GPUs", *table.images_per_second), title=title, no_wrap=True)
     for devices in sorted({row.trial.layout.devices for row in rows}):
         line = [cell(row) for row in rows if row.trial.layout.devices == devices]
@@ -75,7 +75,7 @@ def _grid(title: str, table: Reference, rows: list[ScalingRow], cell: _Cell) -> 
 
 
 def _differences(name: str) -> list[str]:
-    """Return the cells in which other published tables differ, with the effect on speed-ups."""
+    """Return cells that differ in other published tables, with their speed-ups."""
     own = read_table(name)
     found = []
     for other in (read_table(one) for one in table_names() if one != name):

@@ -60,7 +60,7 @@ _OPTIONAL = ("batch", "vs 1 worker", "vs 1 host", "95 % CI", "n")
 
 
 def cost_headers(costs: Costs) -> tuple[str, ...]:
-    """Return the cost columns in which some point has a value: 'images/J', 'images/USD'."""
+    """Return cost columns in which some point has a value: 'images/J', 'images/USD'."""
     return tuple(f"images/{unit}" for unit in costs.units)
 
 
@@ -81,7 +81,7 @@ def cost_values(row: ScalingRow, costs: Costs) -> tuple[float | str | None, ...]
 
 
 def cost_remarks(rows: Sequence[ScalingRow], costs: Costs) -> list[str]:
-    """Return notes on the source of cost columns, on empty cells, and on missing columns.
+    """Return notes on cost columns: source, empty cells, missing columns.
 
     Empty if the report has no prices; simulated points have no energy notes.
     """
@@ -139,7 +139,7 @@ def _nothing(found: Sequence[Pair], costs: Costs) -> Iterator[str]:
 
 
 def rate_unit(trial: Trial) -> tuple[str, float]:
-    """Return the unit of a trial's throughput and its size in images (or bytes) per second."""
+    """Return a trial's throughput unit and its size in images (or bytes) per second."""
     return ("MB/s", 1e6) if trial.mode == "bandwidth" else ("images/s", 1.0)
 
 
@@ -315,7 +315,7 @@ def terminal(
     without: Sequence[str] = (),
     costs: Costs = NO_COSTS,
 ) -> Table:
-    """Return the table for a terminal, without the columns `without`; `lines` go below."""
+    """Return the terminal table, without the columns `without`; `lines` go below."""
     names = header(costs, rows)
     shown = [name for name in names if name not in without]
     # Brackets in user texts and error messages are printed literally.
