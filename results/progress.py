@@ -1,4 +1,4 @@
-"""Progress of a running job and the time left, for the live display; nothing is stored."""
+"""Progress of a running job and the time left, for the live display."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def sweep_seconds_left(left: Sequence[str], finished: Iterable[tuple[str, float]
 
 
 def job_seconds_left(done: int, total: int, seconds: float, since: float = 0.0) -> float | None:
-    """Estimate the seconds until `total` windows or epochs are done; None before the first.
+    """Estimate the seconds to the end of `total` windows; None before the first.
 
     `done` of them took `seconds`; another `since` seconds have passed.
     """

@@ -84,7 +84,7 @@ def asked_identities(folder: Path) -> list[Identity]:
 
 
 def asked_trials(folder: Path) -> list[Trial]:
-    """Return the trials that the last sweep requested; empty for runs of earlier versions."""
+    """Return the trials that the last sweep requested; empty if it left none."""
     asked: list[Any] = read_json(folder, ASKED, [])
     try:
         found = [one["trial"] for one in asked if isinstance(one, dict) and "trial" in one]
@@ -100,7 +100,7 @@ def _not_points(folder: Path, error: Exception) -> str:
 def point_statuses(
     folder: Path, found: Iterable[RecordHeader | UnreadableLine]
 ) -> list[PointStatus]:
-    """Return the points that the last sweep requested, in order; all points if it left none."""
+    """Return the requested points in order; all points if no request was stored."""
     newest = {one.identity: one for one in found if isinstance(one, RecordHeader)}
     groups = grouped((name.key, name) for name in asked_identities(folder) or list(newest))
     return [
@@ -123,7 +123,7 @@ def _point(asked: Sequence[Identity], found: Sequence[RecordHeader]) -> PointSta
 
 
 def record_headers(folder: Path) -> Iterator[RecordHeader | UnreadableLine]:
-    """Yield the header of each record, oldest first, and unreadable lines; skip torn ones."""
+    """Yield record headers, oldest first, and unreadable lines; skip torn lines."""
     log = folder / RECORDS
     if not is_present(log):
         return

@@ -50,7 +50,7 @@ class RateRank:
 
 @dataclass(frozen=True, kw_only=True)
 class Rank(RateRank):
-    """A RateRank with each window's end (host clock, seconds since 1970) and final loss."""
+    """A RateRank with the end (seconds since 1970) and the loss of each window."""
 
     ends: tuple[float, ...] = ()
     losses: tuple[float, ...] = ()
@@ -58,9 +58,10 @@ class Rank(RateRank):
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """The identity of a measurement: a record counts for a repeat if their identities are equal.
+    """The identity of a repeat.
 
-    `name` is the readable name of the trial, `key` the hash of its fields.
+    A record counts for a requested repeat if their identities are equal. `name` is the readable
+    name of the trial, `key` the hash of its fields.
     """
 
     name: str
@@ -147,7 +148,7 @@ _TRIALS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_StoredTrial)
 
 
 def stored_trial(data: object) -> Trial:
-    """Return the trial of decoded JSON with secrets masked; msgspec.ValidationError if invalid."""
+    """Return the trial of decoded JSON, secrets masked; msgspec.ValidationError."""
     return composed(vars(msgspec.convert(data, _StoredTrial))).masked()
 
 
@@ -184,7 +185,7 @@ def parse(line: str | bytes) -> Record | None:
 
 
 def parse_rate_record(line: str | bytes) -> RateRecord | None:
-    """Decode a record in about half the time of `parse`; in full for asynchronous trials."""
+    """Decode a record in half the time of `parse`; asynchronous trials in full."""
     record = _checked(_decoded(RateRecord, line))
     return parse(line) if record and record.trial.asynchronous else record
 
@@ -295,7 +296,7 @@ def _check(record: RateRecord) -> None:
 
 
 def _are_sound(ranks: Sequence[RateRank]) -> bool:
-    """Return whether all windows and probes have a plausible duration, and windows images."""
+    """Return whether all durations are plausible and all windows have images."""
     each = chain.from_iterable((*rank.seconds, *rank.own_seconds) for rank in ranks)
     seconds = np.fromiter(each, float)
     images = {rank.images for rank in ranks}

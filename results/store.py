@@ -63,7 +63,7 @@ class UnreadableLine:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file to write; readers see the old or the new content. StoreError on failure."""
+    """Yield a file that replaces `path` once it is complete; StoreError on failure."""
     try:
         with files.atomic_file(path) as file:
             yield file
@@ -153,7 +153,7 @@ class Store:
 
 
 def lock(path: Path) -> IO[str]:
-    """Lock the file and write this process's id into it; StoreError if another process holds it."""
+    """Lock a file, write this process's id into it; StoreError if it is locked."""
     lock = open(path, "a+", encoding="utf-8", opener=_unlinked)  # noqa: SIM115 - an opener
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -171,7 +171,7 @@ def lock(path: Path) -> IO[str]:
 
 
 def writing_process(folder: Path) -> str:
-    """Return the id of the process that is writing to a run folder; empty if there is none."""
+    """Return the id of the process that is writing to a run folder, or ''."""
     try:
         with (folder / LOCK).open(encoding="utf-8") as lock:
             try:
@@ -208,7 +208,7 @@ def _set_torn_aside(log: Path) -> None:
 
 
 def _last_line(file: IO[bytes]) -> int:
-    """Return the offset of an unterminated last line; the end of the file if there is none."""
+    """Return the offset of an unterminated last line, or the size of the file."""
     at = file.seek(0, os.SEEK_END)
     while at > 0:
         begin = max(0, at - BUFFER)
@@ -221,7 +221,7 @@ def _last_line(file: IO[bytes]) -> int:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Return whether a line is a complete record, even one that this version cannot read."""
+    """Return whether a line is complete, even if this version cannot read it."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -262,7 +262,7 @@ def check_name(folder: Path) -> None:
 
 
 def record_log(folder: Path) -> Path:
-    """Return the path of a run folder's records; StoreError if there is no such folder."""
+    """Return the path of a run folder's records; StoreError if it is missing."""
     check_name(folder)
     try:
         there = folder.is_dir()
@@ -276,7 +276,7 @@ def record_log(folder: Path) -> Path:
 
 
 def is_present(path: Path) -> bool:
-    """Return whether a file exists; StoreError for a pipe or device, which could block."""
+    """Return whether a file exists; StoreError for a pipe or device, which can block."""
     if path.exists() and not path.is_file():
         raise StoreError(error_line(path, expected="a file", got="something else", fix="Remove it"))
     return path.exists()
@@ -293,7 +293,7 @@ def record_lines(log: Path) -> Iterator[tuple[int, Record | UnreadableLine]]:
 def parsed_lines(
     log: Path, parse: Callable[[bytes], Kind | None], begin: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, Kind | UnreadableLine]]:
-    """Yield what `parse` makes of each line, or an UnreadableLine, with the line numbers.
+    """Yield each line, parsed or as an UnreadableLine, with its number.
 
     `parse` returns None for a torn line. `begin` and `end` select a range of bytes; each must be
     the start of a line, and lines are counted from `begin`.
@@ -324,7 +324,7 @@ def parsed_lines(
 
 
 def read_json(folder: Path, name: str, default: Kind) -> Kind:
-    """Read a JSON file of the type of `default`, which is returned if the file is missing."""
+    """Read a JSON file of the type of `default`; `default` if the file is missing."""
     path = folder / name
     if not is_present(path):
         return default

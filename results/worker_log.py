@@ -149,7 +149,7 @@ def _text(parts: list[bytes]) -> str:
 
 
 def recorded_start(folder: Path) -> str:
-    """Return the start time of the record that a log folder belongs to; empty if unknown."""
+    """Return the start time of the record of a log folder; '' if unknown."""
     return _read(folder / RECORDED).get("started", "")
 
 

@@ -12,7 +12,7 @@ _FAB = ("fab", "bench.sweep")
 
 
 def rerun_command(run: Run, row: ScalingRow) -> str:
-    """Return the command that reruns the point; '' if the run has no copy of its sweep.
+    """Return the command that reruns the point; '' if the run lacks its sweep file.
 
     The command runs in the checkout, with the options recorded in the run, if any. It names the
     folder of a run outside the checkout RUN.

@@ -22,9 +22,9 @@ function stroke(dashes) {
   return `<path d="M0 7h40" stroke="currentColor" stroke-width="1.8" stroke-dasharray="${dashes}"/>`;
 }
 
-function legendItem(label, colour, dash, marker) {
+function legendItem(label, color, dash, marker) {
   const item = document.createElement("li");
-  item.style.color = colour;
+  item.style.color = color;
   item.innerHTML =
     '<svg viewBox="0 0 40 14" fill="currentColor" aria-hidden="true">' +
     (dash in STROKES ? stroke(STROKES[dash]) : "") +
@@ -36,24 +36,24 @@ function legendItem(label, colour, dash, marker) {
 /** Legend entries for the marks that occur in the panels. */
 function marksUsed() {
   const drawn = data.run.lines.flatMap(({ points }) => points.map(({ row }) => data.run.rows[row]));
-  const grey = (text, dash, marker) => legendItem(text, "var(--quiet)", dash, marker);
+  const gray = (text, dash, marker) => legendItem(text, "var(--quiet)", dash, marker);
   const found = [];
   if (drawn.some(({ emulated }) => emulated === "True")) {
-    found.push(grey("hollow: oversubscribed", "none", "hollow"));
+    found.push(gray("hollow: oversubscribed", "none", "hollow"));
   }
   if (data.run.ringed) found.push(legendItem("ringed: has caveats, see notes", "var(--bad)", "none", "hollow"));
-  if (data.run.failed.length > 0) found.push(grey("cross: no result", "none", "x-thin"));
+  if (data.run.failed.length > 0) found.push(gray("cross: no result", "none", "x-thin"));
   const counts = new Set(countsShown());
   if (counts.size > 1 && data.run.lines.some(({ one }) => one !== null)) {
-    found.push(grey(baseline ? `ideal from ${baseline.name}` : "ideal: n x 1 device", "dot", ""));
+    found.push(gray(baseline ? `ideal from ${baseline.name}` : "ideal: n x 1 device", "dot", ""));
   }
   if (data.over) found.push(legendItem(`compared with: ${data.over.name}`, "#8a8f94", "dash", "circle"));
   return found;
 }
 
 function drawLegend() {
-  const items = data.run.lines.map(({ label, colour, dash, marker, points }) => {
-    const item = legendItem(label, colour === "#000000" ? "var(--ink)" : colour, dash, marker);
+  const items = data.run.lines.map(({ label, color, dash, marker, points }) => {
+    const item = legendItem(label, color === "#000000" ? "var(--ink)" : color, dash, marker);
     item.classList.toggle("off", !points.some(({ row }) => shown(data.run.rows[row])));
     return item;
   });

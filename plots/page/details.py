@@ -18,7 +18,7 @@ _BYTES = 4.5
 
 
 def evenly_spaced(count: int, keep: int) -> list[int]:
-    """Return at most `keep` evenly spaced indices below `count`, with the first and the last."""
+    """Return at most `keep` evenly spaced indices below `count`, with both ends."""
     if count <= keep:
         return list(range(count))
     if keep < 2:
@@ -27,7 +27,7 @@ def evenly_spaced(count: int, keep: int) -> list[int]:
 
 
 def extremes(values: Sequence[float], keep: int) -> list[int]:
-    """Return the indices of the minimum and the maximum of each of keep / 2 intervals, in order."""
+    """Return, in order, the indices of the extremes of each of keep / 2 intervals."""
     if len(values) <= keep:
         return list(range(len(values)))
     size = math.ceil(len(values) / max(1, keep // 2))
@@ -37,21 +37,21 @@ def extremes(values: Sequence[float], keep: int) -> list[int]:
 
 
 def thin_values(values: Sequence[float], keep: int) -> list[float]:
-    """Return at most `keep` values, sorted: the minimum, the maximum and an even sample between."""
+    """Return at most `keep` values, sorted: both extremes and an even sample between."""
     ordered = sorted(values)
     return [ordered[place] for place in evenly_spaced(len(ordered), keep)]
 
 
 def slowness(pace: RankSpeed) -> float:
-    """Return the seconds that rank workers by speed: their own compute time, if it was probed.
+    """Return a rank's own compute seconds if probed, otherwise its window time.
 
-    Window times do not tell synchronous ranks apart: all of them wait for the slowest.
+    Window times of synchronous ranks are equal, because all ranks wait for the slowest.
     """
     return pace.seconds if pace.own_seconds is None else pace.own_seconds
 
 
 def thin_ranks(paces: Sequence[RankSpeed], keep: int) -> list[RankSpeed]:
-    """Return about `keep` ranks in order: the slowest half, the fastest and a sample between."""
+    """Return about `keep` ranks in order: the slowest, the fastest, a sample between."""
     if len(paces) <= keep:
         return list(paces)
     ordered = sorted(paces, key=slowness, reverse=True)
@@ -63,10 +63,10 @@ def thin_ranks(paces: Sequence[RankSpeed], keep: int) -> list[RankSpeed]:
 
 
 def packed_details(run: Run, most_bytes: int) -> tuple[str, int | None]:
-    """Return all point details as base64 of gzipped JSON, and the limit of values per repeat.
+    """Return all point details, packed, and the limit of values per repeat.
 
-    The limit is None if nothing was left out. It is as high as `most_bytes` allows but at least
-    four, so the text can exceed `most_bytes`.
+    Details are gzipped JSON in base64. The limit is None if nothing was left out. It is as high as
+    `most_bytes` allows but at least four, so the text can exceed `most_bytes`.
     """
     keep = _first(run, most_bytes)
     while True:

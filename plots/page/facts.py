@@ -33,7 +33,7 @@ def environment_facts(environment: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def host_table(environment: Mapping[str, Any]) -> HostTable | None:
-    """Return the facts of the hosts, split into differing and equal; None if none was checked."""
+    """Split the hosts' facts into differing and equal; None without host facts."""
     found = environment.get("hosts")
     if not isinstance(found, dict) or not found:
         return None
@@ -57,7 +57,7 @@ def host_table(environment: Mapping[str, Any]) -> HostTable | None:
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield nested facts as (name, text), e.g. 'gpus 0 name'; a list of scalars is one fact."""
+    """Flatten facts to (name, text), e.g. 'gpus 0 name'; a list of scalars is one."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _flat(inner, f"{name} {key}".strip())

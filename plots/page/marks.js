@@ -26,7 +26,7 @@ function failedTrace() {
     marker: {
       symbol: "x-thin",
       size: 10,
-      line: { color: failed.map(({ colour }) => visibleColor(colour)), width: 2.5 },
+      line: { color: failed.map(({ color }) => visibleColor(color)), width: 2.5 },
     },
     hoverinfo: "text",
     hovertext: failed.map(

@@ -34,10 +34,10 @@ MOST_BYTES = 5_900_000
 def page(
     run: Run, costs: Costs = NO_COSTS, over: Run | None = None, failures: Failures | None = None
 ) -> str:
-    """Return the page as HTML, with the run `over`, if given, overlaid as gray dashed lines.
+    """Return the page as HTML, with the run `over`, if given, as gray dashed lines.
 
-    A part of the text that fails raises, or with `failures` is replaced by a line that says so and
-    is added to `failures`.
+    If a part of the text fails, raise, or with `failures` add a line to it and print that line in
+    place of the part.
     """
     data = {"run": panel_data(run, costs), "over": panel_data(over) if over else None}
     template = _template()

@@ -5,8 +5,8 @@ const EFFICIENCIES = { [BASE]: "efficiency", host: "efficiency vs 1 host", worke
 const hidden = { networks: new Set(), stores: new Set() };
 
 /** The theme's text color in place of black, otherwise the color itself. */
-function visibleColor(colour) {
-  return colour === "#000000" ? colors().ink : colour;
+function visibleColor(color) {
+  return color === "#000000" ? colors().ink : color;
 }
 
 function shown(row) {
@@ -87,7 +87,7 @@ function isRinged(point, over) {
 function lineTrace(line, points, id, drawing) {
   const { paper, bad } = colors();
   const over = drawing === data.over;
-  const colour = over ? "#8a8f94" : visibleColor(line.colour);
+  const color = over ? "#8a8f94" : visibleColor(line.color);
   const kept = withGaps(line, points.filter((point) => valueOf(point, id)), drawing);
   const values = kept.map((point) => valueOf(point, id) ?? [null]);
   const ringed = kept.map((point) => isRinged(point, over));
@@ -98,20 +98,20 @@ function lineTrace(line, points, id, drawing) {
       type: "data",
       array: values.map(([value, , high = value]) => high - value),
       arrayminus: values.map(([value, low = value]) => value - low),
-      color: colour,
+      color: color,
       thickness: 1.2,
       width: 3,
     },
     mode: "lines+markers",
     connectgaps: false,
-    line: { color: colour, width: 1.8, dash: over ? "dash" : line.dash },
+    line: { color: color, width: 1.8, dash: over ? "dash" : line.dash },
     marker: {
       symbol: line.marker,
       size: ringed.some(Boolean) ? ringed.map((is) => (is ? 13 : 8)) : over ? 6 : 8,
-      color: kept.map(({ cells }) => (cells.emulated === "True" ? paper : colour)),
+      color: kept.map(({ cells }) => (cells.emulated === "True" ? paper : color)),
       line: ringed.some(Boolean)
-        ? { color: ringed.map((is) => (is ? bad : colour)), width: ringed.map((is) => (is ? 2.8 : 1.8)) }
-        : { color: colour, width: 1.8 },
+        ? { color: ringed.map((is) => (is ? bad : color)), width: ringed.map((is) => (is ? 2.8 : 1.8)) }
+        : { color: color, width: 1.8 },
       opacity: 1,
     },
     hoverinfo: "text",
@@ -124,9 +124,9 @@ function lineTrace(line, points, id, drawing) {
 /** Every counted window as a dot, and a bar at their median. */
 function windowTraces(line, points) {
   const { paper } = colors();
-  const colour = visibleColor(line.colour);
+  const color = visibleColor(line.color);
   const dots = points.flatMap((point) => point.windows.map((seconds) => ({ point, seconds })));
-  const fills = dots.map(({ point }) => (point.cells.emulated === "True" ? paper : colour));
+  const fills = dots.map(({ point }) => (point.cells.emulated === "True" ? paper : color));
   const hover = ({ point, seconds }) =>
     `<b>${plain(data.run.names[point.row])}</b><br>one of ${point.of} windows: ${seconds} s`;
   const medians = points.filter((point) => point.windows.length > 0);
@@ -137,7 +137,7 @@ function windowTraces(line, points) {
       x: dots.map(({ point }) => point.x),
       y: dots.map(({ seconds }) => seconds),
       mode: "markers",
-      marker: { symbol: line.marker, size: 5, color: fills, line: { color: colour, width: 1 } },
+      marker: { symbol: line.marker, size: 5, color: fills, line: { color: color, width: 1 } },
       opacity: 0.55,
       hoverinfo: "text",
       hovertext: dots.map(hover),
@@ -147,7 +147,7 @@ function windowTraces(line, points) {
       x: medians.map((point) => point.x),
       y: medians.map(middle),
       mode: "markers",
-      marker: { symbol: "line-ew", size: 18, line: { color: colour, width: 2.5 } },
+      marker: { symbol: "line-ew", size: 18, line: { color: color, width: 2.5 } },
       hoverinfo: "text",
       hovertext: medians.map(
         (point) =>

@@ -50,7 +50,7 @@ def panel_data(run: Run, costs: Costs = NO_COSTS) -> dict[str, Any]:
             {
                 "row": places[id(one.row)],
                 "network": network_label(one.row),
-                "colour": one.colour,
+                "color": one.colour,
             }
             for one in shown.crosses
         ],
@@ -72,7 +72,7 @@ def _line(line: Line, places: dict[int, int], keep: int) -> dict[str, Any]:
     return {
         "label": line.label,
         "network": line.network,
-        "colour": line.colour,
+        "color": line.colour,
         "marker": _MARKERS[line.marker],
         "dash": _DASHES[line.dashes],
         "one": next(filter(None, map(one_device, line.rows)), None),

@@ -119,7 +119,7 @@ function rankHover(ranks, place) {
   return parts.join("<br>");
 }
 
-function rankTrace(ranks, values, colour, symbol, more = {}) {
+function rankTrace(ranks, values, color, symbol, more = {}) {
   const { bad } = colors();
   const marks = ranks.rank.map((rank) => rank === ranks.slowest);
   return {
@@ -129,8 +129,8 @@ function rankTrace(ranks, values, colour, symbol, more = {}) {
     marker: {
       symbol,
       size: marks.map((mark) => (mark ? 11 : 8)),
-      color: colour,
-      line: { color: marks.map((mark) => (mark ? bad : colour)), width: marks.map((m) => (m ? 3 : 1)) },
+      color: color,
+      line: { color: marks.map((mark) => (mark ? bad : color)), width: marks.map((m) => (m ? 3 : 1)) },
     },
     hoverinfo: "text",
     hovertext: ranks.rank.map((_, place) => rankHover(ranks, place)),

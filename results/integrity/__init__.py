@@ -1,1 +1,1 @@
-"""Integrity of runs: digests, records rederived from events, archives, the list of runs."""
+"""Integrity of runs: digests, rederived records, archives, the list of runs."""

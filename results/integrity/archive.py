@@ -35,7 +35,7 @@ _SCRATCH_PREFIX = "mxscale-scratch-"
 
 
 def pack(folder: Path, to: Path) -> int:
-    """Pack a run's files, without links and locks, below its name; return their number.
+    """Pack a run's files, without links and locks; return their number.
 
     Raises StoreError if a sweep is writing to the run, or if `to` exists or cannot be written.
     """
@@ -71,7 +71,7 @@ def pack(folder: Path, to: Path) -> int:
 
 
 def unpack(archive: Path, into: Path, name: str = "", without: str = "") -> Path:
-    """Unpack a run into the folder `into` under `name` or its own name; return its path.
+    """Unpack a run into the folder `into` under `name` or its own; return its path.
 
     The run's folder `without`, if given, is not unpacked.
 
@@ -186,7 +186,7 @@ def _extract(packed: ZipFile, one: ZipInfo, to: Path) -> None:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a temporary folder, removed at the end; first remove those of killed processes."""
+    """Yield a temporary folder, removed at the end, as are those of killed processes."""
     _remove_abandoned()
     try:
         folder, descriptor = _new_folder()
@@ -241,7 +241,7 @@ def _remove_abandoned() -> None:
 
 
 def unpacked(archive: Path) -> Path:
-    """Unpack the run of a .zip into a temporary folder that lasts until the program ends."""
+    """Unpack a .zip into a temporary folder that lasts until the program ends."""
     stack = ExitStack()
     atexit.register(stack.close)
     return unpack(archive, stack.enter_context(scratch()))
@@ -271,7 +271,7 @@ def report_beside(archive: Path, folder: Path) -> Iterator[None]:
 
 
 def _check_own(folder: Path, descriptor: int) -> None:
-    """Raise StoreError if another ordinary user owns the folder or others can write to it."""
+    """Raise StoreError if another user owns the folder or others can write to it."""
     found = os.fstat(descriptor)
     if found.st_uid not in {0, os.geteuid()}:
         problem = f"belongs to another user (uid {found.st_uid})"

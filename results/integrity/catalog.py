@@ -55,14 +55,14 @@ _NAMES = {field.name for field in fields(RunEntry)}
 
 @dataclass(frozen=True, kw_only=True)
 class _IndexEntry:
-    """Index entry of a run: sizes and times of its files when it was read, and the entry."""
+    """Index entry of a run, with the sizes and times of its files when it was read."""
 
     stamp: list[list[int]]
     entry: RunEntry
 
 
 def list_runs(folder: Path, index: Path, *, keep: bool = True) -> list[RunEntry]:
-    """List the runs of a folder, newest first; cache the entries in `index` if possible."""
+    """List the runs of a folder, newest first; cache them in `index` if possible."""
     with store_errors(folder, "read"):
         runs = sorted(path for path in folder.iterdir() if path.is_dir() and is_run(path))
     known = _known(index)

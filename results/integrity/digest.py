@@ -145,16 +145,17 @@ def _named(folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def files(folder: Path) -> dict[str, FileDigest]:
-    """Compute the checksums of a run's covered files; StoreError if one cannot be read."""
+    """Compute the checksums of a run's covered files; StoreError if unreadable."""
     return {name: file_digest(path) for name, path in covered_files(folder).items()}
 
 
 def run_digests(
     folder: Path, code: str = "", known: Mapping[str, FileDigest] | None = None
 ) -> Digests:
-    """Compute the checksums of a run and its report; `known` ones are not computed again.
+    """Compute the checksums of a run and its report.
 
-    Raises StoreError if a file cannot be read.
+    `known` checksums of the run's files are not computed again. Raises StoreError if a file cannot
+    be read.
     """
     return Digests(
         files=files(folder) if known is None else known,
@@ -204,12 +205,12 @@ def load(folder: Path) -> Digests | None:
 
 
 def checksum(data: Mapping[str, Any]) -> str:
-    """Checksum digests.json without its format, which decides what is compared."""
+    """Checksum digests.json without its format number, which selects the comparison."""
     return _sha256({n: one for n, one in data.items() if n not in {"check", "format"}})
 
 
 def _digests(data: Mapping[str, Any]) -> Digests:
-    """Decode digests.json; ValueError if a name or place in it is impossible for a run."""
+    """Decode digests.json; ValueError if a name or place is impossible for a run."""
     number = data.get("format", 1)
     if type(number) is not int:  # '2', 2.0 or true
         raise ValueError(f"format: expected a whole number, got {quoted(number)}")
@@ -231,7 +232,7 @@ def _digests(data: Mapping[str, Any]) -> Digests:
 def report_format(folder: Path, was: Digests | None) -> int | None:
     """Return the format of a run's report from digests.json, its page or its text.
 
-    1 for a report without a number; None if there is no report.
+    1 for a report that states none; None if there is no report.
     """
     if was is not None:
         return was.format
@@ -269,7 +270,7 @@ def file_digest(path: Path, every: int = 0) -> FileDigest:
 
 
 def _every(path: Path, size: int) -> int:
-    """Estimate the lines per mark from the first lines' length; 1 in all but huge files."""
+    """Estimate the lines per mark from the first lines; 1 except in huge files."""
     with path.open("rb") as file:
         start = file.read(_PIECE_BYTES)
     if path.suffix == ".gz":
@@ -279,9 +280,9 @@ def _every(path: Path, size: int) -> int:
 
 
 def _lines(path: Path, sha256: "hashlib._Hash | None" = None) -> Iterator[bytes]:
-    """Yield the lines of a file, long ones in pieces; a .gz up to the first damaged byte.
+    """Yield the lines of a file, long ones in pieces.
 
-    Updates `sha256`, if given, with the bytes read.
+    A damaged .gz ends at the damage. Updates `sha256`, if given, with the bytes read.
     """
     with suppress(gzip.BadGzipFile):
         for chunk in read_chunks(path):
@@ -312,7 +313,7 @@ _BINARY = {".png", ".zip", ".parquet"}
 
 
 def changes(folder: Path, was: Digests, now: Digests) -> Iterator[str]:
-    """Yield a line per modified, missing or added file: 'records.jsonl line 5: modified'."""
+    """Yield a line per change of a file: 'records.jsonl line 5: modified'."""
     before, found = {**was.files, **was.report}, {**now.files, **now.report}
     for name in sorted(before | found):
         if name not in found:

@@ -47,7 +47,7 @@ class DerivedRecord:
 
 
 def rederive(folder: Path, record: Record, where: str) -> DerivedRecord:
-    """Rederive a record from the events in the run folder; `where` names it in messages."""
+    """Rederive a record from the run's events; `where` names it in messages."""
     logs = run_folder.job_logs(folder, record.identity.key, record.identity.repeat)
     files = worker_log.event_files(logs)
     without = None
@@ -169,9 +169,9 @@ class VerifyResult:
 
 
 def rederive_run(folder: Path) -> tuple[Run | None, VerifyResult]:
-    """Rederive a run from its events (from its records if it has none), with the differences.
+    """Rederive a run from its events, and list the differences.
 
-    The run is None if no record can be read.
+    Repeats without events are taken as recorded. The run is None if no record can be read.
     """
     repeats: list[RepeatSummary | UnreadableLine] = []
     attempts: dict[tuple[str, int], DerivedRecord] = {}

@@ -62,7 +62,7 @@ def test_a_failed_point_is_a_cross_on_the_axis_with_its_cause(shown: Page) -> No
     assert (cross["rows"], cross["x"]) == ([11], [4])
     code = "() => document.getElementById('rate').data.at(-1).marker.line.color"
     lines = shown.evaluate("JSON.parse(document.getElementById('data').textContent).run.lines")
-    assert shown.evaluate(code) == [lines[2]["colour"]]
+    assert shown.evaluate(code) == [lines[2]["color"]]
 
 
 def test_another_run_is_drawn_behind_grey_and_dashed(browser: Browser, tmp_path: Path) -> None:
