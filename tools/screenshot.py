@@ -1,0 +1,33 @@
+"""Renew the screenshot in the README: `.venv/bin/python tools/screenshot.py RUN PICTURE`."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDTH, HEIGHT = 1280, 1000
+
+
+def main(run: str, picture: str) -> None:
+    """Build a copy of the run's report, and photograph the top of its page."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / Path(run).name
+        shutil.copytree(run, copy)
+        fab = Path(sys.executable).with_name("fab")
+        subprocess.run([fab, "report.build", "--run", copy], cwd=ROOT, check=True)
+        with sync_playwright() as playwright:
+            found = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+            page.goto((copy / "report" / "index.html").as_uri())
+            page.wait_for_selector(".plot-container")
+            page.screenshot(path=picture)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
